@@ -14,7 +14,7 @@ Tone = Literal["plain", "good", "warning", "bad"]
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph."""
+    """A paragraph of text, marked by its tone."""
 
     text: str
     tone: Tone = "plain"
@@ -22,7 +22,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class BulletList:
-    """A list of sentences."""
+    """A bulleted list of sentences."""
 
     items: Sequence[str]
     tone: Tone = "plain"
@@ -30,7 +30,7 @@ class BulletList:
 
 @dataclass(frozen=True)
 class FactTable:
-    """Names with values."""
+    """A table of two columns: names and values."""
 
     rows: Sequence[tuple[str, str]]
 
@@ -101,7 +101,7 @@ def walk(blocks: Iterable[Block]) -> Iterator[Block]:
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A chapter; its anchor holds ASCII letters and hyphens."""
+    """A chapter of a report; its anchor has ASCII letters and hyphens only."""
 
     title: str
     anchor: str
@@ -110,7 +110,7 @@ class ReportSection:
 
 @dataclass(frozen=True)
 class ReportDocument:
-    """A report."""
+    """A report: title, subtitle and sections."""
 
     title: str
     subtitle: str
@@ -118,14 +118,14 @@ class ReportDocument:
 
 
 class FigureBudget:
-    """Number of figures that a report or a part of it may still draw, or None."""
+    """Number of figures that a report, or a part of it, may still draw; None means unlimited."""
 
     def __init__(self, most: int | None, whole: FigureBudget | None = None) -> None:
         self.most = self.left = most
         self._whole = whole
 
     def take(self, drawings: Iterator[Drawing]) -> Iterator[Drawing]:
-        """Yield figures as long as some may be drawn; the others are not even drawn."""
+        """Yield figures until the budget is used up; those beyond it are never drawn."""
         for drawing in islice(drawings, self.left):
             for figures in (self, self._whole):
                 if figures is not None and figures.left is not None:
@@ -133,5 +133,5 @@ class FigureBudget:
             yield drawing
 
     def divide(self, parts: int) -> FigureBudget:
-        """Return the figures of the next of several parts."""
+        """Return the budget of the next part, where several ``parts`` remain."""
         return FigureBudget(None if self.left is None else -(-self.left // parts), self)

@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from v6t.analysis.record import Record, RepetitionMeans
 
 STANDARD_ERRORS_99 = 2.575
-"""Standard errors on either side of the mean that hold it with 99 %, if values are normal."""
+"""Half the width of the 99 % interval of a mean, in standard errors (normal distribution)."""
 
 
 def compute_means(values: Sequence[float | None]) -> dict[str, float] | None:
@@ -34,7 +34,7 @@ def compute_means(values: Sequence[float | None]) -> dict[str, float] | None:
 
 
 def add_means(record: Record) -> Record:
-    """Return the record with the means of the repetitions of every figure."""
+    """Return a copy of the record with the mean of the repetitions of each figure."""
     copy = record.model_copy(deep=True)
     for _, series, _ in copy.list_series():
         figures = compute_means(series.repetition_values)

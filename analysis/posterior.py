@@ -32,7 +32,7 @@ INTERVAL_COVERAGE = 0.95
 
 
 def _compute_log_softplus(z: F64) -> F64:
-    """Compute ``log(log(1 + e^z))``, exact at both ends."""
+    """Compute ``log(log(1 + e^z))`` without overflow for large and small z."""
     middle = np.log(np.log1p(np.exp(np.clip(z, -30.0, 30.0))))
     return np.where(z < -30, z, np.where(z > 30, np.log(np.maximum(z, 1.0)), middle))
 
@@ -93,7 +93,7 @@ def compute_log_erf(load: F64, m: F64, a: F64) -> F64:
 
 
 Shape = Callable[["F64", "F64", "F64"], "F64"]
-"""Loads, m and a to logarithms of loss rates."""
+"""Function of loads and the parameters m and a that returns logarithms of loss rates."""
 SHAPES: tuple[tuple[str, Shape], ...] = (("stretch", compute_log_stretch), ("erf", compute_log_erf))
 
 
@@ -141,13 +141,13 @@ def _combine_shapes(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -
     return LoadEstimate(shapes, mean, math.sqrt((whole - mean) ** 2 @ share), low, high)
 
 
-def _transform_points(at: F64, most_fps: float) -> tuple[F64, F64, F64]:
+def _transform_points(points: F64, most_fps: float) -> tuple[F64, F64, F64]:
     """Return the parameters m and a at points ``(n, 2)`` of the plane, and the logarithm of their prior.
 
     The coordinates of the plane are logits of two uniform variables: m is Lomax distributed with the
     scale of the largest load, and above 1; a is m raised to the second.
     """
-    p, q = (1 / (1 + np.exp(-np.clip(at[:, axis], -35, 35))) for axis in (0, 1))
+    p, q = (1 / (1 + np.exp(-np.clip(points[:, axis], -35, 35))) for axis in (0, 1))
     m = 1.0 + most_fps * p / (1.0 - p)
     prior = np.log(p) + np.log1p(-p) + np.log(q) + np.log1p(-q)
     return m, m**q, prior
@@ -181,14 +181,16 @@ def _sample_posterior(
     power, left = 0.0, FULL_LIKELIHOOD_ROUNDS
     proposed = -0.5 * (_spread_points() ** 2).sum(axis=1)
     for _ in range(MAX_ROUNDS):
-        at = centre + _spread_points() @ np.linalg.cholesky(spread).T
-        m, a, prior = _transform_points(at, most_fps)
+        points = centre + _spread_points() @ np.linalg.cholesky(spread).T
+        m, a, prior = _transform_points(points, most_fps)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             log_likelihoods = log_likelihood(m, a)
         power = _find_power(prior - proposed, log_likelihoods, power)
         weight = _normalize_weights(prior - proposed + power * log_likelihoods)
-        centre = weight @ at
-        spread = VARIANCE_FACTOR * ((at - centre).T * weight) @ (at - centre) + 1e-18 * np.eye(2)
+        centre = weight @ points
+        spread = VARIANCE_FACTOR * ((points - centre).T * weight) @ (
+            points - centre
+        ) + 1e-18 * np.eye(2)
         left -= power >= 1.0
         if not left:
             break
@@ -196,32 +198,34 @@ def _sample_posterior(
 
 
 def _normalize_weights(logarithms: F64) -> F64:
+    """Return weights of sum 1 from their logarithms."""
     weight: F64 = np.exp(logarithms - logarithms.max())
     shares: F64 = weight / weight.sum()
     return shares
 
 
 def _find_power(base: F64, log_likelihoods: F64, power: float) -> float:
-    """Return the largest power of the likelihood at which enough points count; no less than before."""
+    """Return the largest power of the likelihood that keeps the required effective sample size."""
 
-    def enough(share: float) -> bool:
+    def has_enough(share: float) -> bool:
         return bool(
             1 / (_normalize_weights(base + share * log_likelihoods) ** 2).sum()
             >= MIN_EFFECTIVE_SHARE * SAMPLE_COUNT
         )
 
-    if enough(1.0):
+    if has_enough(1.0):
         return 1.0
     low, high = power, 1.0
     for _ in range(30):
         middle = math.sqrt(low * high) if low else high / 1000
-        low, high = (middle, high) if enough(middle) else (low, middle)
+        low, high = (middle, high) if has_enough(middle) else (low, middle)
         if (low and high / low < 1.05) or high < 1e-12:
             break
     return max(low, power)
 
 
 def _find_critical_loads(shape: Shape, m: F64, a: F64, target: float) -> F64:
+    """Find the loads at which the target share of the frames is lost, by bisection."""
     low, high = np.zeros(len(m)), m / (1 - target) + 60 * a
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _ in range(BISECTION_STEPS):

@@ -77,12 +77,13 @@ class Quantity:
     card: Card | None = None
 
     @property
-    def compared(self) -> bool:
+    def is_comparable(self) -> bool:
+        """Whether runs are compared by it."""
         return bool(self.name and self.values)
 
     @property
-    def defined(self) -> list[float]:
-        """The values that are numbers."""
+    def defined_values(self) -> list[float]:
+        """Values of the repetitions that have one."""
         return [v for v in self.values if v is not None]
 
 
@@ -106,7 +107,7 @@ class Ruling:
 
 
 def judge(source: str, asked: str, done: str, follows: bool | Sequence[bool] | None) -> Ruling:
-    """Judge a run by a clause.
+    """Judge whether a run follows a clause.
 
     Args:
         follows: whether the run follows it, or each of its trials does; None or empty: not known.
@@ -119,7 +120,7 @@ def judge(source: str, asked: str, done: str, follows: bool | Sequence[bool] | N
 
 
 MAX_CURVES = 7
-"""Lines that a figure can tell apart; more make further figures."""
+"""Lines in one figure; more are drawn in further figures."""
 
 
 def split_into_figures(rows: Sequence[tuple[tuple[str, ...], R]]) -> Iterator[list[R]]:
@@ -151,7 +152,7 @@ class Presentation(Generic[R]):
     """of its table; none: every single value of the record"""
 
     def list_rows(self, records: Sequence[R]) -> Iterable[Any]:
-        """Yield the rows of its table: records, or a :class:`TableRow` for each of their ``directions``."""
+        """Yield the rows of the main table: records, or a :class:`TableRow` for each direction."""
         for record in records:
             directions: Mapping[str, Any] | None = getattr(record, "directions", None)
             if directions is None:
@@ -162,7 +163,7 @@ class Presentation(Generic[R]):
                 )
 
     def list_notes(self, records: Sequence[R]) -> Iterable[str]:
-        """Yield the sentences below its table."""
+        """Yield the notes below the main table."""
         return ()
 
     def make_main_table(self, records: Sequence[R]) -> Table:
@@ -184,7 +185,7 @@ class Presentation(Generic[R]):
         return make_table(title, list(zip(records, plain, strict=True)), columns)
 
     def make_tables(self, records: Sequence[R]) -> Iterator[Table]:
-        """Yield its tables."""
+        """Yield the tables of the benchmark."""
         yield self.make_main_table(records)
 
     def make_brief_tables(self, records: Sequence[R]) -> Iterator[Table]:
@@ -218,19 +219,19 @@ class Presentation(Generic[R]):
             yield Drawing(draw_points(rates, unit, f"{name}-points"), caption, caption)
 
     def define_quantity(self, records: Sequence[R]) -> str:
-        """Return a definition of the quantity; empty if its name suffices."""
+        """Return a sentence that defines the quantity; empty if its name suffices."""
         return ""
 
     def list_quantities(self, record: R) -> Iterator[Quantity]:
-        """Yield its quantities, the source of comparisons, summaries, trends and cards."""
+        """Yield the quantities of a record, the source of comparisons, summaries, trends and cards."""
         yield from ()
 
     def list_reported(self, record: R) -> Iterator[Quantity]:
-        """Yield the quantities that its RFC requires in reports."""
-        return (result for result in self.list_quantities(record) if result.compared)
+        """Yield the quantities that the RFC requires in reports."""
+        return (result for result in self.list_quantities(record) if result.is_comparable)
 
     def list_loopback_values(self, record: R) -> Mapping[str, float | None]:
-        """Return the values of the tester without a device, by headline."""
+        """Return the values of the tester alone, without a device, by headline."""
         return {}
 
     def format_value(self, value: float | None) -> str:
@@ -246,7 +247,7 @@ class Presentation(Generic[R]):
         yield from ()
 
     def accepts(self, record: Record) -> bool:
-        """Check whether a record is measured and of its model."""
+        """Check whether a record was measured and has the model of this benchmark."""
         return record.measured and isinstance(record, self.record)
 
 

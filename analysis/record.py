@@ -81,7 +81,7 @@ class FrameSizes(RecordModel):
 
     @property
     def key(self) -> str:
-        """Key in the names of figures."""
+        """Frame sizes in the names of figures."""
         return make_sizes_key(self.ipv6, self.mix)
 
 
@@ -290,7 +290,7 @@ class Record(RecordModel):
         return self.describe()
 
     def describe(self) -> str:
-        """Make the title."""
+        """Return the title of the record."""
         return self.heading or self._stored("title", self.benchmark)
 
     @computed_field
@@ -303,7 +303,7 @@ class Record(RecordModel):
         return [rate for rate in self.offered_rates if rate > usable_fps]
 
     def _stored(self, name: str, default: T) -> T:
-        """Return a value of the file where the record's model is unknown here."""
+        """Return a computed value as stored in the file; for records of unknown benchmarks."""
         value: T = (self.model_extra or {}).get(name, default)
         return value
 
@@ -325,25 +325,26 @@ class Record(RecordModel):
             direction: in place of that of the point, for rates without one.
         """
         spec, attempts = result.spec, result.attempts
-        at: Conditions = spec.conditions
+        point: Conditions = spec.conditions
         invalid = [a for a in attempts if not a.verdict.valid]
         head: dict[str, Any] = {
             "repetitions": len(result.repetitions),
             "benchmark": spec.benchmark,
-            "direction": direction or at.mode,
-            "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
+            "direction": direction or point.mode,
+            "frame_sizes": {"ipv6": point.ipv6_frame_size, "ipv4": point.ipv4_frame_size},
             "trials": [a.trial.key for a in attempts],
             "invalid_trials": [{"key": a.trial.key, "reasons": a.verdict.reasons} for a in invalid],
             "conditions": dict(conditions),
         }
         if not direction:
             head["convention"] = PER_DIRECTION
-        if at.mix:
-            head["frame_sizes"]["mix"] = at.mix
-        return cls(**{**cls._copy(at), **cls._copy(spec), **head, **values})
+        if point.mix:
+            head["frame_sizes"]["mix"] = point.mix
+        return cls(**{**cls._copy_fields(point), **cls._copy_fields(spec), **head, **values})
 
     @classmethod
-    def _copy(cls, source: object) -> dict[str, Any]:
+    def _copy_fields(cls, source: object) -> dict[str, Any]:
+        """Return the attributes of an object that are fields of this record."""
         copied: dict[str, Any] = {}
         for name, field in cls.model_fields.items():
             choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
@@ -388,7 +389,7 @@ class Record(RecordModel):
 
     @property
     def measured(self) -> bool:
-        """Whether there is a result."""
+        """Whether the benchmark gave a result."""
         return not self.not_measured
 
     @property
@@ -442,7 +443,7 @@ class Record(RecordModel):
         return {}
 
     def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
-        """Yield label prefix, series and unit of each repeated figure."""
+        """Yield (label prefix, series, unit) for each repeated figure."""
         if isinstance(self, RepetitionSeries):
             yield "", self, self.unit_name
 
@@ -516,7 +517,7 @@ def summarize_rates(
 
 
 def is_bounded_by_tester(rate: float, attempts: Sequence[Attempt]) -> bool:
-    """Check whether the trials just above a rate were invalid."""
+    """Check whether all trials at the next higher rate were invalid."""
     above = [a for a in attempts if a.trial.rate_fps > rate]
     if not above:
         return False

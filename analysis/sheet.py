@@ -152,7 +152,7 @@ def format_milliseconds(value: float | None) -> str:
     return f"{round(value, digits) + 0.0:,.{digits}f}"
 
 
-def format_significant(value: float | None) -> str:
+def format_three_digits(value: float | None) -> str:
     """Format a number to three significant digits, with no decimals for values of 100 and more."""
     if value is None:
         return UNDEFINED
@@ -172,9 +172,9 @@ def format_percent(value: float | None) -> str:
     return format_number(value, ".2f")
 
 
-LIMITED_MEANING = "limited by the tester or the medium: the device may be faster"
+LIMITED_EXPLANATION = "limited by the tester or the medium: the device may be faster"
 """Meaning of the mark of a result."""
-UNCOVERED_MEANING = (
+NOT_COVERED_EXPLANATION = (
     "at an offered rate: above what the tester's self-test covers, loss and delay may be its own"
 )
 """Meaning of the mark of an offered rate."""
@@ -194,7 +194,7 @@ def explain_marks(records: Iterable[Record]) -> list[str]:
     """Explain the marks that the measured records have."""
     measured = [record for record in records if record.measured]
     meanings = (
-        (LIMITED_MEANING, any(record.limited for record in measured)),
-        (UNCOVERED_MEANING, any(record.above_usable for record in measured)),
+        (LIMITED_EXPLANATION, any(record.limited for record in measured)),
+        (NOT_COVERED_EXPLANATION, any(record.above_usable for record in measured)),
     )
     return [f"* {meaning}" for meaning, is_used in meanings if is_used]

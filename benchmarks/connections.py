@@ -36,7 +36,7 @@ from v6t.procedures.stateful.connection_rate import (
 )
 from v6t.procedures.stateful.phases import ConnectionPreparer, PhaseOneSettings
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
-from v6t.procedures.trial_runner import Repeated
+from v6t.procedures.trial_runner import RepeatedResult
 from v6t.trials.codec import connections_to_json
 from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Attempt
@@ -238,7 +238,7 @@ def make_capacity_record(
     if not result.capacity:
         values["not_measured"] = "not even one connection was established"
     return kind.from_result(
-        Repeated(spec, (result,), (*result.attempts, *also)),
+        RepeatedResult(spec, (result,), (*result.attempts, *also)),
         point.run_conditions,
         direction=NO_DIRECTION,
         capacity=result.capacity,
@@ -327,7 +327,7 @@ def prepare_connections(point: Point, flows: int | None = None) -> Point | None:
     return replace(
         point,
         measure=measure,
-        find=measure.finder(point.find),
+        find=measure.make_finder(point.find),
         extra_conditions={"connections": conditions},
     )
 

@@ -20,7 +20,7 @@ from v6t.analysis.sheet import (
     format_count,
     format_milliseconds,
     format_offered_rate,
-    format_significant,
+    format_three_digits,
 )
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
@@ -299,7 +299,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
     connections = "also"
     used_settings = frozenset({"rate_from"})
     can_stagger_flows = True
-    format_value = staticmethod(format_significant)
+    format_value = staticmethod(format_three_digits)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -33,7 +33,7 @@ from v6t.benchmarks.settings import SEARCH_SETTINGS
 from v6t.benchmarks.throughput import ThroughputRecord, make_search_record, specify_search
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.flows import FlowPoint, list_flow_points, make_flow_starts, specify_flow_search
-from v6t.procedures.rss_probe import CASES, Case, find_held_fields, recommend
+from v6t.procedures.rss_probe import CASES, Case, find_held_fields, recommend_fields
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputResult, measure_throughput
 from v6t.profiles import entropy
@@ -507,7 +507,9 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
             by_case[case] = make_search_record(at, result)
             rows += self.list_search_rows(result, case)
         limited = [case for case, record in by_case.items() if record.tester_limited]
-        advice = recommend({case: record.median for case, record in by_case.items()}, limited)
+        advice = recommend_fields(
+            {case: record.median for case, record in by_case.items()}, limited
+        )
         record = ProbeRecord.from_result(
             searches[0],
             at.run_conditions,

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import CYCLE, format_thousands
+from v6t.analysis.figures.canvas import COLOR_CYCLE, format_thousands
 from v6t.analysis.figures.plots import Curve, draw_errorbars, make_summary_curve
 from v6t.analysis.presentation import (
     MAX_CURVES,
@@ -43,7 +43,7 @@ from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import AdaptiveSettings
 from v6t.benchmarks.throughput import FrameTimeoutBenchmark
 from v6t.procedures.frame_loss import (
-    LARGEST_STEP,
+    MAX_RATE_STEP,
     FrameLossResult,
     FrameLossSpec,
     measure_frame_loss,
@@ -170,7 +170,7 @@ def _summarize_shares(shares: Iterable[float | None]) -> OrderStatistics:
 class FrameLossSettings(StrictModel):
     """Frame loss rate."""
 
-    step: float = Field(default=LARGEST_STEP, gt=0, le=LARGEST_STEP)
+    step: float = Field(default=MAX_RATE_STEP, gt=0, le=MAX_RATE_STEP)
     """Step as a share of the maximum rate."""
     rates_fps: tuple[float, ...] | None = None
     """These rates instead of the RFC's descent: the procedure of the papers."""
@@ -447,11 +447,11 @@ def _list_losses(row: LossAtRate) -> list[float]:
 
 
 def _split_readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
-    if len(records) <= len(CYCLE):
+    if len(records) <= len(COLOR_CYCLE):
         yield records
         return
     for mode in dict.fromkeys(r.direction for r in records):
-        yield from split_batches([r for r in records if r.direction == mode], len(CYCLE))
+        yield from split_batches([r for r in records if r.direction == mode], len(COLOR_CYCLE))
 
 
 def _find_worst_loss(row: LossAtRate) -> float | None:

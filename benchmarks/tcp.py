@@ -31,7 +31,7 @@ from v6t.benchmarks.settings import RATE_SEARCH_SETTINGS, Flag
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.connection_rate import measure_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
-from v6t.procedures.stateful.tcp_capacity import SECOND_TRY, TcpCapacitySpec, measure_tcp_capacity
+from v6t.procedures.stateful.tcp_capacity import RETRY_FACTOR, TcpCapacitySpec, measure_tcp_capacity
 from v6t.profiles.model import FramePair
 from v6t.profiles.tcp.http import (
     HEADER_OCTETS,
@@ -447,9 +447,9 @@ class TcpCapacity(
             most=most,
             upper_bound_cps=rate_cps,
             upper_bound_reason="given",
-            resolution_cps=rate_cps * SECOND_TRY,
-            beta=SECOND_TRY,
-            gamma=SECOND_TRY,
+            resolution_cps=rate_cps * RETRY_FACTOR,
+            beta=RETRY_FACTOR,
+            gamma=RETRY_FACTOR,
             error=own.error,
             phase_one=self._make_phase_one(point),
             benchmark=self.name,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt
 
@@ -16,7 +16,7 @@ FORMULA = (
 )
 
 PLAIN, VERIFIED = "binary search", "binary search with loss verification"
-LONG_S = 2.0
+LONG_BURST_S = 2.0
 """A buffer that bursts of more seconds fill MUST have longer to drain (RFC 9004 section 6.2)."""
 
 
@@ -50,14 +50,14 @@ class BurstSpec(PointSpec):
     shortest_frames: int = 1
 
     @property
-    def most_frames(self) -> int:
+    def max_frames(self) -> int:
         """Longest burst that is offered."""
         return max(1, math.floor(self.rate_fps * self.longest_s))
 
     @property
-    def least_frames(self) -> int:
+    def min_frames(self) -> int:
         """Shortest burst that is offered."""
-        return min(self.shortest_frames, self.most_frames)
+        return min(self.shortest_frames, self.max_frames)
 
     @property
     def search(self) -> str:
@@ -76,7 +76,7 @@ class BurstSpec(PointSpec):
     @property
     def steps(self) -> int:
         """Largest number of trials of a search without verifications."""
-        return max(1, math.ceil(math.log2(max(1.0, self.most_frames / self.resolution_frames))))
+        return max(1, math.ceil(math.log2(max(1.0, self.max_frames / self.resolution_frames))))
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class BufferTime:
 
 
 @dataclass(frozen=True)
-class BurstResult(Repeated[BurstSpec, BurstRepetition]):
+class BurstResult(RepeatedResult[BurstSpec, BurstRepetition]):
     """All repetitions of one point; none where :attr:`BurstSpec.not_applicable`."""
 
     @property
@@ -161,17 +161,17 @@ def measure_back_to_back(
 
 
 def _search(spec: BurstSpec, trials: TrialRunner) -> BurstRepetition:
-    low, high = 0, spec.most_frames + 1
+    low, high = 0, spec.max_frames + 1
     known = True
     while high - low > max(spec.resolution_frames, 1):
-        middle = max((low + high) // 2, spec.least_frames)
+        middle = max((low + high) // 2, spec.min_frames)
         # between nothing and the shortest, which lost
         passed = None if middle >= high else _passes(spec, trials, middle)
         if passed is None:
             known = False
             break
         low, high = (middle, high) if passed else (low, middle)
-    hit = known and high > spec.most_frames
+    hit = known and high > spec.max_frames
     return BurstRepetition(trials.number, low, hit, tuple(trials.all), valid=known)
 
 
@@ -182,7 +182,7 @@ def _passes(spec: BurstSpec, trials: TrialRunner, frames: int) -> bool | None:
         None if the tester faltered every time, so that nothing is known about the device.
     """
     sending_s, wait_s = frames / spec.rate_fps, spec.conditions.residual_wait_s
-    if sending_s > LONG_S:
+    if sending_s > LONG_BURST_S:
         wait_s = max(wait_s, sending_s)
     trial = spec.conditions.make_trial(BENCHMARK, spec.rate_fps, sending_s, residual_wait_s=wait_s)
     lost = False

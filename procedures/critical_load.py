@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.load_estimate import EstimateLoad, LoadEstimate, OfferedLoad
 from v6t.trials.result import Measure, TrialResult
 
@@ -63,7 +63,7 @@ class LoadStep:
 
 
 @dataclass(frozen=True)
-class CriticalLoadResult(Repeated[CriticalLoadSpec, tuple[LoadStep, ...]]):
+class CriticalLoadResult(RepeatedResult[CriticalLoadSpec, tuple[LoadStep, ...]]):
     """Result of the search, which is its only repetition."""
 
     @property

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from v6t.procedures.repetition import Adaptive
-from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.result import FORWARDED_ROLES, DirectionResult, Measure, TrialResult
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
 
 BENCHMARK = "frame-loss"
-WITH_TIMEOUT = "frame-loss-frame-timeout"
+TIMEOUT_BENCHMARK = "frame-loss-frame-timeout"
 """Another benchmark, with a deadline for every frame; never instead of the first."""
-LARGEST_STEP = 0.1
+MAX_RATE_STEP = 0.1
 """Largest step the RFC allows, as a share of the maximum rate."""
 
 
@@ -39,7 +39,7 @@ class FrameLossSpec(PointSpec):
     maximum_reason: str
     duration_s: float
     repetitions: int
-    step: float = LARGEST_STEP
+    step: float = MAX_RATE_STEP
     rates_fps: tuple[float, ...] | None = None
     adaptive: Adaptive | None = None
 
@@ -49,9 +49,9 @@ class FrameLossSpec(PointSpec):
         Raises:
             ValueError: a step above a tenth or not positive, or a rate that is not positive.
         """
-        if not 0 < self.step <= LARGEST_STEP:
+        if not 0 < self.step <= MAX_RATE_STEP:
             raise ValueError(
-                f"steps of {self.step:.0%} of the maximum are not between 0 and {LARGEST_STEP:.0%}"
+                f"steps of {self.step:.0%} of the maximum are not between 0 and {MAX_RATE_STEP:.0%}"
             )
         if self.maximum_fps <= 0 or any(r <= 0 for r in self.rates_fps or ()):
             raise ValueError("input rates must be positive")
@@ -59,7 +59,7 @@ class FrameLossSpec(PointSpec):
     @property
     def benchmark(self) -> str:
         """Name of the benchmark, with or without a deadline for every frame."""
-        return BENCHMARK if self.conditions.frame_timeout_s is None else WITH_TIMEOUT
+        return BENCHMARK if self.conditions.frame_timeout_s is None else TIMEOUT_BENCHMARK
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -145,7 +145,7 @@ class OfferedRate:
 
 
 @dataclass(frozen=True)
-class FrameLossResult(Repeated[FrameLossSpec, list[OfferedRate]]):
+class FrameLossResult(RepeatedResult[FrameLossSpec, list[OfferedRate]]):
     """Result of all descents at a point."""
 
     @property

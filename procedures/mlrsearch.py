@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from v6t.procedures.search.goals import Goal, GoalResult, find_goal_result
 from v6t.procedures.search.mlr import TrialCounts, run_search
 from v6t.procedures.throughput import PROBE_PAUSE_S
-from v6t.procedures.trial_runner import Outcome, PointSpec, Repeated, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import (
+    Outcome,
+    PointSpec,
+    RepeatedResult,
+    TrialRunner,
+    Watch,
+    repeat,
+)
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
@@ -50,7 +57,7 @@ class Repetition:
     attempts: tuple[Attempt, ...]
 
 
-MlrResult = Repeated[MlrSpec, Repetition]
+MlrResult = RepeatedResult[MlrSpec, Repetition]
 
 
 def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = None) -> MlrResult:

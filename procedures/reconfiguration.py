@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.device_events import CONFIGURATION_CHANGES, NO_CHANGE, DeviceEvent, name_change_hook
 from v6t.trials.result import Measure
 from v6t.trials.trial import list_directions
@@ -69,7 +69,7 @@ class ChangeStream:
     directions: Mapping[str, BlockedTime]
 
 
-ReconfigurationResult = Repeated[ReconfigurationSpec, list[ChangeStream]]
+ReconfigurationResult = RepeatedResult[ReconfigurationSpec, list[ChangeStream]]
 
 
 def measure_reconfiguration(

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Segment, list_directions
 
 BENCHMARK = "system-recovery"
-OVERLOAD = 1.1
-AFTERWARDS = 0.5
+OVERLOAD_FACTOR = 1.1
+RECOVERY_FACTOR = 0.5
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,17 @@ class RecoverySpec(PointSpec):
     @property
     def overload_fps(self) -> float:
         """Rate of the overload: 110 % of the throughput, at most the limit."""
-        return min(OVERLOAD * self.throughput_fps, self.limit_fps)
+        return min(OVERLOAD_FACTOR * self.throughput_fps, self.limit_fps)
 
     @property
     def afterwards_fps(self) -> float:
         """Rate after the overload: half of it."""
-        return AFTERWARDS * self.overload_fps
+        return RECOVERY_FACTOR * self.overload_fps
 
     @property
     def limited(self) -> bool:
         """Whether 110 % exceed the limit."""
-        return OVERLOAD * self.throughput_fps > self.limit_fps
+        return OVERLOAD_FACTOR * self.throughput_fps > self.limit_fps
 
     @property
     def resolution_s(self) -> float:
@@ -68,7 +68,7 @@ class RecoveryRepetition:
     overloaded: Mapping[str, bool]
 
 
-RecoveryResult = Repeated[RecoverySpec, RecoveryRepetition]
+RecoveryResult = RepeatedResult[RecoverySpec, RecoveryRepetition]
 
 
 def measure_recovery(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.device_events import RESET_HOOKS, DeviceEvent
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import list_directions
@@ -65,7 +65,7 @@ class Outage:
     by_silence_s: float | None
 
 
-ResetResult = Repeated[ResetSpec, Mapping[str, Outage]]
+ResetResult = RepeatedResult[ResetSpec, Mapping[str, Outage]]
 
 
 def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None) -> ResetResult:

@@ -8,7 +8,7 @@ from v6t.procedures.throughput import ThroughputSpec
 from v6t.trials.queries import MAX_QUERIES_PER_NAME
 
 BENCHMARK = "resolution"
-QPS = "queries/s"
+QPS_UNIT = "queries/s"
 SELFTEST_TIMEOUT_SHARE = 0.25
 """Of the time-out, within which the tester answers itself (section 9.2.1)."""
 
@@ -19,7 +19,7 @@ class ResolutionSpec(ThroughputSpec):
 
     benchmark = BENCHMARK
 
-    unit = QPS
+    unit = QPS_UNIT
 
 
 def max_covered_qps(capacity_qps: float, delta: float) -> float:

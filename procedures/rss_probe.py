@@ -11,7 +11,7 @@ CASES: tuple[Case, ...] = ("fixed", "ports", "addresses", "both")
 
 BENCHMARK = "rss-probe"
 
-GAIN = 1.25
+MIN_GAIN = 1.25
 """A rate this much higher is taken for more cores at work; less may be chance."""
 
 
@@ -35,7 +35,7 @@ def find_held_fields(case: Case) -> tuple[bool, bool]:
     return case in ("fixed", "addresses"), case in ("fixed", "ports")
 
 
-def recommend(rates_fps: Mapping[Case, float], limited: Collection[Case] = ()) -> Advice:
+def recommend_fields(rates_fps: Mapping[Case, float], limited: Collection[Case] = ()) -> Advice:
     """Recommend the header fields to vary, from the measured rates.
 
     Args:
@@ -54,7 +54,7 @@ def recommend(rates_fps: Mapping[Case, float], limited: Collection[Case] = ()) -
             "the tester is the limit even with fixed headers: nothing is known about the device's "
             "hash; a faster tester, or fewer cores in the device, would tell",
         )
-    if best < GAIN * fixed:
+    if best < MIN_GAIN * fixed:
         held = [case for case in ("ports", "addresses", "both") if case in limited]
         why = (
             "no entropy helps: the device forwards on one core, or spreads frames by something "
@@ -63,9 +63,9 @@ def recommend(rates_fps: Mapping[Case, float], limited: Collection[Case] = ()) -
         if held:
             why += f" (the tester was the limit with {' and '.join(held)})"
         return Advice(rates_fps, "ports", why)
-    if ports * GAIN > best or "ports" in limited:
+    if ports * MIN_GAIN > best or "ports" in limited:
         return Advice(rates_fps, "ports", "the device's hash sees ports: addresses may stay fixed")
-    if addresses * GAIN > best:
+    if addresses * MIN_GAIN > best:
         return Advice(
             rates_fps,
             "addresses",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure, TrafficInterval
 from v6t.trials.trial import list_directions
 
@@ -41,7 +41,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class SoakResult(Repeated[SoakSpec, Stretch]):
+class SoakResult(RepeatedResult[SoakSpec, Stretch]):
     """Result of all stretches."""
 
     def intervals(self, direction: str) -> list[TrafficInterval]:

@@ -11,7 +11,7 @@ from v6t.trials.verdict import Verdict, assess_trial
 
 BENCHMARK = "selftest"
 
-CONFIRMING = 0.9
+CONFIRMING_SHARE = 0.9
 """Each rate that is tried under the rules of the results, as a part of the one before."""
 CONFIRMATIONS = 12
 """So many at most: the last is below a third of what short trials found."""
@@ -24,19 +24,19 @@ class TrialRules:
     Attributes:
         duration_s, residual_wait_s: of the trial.
         sending_time_tolerance: how long sending may take, as a multiple of it.
-        most_frames: the trial is shorter where it would send more: connections there are.
+        max_frames: the trial is shorter where it would send more: connections there are.
     """
 
     duration_s: float
     residual_wait_s: float
     sending_time_tolerance: float
-    most_frames: int | None = None
+    max_frames: int | None = None
 
     def seconds(self, rate_fps: float) -> float:
         """Return the length of a trial at a rate [s]."""
-        if self.most_frames is None or not rate_fps:
+        if self.max_frames is None or not rate_fps:
             return self.duration_s
-        return min(self.duration_s, self.most_frames / rate_fps)
+        return min(self.duration_s, self.max_frames / rate_fps)
 
     def is_as_strict_as(self, other: TrialRules) -> bool:
         """Check whether these rules are as strict as others."""
@@ -110,12 +110,12 @@ class TesterCapacity:
     faults: tuple[str, ...]
 
 
-MOST_AGAIN = 2
+MAX_REMEASUREMENTS = 2
 """A self-test that cannot be right is repeated so often; then it is believed."""
-DOUBTFUL = 1.5
+DOUBTFUL_RATIO = 1.5
 """A tester that once carries so many times what its self-test found had a noisy moment in that; a
 little more it carries every now and then."""
-SHARED = 4
+PLAUSIBLE_DIVISOR = 4
 """Both directions at once carry at least so small a part of what one carries alone: tester and
 machine are shared by two."""
 
@@ -128,12 +128,15 @@ def find_plausible_rate(mode: Mode, others: Mapping[Mode, float]) -> float:
     """
     if mode != "bidirectional":
         return others.get("bidirectional", 0.0)
-    return min((fps for other, fps in others.items() if other != mode), default=0.0) / SHARED
+    return (
+        min((fps for other, fps in others.items() if other != mode), default=0.0)
+        / PLAUSIBLE_DIVISOR
+    )
 
 
 def can_carry_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) -> bool:
     """Check with one short trial whether the tester carries far more than a capacity."""
-    rate_fps = min(spec.media_fps, DOUBTFUL * capacity_fps)
+    rate_fps = min(spec.media_fps, DOUBTFUL_RATIO * capacity_fps)
     if rate_fps <= capacity_fps:
         return False
     trial = _make_trial(spec, f"u{rate_fps:.0f}", rate_fps, spec.probe_rules)
@@ -150,7 +153,7 @@ def measure_plausible_capacity(
         say: told when it is looked for again, or by long trials.
     """
     capacity = measure_tester_capacity(spec, measure, say=say)
-    for again in range(1, MOST_AGAIN + 1):
+    for again in range(1, MAX_REMEASUREMENTS + 1):
         if capacity.rate_fps >= least_fps:
             break
         say(
@@ -206,7 +209,7 @@ def measure_tester_capacity(
             )
         capacity_fps = _search_capacity(spec, lambda rate_fps: passes_once(rate_fps, rules))
     elif rules is not None and not spec.probe_rules.is_as_strict_as(rules):
-        tried = (capacity_fps * CONFIRMING**n for n in range(CONFIRMATIONS) if capacity_fps)
+        tried = (capacity_fps * CONFIRMING_SHARE**n for n in range(CONFIRMATIONS) if capacity_fps)
         capacity_fps = next((rate for rate in tried if passes_once(rate, rules)), 0.0)
     if capacity_fps >= spec.media_fps:
         faults.clear()

@@ -20,19 +20,26 @@ from v6t.procedures.search.binary import (
 )
 from v6t.procedures.search.goals import Goal, find_goal_result
 from v6t.procedures.search.mlr import TrialCounts, run_search
-from v6t.procedures.trial_runner import PointSpec, Progress, Repeated, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import (
+    PointSpec,
+    Progress,
+    RepeatedResult,
+    TrialRunner,
+    Watch,
+    repeat,
+)
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
 
 __all__ = ["Attempt", "Progress", "Watch"]
 
 BENCHMARK = "throughput"
-WITH_TIMEOUT = "throughput-frame-timeout"
+TIMEOUT_BENCHMARK = "throughput-frame-timeout"
 """Another benchmark, with a deadline for every frame; never instead of the first."""
 
 Search = Literal["binary", "mlrsearch"]
 
-_MOST_DESCENTS = 20
+_MAX_DESCENTS = 20
 
 _Checks = list[tuple[str, float]]
 """Trials that a found rate has to pass: names, and lengths as shares of the full trial."""
@@ -75,7 +82,7 @@ class ThroughputSpec(PointSpec):
     @property
     def benchmark(self) -> str:
         """Name of the benchmark, with or without a deadline for every frame."""
-        return BENCHMARK if self.conditions.frame_timeout_s is None else WITH_TIMEOUT
+        return BENCHMARK if self.conditions.frame_timeout_s is None else TIMEOUT_BENCHMARK
 
     @property
     def steps(self) -> int:
@@ -129,7 +136,7 @@ class Repetition:
         )
 
 
-ThroughputResult = Repeated[ThroughputSpec, Repetition]
+ThroughputResult = RepeatedResult[ThroughputSpec, Repetition]
 
 
 def find_error_fps(result: ThroughputResult) -> float:
@@ -272,7 +279,7 @@ class _Search:
         if spec.final_duration_s is None:
             return 0.0
         step = find_widest_bracket(spec.resolution_fps, rate_fps)
-        for place in range(1, _MOST_DESCENTS):
+        for place in range(1, _MAX_DESCENTS):
             # what is left is halved at most: a step that passes it would end at nothing
             failed, rate_fps = rate_fps, max(rate_fps - step, rate_fps / 2)
             if rate_fps <= find_lowest_rate(spec.resolution_fps):
@@ -290,7 +297,7 @@ class _Search:
         spec = self._spec
         if spec.final_duration_s is None:
             return low_fps
-        for place in range(1, _MOST_DESCENTS):
+        for place in range(1, _MAX_DESCENTS):
             if is_narrow_enough(low_fps, high_fps, spec.resolution_fps):
                 break
             middle = (low_fps + high_fps) / 2

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from v6t.procedures.delay_figures import COMPUTE_FIGURES, Figures, find_tag_conflict
-from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.delays import Distribution
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import DelayRequest, Trial, list_directions
@@ -93,7 +93,7 @@ class TimingRepetition:
 
 
 @dataclass(frozen=True)
-class TimingResult(Repeated[TimingSpec, TimingRepetition]):
+class TimingResult(RepeatedResult[TimingSpec, TimingRepetition]):
     """All repetitions of one point."""
 
     share_of_rate: float = 1.0

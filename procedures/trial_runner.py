@@ -15,7 +15,7 @@ from v6t.trials.verdict import Attempt, Verdict
 
 FPS, CPS = "fps per direction", "connections/s"
 """Units of rates."""
-SHARED_CORES = "tester and device share this machine's cores: the numbers describe both"
+SHARED_CORES_WARNING = "tester and device share this machine's cores: the numbers describe both"
 """Warning for results of a lab on one machine."""
 
 
@@ -181,7 +181,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Repeated(Generic[P, T]):
+class RepeatedResult(Generic[P, T]):
     """The repetitions of a procedure at one point, and all attempts behind them."""
 
     spec: P
@@ -198,7 +198,7 @@ def repeat(
     *,
     adaptive: Adaptive | None = None,
     enough: Callable[[Sequence[T]], bool] | None = None,
-) -> Repeated[P, T]:
+) -> RepeatedResult[P, T]:
     """Run a procedure several times and collect its repetitions and trials.
 
     Args:
@@ -221,4 +221,4 @@ def repeat(
         )
         done.append(once(trials))
         attempts += trials.all
-    return Repeated(spec, tuple(done), tuple(attempts))
+    return RepeatedResult(spec, tuple(done), tuple(attempts))

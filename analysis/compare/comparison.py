@@ -38,7 +38,7 @@ MAX_BRIEF_ROWS = 5
 
 @dataclass(frozen=True)
 class ComparedFigure:
-    """One quantity of one point in two runs.
+    """Comparison of one quantity at one test point in two runs.
 
     Attributes:
         first, second: medians; None where undefined.
@@ -84,7 +84,7 @@ class ComparedFigure:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Runs compared with the first one.
+    """Comparison of several runs with the first one.
 
     Attributes:
         left_out: points that were not compared, and why.
@@ -110,29 +110,32 @@ class RunComparison:
 def compare_with_first(
     first: RunData, others: Sequence[RunData], presentations: Presentations, *, anyway: bool = False
 ) -> RunComparison:
-    """Compare runs with a first one; ``anyway``: also where their conditions differ."""
+    """Compare runs with a first one; with ``anyway``, even if their conditions differ."""
     lines: list[ComparedFigure] = []
     left_out: list[str] = []
     unlike: dict[str, tuple[str, ...]] = {}
     names = _name_runs([first, *others])
     for name, other in zip(names[1:], others, strict=True):
-        differing = compare_runs(first, other)
-        if differing:
-            unlike[name] = tuple(map(str, differing))
+        if run_differences := compare_runs(first, other):
+            unlike[name] = tuple(map(str, run_differences))
             if not anyway:
                 continue
-        ours, theirs = index_records(first), index_records(other)
-        for key in dict.fromkeys([*ours, *theirs]):
+        first_records, other_records = index_records(first), index_records(other)
+        for key in dict.fromkeys([*first_records, *other_records]):
             place = " ".join(key)
-            if key not in ours or key not in theirs:
-                where = names[0] if key in ours else name
+            if key not in first_records or key not in other_records:
+                where = names[0] if key in first_records else name
                 left_out.append(f"{place}: only in {where}")
                 continue
-            odd = compare_records(ours[key], theirs[key])
-            if odd and not anyway:
-                left_out.append(f"{place}: {'; '.join(map(str, odd))} ({name})")
+            differing = compare_records(first_records[key], other_records[key])
+            if differing and not anyway:
+                left_out.append(f"{place}: {'; '.join(map(str, differing))} ({name})")
                 continue
-            unknown = [r for r in (ours[key], theirs[key]) if not presentations.has_presentation(r)]
+            unknown = [
+                r
+                for r in (first_records[key], other_records[key])
+                if not presentations.has_presentation(r)
+            ]
             if unknown:
                 left_out.append(
                     f"{place}: the benchmark '{unknown[0].benchmark}' is not installed, or of another "
@@ -140,10 +143,10 @@ def compare_with_first(
                 )
                 continue
             both = [
-                {q.name: q for q in presentations.find(r).list_quantities(r) if q.compared}
-                for r in (ours[key], theirs[key])
+                {q.name: q for q in presentations.find(r).list_quantities(r) if q.is_comparable}
+                for r in (first_records[key], other_records[key])
             ]
-            lines += _compare_results(name, key, both[0], both[1], odd, left_out)
+            lines += _compare_results(name, key, both[0], both[1], differing, left_out)
     return RunComparison(tuple(names), tuple(lines), (*left_out, *presentations.failures), unlike)
 
 
@@ -191,7 +194,7 @@ def _format_ratio(line: ComparedFigure) -> str:
 
 
 def make_brief_comparison_tables(comparison: RunComparison) -> Iterator[Table]:
-    """Yield a table for each point: one row for each quantity, or for many of one benchmark.
+    """Yield a table for each point, with a row for each quantity or, if they are many, each benchmark.
 
     The many, such as the loss at each of ten rates, are counted by their conclusion.
     """
@@ -237,40 +240,49 @@ def _format_value(value: float | None) -> str:
 def _compare_results(
     name: str,
     key: PointKey,
-    ours: Mapping[str, Quantity],
-    theirs: Mapping[str, Quantity],
-    odd: Sequence[ConditionDifference],
+    first_records: Mapping[str, Quantity],
+    other_records: Mapping[str, Quantity],
+    differing: Sequence[ConditionDifference],
     left_out: list[str],
 ) -> list[ComparedFigure]:
-    for what in ours.keys() ^ theirs.keys():
+    for what in first_records.keys() ^ other_records.keys():
         left_out.append(f"{' '.join(key)}, {what}: only in one of the runs")
     return [
-        _compare_result(name, key, ours[what], theirs[what], tuple(map(str, odd)))
-        for what in ours
-        if what in theirs
+        _compare_result(
+            name, key, first_records[what], other_records[what], tuple(map(str, differing))
+        )
+        for what in first_records
+        if what in other_records
     ]
 
 
 def _compare_result(
-    run: str, key: PointKey, a: Quantity, b: Quantity, odd: tuple[str, ...]
+    run: str, key: PointKey, first: Quantity, second: Quantity, differing: tuple[str, ...]
 ) -> ComparedFigure:
     kind, effect = "factor", None
-    undefined = len(a.values) + len(b.values) - len(a.defined) - len(b.defined)
+    undefined = (
+        len(first.values)
+        + len(second.values)
+        - len(first.defined_values)
+        - len(second.defined_values)
+    )
     if not undefined:
-        if not a.share:
-            effect = estimate_factor(a.defined, b.defined, (a.resolution, b.resolution))
+        if not first.share:
+            effect = estimate_factor(
+                first.defined_values, second.defined_values, (first.resolution, second.resolution)
+            )
         if effect is None:
-            kind, effect = "difference", estimate_shift(a.defined, b.defined)
-    verdict, words = _judge(kind, effect, a, b, undefined)
-    if a.at != b.at:
-        words += f"; measured at {a.at} and {b.at}"
-    middle = [_find_median(q) for q in (a, b)]
+            kind, effect = "difference", estimate_shift(first.defined_values, second.defined_values)
+    verdict, words = _judge(kind, effect, first, second, undefined)
+    if first.at != second.at:
+        words += f"; measured at {first.at} and {second.at}"
     improved = None
     if verdict in ("more", "less"):
-        improved = (verdict == "more") == a.more_is_better
+        improved = (verdict == "more") == first.more_is_better
+    medians = (_find_median(first), _find_median(second))
     return ComparedFigure(
-        run, *key, a.name, a.unit, middle[0], middle[1], kind, effect, verdict, words, improved, odd,
-        (a.limited, b.limited), (a.at, b.at),
+        run, *key, first.name, first.unit, *medians, kind, effect, verdict, words, improved, differing,
+        (first.limited, second.limited), (first.at, second.at),
     )  # fmt: skip
 
 
@@ -280,8 +292,9 @@ def _find_median(quantity: Quantity) -> float | None:
 
 
 def _judge(
-    kind: str, effect: EffectEstimate | None, a: Quantity, b: Quantity, undefined: int
+    kind: str, effect: EffectEstimate | None, first: Quantity, second: Quantity, undefined: int
 ) -> tuple[str, str]:
+    """Return the verdict and a sentence about it; ``undefined`` counts the undefined repetitions."""
     if effect is None:
         verb = "is" if undefined == 1 else "are"
         some = f"{pluralize(undefined, 'repetition')} {verb} undefined"
@@ -293,7 +306,7 @@ def _judge(
         if effect.is_covered
         else (f" (too few repetitions: the interval covers {effect.coverage:.0%} only)")
     )
-    if a.limited and b.limited:
+    if first.limited and second.limited:
         return "undecided", "undecided: in both, the tester or the medium is the limit"
     if effect.coverage <= 0:
         shown = _format_estimate(kind, effect)
@@ -301,26 +314,32 @@ def _judge(
             "undecided",
             f"undecided: {shown}, but one repetition per run gives no confidence interval",
         )
-    held = " (one of them is limited by the tester or the medium)" if a.limited or b.limited else ""
+    held = (
+        " (one of them is limited by the tester or the medium)"
+        if first.limited or second.limited
+        else ""
+    )
     if effect.low <= nothing <= effect.high:
         if kind == "factor":
             most = _compute_reach(effect, nothing)
             return "no difference", f"no difference; none above {most:.1%}{held}{few}"
         most = _compute_reach(effect, nothing)
-        return "no difference", f"no difference; none above {most:.4g} {a.unit}{held}{few}"
+        return "no difference", f"no difference; none above {most:.4g} {first.unit}{held}{few}"
     if not effect.is_covered:
-        fewest = sorted({len(a.defined), len(b.defined)})
+        fewest = sorted({len(first.defined_values), len(second.defined_values)})
         return "undecided", (
             f"no difference can be shown with {' and '.join(map(str, fewest))} repetitions: "
             f"{_format_estimate(kind, effect)}, "
             f"but the interval covers {effect.coverage:.0%} only{held}"
         )
     more = effect.estimate > nothing
-    word = "better" if more == a.more_is_better else "worse"
+    word = "better" if more == first.more_is_better else "worse"
     if kind == "factor":
         says = f"{effect.estimate:.3g} times ({effect.low:.3g} to {effect.high:.3g}), {word}"
     else:
-        says = f"{effect.estimate:+.4g} {a.unit} ({effect.low:+.4g} to {effect.high:+.4g}), {word}"
+        says = (
+            f"{effect.estimate:+.4g} {first.unit} ({effect.low:+.4g} to {effect.high:+.4g}), {word}"
+        )
     return ("more" if more else "less"), says + held
 
 
@@ -332,12 +351,12 @@ def _format_estimate(kind: str, effect: EffectEstimate) -> str:
 
 
 def _compute_reach(effect: EffectEstimate, nothing: float) -> float:
-    """Return the largest difference that the interval allows, with the resolution of the searches."""
+    """Return the largest distance of the interval from ``nothing``, the value of no difference."""
     return max(effect.high - nothing, nothing - effect.low)
 
 
 def summarize_comparison(comparison: RunComparison) -> str:
-    """Count the conclusions; add the largest difference that the intervals allow, and their coverage."""
+    """Write one sentence with the number of each conclusion and the largest undetected difference."""
     counts = Counter(line.conclusion for line in comparison.lines)
     equal = [line for line in comparison.lines if line.conclusion == "no difference"]
     effects = [line.effect for line in equal if line.effect and line.kind == "factor"]

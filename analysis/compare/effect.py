@@ -10,7 +10,7 @@ from statistics import median
 
 CONFIDENCE = 0.95
 MAX_REPETITIONS = 200
-"""Repetitions of a run that take part in the exact distribution; more change nothing visible."""
+"""Repetitions of a run that take part in the exact distribution; more would not change the result visibly."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,13 @@ def estimate_shift(first: Sequence[float], second: Sequence[float]) -> EffectEst
 
 @cache
 def count_needed_repetitions() -> int:
-    """Return the smallest number of repetitions of two runs for an interval of the coverage asked for."""
+    """Return how many repetitions two runs need for an interval of 95 % coverage."""
     return next(n for n in range(1, MAX_REPETITIONS) if _find_rank(n, n)[1] >= CONFIDENCE)
 
 
 @cache
 def _find_rank(m: int, n: int) -> tuple[int, float]:
+    """Return the rank of the interval's ends among the differences of m and n values, and its coverage."""
     total = comb(m + n, n)
     below = 0
     rank, coverage = 0, 0.0
@@ -86,6 +87,7 @@ def _find_rank(m: int, n: int) -> tuple[int, float]:
 
 @cache
 def _count_orders(m: int, n: int) -> tuple[int, ...]:
+    """Return in how many orders of m and n values the statistic U of Mann and Whitney is 0, 1, 2 ..."""
     # coefficients of the Gaussian binomial: product of (1 - q^(n+i)) / (1 - q^i)
     size = m * n + 1
     counts = [0] * size

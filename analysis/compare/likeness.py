@@ -38,7 +38,7 @@ def index_records(data: RunData) -> dict[PointKey, Record]:
 
 
 def compare_runs(first: RunData, second: RunData) -> list[ConditionDifference]:
-    """List conditions of whole runs that differ: then nothing in them can be compared."""
+    """List the differing conditions of whole runs, which rule out any comparison."""
     pairs: list[tuple[str, Any, Any]] = [
         ("technology", first.config["plugin"], second.config["plugin"]),
         ("simulated", first.simulated, second.simulated),
@@ -52,25 +52,26 @@ def compare_runs(first: RunData, second: RunData) -> list[ConditionDifference]:
 
 def compare_parameters(first: RunData, second: RunData) -> list[ConditionDifference]:
     """List parameters of the technology that differ, by name."""
-    ours, theirs = dict(flatten(first.params)), dict(flatten(second.params))
+    first_values, second_values = dict(flatten(first.params)), dict(flatten(second.params))
     return [
-        ConditionDifference(name, ours.get(name), theirs.get(name))
-        for name in sorted({*ours, *theirs} - _IGNORED_PARAMETERS)
-        if ours.get(name) != theirs.get(name)
+        ConditionDifference(name, first_values.get(name), second_values.get(name))
+        for name in sorted({*first_values, *second_values} - _IGNORED_PARAMETERS)
+        if first_values.get(name) != second_values.get(name)
     ]
 
 
 def compare_records(first: Record, second: Record) -> list[ConditionDifference]:
-    """List conditions of two records that differ, titles and conventions included."""
-    ours, theirs = first.to_json(), second.to_json()
+    """List the fields of two records that must be equal for a comparison and are not."""
+    first_values, second_values = first.to_json(), second.to_json()
     return [
-        ConditionDifference(name.replace("_", " "), ours.get(name), theirs.get(name))
+        ConditionDifference(name.replace("_", " "), first_values.get(name), second_values.get(name))
         for name in _COMPARED_FIELDS
-        if not _is_same(ours.get(name), theirs.get(name))
+        if not _is_same(first_values.get(name), second_values.get(name))
     ]
 
 
 def _is_same(first: Any, second: Any) -> bool:
+    """Check whether two values are equal; numbers may differ by 1 %."""
     if isinstance(first, float) and isinstance(second, (int, float)):
         # a rate that the medium or the tester gave may differ in its last digits
         return abs(first - second) <= 0.01 * max(abs(first), abs(second))

@@ -1,4 +1,4 @@
-"""Figures that print in grey, serve the colour-blind, and are the same octets every time."""
+"""Style and output of figures: readable in grey and by colour-blind people, and reproducible."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#000000", "#777777"
-CYCLE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
-"""Okabe and Ito's palette: told apart with any kind of colour vision."""
+COLOR_CYCLE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+"""Palette of Okabe and Ito, which people with any colour vision can tell apart."""
 
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-"""Lines are told apart without any colour as well."""
+LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+"""Line styles of matplotlib that differ without colours."""
 
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
@@ -53,8 +53,8 @@ _PDF_DIRECTORY: ContextVar[Path | None] = ContextVar("_PDF_DIRECTORY", default=N
 
 def style_line(number: int) -> dict[str, Any]:
     """Return matplotlib's arguments for the line with this number, from 0."""
-    place = number % len(CYCLE)
-    return {"color": CYCLE[place], "marker": MARKERS[place], "linestyle": DASHES[place]}
+    place = number % len(COLOR_CYCLE)
+    return {"color": COLOR_CYCLE[place], "marker": MARKERS[place], "linestyle": LINE_STYLES[place]}
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def make_axes(
 
 
 def write_svg(figure: Figure, name: str) -> str:
-    """Return the ``<svg>`` element; its identifiers are those of the figure alone."""
+    """Return a figure as an ``<svg>`` element with identifiers that are unique in a report."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     out = io.StringIO()
@@ -112,31 +112,33 @@ def write_svg(figure: Figure, name: str) -> str:
     return text.replace("<svg", f'<svg id="{name}-figure"', 1)
 
 
-def draw_legend(at: Axes) -> None:
+def draw_legend(axes: Axes) -> None:
     """Draw a legend to the right of the axes."""
-    handles, labels = at.get_legend_handles_labels()
+    handles, labels = axes.get_legend_handles_labels()
     if handles:
-        at.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+        axes.legend(
+            handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0
+        )
 
 
-def format_thousands(at: Axes, axis: str = "y") -> None:
+def format_thousands(axes: Axes, axis: str = "y") -> None:
     """Format the numbers on an axis as ``250 k`` and ``2.5 M``."""
     from matplotlib.ticker import FuncFormatter
 
-    chosen = at.yaxis if axis == "y" else at.xaxis
+    chosen = axes.yaxis if axis == "y" else axes.xaxis
     chosen.set_major_formatter(FuncFormatter(lambda value, _: abbreviate(value)))
 
 
-def set_logarithmic(at: Axes, axis: str, show: Callable[[float], str]) -> None:
-    """Make an axis logarithmic, with numbers as people write them, at 1, 2 and 5 of each decade if few."""
+def set_logarithmic(axes: Axes, axis: str, format_number: Callable[[float], str]) -> None:
+    """Make an axis logarithmic; short axes have ticks at 1, 2 and 5 times each power of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    (at.set_xscale if axis == "x" else at.set_yscale)("log")
-    chosen = at.xaxis if axis == "x" else at.yaxis
+    (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
+    chosen = axes.xaxis if axis == "x" else axes.yaxis
     low, high = sorted(chosen.get_view_interval())
     few = low > 0 and high < 300 * low
     chosen.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
-    chosen.set_major_formatter(FuncFormatter(lambda value, _: show(value)))
+    chosen.set_major_formatter(FuncFormatter(lambda value, _: format_number(value)))
     chosen.set_minor_locator(NullLocator())
 
 

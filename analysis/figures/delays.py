@@ -1,4 +1,4 @@
-"""Delays: how often each occurs, and which share of the frames takes longer."""
+"""Figures of delays: histograms, and the share of the frames that take longer."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _LOG_SCALE_RATIO = 5.0
 
 
 def draw_delays(delays: Mapping[str, Distribution], name: str) -> str:
-    """Draw the histogram and the share of later frames, lost ones included, on logarithmic scales."""
+    """Draw the histogram of delays and the share of frames that take longer, lost ones included."""
     with apply_style(name):
         figure, (left, right) = make_axes(width=10.0, height=3.8, panels=2)
         low, high = _draw_histograms(left, delays)
         for number, (direction, distribution) in enumerate(delays.items()):
             across, later = _compute_ccdf(distribution)
             right.step(across, later, where="post", label=direction, **_style_steps(number))
-        for at in (left, right):
+        for axes in (left, right):
             if high > _LOG_SCALE_RATIO * low > 0:
-                set_logarithmic(at, "x", abbreviate)
-            at.set_xlabel("one-way delay, µs")
+                set_logarithmic(axes, "x", abbreviate)
+            axes.set_xlabel("one-way delay, µs")
         set_logarithmic(right, "y", lambda share: f"{100 * share:.4g} %")
         left.set_ylabel("frames per bin")
         right.set_ylabel("share of frames that take longer")
@@ -51,13 +51,13 @@ def draw_delays(delays: Mapping[str, Distribution], name: str) -> str:
 
 
 def draw_variation(differences: Mapping[str, Distribution], name: str) -> str:
-    """Draw how often each difference of consecutive delays occurs (IPDV)."""
+    """Draw the histogram of the differences of consecutive delays (IPDV)."""
     with apply_style(name):
-        figure, (at,) = make_axes(height=3.4)
-        _draw_histograms(at, differences, linear=True)
-        at.set_xlabel("delay minus that of the frame before, µs")
-        at.set_ylabel("pairs per bin")
-        draw_legend(at)
+        figure, (axes,) = make_axes(height=3.4)
+        _draw_histograms(axes, differences, linear=True)
+        axes.set_xlabel("delay minus that of the frame before, µs")
+        axes.set_ylabel("pairs per bin")
+        draw_legend(axes)
         return write_svg(figure, name)
 
 
@@ -66,7 +66,7 @@ def _style_steps(number: int) -> dict[str, Any]:
 
 
 def _draw_histograms(
-    at: Axes, distributions: Mapping[str, Distribution], *, linear: bool = False
+    axes: Axes, distributions: Mapping[str, Distribution], *, linear: bool = False
 ) -> tuple[float, float]:
     """Draw a histogram of each direction; return the lowest and the highest value [µs]."""
     low = min(d.values_ns[0] for d in distributions.values() if d.values_ns) / 1000
@@ -83,9 +83,11 @@ def _draw_histograms(
         values = np.clip(np.array(distribution.values_ns) / 1000, edges[0], edges[-1])
         counts, _ = np.histogram(values, edges, weights=distribution.counts)
         style = _style_steps(number)
-        at.stairs(np.where(counts, counts, np.nan), edges, linewidth=1.4, label=direction, **style)
-    at.set_ylim(bottom=0.8)
-    set_logarithmic(at, "y", abbreviate)
+        axes.stairs(
+            np.where(counts, counts, np.nan), edges, linewidth=1.4, label=direction, **style
+        )
+    axes.set_ylim(bottom=0.8)
+    set_logarithmic(axes, "y", abbreviate)
     return low, high
 
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LOG_SCALE_RATIO = 20.0
-"""Where the largest value is so many times the smallest, the axis is logarithmic."""
+"""Ratio of the largest to the smallest value above which an axis is logarithmic."""
 MAX_UPRIGHT_LABELS = 6
-"""From more names on an axis than these on, they are tilted."""
+"""Number of labels on an axis above which they are tilted."""
 
 
 class MedianSummary(Protocol):
@@ -76,35 +76,35 @@ def draw_errorbars(
     linear: bool = False,
     adjust: Callable[[Axes], object] | None = None,
 ) -> str:
-    """Draw values with bars over what varies.
+    """Draw values with error bars.
 
     Args:
-        ticks: names of places on the axis of what varies; None: numbers.
-        linear: the axis of values is never logarithmic.
+        ticks: labels of places on the x axis; None: numbers.
+        linear: whether the y axis is never logarithmic.
         adjust: changes the axes before the legend is drawn.
     """
     with apply_style(name):
-        figure, (at,) = make_axes()
+        figure, (axes,) = make_axes()
         for curve in curves:
-            at.errorbar(
+            axes.errorbar(
                 curve.x, curve.y, yerr=curve.bars, capsize=4, label=curve.label, **curve.style
             )
         values = [y for curve in curves for y in curve.y if y > 0]
         if values and not linear and max(values) > LOG_SCALE_RATIO * min(values):
-            set_logarithmic(at, "y", abbreviate)
+            set_logarithmic(axes, "y", abbreviate)
         else:
-            at.set_ylim(bottom=0)
-            format_thousands(at)
+            axes.set_ylim(bottom=0)
+            format_thousands(axes)
         if ticks is not None:
             tilt: dict[str, Any] = (
                 {"rotation": 30, "ha": "right"} if len(ticks) > MAX_UPRIGHT_LABELS else {}
             )
-            at.set_xticks(list(ticks), list(ticks.values()), **tilt)
-        at.set_xlabel(xlabel)
-        at.set_ylabel(ylabel)
+            axes.set_xticks(list(ticks), list(ticks.values()), **tilt)
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel(ylabel)
         if adjust is not None:
-            adjust(at)
-        draw_legend(at)
+            adjust(axes)
+        draw_legend(axes)
         return write_svg(figure, name)
 
 
@@ -118,49 +118,49 @@ def draw_series(
     whole: bool = True,
     adjust: Callable[[Axes], object] | None = None,
 ) -> str:
-    """Draw values in their order; ``levels`` are lines across the plot, with label and style."""
+    """Draw values in their order; ``levels`` are horizontal lines with label and style."""
     from matplotlib.ticker import MaxNLocator
 
     with apply_style(name):
-        figure, (at,) = make_axes(height=3.6)
+        figure, (axes,) = make_axes(height=3.6)
         for curve in curves:
-            at.plot(curve.x, curve.y, label=curve.label, **curve.style)
+            axes.plot(curve.x, curve.y, label=curve.label, **curve.style)
         for value, label, style in levels:
-            at.axhline(value, label=label, **style)
-        at.set_xlabel(xlabel)
-        at.set_ylabel(ylabel)
+            axes.axhline(value, label=label, **style)
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel(ylabel)
         if whole:
-            at.xaxis.set_major_locator(MaxNLocator(integer=True))
-        format_thousands(at)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        format_thousands(axes)
         if adjust is not None:
-            adjust(at)
-        draw_legend(at)
+            adjust(axes)
+        draw_legend(axes)
         return write_svg(figure, name)
 
 
 def draw_points(rows: Sequence[tuple[str, Any]], unit: str, name: str) -> str:
-    """Draw the median of every row with a bar from P1 to P99: results with names instead of numbers."""
+    """Draw the median of each labelled row with a bar from P1 to P99."""
     with apply_style(name):
-        figure, (at,) = make_axes(height=0.9 + 0.34 * len(rows))
+        figure, (axes,) = make_axes(height=0.9 + 0.34 * len(rows))
         curve = make_summary_curve(0, "", list(enumerate(r for _, r in rows)))
-        at.errorbar(
+        axes.errorbar(
             curve.y, curve.x, xerr=curve.bars, linestyle="", marker="o", capsize=4, color=BLUE
         )
         for place, value in zip(curve.x, curve.y, strict=True):
-            at.annotate(abbreviate(value), (value, place), xytext=(0, 6), textcoords="offset points",
+            axes.annotate(abbreviate(value), (value, place), xytext=(0, 6), textcoords="offset points",
                         ha="center", fontsize=8)  # fmt: skip
-        at.set_yticks(range(len(rows)), [label for label, _ in rows])
-        at.invert_yaxis()
-        at.margins(y=0.6 / max(1, len(rows)))
+        axes.set_yticks(range(len(rows)), [label for label, _ in rows])
+        axes.invert_yaxis()
+        axes.margins(y=0.6 / max(1, len(rows)))
         scale = (
             "logarithmic"
             if min(curve.y) > 0 and max(curve.y) > LOG_SCALE_RATIO * min(curve.y)
             else "linear"
         )
         if scale == "logarithmic":
-            set_logarithmic(at, "x", abbreviate)
+            set_logarithmic(axes, "x", abbreviate)
         else:
-            at.set_xlim(0, max(curve.y) * 1.08 or 1)
-            format_thousands(at, "x")
-        at.set_xlabel(f"{unit} ({scale} axis)")
+            axes.set_xlim(0, max(curve.y) * 1.08 or 1)
+            format_thousands(axes, "x")
+        axes.set_xlabel(f"{unit} ({scale} axis)")
         return write_svg(figure, name)

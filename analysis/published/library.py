@@ -17,7 +17,7 @@ from v6t.analysis.scaling import count_cores
 
 @dataclass(frozen=True)
 class PublishedReference:
-    """A published number about the same thing as a record.
+    """A published number for the technology, benchmark and point of a record.
 
     Attributes:
         entry: the record of ``published.json``.
@@ -42,14 +42,14 @@ class PublishedReference:
         return "cps" if self.entry["metric"].startswith("max conn") else str(self.entry["unit"])
 
     @property
-    def published(self) -> float:
-        """The published median."""
+    def published_median(self) -> float:
+        """Median that the paper prints."""
         return float(self.entry["median"])
 
     @property
     def ratio(self) -> float | None:
         """Measured over published value; None if the measured one is undefined."""
-        return None if self.measured is None else self.measured / self.published
+        return None if self.measured is None else self.measured / self.published_median
 
     @property
     def alike(self) -> bool:
@@ -100,7 +100,7 @@ def collect_facts(
 
 
 def is_testbed_of(entry: Mapping[str, Any], testbed: str) -> bool:
-    """Check whether a testbed has the name of the place of a published number."""
+    """Check whether the name of a testbed is that of the test system of a published number."""
     texts = [v for v in entry["conditions"].values() if isinstance(v, str)]
     place = str(entry["test_system"]).partition(" ")[0]
     return bool(testbed) and (place == testbed or any(f"at {v}" in testbed for v in texts))
@@ -117,7 +117,7 @@ def _has_two_servers(parts: Mapping[str, Any]) -> bool | None:
 
 def _count_cores(options: Mapping[str, Any]) -> int | None:
     """Return active cores; in a chain those of the provider edge (Lencse and Bazsó 2024, section 3.2.3)."""
-    own = count_cores(options.get("cores")) or count_cores(options.get("workers"))
+    cores = count_cores(options.get("cores")) or count_cores(options.get("workers"))
     parts: Mapping[str, Mapping[str, Any]] = options.get("parts", {})
     edge = {
         _count_cores(part.get("options", {}))
@@ -125,7 +125,7 @@ def _count_cores(options: Mapping[str, Any]) -> int | None:
         if n not in _CUSTOMER_EDGE_PARTS
     }
     known = edge - {None}
-    return own or (known.pop() if len(known) == 1 else None)
+    return cores or (known.pop() if len(known) == 1 else None)
 
 
 def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any], device: str) -> bool:

@@ -31,7 +31,7 @@ from v6t.analysis.report.campaign_run import (
     shorten_axis,
 )
 from v6t.analysis.report.curves import draw_curves
-from v6t.analysis.report.means import make_mean_tables, pair_means
+from v6t.analysis.report.means import make_mean_tables, match_published_means
 from v6t.analysis.report.run import fold_long_table, make_reproduction_tables
 from v6t.analysis.sheet import Column, Table, make_text_columns, make_text_table, mark_limited
 from v6t.analysis.warnings import fold_warnings, list_warnings
@@ -231,7 +231,7 @@ def _compare_with_paper(
     yield from make_reproduction_tables([(record, ref) for record, ref, _ in best.values()])
     if paper == "ipv6net-2015":
         yield from make_mean_tables(runs)
-    met = {*best, *(id(entry) for entry, _ in pair_means(runs))}
+    met = {*best, *(id(entry) for entry, _ in match_published_means(runs))}
     rest = Counter(
         (entry["table"], f"{entry['technology']}, {entry['metric']}", entry["dut"])
         for entry in read_library()["records"]

@@ -59,7 +59,7 @@ def to_json(data: RunData, presentations: Presentations, paper: str | None = Non
                 "frame_sizes": record.frame_sizes.to_json(),
                 "direction": ref.direction,
                 "unit": ref.unit,
-                "published": ref.published,
+                "published": ref.published_median,
                 "measured": ref.measured,
                 "same_conditions": ref.alike,
                 "differing": [asdict(c) for c in ref.differing],

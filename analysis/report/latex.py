@@ -8,15 +8,15 @@ from importlib.metadata import version
 
 from v6t.analysis.blocks import Drawing, ReportDocument, walk
 from v6t.analysis.presentation import Presentations
-from v6t.analysis.report.render import extend_environment
+from v6t.analysis.report.render import make_environment
 from v6t.analysis.report.verdict import make_title
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import explain_marks
 
 CITATION = "Measured with v6t (CITATION.cff of the project) by the procedures of RFC 8219."
-PLOT = re.compile(r'<svg id="([^"]+)-figure"')
+PLOT_START = re.compile(r'<svg id="([^"]+)-figure"')
 """The start of a figure that matplotlib drew; the drawing of the set-up has no such name."""
-SPECIAL = {
+LATEX_ESCAPES = {
     **{c: f"\\{c}" for c in "&%$#_{}"},
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -45,7 +45,7 @@ def figures_to_latex(data: RunData, document: ReportDocument) -> str:
         (name[1], block.caption)
         for section in document.sections
         for block in walk(section.blocks)
-        if isinstance(block, Drawing) and (name := PLOT.match(block.svg))
+        if isinstance(block, Drawing) and (name := PLOT_START.match(block.svg))
     ]
     return _render("figures.tex", data, figures=figures)
 
@@ -53,7 +53,7 @@ def figures_to_latex(data: RunData, document: ReportDocument) -> str:
 def _render(template: str, data: RunData, **values: object) -> str:
     filters = {"tex": escape_latex, "comment": lambda text: " ".join(text.split())}
     return (
-        extend_environment(**filters)
+        make_environment(**filters)
         .get_template(template)
         .render(
             data=data,
@@ -67,7 +67,9 @@ def _render(template: str, data: RunData, **values: object) -> str:
 
 def escape_latex(text: str) -> str:
     """Escape the characters that LaTeX takes for commands."""
-    return re.sub(r"[&%$#_{}\\~^<>*µ]", lambda found: SPECIAL[found[0]], " ".join(text.split()))
+    return re.sub(
+        r"[&%$#_{}\\~^<>*µ]", lambda found: LATEX_ESCAPES[found[0]], " ".join(text.split())
+    )
 
 
 def _list_conditions(data: RunData) -> Iterator[str]:

@@ -22,7 +22,7 @@ def make_mean_tables(runs: Sequence[CampaignRun]) -> list[Table]:
     """Make a table for each published table with a comparable mean."""
     simulated = any(run.data.simulated for run in runs if run.data is not None)
     tables: dict[str, list[tuple[dict[str, Any], float]]] = {}
-    for entry, measured in pair_means(runs):
+    for entry, measured in match_published_means(runs):
         tables.setdefault(entry["table"], []).append((entry, measured))
     columns: Sequence[Column[tuple[dict[str, Any], float]]] = (
         Column("what", lambda pair: _name_mean(pair[0]), text=True),
@@ -48,7 +48,7 @@ def _name_mean(entry: Mapping[str, Any]) -> str:
     return f"{entry['technology']}, {_get_metric(entry)}, {entry['conditions']['workload']}"
 
 
-def pair_means(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], float]]:
+def match_published_means(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], float]]:
     """Yield each published entry with the mean of the matching run over its frame sizes."""
     for entry in read_library()["records"]:
         metric = _get_metric(entry)

@@ -83,7 +83,7 @@ def _load_environment() -> Environment:
     return environment
 
 
-def extend_environment(**filters: Callable[[str], str]) -> Environment:
+def make_environment(**filters: Callable[[str], str]) -> Environment:
     """Return the template environment with additional filters."""
     environment = _load_environment().overlay()
     environment.filters = {**environment.filters, **filters}

@@ -67,22 +67,22 @@ def build_document(
     presentations: Presentations,
     *,
     paper: str | None = None,
-    most_figures: int | None = MAX_FIGURES,
+    max_figures: int | None = MAX_FIGURES,
 ) -> ReportDocument:
     """Build the document.
 
     Args:
         paper: short name of a paper whose tables stand beside the results, with all differences.
-        most_figures: None: any number; 0: none is drawn.
+        max_figures: None: any number; 0: none is drawn.
     """
     label = str(data.results.get("label") or "")
     # the sketch of the set-up is one of them
-    figures = FigureBudget(most_figures and most_figures - 1)
+    figures = FigureBudget(max_figures and max_figures - 1)
     short = list(_summarize_run(data, presentations, figures))
     sections = [
         ReportSection("In short", "short", short),
         ReportSection(
-            "What was measured, on what", "setting", list(describe_setup(data, most_figures != 0))
+            "What was measured, on what", "setting", list(describe_setup(data, max_figures != 0))
         ),
         *_make_sections(data, presentations, figures),
         ReportSection(
@@ -92,7 +92,7 @@ def build_document(
         ),
         ReportSection("Validity", "validity", list(assess_validity(data))),
         ReportSection("Compliance", "compliance", list(_describe_compliance(data, presentations))),
-        *([_make_trace_section(data, presentations, figures)] if most_figures != 0 else []),
+        *([_make_trace_section(data, presentations, figures)] if max_figures != 0 else []),
         ReportSection("Raw trials", "trials", [_fold_trials(data)]),
         ReportSection("Configuration and manifest", "configuration", list(_fold_files(data))),
     ]

@@ -8,7 +8,7 @@ from v6t.analysis.blocks import Block, Paragraph
 from v6t.analysis.record import RateRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import (
-    LIMITED_MEANING,
+    LIMITED_EXPLANATION,
     SIZES,
     format_count,
     make_text_columns,
@@ -124,7 +124,7 @@ def write_verdict(data: RunData) -> list[str]:
         f"{rates} (per direction, of {line}).",
     ]
     if any(r.limited for r in ends):
-        sentences.append(f"* is {LIMITED_MEANING}.")
+        sentences.append(f"* is {LIMITED_EXPLANATION}.")
     return [*sentences, _describe_conditions(data, first)]
 
 

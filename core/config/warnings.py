@@ -21,7 +21,7 @@ from v6t.core.config.settings import (
 from v6t.drivers.transport.ssh_client import no_client
 from v6t.plugins.translation import WELL_KNOWN
 from v6t.procedures.search import mlr
-from v6t.procedures.trial_runner import SHARED_CORES
+from v6t.procedures.trial_runner import SHARED_CORES_WARNING
 from v6t.profiles.mixes import parse_mix
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     run, p = bound.settings, bound.settings.procedure
     benchmarks = registry.select_benchmarks(bound)
     if bound.tester.in_lab:
-        yield SHARED_CORES
+        yield SHARED_CORES_WARNING
     yield from bound.tester.list_warnings()
     if bound.driver.is_cable:
         yield "no device: the tester's ports are connected to each other, and it measures itself"

@@ -215,7 +215,7 @@ def _render_run(path: Path) -> str:
     from v6t.benchmarks.registry import load_presentations
 
     # Drawing takes seconds: figures come with the finished report.
-    return to_html(build_document(load_run(path), load_presentations(), most_figures=0))
+    return to_html(build_document(load_run(path), load_presentations(), max_figures=0))
 
 
 class _Server(ThreadingHTTPServer):

@@ -120,8 +120,8 @@ def _make_series(
                 left_out.append(f"{run.name}, {' '.join(place)}: {words}")
                 continue
             for result in known.find(record).list_quantities(record):
-                defined = result.defined
-                if not (result.compared and defined and len(defined) == len(result.values)):
+                defined = result.defined_values
+                if not (result.is_comparable and defined and len(defined) == len(result.values)):
                     continue
                 value = TrendValue(run.name, key(run), median(defined), result.limited)
                 former = series.get((place, result.name)) or TrendSeries(

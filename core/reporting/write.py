@@ -94,7 +94,7 @@ def _write_pdf(directory: Path, data: RunData) -> Path:
 
     (directory / "figures").mkdir(exist_ok=True)
     with save_pdf(directory / "figures"):
-        document = build_document(data, load_presentations(), most_figures=None)
+        document = build_document(data, load_presentations(), max_figures=None)
     write_atomically(directory / "figures.tex", figures_to_latex(data, document))
     return directory / "figures.tex"
 
@@ -110,8 +110,8 @@ def _make_renderers(
 
     known = load_presentations()
     return {
-        "html": lambda: to_html(build_document(data, known, paper=paper, most_figures=max_figures)),
-        "md": lambda: to_markdown(build_document(data, known, paper=paper, most_figures=0)),
+        "html": lambda: to_html(build_document(data, known, paper=paper, max_figures=max_figures)),
+        "md": lambda: to_markdown(build_document(data, known, paper=paper, max_figures=0)),
         "json": lambda: to_json(data, known, paper),
         "junit": lambda: to_junit(data, known),
         "openmetrics": lambda: to_openmetrics(data, known),

@@ -39,8 +39,8 @@ from v6t.core.runs.results import (
 )
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RunDir, report_damage
 from v6t.core.runs.trials import Trials
-from v6t.procedures.stateful.phases import PhaseOneFailed
-from v6t.procedures.tester_rate import MOST_AGAIN, compute_usable_rate
+from v6t.procedures.stateful.phases import PhaseOneError
+from v6t.procedures.tester_rate import MAX_REMEASUREMENTS, compute_usable_rate
 from v6t.profiles.mixes import Sizes
 
 WRITING_INTERVAL_FACTOR = 20
@@ -150,7 +150,7 @@ class Runner:
         try:
             for number, size in enumerate(self._run.frame_sizes):
                 self._measure_size(self._bound.technology.make_sizes(size), first=number == 0)
-        except PhaseOneFailed as exc:
+        except PhaseOneError as exc:
             hint = "lower connections.rate_cps or rate_share"
             if exc.tester:
                 hint = f"close other programs, or {hint}"
@@ -229,7 +229,7 @@ class Runner:
             self._events.on_message(f"{place}: {benchmark.name}")
         try:
             measured = self._measure_planned(benchmark, point)
-            for number in range(1, MOST_AGAIN + 1):
+            for number in range(1, MAX_REMEASUREMENTS + 1):
                 if not self._exceeds_tester(benchmark, point, measured):
                     break
                 better = remeasure_tester(point, number)

@@ -28,7 +28,7 @@ from v6t.core.runs.rundir import RunDir
 from v6t.drivers.device import ignore_message
 from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import (
-    MOST_AGAIN,
+    MAX_REMEASUREMENTS,
     CapacitySpec,
     TesterCapacity,
     TrialRules,
@@ -163,7 +163,7 @@ class SelfTest:
             f"{self.spec.mode}: the self-test found {before.rate_fps:,.0f} fps, but now the tester "
             "carries far more: self-test and search are repeated"
         )
-        number += MOST_AGAIN
+        number += MAX_REMEASUREMENTS
         capacity = measure_tester_capacity(self.spec, self.measure, number, self.say)
         if capacity.rate_fps <= before.rate_fps:
             return None

@@ -13,7 +13,7 @@ from v6t.trials.verdict import Verdict
 NEAR, ROUGH = 1 / 8, 1 / 2
 """Shares of the rate that failed: a bracket that is wider says little of a slow device. Rough is enough for
 a rate that is a means and no result."""
-BELOW = 8
+FLOOR_DIVISOR = 8
 """Halvings below the resolution, at most, until something passes."""
 
 TryRate = Callable[[float, str], Verdict]
@@ -73,7 +73,7 @@ def find_widest_bracket(resolution_fps: float, failed_fps: float, share: float =
 
 def find_lowest_rate(resolution_fps: float) -> float:
     """Return the failing rate at which a search without a passing rate ends [fps]."""
-    return resolution_fps / 2**BELOW
+    return resolution_fps / 2**FLOOR_DIVISOR
 
 
 def count_halvings(upper_fps: float, resolution_fps: float) -> int:

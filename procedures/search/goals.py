@@ -11,7 +11,7 @@ RFC2544_TRIAL_S = 60.0
 """Trials of RFC 2544 section 24."""
 
 Bound = Literal["lower", "upper", "undecided"]
-Likeness = Literal["unconditionally", "conditionally", "not"]
+Compliance = Literal["unconditionally", "conditionally", "not"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Goal:
         )
 
     @property
-    def like_rfc2544(self) -> Likeness:
+    def like_rfc2544(self) -> Compliance:
         """Compliance of its result with RFC 2544 section 24 (RFC 9971 section 4.10.2)."""
         if self.loss_ratio or self.exceed_ratio:
             return "not"
@@ -94,7 +94,7 @@ class GoalResult:
         return self.lower_fps or 0.0
 
 
-def classify(goal: Goal, trials: Iterable[ObservedTrial]) -> Bound:
+def classify_load(goal: Goal, trials: Iterable[ObservedTrial]) -> Bound:
     """Classify a load by its trials (RFC 9971 appendix A).
 
     A lower bound stays within the exceed ratio even if all that is missing to the duration sum loses
@@ -145,7 +145,7 @@ def find_goal_result(
     at: dict[float, list[ObservedTrial]] = {}
     for trial in trials:
         at.setdefault(trial.load_fps, []).append(trial)
-    bounds = {load: classify(goal, trials) for load, trials in at.items()}
+    bounds = {load: classify_load(goal, trials) for load, trials in at.items()}
     upper = min((load for load, bound in bounds.items() if bound == "upper"), default=None)
     lower = max(
         (

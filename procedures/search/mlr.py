@@ -36,7 +36,7 @@ class TrialCounts:
     sound: bool
 
 
-Offer = Callable[[float, float, str], TrialCounts]
+OfferLoad = Callable[[float, float, str], TrialCounts]
 """Offers a load [fps per direction] for so long [s]; the last argument names the step."""
 
 
@@ -60,7 +60,7 @@ def _find_installed_version() -> str | None:
 
 
 def run_search(
-    offer: Offer, goals: Sequence[Goal], *, min_load_fps: float, max_load_fps: float
+    offer: OfferLoad, goals: Sequence[Goal], *, min_load_fps: float, max_load_fps: float
 ) -> tuple[ObservedTrial, ...]:
     """Run trials until every goal has its bounds, or cannot have them.
 
@@ -101,7 +101,7 @@ def run_search(
     return tuple(measurer.trials)
 
 
-def _make_measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
+def _make_measurer(library: Any, offer: OfferLoad, largest_ratio: float) -> Any:
     base: Any = library.AbstractMeasurer
 
     class Measurer(base):

@@ -12,7 +12,7 @@ from v6t.procedures.search.binary import (
     count_halvings,
 )
 from v6t.procedures.stateful.phases import PhaseOneSettings, attempt_connections
-from v6t.procedures.trial_runner import CPS, PointSpec, Repeated, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import CPS, PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
 
@@ -78,7 +78,7 @@ class ConnectionRateRepetition:
 
 
 @dataclass(frozen=True)
-class ConnectionRateResult(Repeated[ConnectionRateSpec, ConnectionRateRepetition]):
+class ConnectionRateResult(RepeatedResult[ConnectionRateSpec, ConnectionRateRepetition]):
     """All repetitions of one point."""
 
     @property

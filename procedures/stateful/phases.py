@@ -14,11 +14,11 @@ from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Mode, Trial
 from v6t.trials.verdict import Verdict
 
-RETAKES = 3
+MAX_RETAKES = 3
 """Times phase 1 is taken again before a phase 2 is given up."""
 
 
-class PhaseOneFailed(RuntimeError):
+class PhaseOneError(RuntimeError):
     """Every attempt at phase 1 lost connections.
 
     Attributes:
@@ -181,7 +181,9 @@ class ConnectionPreparer:
     number of times.
     """
 
-    def __init__(self, measure: Measure, connections: Connections, retakes: int = RETAKES) -> None:
+    def __init__(
+        self, measure: Measure, connections: Connections, retakes: int = MAX_RETAKES
+    ) -> None:
         """Give each trial the connections; phase 1 is taken again ``retakes`` times at most."""
         self._measure = measure
         self._connections = connections
@@ -193,7 +195,7 @@ class ConnectionPreparer:
         """Run a trial with connections.
 
         Raises:
-            PhaseOneFailed: phase 1 lost connections every time.
+            PhaseOneError: phase 1 lost connections every time.
         """
         why = ""
         faults: tuple[str, ...] = ()
@@ -212,13 +214,13 @@ class ConnectionPreparer:
                 return result
             faults = result.faults
             why = faults[0] if faults else _describe_shortfall(phase_one)
-        raise PhaseOneFailed(
+        raise PhaseOneError(
             f"phase 1 at {self._connections.rate_cps:,.0f} connections per second failed "
             f"{self._retakes + 1} times: {why}",
             tester=bool(faults),
         )
 
-    def finder(self, find: Callable[[str], TrialResult]) -> Callable[[str], TrialResult]:
+    def make_finder(self, find: Callable[[str], TrialResult]) -> Callable[[str], TrialResult]:
         """Return a function that finds results by key and includes repeated trials."""
         return lambda key: find(self.taken.get(key, key))
 

@@ -13,7 +13,7 @@ from v6t.trials.tcp import Closing, Tcp
 from v6t.trials.verdict import Attempt
 
 BENCHMARK = "tcp-capacity"
-SECOND_TRY = 0.5
+RETRY_FACTOR = 0.5
 """Share of the attempt rate at which a number of connections is tried again."""
 
 
@@ -38,7 +38,7 @@ class TcpCapacitySpec:
             raise ValueError("connections of TCP are wanted")
         return self.search.phase_one.tcp
 
-    def count_overfull(self, capacity: int) -> int:
+    def count_excess_connections(self, capacity: int) -> int:
         """Return the number of connections in the trial beyond the capacity."""
         return min(self.search.most, capacity + max(1, math.ceil(self.beyond * capacity)))
 
@@ -81,7 +81,9 @@ def measure_tcp_capacity(
     overfull, after = None, []
     if result.capacity:
         if result.first_failed is not None and result.capacity < spec.search.most:
-            overfull = close_connections(spec.count_overfull(result.capacity), "rst", "overfull")
+            overfull = close_connections(
+                spec.count_excess_connections(result.capacity), "rst", "overfull"
+            )
             after.append(overfull)
         else:
             after.append(close_connections(result.capacity, "rst", "rst"))

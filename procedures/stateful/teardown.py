@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from v6t.procedures.stateful.phases import (
-    RETAKES,
-    PhaseOneFailed,
+    MAX_RETAKES,
+    PhaseOneError,
     PhaseOneSettings,
     attempt_connections,
 )
-from v6t.procedures.trial_runner import CPS, PointSpec, Repeated, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import CPS, PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 
 BENCHMARK = "teardown"
@@ -35,7 +35,7 @@ class TeardownSpec(PointSpec):
     rate_source: str
     repetitions: int
     phase_one: PhaseOneSettings = field(default_factory=PhaseOneSettings)
-    retakes: int = RETAKES
+    retakes: int = MAX_RETAKES
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class TeardownRepetition:
         return connections / (self.full_s - self.idle_s)
 
 
-TeardownResult = Repeated[TeardownSpec, TeardownRepetition]
+TeardownResult = RepeatedResult[TeardownSpec, TeardownRepetition]
 
 
 def measure_teardown(
@@ -68,7 +68,7 @@ def measure_teardown(
     """Fill the table and measure the time to empty it, several times.
 
     Raises:
-        PhaseOneFailed: phase 1 lost connections every time.
+        PhaseOneError: phase 1 lost connections every time.
     """
     return repeat(spec, spec.repetitions, measure, watch, lambda trials: _tear_down(spec, trials))
 
@@ -83,7 +83,7 @@ def _tear_down(spec: TeardownSpec, attempts: TrialRunner) -> TeardownRepetition:
         phase_one = outcome.result.connections
         if phase_one is not None and phase_one.is_complete:
             return TeardownRepetition(phase_one.flush_s, phase_one.idle_flush_s, phase_one.sessions)
-    raise PhaseOneFailed(
+    raise PhaseOneError(
         f"phase 1 at {spec.rate_cps:,.0f} connections per second failed {spec.retakes + 1} times: "
         + (outcome.verdict.reasons or ("unknown",))[0],
         tester=not outcome.verdict.valid,

@@ -19,7 +19,7 @@ from v6t.core.config.settings import (
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.config.yaml_file import YamlFile
 from v6t.plugins.mape_br import MapEParams
-from v6t.procedures.trial_runner import SHARED_CORES
+from v6t.procedures.trial_runner import SHARED_CORES_WARNING
 from v6t.tests.expect import expect_error
 
 DERANDOMIZED = settings(derandomize=True, database=None, deadline=None, max_examples=150)
@@ -137,7 +137,7 @@ def test_caveats_name_every_departure_from_the_rfc(tmp_path):
     rfc = Flags(plugin="mape-br", tester="trex", tester_options=lab, preset="rfc")
     # no departure: where, and how frames are counted
     shared, told, marks = list_result_warnings(bind(resolve(flags=rfc)))
-    assert shared == SHARED_CORES
+    assert shared == SHARED_CORES_WARNING
     assert "trailer" in told
     assert "trailer" in marks
     attached = Flags(plugin="mape-br", tester="trex", preset="rfc")

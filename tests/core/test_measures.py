@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 from pydantic import ValidationError
-from v6t.analysis.sheet import UNCOVERED_MEANING, explain_marks
+from v6t.analysis.sheet import NOT_COVERED_EXPLANATION, explain_marks
 from v6t.analysis.warnings import list_warnings
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks import registry
@@ -538,7 +538,7 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
         marks = {(float(row["rate"]), row["Limited"]) for row in csv.DictReader(file)}
     assert marks == {(r, "yes" if r in loss["above_usable"] else "no") for r in offered}
     shown = [r for r in load_run(tmp_path / "out").records if r.benchmark != "throughput"]
-    assert explain_marks(shown) == [f"* {UNCOVERED_MEANING}"]
+    assert explain_marks(shown) == [f"* {NOT_COVERED_EXPLANATION}"]
     rates = {
         row[[column.name for column in table.columns].index("fps per\ndirection")]
         for table in load_presentations().make_all_tables(

@@ -16,7 +16,7 @@ from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
 from v6t.procedures.stateful.phases import (
     ConnectionPreparer,
-    PhaseOneFailed,
+    PhaseOneError,
     PhaseOneSettings,
     judge_connections,
 )
@@ -101,7 +101,7 @@ def test_teardown_after_a_lossy_phase_one_is_retaken():
     found = measure_teardown(spec, stateful(**device, phase_one_loss_trials=2))
     assert [a.verdict.passed for a in found.attempts] == [False, False, True]
     assert [a.trial.key.split("/")[-2] for a in found.attempts] == ["t1", "t2", "t3"]
-    with pytest.raises(PhaseOneFailed, match="3 times"):
+    with pytest.raises(PhaseOneError, match="3 times"):
         measure_teardown(spec, stateful(**device, phase_one_loss_trials=3))
 
 
@@ -221,8 +221,8 @@ def test_a20_phase_two_is_retaken_a_bounded_number_of_times():
     prepared = ConnectionPreparer(tester, asked)
     assert prepared(TRIAL).directions["reverse"].count_frames("received") == 1000
     assert [t.key for t in tester.trials] == ["k", "k/p2", "k/p3"]
-    assert prepared.finder({"k/p3": "it", "k": "not it"}.__getitem__)("k") == "it"
-    with pytest.raises(PhaseOneFailed, match="999 of 1000"):
+    assert prepared.make_finder({"k/p3": "it", "k": "not it"}.__getitem__)("k") == "it"
+    with pytest.raises(PhaseOneError, match="999 of 1000"):
         ConnectionPreparer(stateful(phase_one_loss=1, phase_one_loss_trials=4), asked)(TRIAL)
     lossy = stateful(phase_one_loss=1, phase_one_loss_trials=4)
     assert ConnectionPreparer(lossy, asked, 4)(TRIAL).connections
@@ -265,11 +265,11 @@ def falters(trial):
 def test_failed_phase_one_names_tester_or_device(is_tester):
     tester = falters if is_tester else stateful(phase_one_loss=1, phase_one_loss_trials=10)
     words = "its receive ring" if is_tester else "of 1000"
-    with pytest.raises(PhaseOneFailed, match=words) as caught:
+    with pytest.raises(PhaseOneError, match=words) as caught:
         ConnectionPreparer(tester, Connections(1000, 10_000.0))(TRIAL)
     assert caught.value.tester is is_tester
     spec = TeardownSpec(at(invalid_retries=0), 1000, 10_000.0, "given", repetitions=1)
-    with pytest.raises(PhaseOneFailed, match=words) as caught:
+    with pytest.raises(PhaseOneError, match=words) as caught:
         measure_teardown(spec, tester)
     assert caught.value.tester is is_tester
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from v6t.procedures.search.goals import (
     Goal,
     ObservedTrial,
-    classify,
+    classify_load,
     compute_conditional_throughput,
     find_goal_result,
 )
@@ -43,7 +43,7 @@ def test_the_rfcs_example_search(point):
     groups, classes, *ratios = point
     measured = trials(*groups)
     for of, expected, low, high in zip(GOALS.values(), classes, *ratios, strict=True):
-        assert classify(of, measured) == classify(of, measured[::-1]) == expected
+        assert classify_load(of, measured) == classify_load(of, measured[::-1]) == expected
         found = oracle_ratios(of, measured)
         assert [round(float(100 * r), 3) for r in found] == [low, high]
 
@@ -114,7 +114,7 @@ MEASURED = st.lists(st.builds(ObservedTrial, st.just(LOAD), DURATIONS, RATIOS), 
 @example(of=goal(1, 10, 0, 10), measured=trials((8, 1, 0), (2, 1, 1)))
 @example(of=goal(60, 60, 0, 0), measured=[])
 def test_classification_is_the_rfcs(of, measured):
-    assert classify(of, measured) == oracle_class(of, measured)
+    assert classify_load(of, measured) == oracle_class(of, measured)
 
 
 @pytest.mark.slow

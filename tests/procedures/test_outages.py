@@ -70,7 +70,7 @@ def test_bursts_have_exactly_so_many_frames():
     for trial in tester.trials:
         assert trial.frames == round(trial.rate_fps * trial.duration_s)
         assert (trial.rate_fps, trial.residual_wait_s) == (LINE, 2.0)
-    longest = bursts().most_frames
+    longest = bursts().max_frames
     assert lengths[0] == (longest + 1) // 2
     assert all(0 < frames <= longest for frames in lengths)
 
@@ -81,7 +81,7 @@ def test_the_search_is_binary():
     tester = Recorded(by_rule(lambda _, t: t.frames - (t.frames > 123_456)))
     assert measure_back_to_back(spec, tester).repetitions[0].frames == 123_456
     lengths = list(dict.fromkeys(t.frames for t in tester.trials))
-    low, high = 0, spec.most_frames + 1
+    low, high = 0, spec.max_frames + 1
     for frames in lengths:
         assert frames == (low + high) // 2
         low, high = (frames, high) if frames <= 123_456 else (low, frames)

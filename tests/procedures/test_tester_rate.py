@@ -3,7 +3,7 @@
 import pytest
 from v6t.procedures import tester_rate
 from v6t.procedures.preflight import ATTEMPTS, check_translation
-from v6t.procedures.tester_rate import CONFIRMING, CapacitySpec, TrialRules
+from v6t.procedures.tester_rate import CONFIRMING_SHARE, CapacitySpec, TrialRules
 from v6t.tests.procedures.support import Recorded, count, one_way
 from v6t.trials.result import TrialResult
 
@@ -32,11 +32,11 @@ def looking(**changes):
 def test_rate_that_short_trials_flatter_is_lowered_until_a_long_one_passes(tenths):
     short = tester_rate.measure_tester_capacity(looking(rules=None), passing(100_000, 0)).rate_fps
     assert 75_000 <= short <= 100_000
-    tester = passing(100_000, short * CONFIRMING**tenths * 1.001)
+    tester = passing(100_000, short * CONFIRMING_SHARE**tenths * 1.001)
     found = tester_rate.measure_tester_capacity(looking(), tester)
-    assert found.rate_fps == pytest.approx(short * CONFIRMING**tenths)
+    assert found.rate_fps == pytest.approx(short * CONFIRMING_SHARE**tenths)
     whole = [t.rate_fps for t in tester.trials if t.duration_s == LONG.duration_s]
-    assert whole == pytest.approx([short * CONFIRMING**n for n in range(tenths + 1)])
+    assert whole == pytest.approx([short * CONFIRMING_SHARE**n for n in range(tenths + 1)])
 
 
 def test_no_trial_is_needed_to_carry_no_more_than_the_medium():

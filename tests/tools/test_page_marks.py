@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from v6t.analysis.record import CPS, FPS, FrameSizes
 from v6t.analysis.rundata import RunData, RunTrial
-from v6t.analysis.sheet import format_significant
+from v6t.analysis.sheet import format_three_digits
 from v6t.benchmarks.connections import ConnectionRateRecord
 from v6t.benchmarks.delay import PdvRecord
 from v6t.benchmarks.throughput import ThroughputRecord
@@ -76,7 +76,7 @@ def runs_of(**by_device):
     ],
 )  # fmt: skip
 def test_measured_numbers_have_three_digits(value, words):
-    assert format_significant(value) == words
+    assert format_three_digits(value) == words
 
 
 def test_what_differs_from_most_rows_is_listed_in_few_words():

@@ -28,7 +28,7 @@ from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.config.compatibility import can_configure, list_technologies
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.drivers.trex.options import TrexOptions
-from v6t.procedures.trial_runner import SHARED_CORES
+from v6t.procedures.trial_runner import SHARED_CORES_WARNING
 from v6t.tests.core.support import done_of, tree, v6t
 from v6t.tests.drivers.matrix import NAMED
 from v6t.tests.expect import expect_refusal
@@ -709,7 +709,7 @@ def test_a_device_with_another_kernel_is_told_from_those_of_the_testers_machine(
         device = {"kind": name, "system": system, "version": "1", **more}
         return SimpleNamespace(data=SimpleNamespace(
             manifest={"tester": {"kernel": "6.18.44", "device": device}},
-            results={"caveats": [SHARED_CORES]}, simulated=False,
+            results={"caveats": [SHARED_CORES_WARNING]}, simulated=False,
         ))  # fmt: skip
 
     machine = "Linux 6.1.0-56-cloud-amd64, in QEMU without hardware acceleration"

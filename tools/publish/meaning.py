@@ -13,7 +13,7 @@ from v6t.analysis.sheet import pluralize
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S
 from v6t.benchmarks.connections import ConnectionRateRecord
 from v6t.benchmarks.throughput import ThroughputRecord
-from v6t.procedures.trial_runner import SHARED_CORES
+from v6t.procedures.trial_runner import SHARED_CORES_WARNING
 from v6t.tools.publish.differing import MARK, TITLE
 from v6t.tools.publish.doubts import is_queued
 from v6t.tools.publish.reasons import why_invalid
@@ -56,7 +56,9 @@ def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
             "are those of a model.",
             "warning",
         )
-    shared = [r for r in made if r.data and SHARED_CORES in r.data.results.get("caveats", ())]
+    shared = [
+        r for r in made if r.data and SHARED_CORES_WARNING in r.data.results.get("caveats", ())
+    ]
     if shared:
         known = [(r.data.manifest.get("machine") or {}).get("cores") for r in shared if r.data]
         found = "/".join(map(str, dict.fromkeys(c for c in known if c is not None)))
