@@ -25,7 +25,7 @@ FIGURE_COLUMNS: Mapping[str, str] = {
     "limited": "the tester or the medium limits the figure",
     "load": "load at which the figure was measured; empty: the figure is a load",
 }
-"""Meaning of each column, with its unit."""
+"""Columns of medians.csv with their meaning and unit."""
 
 
 def list_figure_rows(record: Record, presentation: Presentation[Any]) -> Iterator[CsvRow]:

@@ -43,14 +43,14 @@ def flatten(values: JsonObject, above: str = "", separator: str = ".") -> Iterat
 
 
 def shares_oracle(manifest: JsonObject) -> bool:
-    """Return whether the device answers with the translation its frames are compared with."""
+    """Check whether the device uses the reference translation that its frames are compared with."""
     device = (manifest.get("tester") or {}).get("device") or {}
     return bool(device.get("shares_oracle", False))
 
 
 @dataclass(frozen=True)
 class RunData:
-    """One run: its files as read, and facts about its technology.
+    """Content of the files of a run, and facts about its technology.
 
     Attributes:
         params: parameters of the technology with their defaults; empty where the plugin is not installed.
@@ -102,7 +102,7 @@ class RunData:
 
     @property
     def shares_oracle(self) -> bool:
-        """Return whether the device answers with the translation its frames are compared with."""
+        """Check whether the device uses the reference translation that its frames are compared with."""
         return shares_oracle(self.manifest)
 
     @property

@@ -8,9 +8,9 @@ from typing import Any
 S_CPU = "S_CPU(n) = P(n) / (n * P(1))"
 S_C = "S_C(n, n0) = P(n) / P(n0)"
 XPD = "Xpd = (X1 - Xn) / X1 * 100 %"
-"""Of benchmarks where higher is better, as the throughput (RFC 8219 section 10.2.1)."""
+"""Degradation where higher values are better (RFC 8219 section 10.2.1)."""
 XPD_LOWER = "Xpd = (Xn - X1) / X1 * 100 %"
-"""Of those where lower is better, as delays."""
+"""Degradation where lower values are better, such as delays."""
 T_MIN = "T(a) = min(Tt / a, Tn / (1 - a))"
 T_HARMONIC = "T(a) = 1 / (a / Tt + (1 - a) / Tn)"
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 UNDEFINED, ABSENT = "undefined", "-"
 _BOTH_SIZES = "IPv6/IPv4\n"
 SIZES = f"{_BOTH_SIZES}octets"
-"""Heading of frame sizes that differ between the links."""
+"""Heading of the column of frame sizes on both links."""
 INVALID = "invalid"
 """Cell of a row whose trials are all invalid."""
 
@@ -69,7 +69,7 @@ class Table:
 
 
 def make_text_columns(*names: str) -> tuple[Column[Any], ...]:
-    """Make columns of texts."""
+    """Make columns of left-aligned text."""
     return tuple(Column(name, text=True) for name in names)
 
 
@@ -79,7 +79,7 @@ def make_text_table(
     rows: Iterable[Sequence[str]],
     notes: Iterable[str] = (),
 ) -> Table:
-    """Make a table of printed cells; a column that is only a name holds numbers."""
+    """Make a table of formatted cells; a column given as a name holds numbers."""
     whole = [Column(c) if isinstance(c, str) else c for c in columns]
     return _make_table(title, whole, [list(row) for row in rows], notes)
 
@@ -108,20 +108,20 @@ def _make_table(
 def make_table(
     title: str, rows: Iterable[T], columns: Sequence[Column[T]], notes: Iterable[str] = ()
 ) -> Table:
-    """Make a table of rows of any kind."""
+    """Make a table by formatting the rows with the columns."""
     return _make_table(
         title, columns, [[c.format_cell(row) for c in columns] for row in rows], notes
     )
 
 
 def _is_one_size(label: str) -> bool:
-    """Whether frames have one size on both links: then none of the two is the IPv6 one."""
+    """Check whether a label stands for frames of the same size on both links."""
     first, _, second = label.partition("/")
     return not second or first == second
 
 
 def compute_medium_fps(record: Record, line_rate_bps: float) -> float:
-    """Return what the medium carries of the larger of both frames [fps]."""
+    """Return the line rate for the larger of both frames [fps]."""
     sizes = record.frame_sizes
     return float(max_frame_rate_fps(line_rate_bps, max(sizes.ipv6, sizes.ipv4)))
 
@@ -153,7 +153,7 @@ def format_milliseconds(value: float | None) -> str:
 
 
 def format_three_digits(value: float | None) -> str:
-    """Format a number to three significant digits, with no decimals for values of 100 and more."""
+    """Format a number to three significant digits, with no decimals for values of 100 or more."""
     if value is None:
         return UNDEFINED
     rounded = float(f"{value:.2e}") if abs(value) < 100 else value
@@ -173,11 +173,11 @@ def format_percent(value: float | None) -> str:
 
 
 LIMITED_EXPLANATION = "limited by the tester or the medium: the device may be faster"
-"""Meaning of the mark of a result."""
+"""Explanation of the asterisk at a result."""
 NOT_COVERED_EXPLANATION = (
     "at an offered rate: above what the tester's self-test covers, loss and delay may be its own"
 )
-"""Meaning of the mark of an offered rate."""
+"""Explanation of the asterisk at an offered rate."""
 
 
 def mark_limited(number: str, limited: bool) -> str:

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 @cache
 def read_terms() -> Mapping[str, Mapping[str, str]]:
-    """Read the meanings of the words in ``tables``, and of ``common`` ones that no legend repeats."""
+    """Read the meanings of terms: those of ``tables``, and ``common`` ones that no legend needs."""
     text = files("v6t.analysis").joinpath("data/terms.json").read_text(encoding="utf-8")
     meanings: dict[str, dict[str, str]] = json.loads(text)
     return meanings

@@ -14,8 +14,8 @@ from v6t.analysis.statistics import MAD_TO_SIGMA, OUTLIER_DEVIATIONS
 
 SCHEMA = "v6t-trend/1"
 MAX_CHANCE = 0.0001
-"""A change is told if shuffled runs show one as large in no more than this share: a pipeline that looks at
-a dozen series every night is misled once in two years."""
+"""Largest share of shuffled series with a change as large; a daily check of a dozen series then reports
+one false change in two years."""
 MIN_CHANGE_PERCENT = 1.0
 """Smaller changes are not reported."""
 MIN_RUNS_PER_SIDE = 3
@@ -31,7 +31,7 @@ MIN_RUNS = 17
 
 @dataclass(frozen=True)
 class TrendValue:
-    """Value of one run; ``when`` orders the runs."""
+    """Value of one run; ``when`` is the time that orders the runs."""
 
     run: str
     when: str
@@ -41,7 +41,7 @@ class TrendValue:
 
 @dataclass(frozen=True)
 class TrendChange:
-    """Begin of a change.
+    """Change between two successive runs of a series.
 
     Attributes:
         place: index of the first run that is different.
@@ -60,7 +60,7 @@ class TrendChange:
 
 @dataclass(frozen=True)
 class TrendSeries:
-    """One quantity of one point over all runs.
+    """Values of one quantity at one test point over all runs.
 
     Attributes:
         resolution: the coarsest one of the searches; 0: there was none.
@@ -142,7 +142,7 @@ class Trend:
 def find_changes(
     values: Sequence[TrendValue], more_is_better: bool, least_percent: float = MIN_CHANGE_PERCENT
 ) -> tuple[TrendChange, ...]:
-    """Find where changes begin."""
+    """Find the runs at which the values change."""
     usual = _drop_outliers([v.value for v in values])
     places = [
         (usual[place], chance)
@@ -163,7 +163,7 @@ def find_changes(
 
 
 def _drop_outliers(values: Sequence[float]) -> list[int]:
-    """Return the places of all runs but single outliers (Hampel's filter)."""
+    """Return the indices of the values without single outliers (Hampel filter)."""
     around = [
         median(values[max(0, n - _NEIGHBORS) : n + _NEIGHBORS + 1]) for n in range(len(values))
     ]
@@ -203,7 +203,7 @@ def _compute_chance(series: NDArray[np.float64]) -> float:
 
 
 def _find_cut(values: NDArray[np.float64]) -> int:
-    """Return the place with the runs on either side closest to their median."""
+    """Return the index that splits the values into the two most homogeneous parts."""
 
     def sum_distances(some: NDArray[np.float64]) -> float:
         return float(np.abs(some - np.median(some)).sum())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_PORTS = ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
-_HOSTS = ("left_hosts", "right_hosts", "ipv6_hosts", "ipv4_hosts")
+_PORT_PARAMETERS = ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
+_HOST_PARAMETERS = ("left_hosts", "right_hosts", "ipv6_hosts", "ipv4_hosts")
 _PORT_RANGES = ("initiator_ports", "responder_ports")
 _SHUFFLED_MODE = 3
 _POLICY_WORDS = {"fixed": "fixed", "random": "random"}
@@ -14,8 +14,8 @@ _POLICY_WORDS = {"fixed": "fixed", "random": "random"}
 
 def describe_variation(params: Mapping[str, Any]) -> str | None:
     """Describe the variation: ``"random IP fixed port"``; None if the sides differ."""
-    ports = {_get_policy(params[n]) for n in _PORTS if n in params}
-    hosts = {_get_policy(params[n]) for n in _HOSTS if n in params}
+    ports = {_get_policy(params[n]) for n in _PORT_PARAMETERS if n in params}
+    hosts = {_get_policy(params[n]) for n in _HOST_PARAMETERS if n in params}
     if len(ports) != 1 or len(hosts) != 1:
         return None
     (port,), (host,) = ports, hosts
@@ -39,7 +39,7 @@ def count_hosts(params: Mapping[str, Any]) -> int | None:
     """Return the number of hosts of each side where they vary; None if the sides differ."""
     counts = {
         int(params[n]["max"]) - int(params[n]["min"]) + 1
-        for n in _HOSTS
+        for n in _HOST_PARAMETERS
         if n in params and "max" in params[n]
     }
     return counts.pop() if len(counts) == 1 else None
@@ -49,7 +49,7 @@ def has_random_ports(params: Mapping[str, Any]) -> bool | None:
     """Return whether every port is pseudorandom (RFC 4814); None without ports."""
     if "enumerate_ports" in params:
         return bool(params["enumerate_ports"] == _SHUFFLED_MODE)
-    policies = [_get_policy(params[n]) for n in _PORTS if n in params]
+    policies = [_get_policy(params[n]) for n in _PORT_PARAMETERS if n in params]
     return all(policy == "random" for policy in policies) if policies else None
 
 

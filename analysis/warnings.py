@@ -70,7 +70,7 @@ def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tup
 
 
 def fold_warnings(warnings: Sequence[object], *, brief: bool = False) -> Collapsible:
-    """Fold warnings under a summary line that counts them."""
+    """Make a collapsible list of warnings, with their number in the summary."""
     many = (
         "1 remark about a single number"
         if len(warnings) == 1

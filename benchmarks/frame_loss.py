@@ -136,7 +136,10 @@ def _summarize_rate(
         name: _summarize_shares(o.loss(None if name == "sum" else name) for o in offered)
         for name in ((*ways, "sum") if len(ways) > 1 else ways)
     }
-    roles = {role: _summarize_shares(o.loss_of(role) for o in offered) for role in FORWARDED_ROLES}
+    roles = {
+        role: _summarize_shares(o.compute_role_loss(role) for o in offered)
+        for role in FORWARDED_ROLES
+    }
     valid = [o for o in offered if o.valid]
     frames = {
         direction: FramesAtRate(

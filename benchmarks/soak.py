@@ -220,7 +220,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
             measured_s=len(good) * spec.stretch_s,
             stretches=len(result.repetitions),
             faltered=len(result.repetitions) - len(good),
-            directions={d: _summarize_direction(result.intervals(d)) for d in directions},
+            directions={d: _summarize_direction(result.list_intervals(d)) for d in directions},
         )
         rows = [
             (s.number, (s.started, direction, *(
@@ -411,7 +411,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         rows = (
             (s.offered.rate_fps, s.duration_s, s.offered.frames, s.offered.lost,
              e and e.mean_fps, e and e.low_fps, e and e.high_fps)
-            for s, e in zip(result.steps, result.known, strict=True)
+            for s, e in zip(result.steps, result.step_estimates, strict=True)
         )  # fmt: skip
         return self.make_rows(result.spec.conditions, enumerate(rows, 1))
 

@@ -72,7 +72,7 @@ class CriticalLoadResult(RepeatedResult[CriticalLoadSpec, tuple[LoadStep, ...]])
         return self.repetitions[0]
 
     @property
-    def known(self) -> tuple[LoadEstimate | None, ...]:
+    def step_estimates(self) -> tuple[LoadEstimate | None, ...]:
         """Estimates after each step.
 
         None until a trial lost frames, and where the mean is above what can be offered: there the
@@ -88,8 +88,8 @@ class CriticalLoadResult(RepeatedResult[CriticalLoadSpec, tuple[LoadStep, ...]])
 
     @property
     def estimate(self) -> LoadEstimate | None:
-        """Estimate from all trials, or None."""
-        return self.known[-1] if self.steps else None
+        """Estimate from all trials; None if it is not valid."""
+        return self.step_estimates[-1] if self.steps else None
 
 
 @dataclass
@@ -97,41 +97,41 @@ class _LoadChoice:
     """Choice of the next load."""
 
     spec: CriticalLoadSpec
-    quiet: int = 0
-    """Trials without loss that followed each other."""
+    lossless_trials: int = 0
+    """Successive trials without loss so far."""
 
     def __post_init__(self) -> None:
         self.lossy: list[float] = []
 
     def add_load(self, offered: OfferedLoad) -> None:
-        """Add a load and its loss."""
+        """Take note of the loss at an offered load."""
         if offered.ratio >= self.spec.target and offered.lost:
             self.lossy = sorted([*self.lossy, *[offered.rate_fps] * COPIES])
-            self.quiet = 0
+            self.lossless_trials = 0
         elif not offered.lost:
-            self.quiet += 1
+            self.lossless_trials += 1
         else:
-            self.quiet = 0
+            self.lossless_trials = 0
 
     def choose_next_rate(
-        self, number: int, last: OfferedLoad | None, estimate: LoadEstimate | None
+        self, number: int, previous: OfferedLoad | None, estimate: LoadEstimate | None
     ) -> float:
-        """Choose the next rate: the middle, the maximum, two rates from the loss, then the estimates."""
+        """Choose the next rate: middle, maximum, twice from the loss ratio, then from the estimate."""
         spec = self.spec
-        if number == 0 or last is None:
+        if number == 0 or previous is None:
             return (spec.least_fps + spec.most_fps) / 2
         if number == 1:
             return spec.most_fps
-        if (number < 4 and last.lost) or estimate is None:
+        if (number < 4 and previous.lost) or estimate is None:
             # as much less as would leave the target, if the loss became less by as much
-            return self._clamp_rate(last.rate_fps * (1 - last.ratio) / (1 - spec.target))
+            return self._clamp_rate(previous.rate_fps * (1 - previous.ratio) / (1 - spec.target))
         rate = estimate.mean_fps
-        if self.quiet and self.lossy:
+        if self.lossless_trials and self.lossy:
             smallest = self.lossy[0]
             del self.lossy[:DRAINED]
             if rate < smallest:
-                own = 0.5**self.quiet
-                rate = own * rate + (1 - own) * smallest
+                weight = 0.5**self.lossless_trials
+                rate = weight * rate + (1 - weight) * smallest
         return self._clamp_rate(rate)
 
     def _clamp_rate(self, rate_fps: float) -> float:
@@ -146,9 +146,9 @@ def measure_critical_load(
     def search(trials: TrialRunner) -> tuple[LoadStep, ...]:
         loads, steps, durations = _LoadChoice(spec), list[LoadStep](), spec.durations_s
         for number, duration_s in enumerate(durations):
-            last = steps[-1] if steps else None
-            estimate = last.estimate if last else None
-            rate = loads.choose_next_rate(number, last.offered if last else None, estimate)
+            previous = steps[-1] if steps else None
+            estimate = previous.estimate if previous else None
+            rate = loads.choose_next_rate(number, previous.offered if previous else None, estimate)
             low, high = (estimate.low_fps, estimate.high_fps) if estimate else (0.0, spec.most_fps)
             outcome = trials.run(
                 spec.conditions.make_trial(BENCHMARK, rate, duration_s),

@@ -22,7 +22,7 @@ def summarize_latency(delays: Distribution) -> Figures:
 
 
 def summarize_pdv(delays: Distribution) -> Figures:
-    """Return PDV and the delays it is computed from; infinite if the percentile falls on a lost frame."""
+    """Return PDV and its delays; PDV is infinite if the percentile falls on a lost frame."""
     low, high = delays.minimum_ns, delays.percentile_ns(99.9)
     return {
         # infinity minus infinity is not a number, for a stream that was lost completely

@@ -121,11 +121,11 @@ class OfferedRate:
 
     @property
     def error(self) -> str | None:
-        """Received more than was sent: an error, never a negative loss."""
+        """Description of surplus frames, which are an error and no negative loss; None without any."""
         extra = sum(d.surplus for d in self.directions.values())
         return f"{extra} frames more came back than were sent" if extra else None
 
-    def loss_of(self, role: str) -> float | None:
+    def compute_role_loss(self, role: str) -> float | None:
         """Compute the lost share of the foreground or background in all directions, or None."""
         counts = [d.roles[role] for d in self.directions.values() if role in d.roles]
         required = sum(due for due, _ in counts)
@@ -175,17 +175,18 @@ def measure_frame_loss(
         watch,
         lambda trials: _descend(spec, trials),
         adaptive=adaptive,
-        enough=None if adaptive is None else partial(_can_stop, adaptive),
+        is_enough=None if adaptive is None else partial(_can_stop, adaptive),
     )
     return FrameLossResult(spec, done.repetitions, done.attempts)
 
 
 def _descend(spec: FrameLossSpec, trials: TrialRunner) -> list[OfferedRate]:
+    """Offer falling rates until the procedure ends."""
     rates, offered, lossless = spec.rates, list[OfferedRate](), 0
     for place, rate_fps in enumerate(rates, 1):
         trial = spec.conditions.make_trial(spec.benchmark, rate_fps, spec.duration_s)
         outcome = trials.run(trial, f"l{place:03d}", steps=len(rates))
-        counts = _count(spec, outcome.result) if outcome.verdict.valid else {}
+        counts = _count_losses(spec, outcome.result) if outcome.verdict.valid else {}
         offered.append(OfferedRate(rate_fps, trials.number, counts, outcome.attempts))
         lossless = lossless + 1 if offered[-1].lossless else 0
         if lossless == 2 and spec.rates_fps is None:
@@ -209,7 +210,7 @@ def _can_stop(adaptive: Adaptive, done: Sequence[Sequence[OfferedRate]]) -> bool
     return bool(whole) and all(adaptive.can_stop(values) or not any(values) for values in whole)
 
 
-def _count(spec: FrameLossSpec, result: TrialResult) -> dict[str, DirectionLoss]:
+def _count_losses(spec: FrameLossSpec, result: TrialResult) -> dict[str, DirectionLoss]:
     losses = {}
     for direction in list_directions(spec.conditions.mode):
         d = result.directions[direction]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from v6t.procedures.search.goals import Goal, GoalResult, find_goal_result
 from v6t.procedures.search.mlr import TrialCounts, run_search
@@ -65,40 +66,41 @@ def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = Non
     return repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
 
 
-def count_loss(at: Conditions, outcome: Outcome) -> TrialCounts:
+def count_loss(conditions: Conditions, outcome: Outcome) -> TrialCounts:
     """Count the lost frames of a trial and check for faults other than loss."""
     # frames of one direction never make up for those that another one lost
     directions = outcome.result.directions.values()
     required = [d.count_frames("required") for d in directions]
     received = [d.count_frames("received") for d in directions]
     lost = sum(max(0, due - came) for due, came in zip(required, received, strict=True))
-    sound = replace(at, loss_tolerance=1.0).assess(outcome.trial, outcome.result).passed
+    sound = replace(conditions, loss_tolerance=1.0).assess(outcome.trial, outcome.result).passed
     return TrialCounts(sum(required), lost, sound)
 
 
 def _search(spec: MlrSpec, attempts: TrialRunner) -> Repetition:
-    at = spec.conditions
+    conditions = spec.conditions
     loosest = max(goal.loss_ratio for goal in spec.goals)
     longest_s = max(goal.final_trial_s for goal in spec.goals)
     bracket = [0.0, spec.max_load_fps]
 
     def assess(trial: Trial, result: TrialResult) -> Verdict:
         """Judge a trial by the loosest goal, for the display of progress."""
-        return replace(at, loss_tolerance=loosest).assess(trial, result)
+        return replace(conditions, loss_tolerance=loosest).assess(trial, result)
 
-    def offer(load_fps: float, duration_s: float, step: str) -> TrialCounts:
-        pause_s = at.pause_s if duration_s >= longest_s else min(at.pause_s, PROBE_PAUSE_S)
-        trial = at.make_trial(spec.benchmark, load_fps, duration_s, pause_s=pause_s)
+    def offer_load(load_fps: float, duration_s: float, step: str) -> TrialCounts:
+        longest_pause_s = inf if duration_s >= longest_s else PROBE_PAUSE_S
+        pause_s = min(conditions.pause_s, longest_pause_s)
+        trial = conditions.make_trial(spec.benchmark, load_fps, duration_s, pause_s=pause_s)
         low, high = bracket
         outcome = attempts.run(trial, step, bracket=(low, high), assess=assess)
         if not outcome.verdict.passed:
             bracket[1] = min(high, load_fps)
         elif duration_s >= longest_s:
             bracket[0] = max(low, load_fps)
-        return count_loss(at, outcome)
+        return count_loss(conditions, outcome)
 
     trials = run_search(
-        offer, spec.goals, min_load_fps=spec.min_load_fps, max_load_fps=spec.max_load_fps
+        offer_load, spec.goals, min_load_fps=spec.min_load_fps, max_load_fps=spec.max_load_fps
     )
     results = tuple(find_goal_result(goal, trials, spec.max_load_fps) for goal in spec.goals)
     return Repetition(attempts.number, results, tuple(attempts.all))

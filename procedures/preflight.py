@@ -10,14 +10,14 @@ from v6t.trials.trial import Mode, Trial, list_directions, make_sizes_key
 from v6t.trials.verdict import assess_trial
 
 BENCHMARK = "preflight"
-FRAMES = 200
+PREFLIGHT_FRAMES = 200
 RATE_FPS = 1000.0
-ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A wrong translation.
+    """Reason why the trials before a run failed: a wrong translation or a fault of the tester.
 
     Attributes:
         tester: it is the tester that failed, nothing is known about the device.
@@ -50,7 +50,7 @@ def check_translation(
         None when all is well.
     """
     finding: Finding | None = None
-    for attempt in range(1, ATTEMPTS + 1):
+    for attempt in range(1, MAX_ATTEMPTS + 1):
         trial = Trial(
             benchmark=BENCHMARK,
             key=f"{BENCHMARK}/{make_sizes_key(ipv6_frame_size, mix)}/{mode}/a{attempt}",
@@ -58,7 +58,7 @@ def check_translation(
             ipv4_frame_size=ipv4_frame_size,
             mode=mode,
             rate_fps=RATE_FPS,
-            duration_s=FRAMES / RATE_FPS,
+            duration_s=PREFLIGHT_FRAMES / RATE_FPS,
             residual_wait_s=residual_wait_s,
             pause_s=pause_s,
             mix=mix,

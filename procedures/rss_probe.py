@@ -17,7 +17,7 @@ MIN_GAIN = 1.25
 
 @dataclass(frozen=True)
 class Advice:
-    """Recommendation of the probe.
+    """Header fields that the probe recommends to vary.
 
     Attributes:
         rates_fps: throughput per direction and case.

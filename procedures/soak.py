@@ -44,7 +44,7 @@ class Stretch:
 class SoakResult(RepeatedResult[SoakSpec, Stretch]):
     """Result of all stretches."""
 
-    def intervals(self, direction: str) -> list[TrafficInterval]:
+    def list_intervals(self, direction: str) -> list[TrafficInterval]:
         """List the intervals of a direction in their order."""
         return [i for s in self.repetitions for i in s.intervals.get(direction, ())]
 

@@ -12,9 +12,9 @@ from v6t.trials.verdict import Verdict, assess_trial
 BENCHMARK = "selftest"
 
 CONFIRMING_SHARE = 0.9
-"""Each rate that is tried under the rules of the results, as a part of the one before."""
+"""Ratio of each confirming rate to the one before it."""
 CONFIRMATIONS = 12
-"""So many at most: the last is below a third of what short trials found."""
+"""Largest number of confirming rates; the last is below a third of the rate of the short trials."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class TrialRules:
     sending_time_tolerance: float
     max_frames: int | None = None
 
-    def seconds(self, rate_fps: float) -> float:
+    def compute_duration_s(self, rate_fps: float) -> float:
         """Return the length of a trial at a rate [s]."""
         if self.max_frames is None or not rate_fps:
             return self.duration_s
@@ -111,13 +111,11 @@ class TesterCapacity:
 
 
 MAX_REMEASUREMENTS = 2
-"""A self-test that cannot be right is repeated so often; then it is believed."""
+"""Repetitions of a self-test with an implausible result; then the result is accepted."""
 DOUBTFUL_RATIO = 1.5
-"""A tester that once carries so many times what its self-test found had a noisy moment in that; a
-little more it carries every now and then."""
+"""Multiple of the self-test's rate that a tester must carry once to show that the self-test was disturbed."""
 PLAUSIBLE_DIVISOR = 4
-"""Both directions at once carry at least so small a part of what one carries alone: tester and
-machine are shared by two."""
+"""Both directions together carry at least the rate of one alone, divided by this."""
 
 
 def find_plausible_rate(mode: Mode, others: Mapping[Mode, float]) -> float:
@@ -135,7 +133,7 @@ def find_plausible_rate(mode: Mode, others: Mapping[Mode, float]) -> float:
 
 
 def can_carry_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) -> bool:
-    """Check with one short trial whether the tester carries far more than a capacity."""
+    """Check with one short trial whether the tester carries far more than the measured capacity."""
     rate_fps = min(spec.media_fps, DOUBTFUL_RATIO * capacity_fps)
     if rate_fps <= capacity_fps:
         return False
@@ -225,7 +223,7 @@ def _make_trial(spec: CapacitySpec, name: str, rate_fps: float, rules: TrialRule
         mix=spec.mix,
         mode=spec.mode,
         rate_fps=rate_fps,
-        duration_s=rules.seconds(rate_fps),
+        duration_s=rules.compute_duration_s(rate_fps),
         residual_wait_s=rules.residual_wait_s,
         pause_s=spec.pause_s,
     )
@@ -283,5 +281,5 @@ def _require_all_frames(result: TrialResult) -> TrialResult:
 
 
 def compute_usable_rate(capacity_fps: float, margin: float) -> float:
-    """Return the share of a capacity below which the tester does not limit a result."""
+    """Return the highest rate at which the tester does not limit a result."""
     return capacity_fps * (1 - margin)

@@ -161,7 +161,7 @@ def measure_throughput(
         watch,
         lambda trials: _Search(spec, trials).run(),
         adaptive=adaptive,
-        enough=is_known,
+        is_enough=is_known,
     )
 
 
@@ -174,19 +174,19 @@ class _Search:
         self._bracket = (0.0, spec.upper_bound_fps)
 
     def run(self) -> Repetition:
-        search = self._find()
-        rate_fps = self._confirm(search)
+        search = self._find_rate()
+        rate_fps = self._confirm_rate(search)
         return Repetition(self._attempts.number, search, rate_fps, tuple(self._attempts.all))
 
-    def _find(self) -> SearchResult:
+    def _find_rate(self) -> SearchResult:
         spec = self._spec
         if spec.search == "mlrsearch":
             return self._find_goal()
         return binary_search(
-            lambda rate, step: self._try(rate, 1.0, step),
+            lambda rate, step: self._offer_rate(rate, 1.0, step),
             upper_fps=spec.upper_bound_fps,
             resolution_fps=spec.resolution_fps,
-            on_step=self._narrow,
+            on_step=self._set_bracket,
         )
 
     def _find_goal(self) -> SearchResult:
@@ -207,14 +207,14 @@ class _Search:
 
         def offer(load_fps: float, duration_s: float, name: str) -> TrialCounts:
             share = duration_s / full_s
-            verdict = self._try(load_fps, share, name)
+            verdict = self._offer_rate(load_fps, share, name)
             low, high = self._bracket
             if not verdict.passed:
                 high = min(high, load_fps)
             elif share >= 1:
                 low = max(low, load_fps)
             steps.append(SearchStep(name, load_fps, verdict, low, high))
-            self._narrow(steps[-1])
+            self._set_bracket(steps[-1])
             frames = max(1, round(load_fps * duration_s))
             # of the worse direction: the tolerance holds for each by itself
             lost = min(frames, round(frames * max(verdict.loss.values(), default=0.0)))
@@ -232,10 +232,10 @@ class _Search:
         unbounded = result.upper_fps is None
         return SearchResult(result.rate_fps, result.upper_fps, unbounded, tuple(steps), result)
 
-    def _narrow(self, step: SearchStep) -> None:
+    def _set_bracket(self, step: SearchStep) -> None:
         self._bracket = step.low_fps, step.high_fps
 
-    def _try(self, rate_fps: float, share: float, step: str) -> Verdict:
+    def _offer_rate(self, rate_fps: float, share: float, step: str) -> Verdict:
         """Offer a rate for a share of the full duration; may exceed 1 for the final trial."""
         spec = self._spec
         pause_s = spec.conditions.pause_s
@@ -247,7 +247,8 @@ class _Search:
         )
         return self._attempts.run(trial, step, steps=spec.steps, bracket=self._bracket).verdict
 
-    def _confirm(self, search: SearchResult) -> float:
+    def _confirm_rate(self, search: SearchResult) -> float:
+        """Return the highest rate found by a search that passes all further trials."""
         spec = self._spec
         final = (spec.final_duration_s or 0.0) / spec.duration_s
         checks: _Checks = [(f"{n}", 1.0) for n in range(1, spec.confirmations + 1)]
@@ -265,13 +266,13 @@ class _Search:
         for place, rate_fps in enumerate(sorted(passed, reverse=True)):
             if rate_fps > search.rate_fps:
                 continue
-            if self._stands(rate_fps, checks, f"c{place:02d}"):
+            if self._is_confirmed(rate_fps, checks, f"c{place:02d}"):
                 return rate_fps if failed is None else self._search_below(rate_fps, failed, checks)
             failed = rate_fps
         return self._descend(failed or search.rate_fps, checks)
 
-    def _stands(self, rate_fps: float, checks: _Checks, step: str) -> bool:
-        return all(self._try(rate_fps, share, f"{step}-{n}").passed for n, share in checks)
+    def _is_confirmed(self, rate_fps: float, checks: _Checks, step: str) -> bool:
+        return all(self._offer_rate(rate_fps, share, f"{step}-{n}").passed for n, share in checks)
 
     def _descend(self, rate_fps: float, checks: _Checks) -> float:
         """Descend in growing steps until a rate passes again."""
@@ -285,7 +286,7 @@ class _Search:
             if rate_fps <= find_lowest_rate(spec.resolution_fps):
                 break
             step *= 2
-            if self._stands(rate_fps, checks, f"d{place:02d}"):
+            if self._is_confirmed(rate_fps, checks, f"d{place:02d}"):
                 return self._search_below(rate_fps, failed, checks)
         return 0.0
 
@@ -301,7 +302,7 @@ class _Search:
             if is_narrow_enough(low_fps, high_fps, spec.resolution_fps):
                 break
             middle = (low_fps + high_fps) / 2
-            if self._stands(middle, checks, f"e{place:02d}"):
+            if self._is_confirmed(middle, checks, f"e{place:02d}"):
                 low_fps = middle
             else:
                 high_fps = middle

@@ -76,7 +76,7 @@ class DelayFigures:
 
 @dataclass(frozen=True)
 class TimingRepetition:
-    """Delays of one trial.
+    """Delay figures of one trial.
 
     Attributes:
         directions: figures of all classes together, by direction.
@@ -137,7 +137,7 @@ def measure_timing(spec: TimingSpec, measure: Measure, watch: Watch | None = Non
             measure,
             watch,
             partial(_send_stream, spec, share),
-            enough=None if is_last else partial(_is_rate_too_high, spec.repetitions),
+            is_enough=None if is_last else partial(_is_rate_too_high, spec.repetitions),
         )
         attempts += done.attempts
         if is_last or not _is_rate_too_high(spec.repetitions, done.repetitions):

@@ -97,7 +97,7 @@ Watch = Callable[[Progress], None]
 
 
 class TrialRunner:
-    """Runs the trials of one repetition.
+    """Runner of the trials of one repetition.
 
     Attributes:
         number: of the repetition, from 1.
@@ -194,21 +194,21 @@ def repeat(
     repetitions: int,
     measure: Measure,
     watch: Watch | None,
-    once: Callable[[TrialRunner], T],
+    run_once: Callable[[TrialRunner], T],
     *,
     adaptive: Adaptive | None = None,
-    enough: Callable[[Sequence[T]], bool] | None = None,
+    is_enough: Callable[[Sequence[T]], bool] | None = None,
 ) -> RepeatedResult[P, T]:
     """Run a procedure several times and collect its repetitions and trials.
 
     Args:
         adaptive: bounds of adaptive repetition, in place of ``repetitions``.
-        enough: whether the repetitions so far suffice; None: ``repetitions`` of them.
+        is_enough: whether the repetitions so far suffice; None: ``repetitions`` of them.
     """
     most = adaptive.most if adaptive else repetitions
     done: list[T] = []
     attempts: list[Attempt] = []
-    while len(done) < most and not (enough is not None and enough(done)):
+    while len(done) < most and not (is_enough is not None and is_enough(done)):
         trials = TrialRunner(
             spec.conditions,
             spec.key_prefix,
@@ -219,6 +219,6 @@ def repeat(
             unit=spec.unit,
             searched=spec.searched,
         )
-        done.append(once(trials))
+        done.append(run_once(trials))
         attempts += trials.all
     return RepeatedResult(spec, tuple(done), tuple(attempts))

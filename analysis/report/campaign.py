@@ -113,7 +113,7 @@ def summarize_campaign(
     runs: Sequence[CampaignRun],
     presentations: Presentations,
 ) -> dict[str, Any]:
-    """Describe the campaign for programs: ``schema/campaign-1.json``, without time and machine."""
+    """Return the campaign as ``schema/campaign-1.json`` describes, without times and machines."""
     return {
         "schema": SCHEMA,
         "name": name,
@@ -184,7 +184,7 @@ _FAILED_STATUSES = ("failed", "translation incorrect")
 
 
 def make_campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -> list[Table]:
-    """Make one table per unit: what varies, the point, median, P1, P99."""
+    """Make a table of medians and percentiles for each benchmark and unit."""
     axes = list(dict.fromkeys(a for r in runs for a in r.axes if a not in POINT_AXES))
     groups: dict[str, list[tuple[str, ...]]] = {}
     for run in runs:

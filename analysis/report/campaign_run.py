@@ -16,7 +16,7 @@ class CampaignRun:
     """One run of a campaign.
 
     Attributes:
-        axes: what varies, by setting.
+        axes: value of each varied setting.
         status: ``complete``, ``running``, ``translation incorrect``, ``failed`` or ``waiting``.
         data: None before its first trial.
     """
@@ -41,11 +41,11 @@ class CampaignRun:
 
 
 POINT_AXES = ("frame_sizes", "modes")
-"""Axes that the points of a run show anyway."""
+"""Axes that are part of the label of a test point."""
 
 
 def strip_number(directory: str) -> str:
-    """Return a run's name without its number, which others before it may change."""
+    """Return the name of a run without its number, which depends on the runs before it."""
     return re.sub(r"^\d+-", "", directory)
 
 

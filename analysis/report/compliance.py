@@ -1,12 +1,11 @@
-"""Compliance with the RFCs, clause by clause."""
+"""Compliance of a run with the clauses of the RFCs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 from v6t.analysis.presentation import Presentations, Ruling, judge
 from v6t.analysis.record import Record
@@ -34,7 +33,7 @@ def list_clauses(data: RunData, presentations: Presentations) -> list[Ruling]:
 
 
 def make_compliance_table(all_clauses: list[Ruling]) -> Table:
-    """Make the table."""
+    """Make the table of all clauses with their verdicts."""
     rows = [(c.source, c.asked, c.done, c.verdict) for c in all_clauses]
     return make_text_table(
         "Clause by clause", make_text_columns("source", "asked for", "done here", "verdict"), rows
@@ -176,5 +175,5 @@ def _count_compared(data: RunData, record: Record) -> int | None:
     return sum(counts) if counts else None
 
 
-def _join_values(values: Any) -> str:
+def _join_values(values: Iterable[object]) -> str:
     return ", ".join(map(str, values))

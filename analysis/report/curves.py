@@ -28,7 +28,7 @@ from v6t.analysis.sheet import Column, Table, make_table
 R = TypeVar("R", bound=Record)
 
 LOG_SCALE_RATIO = 6.0
-"""Where the largest value is so many times the smallest, their axis is logarithmic."""
+"""Ratio of the largest to the smallest value from which the axis is logarithmic."""
 CORE_AXES = ("cores", "workers")
 _MIXTURE_PARAMETERS = frozenset({"n", "m"})
 
@@ -36,15 +36,15 @@ _MIXTURE_PARAMETERS = frozenset({"n", "m"})
 def draw_curves(
     experiment: str,
     runs: Sequence[CampaignRun],
-    every: Sequence[CampaignRun],
+    all_runs: Sequence[CampaignRun],
     presentations: Presentations,
     *,
     figures: bool,
 ) -> list[Block]:
-    """Make tables and figures of everything in an experiment that forms a curve.
+    """Make the tables and figures of scale-up and of mixtures in an experiment.
 
     Args:
-        every: all runs of the campaign; native traffic alone may be a run of ``ipv6-router``.
+        all_runs: all runs of the campaign; native traffic alone may be a run of ``ipv6-router``.
     """
     blocks: list[Block] = []
     axes = list(dict.fromkeys(a for r in runs for a in r.axes))
@@ -53,7 +53,7 @@ def draw_curves(
         name = f"{experiment}-{number}".replace(".", "-")
         values = [r.axes.get(axis) for r in runs]
         if all(isinstance(v, Mapping) and set(v) == _MIXTURE_PARAMETERS for v in values):
-            drawings = list(_list_mixture_blocks(axis, runs, every, f"mixture-{name}", figures))
+            drawings = list(_list_mixture_blocks(axis, runs, all_runs, f"mixture-{name}", figures))
         else:
             drawings = list(_list_scaling_blocks(axis, runs, f"scaling-{name}", figures))
         curved = curved or bool(drawings)
@@ -84,7 +84,7 @@ def _list_scaling_blocks(
     values = [_parse_number(axis, r.axes.get(axis)) for r in runs]
     if axis in POINT_AXES or None in values or len(set(values)) < 2:
         return
-    short = axis.rpartition(".")[2]
+    axis_name = axis.rpartition(".")[2]
     for part, (title, pairs) in enumerate(_group_by_title(runs, RateRecord).items()):
         lines: dict[str, dict[Any, RateRecord]] = {}
         for run, record in pairs:
@@ -97,14 +97,14 @@ def _list_scaling_blocks(
         }
         if not lines:
             continue
-        of_cores = short in CORE_AXES and all(1 in line for line in lines.values())
+        of_cores = axis_name in CORE_AXES and all(1 in line for line in lines.values())
         unit = AXIS_LABELS[pairs[0][1].unit or ""]
-        yield _make_scaling_table(title, short, unit, lines, of_cores)
+        yield _make_scaling_table(title, axis_name, unit, lines, of_cores)
         if figures:
-            caption = f"{title} over {short}: median, bars from P1 to P99, {unit}." + (
+            caption = f"{title} over {axis_name}: median, bars from P1 to P99, {unit}." + (
                 " Grey: as many times the rate of one core." if of_cores else ""
             )
-            drawn = _draw_scaling(lines, short, unit, f"{name}-{part}", of_cores)
+            drawn = _draw_scaling(lines, axis_name, unit, f"{name}-{part}", of_cores)
             yield Drawing(drawn, caption, caption)
 
 
@@ -117,7 +117,11 @@ def _parse_number(axis: str, value: Any) -> float | None:
 
 
 def _make_scaling_table(
-    title: str, short: str, unit: str, lines: Mapping[str, Mapping[Any, RateRecord]], of_cores: bool
+    title: str,
+    axis_name: str,
+    unit: str,
+    lines: Mapping[str, Mapping[Any, RateRecord]],
+    of_cores: bool,
 ) -> Table:
     """Make the table of medians and scale-up, a row for each point and value of the axis."""
     rows: list[tuple[str, Any, RateRecord, float]] = []
@@ -127,14 +131,14 @@ def _make_scaling_table(
         rows += [(label, n, line[n], scale_up) for n, scale_up in scale.items()]
     columns: Sequence[Column[tuple[str, Any, RateRecord, float]]] = (
         Column("point", lambda row: row[0], text=True),
-        Column(short, lambda row: row[1], ","),
+        Column(axis_name, lambda row: row[1], ","),
         Column(f"median\n{unit}", lambda row: row[2].median),
         Column("P1", lambda row: row[2].p1),
         Column("P99", lambda row: row[2].p99),
         Column("scale-up", lambda row: row[3], ".3f"),
         Column("dispersion\n%", lambda row: row[2].dispersion, ".2f"),
     )
-    return make_table(f"{title} over {short}: {S_CPU if of_cores else S_C}", rows, columns)
+    return make_table(f"{title} over {axis_name}: {S_CPU if of_cores else S_C}", rows, columns)
 
 
 def _draw_overlays(
@@ -150,7 +154,11 @@ def _draw_overlays(
 
 
 def _list_mixture_blocks(
-    axis: str, runs: Sequence[CampaignRun], every: Sequence[CampaignRun], name: str, figures: bool
+    axis: str,
+    runs: Sequence[CampaignRun],
+    all_runs: Sequence[CampaignRun],
+    name: str,
+    figures: bool,
 ) -> Iterator[Block]:
     lines: dict[tuple[str, ...], dict[float, float]] = {}
     for run in runs:
@@ -159,7 +167,7 @@ def _list_mixture_blocks(
                 share = run.axes[axis]["m"] / run.axes[axis]["n"]
                 place = (*_list_other_values(run, axis), record.sizes, record.direction)
                 lines.setdefault(place, {})[share] = record.throughput_fps
-    natives = _find_native_rates(every)
+    natives = _find_native_rates(all_runs)
     for number, (place, line) in enumerate(lines.items()):
         octets, direction = place[-2].partition("/")[0], place[-1]
         native = line.get(0.0) or natives.get((runs[0].testbed, octets, direction))
@@ -175,10 +183,10 @@ def _list_mixture_blocks(
             yield Drawing(figure, caption, caption)
 
 
-def _find_native_rates(every: Sequence[CampaignRun]) -> dict[tuple[str, ...], float]:
+def _find_native_rates(all_runs: Sequence[CampaignRun]) -> dict[tuple[str, ...], float]:
     return {
         (run.testbed, str(record.frame_sizes.ipv6), record.direction): record.throughput_fps
-        for run in every
+        for run in all_runs
         if run.data is not None
         and run.data.setup.get("native")
         and run.data.setup["ip_versions"] == [6, 6]
@@ -226,11 +234,11 @@ def _draw_scaling(
             style = {"color": "#999999", "linewidth": 0.8}
             curves.append(Curve("_" if number else "n times one core", across, ideal, style=style))
 
-    def adjust(at: Any) -> None:
+    def adjust(axes: Any) -> None:
         if values[0] > 0 and values[-1] >= LOG_SCALE_RATIO * values[0]:
-            at.set_xscale("log", base=2)
-        at.set_xticks(values, [abbreviate(value) for value in values])
-        at.set_xticks([], minor=True)
+            axes.set_xscale("log", base=2)
+        axes.set_xticks(values, [abbreviate(value) for value in values])
+        axes.set_xticks([], minor=True)
 
     ylabel = unit.replace(" per direction", "\nper direction")
     return draw_errorbars(name, curves, axis, ylabel, linear=True, adjust=adjust)

@@ -105,7 +105,7 @@ def write_suite(name: str, timestamp: str, cases: Iterable[JunitCase]) -> str:
 
 
 def to_junit(data: RunData, presentations: Presentations) -> str:
-    """Write the file of a run.
+    """Return the results of a run as JUnit XML.
 
     Failures are a wrong translation, a throughput below ``--fail-below`` and points most of whose trials
     are invalid. An interrupted run is an error, a benchmark that could not be measured is skipped.
@@ -155,7 +155,7 @@ STATISTICS = ("median", "p1", "p99")
 
 
 def to_openmetrics(data: RunData, presentations: Presentations) -> str:
-    """Write OpenMetrics 1.0.0: a gauge for each defined figure, and the counts of trials."""
+    """Return the run as OpenMetrics 1.0.0: a gauge for each figure, and counts of trials."""
     run = {
         "run": data.name,
         "plugin": str(data.config["plugin"]),

@@ -15,7 +15,7 @@ from v6t.analysis.sheet import explain_marks
 
 CITATION = "Measured with v6t (CITATION.cff of the project) by the procedures of RFC 8219."
 PLOT_START = re.compile(r'<svg id="([^"]+)-figure"')
-"""The start of a figure that matplotlib drew; the drawing of the set-up has no such name."""
+"""Start of a figure with a name; the drawing of the test setup has none."""
 LATEX_ESCAPES = {
     **{c: f"\\{c}" for c in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -28,11 +28,11 @@ LATEX_ESCAPES = {
 }
 
 
-def to_latex(data: RunData, known: Presentations) -> str:
+def to_latex(data: RunData, presentations: Presentations) -> str:
     """Write each table of a run as a ``table``, with the conditions in comments."""
     sheets = [
         table.narrow()
-        for presentation, records in known.group_measured(data.records)
+        for presentation, records in presentations.group_measured(data.records)
         for table in presentation.make_brief_tables(records)
     ]
     notes = (*explain_marks(data.records), *data.results.get("caveats", ()))

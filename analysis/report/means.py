@@ -49,7 +49,7 @@ def _name_mean(entry: Mapping[str, Any]) -> str:
 
 
 def match_published_means(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], float]]:
-    """Yield each published entry with the mean of the matching run over its frame sizes."""
+    """Yield each published mean over frame sizes with the mean of the matching run."""
     for entry in read_library()["records"]:
         metric = _get_metric(entry)
         if "mean" not in entry or metric not in METRIC_DIFFERENCES:

@@ -23,7 +23,7 @@ MAX_CARD_ROWS = 100
 MIN_WINDOW, MARGIN = 24, 3
 """A window that every table is let into, and what is beside a table in it [rem]."""
 COMPACT_WIDTH = 60
-"""Tables that need a wider window are set smaller [rem]."""
+"""Width of a table above which it is printed in a smaller font [rem]."""
 _LETTER_WIDTH, _CELL_PADDING = {False: 0.56, True: 0.5}, {False: 1.2, True: 0.7}
 """Room of a letter and around a cell, in tables as they are and in those set smaller [rem]."""
 _MARKUP = re.compile(r"([\\`*_{}\[\]>|])")
@@ -101,7 +101,7 @@ def _group_drawings(blocks: Sequence[Block]) -> Iterator[tuple[bool, list[Block]
 
 
 def _lay_out_table(sheet: Table) -> dict[str, Any]:
-    """Decide how a table is set: its classes, and whether rows become lists in narrow windows."""
+    """Return the cells and CSS classes of a table, and whether rows become lists in narrow windows."""
     compact = _compute_width(sheet) > COMPACT_WIDTH
     width = _compute_width(sheet, compact=compact)
     rows_apart = (
@@ -126,7 +126,7 @@ def _lay_out_table(sheet: Table) -> dict[str, Any]:
 
 
 def _compute_width(sheet: Table, *, compact: bool = False) -> int:
-    """Return the narrowest window a table surely fits [rem]."""
+    """Return the width of the narrowest window that a table fits [rem]."""
     columns = (
         max(
             *(len(word) for word in column.name.split() or [""]),

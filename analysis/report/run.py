@@ -69,7 +69,7 @@ def build_document(
     paper: str | None = None,
     max_figures: int | None = MAX_FIGURES,
 ) -> ReportDocument:
-    """Build the document.
+    """Build the report of a run.
 
     Args:
         paper: short name of a paper whose tables stand beside the results, with all differences.
@@ -215,7 +215,7 @@ def _list_headings(blocks: Sequence[Block]) -> list[str]:
 
 
 def fold_long_table(table: Table) -> Block:
-    """Fold a table away if it has many rows."""
+    """Make a table collapsible if it has many rows."""
     if len(table.rows) <= MAX_UNFOLDED_ROWS:
         return table
     summary = f"{table.title}: table of {len(table.rows)} rows"
@@ -269,7 +269,7 @@ def make_reproduction_tables(pairs: Sequence[tuple[Record, PublishedReference]])
     columns: Sequence[Column[tuple[Record, PublishedReference]]] = (
         Column("what", lambda pair: _name_reference(*pair), text=True),
         Column("published device", lambda pair: _name_published_device(pair[1]), text=True, wide=True),
-        Column("published", lambda pair: _format_reference(pair[1], pair[1].published)),
+        Column("published", lambda pair: _format_reference(pair[1], pair[1].published_median)),
         Column("measured", lambda pair: _format_reference(pair[1], pair[1].measured)),
         Column("unit", lambda pair: pair[1].unit, text=True),
         Column("ratio", lambda pair: pair[1].ratio, ".3f", absent="-"),

@@ -14,11 +14,11 @@ from v6t.analysis.variation import has_random_ports
 from v6t.trials.trial import format_mix
 
 PRINTED_TEXTS = {"facts": "before the first change", "while_measured": "while it was measured"}
-"""When the device printed each text."""
+"""Time at which the device printed each text."""
 
 
 def fold_configuration(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
-    """Yield the commands in their order, and what the device printed; one click away."""
+    """Yield the commands and the output of a device, folded."""
     commands: Sequence[str] = device.get("commands", ())
     if commands:
         text = "\n".join(line for command in commands for line in split_command(command))
@@ -35,7 +35,7 @@ def fold_configuration(device: Mapping[str, Any], name: str) -> Iterator[Collaps
 
 
 def split_command(command: str) -> list[str]:
-    """Write a command as one would type it, with its standard input below it."""
+    """Return the lines of a command, with its standard input as a here-document."""
     line, fed, text = command.partition(" <<< ")
     if not fed:
         return [command]
@@ -60,7 +60,7 @@ def _split_text(text: str) -> list[str]:
 
 
 def draw_setup(data: RunData) -> Drawing:
-    """Draw tester, device and tester again, from left to right."""
+    """Draw the test setup: the tester's ports on both sides of the devices."""
     left, right = find_ip_versions(data)
     middle = f"IPv{data.setup['middle_version']}" if data.setup else ""
     parts = _list_devices(data)
@@ -120,12 +120,12 @@ def _abbreviate_octets(values: Sequence[int]) -> str:
 
 
 MAX_ROWS_PER_COLUMN = 12
-"""Facts beyond this number stand in two columns."""
+"""Facts above which they are printed in two columns."""
 _PORT_TEXTS = {True: "pseudorandom", False: "not all pseudorandom", None: ""}
 
 
 def describe_setup(data: RunData, figures: bool) -> Iterator[Block]:
-    """Yield technology, traffic, tester, device, and the machine v6t ran on."""
+    """Yield tables of the technology, traffic, tester, device and machine."""
     c, m = data.config, data.manifest
     if figures:
         yield draw_setup(data)

@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 
 
 def assess_validity(data: RunData) -> Iterator[Block]:
-    """Describe the evidence for and against the numbers."""
+    """Yield what shows whether the results are valid."""
     trials = sum(len(r.trials) for r in data.records)
     invalid = [(r, t) for r in data.records for t in r.invalid_trials]
     if not trials:
@@ -155,9 +155,9 @@ def _list_limits(data: RunData) -> Iterator[Block]:
         title = "What limits the device, watched every second"
         yield make_table(title, data.bottleneck, columns)
         for entry in data.bottleneck:
-            told = _make_telemetry_table(entry)
-            if told is not None:
-                yield Collapsible(told.title, [told])
+            values = _make_telemetry_table(entry)
+            if values is not None:
+                yield Collapsible(values.title, [values])
         seen = [
             f"{_read_sizes(e)} {e['direction']}: {line}"
             for e in data.bottleneck
@@ -187,15 +187,17 @@ def _make_counts_table(data: RunData) -> Table:
             for when, table in entry["table"].items()
             for name, value in table.items()
         ]
-        rows += [(*where, *told) for told in (lost or [("dropped, by its counters", "0")]) + held]
+        rows += [
+            (*where, *values) for values in (lost or [("dropped, by its counters", "0")]) + held
+        ]
     names = [*make_text_columns("octets", "direction", "benchmark", "device", "figure"), "value"]
     return make_text_table("What the device counted over all trials of each benchmark", names, rows)
 
 
 def _make_telemetry_table(entry: Mapping[str, Any]) -> Table | None:
     stretches: Mapping[str, Mapping[str, Any]] = entry.get("telemetry") or {}
-    when = {s: dict(_list_numbers(told)) for s, told in stretches.items()}
-    lines = list(dict.fromkeys(name for told in when.values() for name in told))
+    when = {s: dict(_list_numbers(values)) for s, values in stretches.items()}
+    lines = list(dict.fromkeys(name for values in when.values() for name in values))
     if not lines:
         return None
     rows = [

@@ -113,17 +113,17 @@ def binary_search(
         raise ValueError("upper bound and resolution must be positive")
     steps: list[SearchStep] = []
 
-    def note(name: str, rate: float, verdict: Verdict, low: float, high: float) -> None:
+    def add_step(name: str, rate: float, verdict: Verdict, low: float, high: float) -> None:
         steps.append(SearchStep(name, rate, verdict, low, high))
         if on_step is not None:
             on_step(steps[-1])
 
     verdict = try_rate(upper_fps, "s00")
     if verdict.passed:
-        note("s00", upper_fps, verdict, upper_fps, upper_fps)
+        add_step("s00", upper_fps, verdict, upper_fps, upper_fps)
         return SearchResult(upper_fps, None, True, tuple(steps))
     low, high = 0.0, upper_fps
-    note("s00", upper_fps, verdict, low, high)
+    add_step("s00", upper_fps, verdict, low, high)
     usual = count_halvings(upper_fps, resolution_fps)
     for number in count(1):
         if number > usual and is_narrow_enough(low, high, resolution_fps, share):
@@ -138,7 +138,7 @@ def binary_search(
             low = rate
         else:
             high = rate
-        note(name, rate, verdict, low, high)
+        add_step(name, rate, verdict, low, high)
     return SearchResult(low, high, False, tuple(steps))
 
 

@@ -106,6 +106,8 @@ def measure_capacity(
 
 
 class _Search:
+    """Search for the capacity, step by step."""
+
     def __init__(self, spec: CapacitySpec, measure: Measure, watch: Watch | None) -> None:
         self._spec = spec
         self._measure = measure
@@ -115,18 +117,18 @@ class _Search:
 
     def run(self) -> CapacityResult:
         spec = self._spec
-        good, rate, bad = self._begin()
+        good, rate, bad = self._find_start()
         first, first_rate = good, rate
         while good and bad is None and good < spec.most:
             wanted = min(2 * good, spec.most)
-            passing_cps = self._rate(wanted, "exponential", rate, spec.beta)
+            passing_cps = self._find_rate(wanted, "exponential", rate, spec.beta)
             if passing_cps is None:
                 bad = wanted
             else:
                 good, rate = wanted, passing_cps
         while good and bad is not None and bad - good > spec.error:
             middle = (good + bad) // 2
-            passing_cps = self._rate(middle, "binary", rate, spec.gamma)
+            passing_cps = self._find_rate(middle, "binary", rate, spec.gamma)
             if passing_cps is None:
                 bad = middle
             else:
@@ -135,18 +137,18 @@ class _Search:
             spec, good, rate, bad, first, first_rate, tuple(self._steps), tuple(self._attempts)
         )
 
-    def _begin(self) -> tuple[int, float, int | None]:
+    def _find_start(self) -> tuple[int, float, int | None]:
         spec = self._spec
         count, failed = spec.first, None
         while count:
             share = spec.beta if spec.fixed else 0.0
-            passing_cps = self._rate(count, "first", spec.upper_bound_cps, share)
+            passing_cps = self._find_rate(count, "first", spec.upper_bound_cps, share)
             if passing_cps:
                 return count, passing_cps, failed
             count, failed = count // 2, count
         return 0, 0.0, failed
 
-    def _rate(self, count: int, phase: str, last_cps: float, share: float) -> float | None:
+    def _find_rate(self, count: int, phase: str, last_cps: float, share: float) -> float | None:
         spec = self._spec
         # what passed at a second try lowers no rate at which others are attempted
         upper_cps = spec.upper_bound_cps if spec.fixed else last_cps

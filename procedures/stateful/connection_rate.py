@@ -107,7 +107,7 @@ def _search(spec: ConnectionRateSpec, attempts: TrialRunner) -> ConnectionRateRe
         return attempt_connections(
             attempts,
             spec.conditions,
-            spec.phase_one.connections(spec.connections, rate_cps),
+            spec.phase_one.make_connections(spec.connections, rate_cps),
             benchmark=spec.benchmark,
             step=f"{spec.step}{name}",
             steps=spec.steps,

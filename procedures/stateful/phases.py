@@ -19,7 +19,7 @@ MAX_RETAKES = 3
 
 
 class PhaseOneError(RuntimeError):
-    """Every attempt at phase 1 lost connections.
+    """Error: every attempt at phase 1 lost connections.
 
     Attributes:
         tester: it was the tester that faltered, at least the last time.
@@ -46,7 +46,7 @@ class PhaseOneSettings:
     keep: bool = False
     tcp: Tcp | None = None
 
-    def connections(self, count: int, rate_cps: float) -> Connections:
+    def make_connections(self, count: int, rate_cps: float) -> Connections:
         """Make the phase 1 of a number of connections at a rate."""
         return Connections(
             count=count,

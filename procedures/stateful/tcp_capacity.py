@@ -71,7 +71,7 @@ def measure_tcp_capacity(
     )
 
     def close_connections(count: int, closing: Closing, name: str) -> Attempt:
-        connections = spec.search.phase_one.connections(count, spec.search.upper_bound_cps)
+        connections = spec.search.phase_one.make_connections(count, spec.search.upper_bound_cps)
         tcp = replace(spec.tcp, closing=closing, aging_s=spec.aging_s)
         outcome = attempt_connections(
             attempts, at, replace(connections, tcp=tcp), benchmark=BENCHMARK, step=name

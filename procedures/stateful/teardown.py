@@ -74,7 +74,7 @@ def measure_teardown(
 
 
 def _tear_down(spec: TeardownSpec, attempts: TrialRunner) -> TeardownRepetition:
-    connections = spec.phase_one.connections(spec.connections, spec.rate_cps)
+    connections = spec.phase_one.make_connections(spec.connections, spec.rate_cps)
     connections = replace(connections, purpose="tear-down", reuse=False)
     for again in range(spec.retakes + 1):
         outcome = attempt_connections(

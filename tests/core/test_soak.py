@@ -197,7 +197,13 @@ def test_a_mean_above_what_can_be_offered_is_no_figure():
     at = Conditions(84, 64, "forward", 0.0, 0.0, loss_tolerance=0.999)
     spec = CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 5.0, 1.0, 0.0)
     result = measure_critical_load(spec, measure, infer)
-    assert [found and found.mean_fps for found in result.known] == [None, None, 900, None, 800]
+    assert [found and found.mean_fps for found in result.step_estimates] == [
+        None,
+        None,
+        900,
+        None,
+        800,
+    ]
     assert [row["estimate"] for row in CriticalLoad().list_trial_rows(result)] == [
         None,
         None,
@@ -205,7 +211,7 @@ def test_a_mean_above_what_can_be_offered_is_no_figure():
         None,
         800,
     ]
-    assert result.estimate == result.known[-1]
+    assert result.estimate == result.step_estimates[-1]
 
 
 def test_it_is_resumed_to_the_same_figure(critical, tmp_path):
@@ -261,7 +267,7 @@ def test_losses_are_placed_in_time_and_faltering_is_a_gap():
     at = Conditions(84, 64, "forward", 0.0, 10.0, invalid_retries=2)
     result = measure_soak(SoakSpec(at, 1000.0, "given", 4, 3.0), measure)
     assert seen == [10.0, 0.0, 0.0, 0.0]
-    found = result.intervals("forward")
+    found = result.list_intervals("forward")
     assert [(i.begins_s, i.frames, i.lost) for i in found if i.lost] == [
         (2, 1000, 30),
         (9, 1000, 5),

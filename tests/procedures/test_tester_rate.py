@@ -2,7 +2,7 @@
 
 import pytest
 from v6t.procedures import tester_rate
-from v6t.procedures.preflight import ATTEMPTS, check_translation
+from v6t.procedures.preflight import MAX_ATTEMPTS, check_translation
 from v6t.procedures.tester_rate import CONFIRMING_SHARE, CapacitySpec, TrialRules
 from v6t.tests.procedures.support import Recorded, count, one_way
 from v6t.trials.result import TrialResult
@@ -84,10 +84,10 @@ WRONG = {**SILENT, "received": "01", "why": "octet 0"}
 
 @pytest.mark.parametrize(("measure", "attempts", "expected"), [
     (lambda t: answer(t, t.frames, count(10, 0, "negative")), 1, None),
-    (lambda t: TrialResult(answer(t, 0).directions, ("it died",)), ATTEMPTS, (True, "", {})),
-    (lambda t: answer(t, 0), ATTEMPTS, (False, "forward", {})),
+    (lambda t: TrialResult(answer(t, 0).directions, ("it died",)), MAX_ATTEMPTS, (True, "", {})),
+    (lambda t: answer(t, 0), MAX_ATTEMPTS, (False, "forward", {})),
     # a device that paused may answer the next
-    (lambda t: answer(t, 0, missing=SILENT), ATTEMPTS, (False, "forward", SILENT)),
+    (lambda t: answer(t, 0, missing=SILENT), MAX_ATTEMPTS, (False, "forward", SILENT)),
     (lambda t: answer(t, t.frames, mismatch=WRONG), 1, (False, "forward", WRONG)),
     (lambda t: answer(t, t.frames, checked=0), None, (False, "forward", {})),
 ], ids=["negative dropped", "tester", "device", "missing", "mismatch", "unchecked"])  # fmt: skip
