@@ -313,7 +313,9 @@ def prepare_connections(point: Point, flows: int | None = None) -> Point | None:
     rate_cps, source = find_rate(point)
     if not rate_cps:
         return None
-    connections = make_phase_one_settings(point.procedure).connections(flows or c.count, rate_cps)
+    connections = make_phase_one_settings(point.procedure).make_connections(
+        flows or c.count, rate_cps
+    )
     connections = replace(connections, reading="linear" if flows else c.reading, alpha=None)
     if flows:
         connections = replace(connections, entries=None)

@@ -223,7 +223,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
     sizes = plugin.make_sizes(run.frame_sizes[0])
     medium = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
-    first = make_phase_one_settings(run.procedure).connections(c.count, rate_cps)
+    first = make_phase_one_settings(run.procedure).make_connections(c.count, rate_cps)
     needed_s = first.phase_one_s + first.wait_s + first.gap_s
     if any(b.phase == Phase.STREAMS for b in benchmarks):
         needed_s += run.procedure.trial_duration_s + run.procedure.residual_wait_s
