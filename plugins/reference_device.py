@@ -152,7 +152,7 @@ class ReferenceDevice:
 
 
 def route_all(version: int) -> Handler:
-    """Return a handler that forwards all packets natively."""
+    """Return a handler that routes all packets unchanged."""
     return lambda packets: Outcome((), native=np.ones(len(packets), dtype=bool), version=version)
 
 
