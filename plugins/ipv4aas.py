@@ -76,8 +76,8 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
     psid_len: int | None = Field(
         None, ge=0, le=15, description="lw4o6 (3), map-e and map-t without EA bits: PSID length"
     )
-    ce_middle_ipv6: IPv6Interface = address("2001:db8:6::9/64", "the CE's middle address")
-    pe_middle_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the PE's middle address")
+    ce_middle_ipv6: IPv6Interface = address("2001:db8:6::9/64", "the CE's middle link address")
+    pe_middle_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the PE's middle link address")
     ce_mac: str = _declare_mac("02:00:00:00:03:01", CE)
     pe_mac: str = _declare_mac("02:00:00:00:03:02", PE)
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
