@@ -20,24 +20,29 @@ class StateDevice(Protocol):
     """The connection table of a device."""
 
     @property
+    @abstractmethod
     def timeout_s(self) -> float | None:
         """Lifetime of idle connections [s]; None: unknown."""
 
     @property
+    @abstractmethod
     def by_endpoint(self) -> bool:
         """Whether it counts inside endpoints, however many connections these have."""
 
+    @abstractmethod
     def flush(self) -> None:
         """Empty the table; raise DutError if connections are left."""
 
-    def sessions(self) -> int | None:
+    @abstractmethod
+    def count_sessions(self) -> int | None:
         """Count the connections; None: the device has no counter."""
 
-    def table(self) -> Mapping[str, float]:
+    @abstractmethod
+    def read_limits(self) -> Mapping[str, float]:
         """Read what limits the table, by the device's own names; empty: unknown."""
 
 
-class DeviceSession(ABC):
+class DeviceSession(StateDevice, ABC):
     """A session with a device, or with several in a row. Opened once, closed always."""
 
     supports_live_changes: bool = False
@@ -102,10 +107,6 @@ class DeviceSession(ABC):
         """Check that the device still has its configuration, or raise DutError."""
 
     @abstractmethod
-    def flush(self) -> None:
-        """Empty the connection table."""
-
-    @abstractmethod
     def status(self) -> dict[str, Any]:
         """Read who holds the lock, who configured the device, and the rollback timer."""
 
@@ -118,12 +119,8 @@ class DeviceSession(ABC):
         """Return facts for the manifest."""
 
     @abstractmethod
-    def state(self) -> StateDevice:
-        """Return the connection table."""
-
-    @abstractmethod
-    def devices(self) -> Sequence[tuple[str, Any]]:
-        """Return the session with every driven device and its name, from left to right."""
+    def get_sessions(self) -> Sequence[tuple[str, Any]]:
+        """Return the name and session of every configured device, from left to right."""
 
     def reconfigure(self, action: Any) -> None:
         """Change configuration that no test packet uses: ``add``, ``change`` or ``remove`` it."""
@@ -156,10 +153,10 @@ class HookState:
     def flush(self) -> None:
         self._flush()
 
-    def sessions(self) -> int | None:
+    def count_sessions(self) -> int | None:
         """Return the last word of the command's output."""
         words = self._count().split() if self._count is not None else []
         return int(words[-1]) if words and words[-1].isdigit() else None
 
-    def table(self) -> Mapping[str, float]:
+    def read_limits(self) -> Mapping[str, float]:
         return {}

@@ -69,9 +69,11 @@ class Management(Modifier):
 
     def make_action(self, trial: Trial, session: DeviceSession) -> Action:
         """Return the action that queries each of the devices."""
-        for _, device in session.devices():
+        for _, device in session.get_sessions():
             device.management_check  # noqa: B018  (raises before any frame is sent)
-        return lambda: "; ".join([device.run_management_query() for _, device in session.devices()])
+        return lambda: "; ".join(
+            [device.run_management_query() for _, device in session.get_sessions()]
+        )
 
 
 class Snmp(Management):

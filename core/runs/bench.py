@@ -66,7 +66,7 @@ def make_state_device(
     bound: BoundRun, tester: Tester, session: DeviceSession | None
 ) -> StateDevice:
     """Return an object that reads and fills the connection table of the device."""
-    state = tester.device_state() if session is None else session.state()
+    state = tester.device_state() if session is None else session
     if state is not None:
         return state
     hooks = bound.driver.hooks

@@ -133,7 +133,7 @@ def _examine_point(
         if bench.session is None:
             problem = "the driver of this run's device cannot watch it"
             raise UsageError(problem, code="missing-driver")
-        devices = bench.session.devices()
+        devices = bench.session.get_sessions()
         for name, device in devices:
             samples, results = _sample_trials(bench, device, trials)
             if in_lab:

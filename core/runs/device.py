@@ -111,7 +111,7 @@ def with_device_load(measure: Measure, session: Callable[[], DeviceSession | Non
         watchers: dict[str, TelemetryWatcher] = {}
         samples: dict[str, Sequence[Any]] = {}
         try:
-            for name, device in driven.devices() if driven is not None else ():
+            for name, device in driven.get_sessions() if driven is not None else ():
                 with contextlib.suppress(V6tError, OSError):
                     watchers[name] = device.start_watcher(LOAD_READING)
             result = measure(trial)
@@ -200,7 +200,7 @@ def _make_entry_key(entry: Mapping[str, Any]) -> str:
 
 def _read_counters(session: DeviceSession | None) -> dict[str, Any]:
     readings = {}
-    for name, device in session.devices() if session is not None else ():
+    for name, device in session.get_sessions() if session is not None else ():
         with contextlib.suppress(V6tError, OSError):
             readings[name] = device.read()
     return readings

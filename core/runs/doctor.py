@@ -205,7 +205,7 @@ def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Find
     session.open()
     try:
         yield Finding("device", "ok", f"{session.name}: logged in, not in use by another v6t")
-        for name, part in session.devices():
+        for name, part in session.get_sessions():
             if isinstance(part, Session):
                 yield from _describe_device(name, part)
         try:

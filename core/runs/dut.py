@@ -106,7 +106,7 @@ def commit(bound: BoundRun, revert_in: int | None = None, *, replace: bool = Tru
 
 def _check_replaceable(device: DeviceSession, bound: BoundRun) -> None:
     """Refuse to roll back a configuration that was confirmed."""
-    for part, session in device.devices():
+    for part, session in device.get_sessions():
         status = session.status()
         made = status["configured"]
         is_confirmed = status["rollback_in_s"] is None and not status["timer"]
@@ -192,7 +192,7 @@ def status(bound: BoundRun) -> dict[str, Any]:
 def flush(bound: BoundRun) -> str:
     """Empty the connection table of the device."""
     with open_session(bound) as device:
-        for part, session in device.devices():
+        for part, session in device.get_sessions():
             found = session.status()
             driver, technology = session.driver.name, session.intent.technology
             if (found["driver"], found["technology"]) != (driver, technology):

@@ -48,10 +48,6 @@ class LabDevice(ABC):
     def session(self) -> DeviceSession | None:
         return None
 
-    def state(self) -> StateDevice | None:
-        """Return its connection table; None: it keeps none, or does not stand."""
-        return None if self.session is None else self.session.state()
-
     def check(self) -> None:  # noqa: B027  (programs of the system look after themselves)
         """Check the processes of v6t in it: if one failed, missing frames are no loss.
 
@@ -169,7 +165,7 @@ class Bed:
         return {"kind": "none"} if self.device is None else self.device.describe()
 
     def device_state(self) -> StateDevice | None:
-        return None if self.device is None else self.device.state()
+        return self.device_session()
 
     def device_session(self) -> DeviceSession | None:
         return None if self.device is None else self.device.session

@@ -224,7 +224,7 @@ class TwoPhaseTester:
         return None if self._device is None else self._device.timeout_s
 
     def _count_sessions(self, before: int | None) -> int | None:
-        sessions = None if self._device is None else self._device.sessions()
+        sessions = None if self._device is None else self._device.count_sessions()
         return None if sessions is None else max(0, sessions - (before or 0))
 
     def _read_limits(self) -> dict[str, float] | None:
@@ -232,7 +232,7 @@ class TwoPhaseTester:
         if self._device is None:
             return None
         if self._table_limits is None:
-            self._table_limits = dict(self._device.table())
+            self._table_limits = dict(self._device.read_limits())
             if self._device.timeout_s is not None:
                 self._table_limits["timeout_s"] = self._device.timeout_s
         return self._table_limits or None
@@ -257,7 +257,7 @@ class TwoPhaseTester:
             limit = self._device.timeout_s
             if limit is not None and self._tester.read_clock() - standing.began_s > limit / 2:
                 return None
-            left = self._device.sessions()
+            left = self._device.count_sessions()
             before = standing.established.sessions_before or 0
             if left is not None and left - before != standing.established.sessions:
                 return None
@@ -281,7 +281,7 @@ class TwoPhaseTester:
 
 def _check_empty(device: StateDevice) -> int | None:
     """Return the number of connections that are left after a flush."""
-    left = device.sessions()
+    left = device.count_sessions()
     if left is not None and left > NEARLY_EMPTY:
         raise DutError(
             f"the device's table cannot be emptied: {left} connections are left",

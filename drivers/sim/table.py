@@ -40,13 +40,13 @@ class SimTable:
         self.clock_s += o.teardown_s
         self._first, self._stored = 0, o.table_stuck
 
-    def sessions(self) -> int | None:
+    def count_sessions(self) -> int | None:
         o = self._options
         if not o.table_tells:
             return None
         return self.alive() + (o.table_off_by if self._fillings else 0)
 
-    def table(self) -> dict[str, float]:
+    def read_limits(self) -> dict[str, float]:
         return {}
 
     def fill(self, count: int, rate_cps: float) -> int:

@@ -26,7 +26,7 @@ class Device:
         self.read_s = 0
         self.silent = silent
 
-    def devices(self):
+    def get_sessions(self):
         return [("nat", self)]
 
     def read(self):

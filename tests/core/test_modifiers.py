@@ -290,7 +290,7 @@ class Answering:
     def __init__(self):
         self.asked = 0
 
-    def devices(self):
+    def get_sessions(self):
         return [("it", self)]
 
     management_check = "show"
@@ -330,7 +330,7 @@ def test_a_device_with_nothing_to_ask_in_one_frame_ends_the_run():
     session = Session(make_driver("linux-router", {}), SimpleNamespace(name="it"), ROUTER4)
     session.plan = session.driver.plan(ROUTER4, session.driver.make_example_facts(ROUTER4))
     with expect_error("unsupported-operation"):
-        Management().make_action(trial, SimpleNamespace(devices=lambda: [("it", session)]))
+        Management().make_action(trial, SimpleNamespace(get_sessions=lambda: [("it", session)]))
 
 
 def test_what_goes_ahead_of_a_trial_takes_no_change_of_it():
@@ -436,7 +436,7 @@ class Sending:
     def device_session(self):
         return self if self.session else None
 
-    def devices(self):
+    def get_sessions(self):
         return [("it", self)]
 
     management_check = "show"

@@ -12,7 +12,7 @@ from v6t.drivers.device import HookState
 from v6t.drivers.duts.header_profile import HeaderProfile, ProfiledOracle
 from v6t.drivers.duts.kinds.netfilter import conntrack
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.session import SessionState
+from v6t.drivers.duts.session.session import Session
 from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.oracle.connection_oracle import (
     ConnectionOracle,
@@ -331,7 +331,7 @@ class Scripted:
     def read_clock(self):
         return self.clock
 
-    def table(self):
+    def read_limits(self):
         return {}
 
     def flush(self):
@@ -339,7 +339,7 @@ class Scripted:
         self.clock += 0.5 if self.full else 0.1
         self.full = False
 
-    def sessions(self):
+    def count_sessions(self):
         if self.count is None:
             return None
         self.log.append("count")
@@ -514,7 +514,7 @@ def test_what_limits_the_devices_table_is_asked_once():
     asked = []
 
     class Telling(Scripted):
-        def table(self):
+        def read_limits(self):
             asked.append(1)
             return {"nf_conntrack_max": 262144}
 
@@ -540,9 +540,8 @@ def test_the_kernels_table_in_its_own_words():
     for name in ("nftables", "iptables", "tayga-nftables", "linux-router"):
         driver = make_driver(name, {})
         intent = (Nat64 if name == "tayga-nftables" else Nat44)().make_dut_intent()
-        session = SimpleNamespace(driver=driver, intent=intent, transport=SimpleNamespace(run=run))
-        found = SessionState(session).table()
-        assert found == ({} if name == "linux-router" else wanted)
+        session = Session(driver, SimpleNamespace(run=run), intent)
+        assert session.read_limits() == ({} if name == "linux-router" else wanted)
     assert len(ran) == 3
     assert all(command.startswith("sysctl net.netfilter.nf_conntrack_max") for command in ran)
 
@@ -594,9 +593,9 @@ def test_a_device_of_hooks():
     state = HookState(lambda: done.append(1), lambda: "entries: 42\n")
     state.flush()
     assert done == [1]
-    assert state.sessions() == 42
-    assert HookState(lambda: None, lambda: "what?").sessions() is None
-    assert HookState(lambda: None, None).sessions() is None
+    assert state.count_sessions() == 42
+    assert HookState(lambda: None, lambda: "what?").count_sessions() is None
+    assert HookState(lambda: None, None).count_sessions() is None
 
 
 # --- the simulated table -------------------------------------------------------------------------

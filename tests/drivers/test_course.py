@@ -151,7 +151,7 @@ class Session:
     def __init__(self):
         self.asked = []
 
-    def devices(self):
+    def get_sessions(self):
         return [("router", self)]
 
     def start_watcher(self, *readings):

@@ -142,7 +142,7 @@ def test_icmp_queries_through_the_kernels_nat():
             COUNT,
             COUNT,
         )
-        assert tester.device_state().sessions() >= COUNT
+        assert tester.device_state().count_sessions() >= COUNT
         for back in result.directions.values():
             assert back.mismatch is None
             assert back.checked == back.matched > 400

@@ -146,7 +146,7 @@ def test_connections_are_counted_validated_used_and_torn_down(kind, plugin, init
         assert lab.bench.measure(lab.trial(asked)).connections.reused
         torn = lab.bench.measure(lab.trial(replace(asked, purpose="tear-down", reuse=False)))
         assert min(torn.connections.flush_s, torn.connections.idle_flush_s) > 0
-        assert lab.bench.open().device_state().sessions() == 0
+        assert lab.bench.open().device_state().count_sessions() == 0
 
 
 @pytest.mark.parametrize("kind", REAL)

@@ -1,11 +1,11 @@
 """A device under test that consists of several parts in a row, each with its own driver.
 
-The dual-DUT setup of RFC 8219 section 4.2, and devices whose implementation is made of two. The
-intent says which parts there are; ``dut.options.parts`` may give each another driver.
+This is the dual-DUT setup of RFC 8219, section 4.2, or a device with two implementations in a row. The
+intent lists the parts; ``dut.options.parts`` may choose another driver for each.
 
-Several parts may be on one machine. What leaves a kernel by one interface and comes back by another one is
-its own packet, which it drops; and routes of two parts to the same hosts cannot both be in one table. So a
-second part that is the kernel's needs a network namespace of its own on the machine.
+Several parts may share a machine. A kernel drops its own packets when they return by another interface,
+and one routing table cannot hold the routes of two parts to the same hosts. A second part in the kernel
+therefore needs its own network namespace.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_options import SshOptions
 
 
+# Values of HeaderPolicy.zero_checksum, the strictest last.
 _ZERO_CHECKSUM_VALUES: tuple[Literal["always", "ipv6", "never"], ...] = ("always", "ipv6", "never")
-"""Values of :attr:`HeaderPolicy.zero_checksum`, the strictest last."""
 
 
 @dataclass(frozen=True)
 class ChainPart:
-    """A part of a chain with its driver; ``device`` names the device that contains it, such as ``CE``."""
+    """A part of a chain with its driver."""
 
     name: str
-    device: str
+    device: str  # name of the device that contains it, such as ``CE``
     stateful: bool
     intent: DeviceIntent
     driver: Driver
-    to_ipv4: Direction | None = None
-    """Direction in which it translates IPv6 to IPv4; None: in neither."""
+    to_ipv4: Direction | None = None  # in which it translates IPv6 to IPv4; None: in neither
 
     @property
     def profile(self) -> HeaderProfile:
+        """Differences of its frames from the reference translation."""
         return self.driver.get_header_profile(self.intent)
 
 
 class ChainPartOptions(StrictModel):
-    """The driver of a part with its options; empty: the technology's own choice."""
+    """The driver of a part and its options; empty: as the technology chooses."""
 
     driver: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
 
 
 class ChainOptions(DutOptions):
-    """Options of a chain: the drivers of its parts."""
+    """Options of a chain of devices."""
 
     parts: dict[str, ChainPartOptions] = Field(default_factory=dict)
 
 
 class ChainDriver(Driver):
-    """Driver of a chain, which combines the drivers of the parts."""
+    """Driver of a chain of devices, made of the drivers of its parts."""
 
     name = "chain"
     title = "several parts one after the other, each with its own driver"
@@ -118,6 +118,7 @@ class ChainDriver(Driver):
     def _make_part_driver(
         self, part: PartIntent, earlier_parts: Sequence[ChainPart], *, swapped: bool
     ) -> Driver:
+        """Make the driver of a part, given the parts before it on the chain."""
         chosen = self.options.parts.get(part.name, ChainPartOptions())
         name = chosen.driver or part.driver
         if name == self.name:
@@ -170,10 +171,12 @@ class ChainDriver(Driver):
 
     def adapt_oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         parts = self.get_parts(intent)
-        last = {way: get_last_translator_profile(parts, way) for way in DIRECTIONS}
-        hops = {way: count_hops_in_direction(parts, way) for way in DIRECTIONS}
-        df = {way: profile.df for way, profile in last.items()}
-        policy = combine_policies(parts, last)
+        translators = {
+            direction: get_last_translator_profile(parts, direction) for direction in DIRECTIONS
+        }
+        hops = {direction: count_hops_in_direction(parts, direction) for direction in DIRECTIONS}
+        df = {direction: profile.df for direction, profile in translators.items()}
+        policy = combine_policies(parts, translators)
         plain = not any(hops.values()) and set(df.values()) == {"reference"}
         if plain and policy == HeaderPolicy():
             return oracle
@@ -184,12 +187,12 @@ class ChainDriver(Driver):
 
 
 def count_further_hops(parts: tuple[ChainPart, ...]) -> int:
-    """Count the hops inside the chain beyond one for each device."""
+    """Return how many hops a packet takes inside the chain beyond one for each device."""
     return sum(1 + p.profile.further_hops for p in parts) - len({p.device for p in parts})
 
 
 def count_hops_in_direction(parts: tuple[ChainPart, ...], direction: Direction) -> int:
-    """Count further hops of inner IPv4 packets in a direction; some tunnel ends keep the TTL."""
+    """Return the further hops of inner IPv4 packets, less those where a tunnel keeps the TTL."""
     hops = count_further_hops(parts)
     for part in parts:
         side = getattr(part.intent.configuration, "ipv6_side", "left")
@@ -199,14 +202,14 @@ def count_hops_in_direction(parts: tuple[ChainPart, ...], direction: Direction) 
 
 
 def combine_policies(
-    parts: tuple[ChainPart, ...], last: Mapping[Direction, HeaderProfile]
+    parts: tuple[ChainPart, ...], translators: Mapping[Direction, HeaderProfile]
 ) -> HeaderPolicy:
-    """Return the combined effect of the parts on UDP checksums and DF, as seen behind the last part."""
+    """Return the checksum and DF policy behind the last part, combined from all parts."""
     profiles = [part.profile for part in parts]
     zero = next(
         value for value in _ZERO_CHECKSUM_VALUES if any(p.zero_checksum == value for p in profiles)
     )
-    either = [way for way, own in last.items() if own.dont_fragment == "either"]
+    either = [direction for direction, p in translators.items() if p.dont_fragment == "either"]
     return HeaderPolicy(
         absent_checksum=any(p.absent_checksum for p in profiles),
         zero_checksum=zero,
@@ -217,7 +220,7 @@ def combine_policies(
 def get_last_translator_profile(
     parts: tuple[ChainPart, ...], direction: Direction
 ) -> HeaderProfile:
-    """Return the profile of a direction's last translator to IPv4, else the reference's."""
+    """Return the profile of the last translator to IPv4 in a direction, or the reference's."""
     from_its_end = parts if direction == "reverse" else parts[::-1]
     return next((p.profile for p in from_its_end if p.to_ipv4 == direction), HeaderProfile())
 
@@ -225,8 +228,8 @@ def get_last_translator_profile(
 def choose_state_directory(earlier_parts: Sequence[ChainPart], name: str, driver: Driver) -> str:
     """Return the state directory of a part that shares a machine; empty: the directory in its options.
 
-    The first part of a machine has the directory itself, and with it the machine's lock. Timer, record and
-    files are each part's own.
+    The first part on a machine uses that directory itself, with the machine's lock. Each part has its own
+    timer, record and files.
     """
     if not driver.configures_device or driver.options.ssh is None:
         return ""
@@ -242,8 +245,8 @@ def choose_state_directory(earlier_parts: Sequence[ChainPart], name: str, driver
             for d in (part.driver, driver)
         ):
             raise UsageError(
-                f"the parts {part.name} and {name} would both be the kernel of one machine, "
-                f"{ssh.text}: what leaves the one never enters the other",
+                f"the parts {part.name} and {name} would share the kernel of {ssh.text}, which "
+                "does not forward frames from one to the other",
                 "give one of them a network namespace on it, with the interfaces of its two cables: "
                 f"`ip netns add {name}` there, and dut.options.parts.{name}.options.ssh.netns: {name}",
                 code="chain-conflict",
@@ -253,7 +256,7 @@ def choose_state_directory(earlier_parts: Sequence[ChainPart], name: str, driver
 
 
 def check_lab_placement(parts: Sequence[ChainPart]) -> None:
-    """Check that each part can be cabled in the lab."""
+    """Refuse two parts in one namespace of the lab."""
     part_names: dict[tuple[str, str], str] = {}
     for part in _find_remote_parts(parts):
         ssh = part.driver.options.ssh
@@ -267,4 +270,5 @@ def check_lab_placement(parts: Sequence[ChainPart]) -> None:
 
 
 def _find_remote_parts(parts: Iterable[ChainPart]) -> list[ChainPart]:
+    """Return the parts that are configured over SSH."""
     return [p for p in parts if p.driver.configures_device and p.driver.options.ssh is not None]

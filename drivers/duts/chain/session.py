@@ -1,4 +1,4 @@
-"""Sessions with the parts of a chain, and the chain in the lab."""
+"""Sessions with the parts of a chain, and a chain in the lab."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from v6t.drivers.lab.setup import LabDevice
 
 
 class ChainPartSession(NamedTuple):
-    """A part and the session with it."""
+    """A part of a chain with its session."""
 
     part: ChainPart
     session: Session
 
 
 class ChainSession(DeviceSession):
-    """The sessions with the parts that have a driver, from left to right."""
+    """A session with all configured parts of a chain, from left to right."""
 
     def __init__(self, kind: str, parts: Sequence[ChainPartSession]) -> None:
         self._kind = kind
@@ -88,7 +88,7 @@ class ChainSession(DeviceSession):
         run_all_actions([partial(s.schedule_rollback, limit_s) for s in self._sessions])
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
-        """Undo all plans, the rightmost first; a part that cannot be reached does not prevent the others."""
+        """Undo all plans, the rightmost first, even if one of them fails."""
         return run_all_actions(
             [partial(s.rollback, forget=forget, by_script=by_script) for s in self._sessions[::-1]]
         )
@@ -118,43 +118,40 @@ class ChainSession(DeviceSession):
         }
         return {"kind": self._kind, "device": self.name, "parts": parts}
 
-    def devices(self) -> list[tuple[str, Session]]:
+    def get_sessions(self) -> list[tuple[str, Session]]:
         return [(p.part.name, p.session) for p in self.parts]
 
-    def state(self) -> ChainState:
-        return ChainState(self)
+    @property
+    def _stateful_sessions(self) -> list[Session]:
+        return [p.session for p in self.parts if p.part.stateful]
 
+    @property
+    def timeout_s(self) -> float | None:
+        limits = (s.timeout_s for s in self._stateful_sessions)
+        return min((limit for limit in limits if limit is not None), default=None)
 
-class ChainState:
-    """Connection tables of a chain: flushes every part and counts sessions of the stateful parts."""
+    @property
+    def by_endpoint(self) -> bool:
+        return any(s.by_endpoint for s in self._stateful_sessions)
 
-    def __init__(self, session: ChainSession) -> None:
-        self._session = session
-        self._tables = [p.session.state() for p in session.parts if p.part.stateful]
-        limits = [t.timeout_s for t in self._tables if t.timeout_s is not None]
-        self.timeout_s: float | None = min(limits, default=None)
-        self.by_endpoint = any(t.by_endpoint for t in self._tables)
+    def count_sessions(self) -> int | None:
+        counts = [s.count_sessions() for s in self._stateful_sessions]
+        known = [count for count in counts if count is not None]
+        return sum(known) if known else None
 
-    def flush(self) -> None:
-        self._session.flush()
-
-    def table(self) -> dict[str, float]:
-        return {name: limit for t in self._tables for name, limit in t.table().items()}
-
-    def sessions(self) -> int | None:
-        counts = [n for n in (t.sessions() for t in self._tables) if n is not None]
-        return sum(counts) if counts else None
+    def read_limits(self) -> dict[str, float]:
+        return {n: limit for s in self._stateful_sessions for n, limit in s.read_limits().items()}
 
 
 class LabChainPart(NamedTuple):
-    """A part and its device in the lab."""
+    """A part of a chain with its lab device."""
 
     part: ChainPart
     device: LabDevice
 
 
 class LabChain(LabDevice):
-    """The parts of a chain in namespaces of the lab."""
+    """A chain whose parts are in namespaces of the lab."""
 
     def __init__(self, kind: str, parts: Sequence[LabChainPart], *, swapped: bool = False) -> None:
         self._kind = kind
@@ -177,9 +174,9 @@ class LabChain(LabDevice):
 
     @property
     def session(self) -> ChainSession | None:
-        standing = [(each.part, each.device.session) for each in self._parts]
-        driven = [ChainPartSession(part, s) for part, s in standing if isinstance(s, Session)]
-        return ChainSession(self._kind, driven) if driven else None
+        sessions = [(part, device.session) for part, device in self._parts]
+        configured = [ChainPartSession(part, s) for part, s in sessions if isinstance(s, Session)]
+        return ChainSession(self._kind, configured) if configured else None
 
     def check(self) -> None:
         for each in self._parts:
@@ -205,7 +202,7 @@ class LabChain(LabDevice):
 
 
 def run_all_actions(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:
-    """Run all actions even after Ctrl-C, then raise the first error with the messages of the others."""
+    """Run all actions, then raise the first error with the messages of the others."""
     errors: list[V6tError] = []
     interrupt: KeyboardInterrupt | None = None
     lines: list[str] = []

@@ -10,7 +10,7 @@ from functools import partial
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
-from v6t.drivers.duts.kinds import jool_statistics
+from v6t.drivers.duts.kinds import jool_instances
 from v6t.drivers.duts.kinds.jool_instances import (
     MAPT,
     NAT64,
@@ -23,9 +23,9 @@ from v6t.drivers.duts.kinds.jool_instances import (
     make_mapt_instance_steps,
     make_pool4_steps,
     make_statistics_command,
-    parse_version,
 )
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.os.linux import load_module
 from v6t.drivers.duts.plan import Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.readings import Reading
@@ -36,6 +36,7 @@ FIRST_MAPT_VERSION = (4, 1, 255)  # reported by release candidates of 4.2.0
 RELEASE_CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}  # published name by reported version
 MIN_UDP_TIMEOUT_S = 120  # of UDP sessions [s] (RFC 4787, section 4.3)
 COMMON_NOTES = ("IPv4 packets whose UDP checksum is 0 are dropped",)
+# notes by program
 PROGRAM_NOTES = {
     NAT64: ("source ports are not preserved (f-args 11)",),
     MAPT: ("the BR of 4.2.0-rc3 does not check source ports against the PSID",),
@@ -71,6 +72,7 @@ class Jool(LinuxDriver):
         return commands
 
     def read_version(self, text: str) -> str:
+        """Return the version of Jool's module and programs, which must be the same."""
         versions = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", text)
         plain = {re.sub(r"\.0$", "", v) for v in versions}
         if len(plain) > 1:
@@ -142,9 +144,7 @@ class Jool(LinuxDriver):
         else:
             own = make_instance_steps(intent, self.options)
         notes = COMMON_NOTES + PROGRAM_NOTES.get(program, ())
-        return self.assemble_plan(
-            facts, [*self.make_base_steps(intent, facts), load, *own], flush, notes
-        )
+        return self.assemble_plan(intent, facts, [load, *own], flush, notes)
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"
@@ -153,17 +153,17 @@ class Jool(LinuxDriver):
     def get_session_reading(self, intent: Intent) -> Reading | None:
         if choose_program(intent) != NAT64:
             return None
-        return Reading(make_statistics_command(NAT64), jool_statistics.parse_sessions)
+        return Reading(make_statistics_command(NAT64), jool_instances.parse_sessions)
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         program = choose_program(intent)
         command = make_statistics_command(program)
-        outcomes = partial(jool_statistics.parse_packet_fates, nat64=program == NAT64)
-        counters = Reading(command, outcomes, COUNTERS_DESCRIPTION, jool_statistics.LOSS_REASONS)
+        outcomes = partial(jool_instances.parse_packet_fates, nat64=program == NAT64)
+        counters = Reading(command, outcomes, COUNTERS_DESCRIPTION, jool_instances.LOSS_REASONS)
         readings = {**super().get_telemetry_readings(intent), "jool": counters}
         if program == NAT64:
             description = (
                 "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
             )
-            readings["table"] = Reading(command, jool_statistics.parse_occupancy, description)
+            readings["table"] = Reading(command, jool_instances.parse_occupancy, description)
         return readings

@@ -1,15 +1,17 @@
-"""Instances of Jool: the steps that create, configure and empty them."""
+"""Jool's instances: the steps that create, configure and empty them, and their counters."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
-from v6t.drivers.duts.kinds import addresses, jool_statistics, softwires
+from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import (
     Check,
@@ -21,15 +23,95 @@ from v6t.drivers.duts.plan import (
     expect_text,
     shorten_output,
 )
+from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.drivers.duts.steps import create_object, write_config_file
 from v6t.intent.families import MapRuleConfig, MapTCeConfig, MapTRelayConfig, Nat64Config
 
+# totals, which are not packets with one fate
+_TOTAL_COUNTERS = re.compile(
+    r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
+)
+_NON_PACKET_COUNTERS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")  # left out
+# packets that Jool hands back to the kernel
+_UNTRANSLATED_COUNTERS = re.compile(
+    r"JSTAT(64|46)_(SRC|DST)$|JSTAT_(POOL[46]_MISMATCH|MAPT_(ADDR4|POOL6|EUI6P|FMR[46])|"
+    r"UNKNOWN_(L4_PROTO|PROTO_INNER))$"
+)
+# packets that only NAT64 hands back to the kernel; SIIT and MAP-T drop them during translation
+_NAT64_UNTRANSLATED_COUNTERS = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
+# loss reasons of the names of :func:`parse_packet_fates`; reasons of later versions count as any
+LOSS_REASONS = {
+    r"dropped: out of ports.*": LossReason.ROOM,
+    r"dropped: no connection.*": LossReason.UNKNOWN,
+    r"dropped: (no memory|the kernel did not take|none that it knows).*|dropped \(.*": LossReason.QUEUE,
+    r"dropped: .*": LossReason.RULE,
+}
+# reasons by counter, for reports
+_DROP_REASONS = {
+    "JSTAT_ENOMEM": "no memory",
+    "JSTAT_XLATOR_DISABLED": "it is disabled",
+    "JSTAT_POOL6_UNSET": "it has no prefix",
+    "JSTAT_UNTRANSLATABLE_DST6": "an IPv6 address without translation",
+    "JSTAT_UNTRANSLATABLE_DST4": "an IPv4 address without translation",
+    "JSTAT_UNKNOWN_ICMP4_TYPE": "an ICMP message without translation",
+    "JSTAT_UNKNOWN_ICMP6_TYPE": "an ICMPv6 message without translation",
+    "JSTAT_FAILED_ROUTES": "no route for what it made",
+    "JSTAT_PKT_TOO_BIG": "too large for the next link",
+    "JSTAT_DST_OUTPUT": "the kernel did not take it for sending",
+    "JSTAT_BIB6_NOT_FOUND": "out of ports for a client",
+    "JSTAT_BIB4_NOT_FOUND": "no connection for an IPv4 packet",
+    "JSTAT_SESSION_NOT_FOUND": "no connection for an ICMP error",
+    "JSTAT_MASK_DOMAIN_NOT_FOUND": "no public address for its protocol",
+    "JSTAT_ADF": "address-dependent filtering",
+    "JSTAT_SYN6_EXPECTED": "TCP without a beginning, IPv6",
+    "JSTAT_SYN4_EXPECTED": "TCP without a beginning, IPv4",
+    "JSTAT_V4_SYN": "TCP begun from outside",
+    "JSTAT_HAIRPIN_LOOP": "its source is of the translator's own prefix",
+    "JSTAT64_TTL": "its hop limit is at its end",
+    "JSTAT46_TTL": "its TTL is at its end",
+    "JSTAT64_6791_ENOENT": "no IPv4 address for the source of an ICMPv6 error",
+    "JSTAT46_6791_ENOENT": "no IPv6 address for the source of an ICMP error",
+    "JSTAT46_FRAGMENTED_ZERO_CSUM": "no UDP checksum",
+    "JSTAT46_BAD_MTU": "the next link's MTU is none of IPv6",
+    "JSTAT_MAPT_PSID": "a source port of another CE",
+    "JSTAT_MAPT_BAD_PRPF": "its port set is none",
+    "JSTAT_UNKNOWN": "none that it knows; of TCP also a pool without a free port",
+}
+
+
+# parses ``stats display --csv --no-headers``: value by name
+parse_statistics = sum_matches(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
+parse_sessions = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
+# parse the number of a NAT64's connections, which only memory limits; nothing if it is not printed
+parse_occupancy = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
+
+
+def parse_packet_fates(text: str, *, nat64: bool = False) -> Mapping[str, float]:
+    """Parse packet counters, keyed ``dropped: REASON (COUNTER)``, ``not translated (COUNTER)`` or total."""
+    counters = parse_statistics(text).items()
+    return {
+        _describe_packet_fate(n, nat64=nat64): value
+        for n, value in counters
+        if not _NON_PACKET_COUNTERS.match(n)
+    }
+
+
+def _describe_packet_fate(name: str, *, nat64: bool) -> str:
+    """Return what became of the packets that a counter counts."""
+    if _TOTAL_COUNTERS.match(name):
+        return name.removeprefix("JSTAT_").lower().replace("_", " ")
+    if _UNTRANSLATED_COUNTERS.match(name) or (nat64 and _NAT64_UNTRANSLATED_COUNTERS.match(name)):
+        return f"not translated ({name})"
+    words = _DROP_REASONS.get(name)
+    return f"dropped: {words} ({name})" if words else f"dropped ({name})"
+
+
 SIIT, NAT64, MAPT = "jool_siit", "jool", "jool_mapt"
+# Debian packages or publisher of each program
 PROGRAM_SOURCES = {
     **dict.fromkeys((SIIT, NAT64), "jool-tools jool-dkms"),
     MAPT: "https://github.com/NICMx/Jool",
 }
-"""Debian packages or publisher of each program."""
 
 
 class JoolOptions(LinuxOptions):
@@ -197,16 +279,13 @@ def make_flush_step(intent: Intent, options: JoolOptions, version: str) -> Step:
     lines = [f"{NAT64} instance remove v6t", f"{NAT64} file handle {file}"]
     lines += [step.command for step in make_pool4_steps(intent, version)]
 
-    def find_problem(output: str) -> str | None:
-        left = jool_statistics.parse_sessions(output).get("sessions")
+    def find_remaining_sessions(output: str) -> str | None:
+        left = parse_sessions(output).get("sessions")
         if left is None:
             return f"it does not say how many sessions are left; the output is {shorten_output(output)}"
         return f"{left:.0f} sessions are left" if left else None
 
-    proof = Check(make_statistics_command(NAT64), Expectation("no session", find_problem))
+    proof = Check(
+        make_statistics_command(NAT64), Expectation("no session", find_remaining_sessions)
+    )
     return Step(" && ".join(lines), "no session of an earlier trial is left", proof=proof)
-
-
-def parse_version(version: str) -> tuple[int, ...]:
-    """Return up to three numbers of a version: ``4.2.0-rc3`` is (4, 2, 0)."""
-    return tuple(int(n) for n in re.findall(r"\d+", version.partition("-")[0])[:3])

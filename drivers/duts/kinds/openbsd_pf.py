@@ -125,7 +125,7 @@ class OpenBsdPf(Driver):
         words = sections.get("client", "").split()
         server, _, zone = (words[2] if len(words) > 2 else "").partition("%")
         managed = {n for n, own in addresses.items() if server in own and zone in ("", n)}
-        survey_output = openbsd.parse_route_back(words[0], sections.get("way", "")) if words else ""
+        survey_output = openbsd.convert_route(words[0], sections.get("way", "")) if words else ""
         routes = sections.get("default4", "") + "\n" + sections.get("default6", "")
         return Facts(
             system=system,
@@ -239,7 +239,7 @@ class OpenBsdPf(Driver):
             why = "an empty state table: flushing only marks states"
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
-        def find_problem(output: str) -> str | None:
+        def find_remaining_states(output: str) -> str | None:
             remaining = parse_translated_states(output).get("sessions")
             if remaining is None:
                 return "it has no rule that translates"
@@ -250,7 +250,7 @@ class OpenBsdPf(Driver):
             "no state of an earlier trial is left, once the purge has run",
             proof=Check(
                 "pfctl -vsr",
-                Expectation("hardly any state of the rule that translates", find_problem),
+                Expectation("hardly any state of the rule that translates", find_remaining_states),
             ),
             deadline_s=300.0,
         )

@@ -45,18 +45,18 @@ NOTES = (
     "its version is that of its repository's last tag, the commits since then and the commit: "
     "release 2024.08 is 2022.07-396-gf32729274",
 )
+# Snabb counts drops both by reason and in total for each IP version and side (lwaftr.lua)
 LOSS_REASONS = {
     "ingress-packet-drops": LossReason.INGRESS, "drop-all-.*": LossReason.ALL, "drop-.*": LossReason.RULE,
 }  # fmt: skip
-"""Snabb counts drops both by reason and in total for each IP version and side (lwaftr.lua)."""
 
 
+# parses the counters of packets in ``/softwire-state``
 parse_state = sum_matches(
     r"\b(drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops)\s+(\d+);"
 )
-"""Parses the counters of packets in ``/softwire-state``."""
+# parses the drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``
 parse_socket_drops = sum_matches(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
-"""Parses the drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``."""
 
 
 class SnabbOptions(LinuxOptions):
@@ -158,7 +158,7 @@ class SnabbLwAftr(LinuxDriver):
                 stop=stop,
             ),
         ]
-        return self.assemble_plan(facts, steps, notes=NOTES)
+        return Plan(self.name, facts.version, tuple(steps), notes=NOTES)
 
 
 def _uses_pci(options: SnabbOptions) -> bool:

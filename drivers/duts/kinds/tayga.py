@@ -14,6 +14,7 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.families import DeviceConfig, MapTCeConfig, SiitConfig
@@ -31,11 +32,11 @@ _CLASS_E_NETWORK = IPv4Network("240.0.0.0/4")
 _BROADCAST = IPv4Network("255.255.255.255/32")
 _IPV4_LINK_LOCAL = IPv4Network("169.254.0.0/16")
 _SHARED_ADDRESS_SPACE = IPv4Network("100.64.0.0/10")
+# not translated behind the well-known prefix (RFC 6052 section 3.1)
 _PRIVATE_NETWORKS = tuple(map(IPv4Network, (
     "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15",
     "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24",
 )))  # fmt: skip
-"""Not translated behind the well-known prefix (RFC 6052 section 3.1)."""
 _RESERVED_IPV6 = IPv6Network("::/8")
 _SCOPED_IPV6 = tuple(map(IPv6Network, ("fe80::/10", "ff00::/8")))
 _TRANSLATION_PREFIXES = IPv6Network("64:ff9b::/32")
@@ -185,12 +186,6 @@ def _list_mappings(intent: Intent) -> Iterator[tuple[object, object]]:
             raise make_unsupported_error(problem, hint, params=instead)
         # a single host without prefix length, as in TAYGA's manual
         yield (four[0], six[0]) if four.prefixlen == 32 else (four, six)
-
-
-def parse_version(version: str) -> tuple[int, ...]:
-    """Return ``0.9.6-16-g8a028c7`` as (0, 9, 6, 16), and a version without numbers as ()."""
-    numbers = re.match(r"[\d.]+(?:-\d+)?", version)
-    return tuple(map(int, re.findall(r"\d+", numbers.group()))) if numbers else ()
 
 
 def refuse_reserved_networks(intent: Intent, version: str) -> None:

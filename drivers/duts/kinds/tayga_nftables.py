@@ -124,7 +124,6 @@ class TaygaNftables(ConntrackDriver, Tayga):
             *super().make_final_steps(intent, facts),
             *make_snat_steps(self.options.state_dir, [pool], self.get_port(intent, "right")),
             *conntrack.make_conntrack_steps(self.options, intent, facts),
-            *conntrack.make_log_steps(self.options),
         )
 
     def make_flush_steps(self, intent: Intent) -> Sequence[Step]:

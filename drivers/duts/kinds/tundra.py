@@ -86,10 +86,8 @@ class Tundra(TunTranslator):
         if table and not isinstance(intent.configuration, ClatConfig):
             four, six = table[0]
             problem = f"Tundra does not support explicit mappings such as {four} = {six}"
-            hint, instead = (
-                "give both ends addresses in one prefix",
-                {"eam": [], "prefix": EXAMPLE_PREFIX},
-            )
+            hint = "give both ends addresses in one prefix"
+            instead = {"eam": [], "prefix": EXAMPLE_PREFIX}
             raise make_unsupported_error(problem, hint, params=instead)
         self._get_prefix(intent)
         self._get_single_host(intent)
@@ -100,6 +98,7 @@ class Tundra(TunTranslator):
         )
 
     def _get_prefix(self, intent: Intent) -> IPv6Network:
+        """Return the intent's /96 prefix, or refuse another one."""
         params = {addresses.find_prefix_parameter(intent.configuration): EXAMPLE_PREFIX}
         hint = f"give a /96, for example {EXAMPLE_PREFIX}"
         return addresses.require_prefix_96(intent, "Tundra translates", hint, params)

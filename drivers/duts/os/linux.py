@@ -20,12 +20,12 @@ from v6t.drivers.duts.plan import (
 from v6t.drivers.duts.steps import create_object, set_value
 from v6t.intent.device import Address, Interface, LinkIntent
 
-MAX_LISTED_ROUTES = 64  # Maximum number of routes to look up one by one before they are added
-ROUTE_PROTOCOL = 86  # Number of the routing protocol of v6t's routes
+MAX_LISTED_ROUTES = 64  # maximum number of routes that a read-back looks up one by one
+ROUTE_PROTOCOL = 86  # routing protocol number that marks v6t's routes
 
 
 def load_module(name: str, why: str, unload: str, *, in_lab: bool, load: str = "") -> Step:
-    """Load a kernel module, and unload it unless it is in use, or in a lab, whose kernel is shared."""
+    """Return the step that loads a kernel module; the rollback unloads it outside the lab."""
     return Step(
         load or f"modprobe {name}",
         f"{why}; it stays, other labs share the kernel" if in_lab else why,
@@ -36,8 +36,8 @@ def load_module(name: str, why: str, unload: str, *, in_lab: bool, load: str = "
     )
 
 
-def format_conf_key(version: int, port: str, name: str) -> str:
-    """Return the sysctl key of an interface's setting, with slashes if the interface's name has dots."""
+def make_sysctl_key(version: int, port: str, name: str) -> str:
+    """Return the key of an interface's setting, with slashes if the name has dots."""
     path = f"net/ipv{version}/conf/{port}/{name}"
     return path if "." in port else path.replace("/", ".")
 
@@ -45,7 +45,7 @@ def format_conf_key(version: int, port: str, name: str) -> str:
 def set_sysctls(
     values: Mapping[str, str | int], why: str, also: str = "", existing: Existing = Existing.RESTORE
 ) -> Step:
-    """Change kernel settings; the present ones, and those that ``also`` prints, are written back."""
+    """Return the step that sets kernel settings; the rollback also restores those of ``also``."""
     undo = "" if existing is Existing.NONE else "sysctl -q -e -p -"
     return Step(
         f"sysctl -q -w {' '.join(f'{name}={value}' for name, value in values.items())}",
@@ -59,10 +59,11 @@ def set_sysctls(
 
 
 def expect_settings(values: Mapping[str, str | int]) -> Expectation:
-    """Require settings as ``sysctl`` prints them; it writes the dots of interface names as slashes."""
+    """Expect settings in the output of ``sysctl``, which may write dots as slashes."""
     expected = {name.replace("/", "."): str(value) for name, value in values.items()}
 
     def find_wrong_settings(output: str) -> dict[str, str]:
+        """Return the present values of settings that differ; empty: absent."""
         rows = (line.partition("=") for line in output.splitlines())
         present = {name.strip().replace("/", "."): value.strip() for name, _, value in rows}
         return {n: present.get(n, "") for n, v in expected.items() if present.get(n) != v}
@@ -86,12 +87,12 @@ def expect_settings(values: Mapping[str, str | int]) -> Expectation:
 
 
 def enable_forwarding(ports: Iterable[str]) -> Step:
-    """Forward both versions of IP; settings of the interfaces are restored, too."""
+    """Return the step that enables IPv4 and IPv6 forwarding between the ports."""
     own4, own6 = ("rp_filter", "send_redirects"), ("disable_ipv6", "accept_dad", "accept_ra")
     values = {f"net.ipv{version}.conf.all.forwarding": 1 for version in (4, 6)}
     values |= {f"net.ipv4.conf.all.{name}": 0 for name in own4}
     for port in ports:
-        keys = (format_conf_key(v, port, n) for v, names in ((4, own4), (6, own6)) for n in names)
+        keys = (make_sysctl_key(v, port, n) for v, names in ((4, own4), (6, own6)) for n in names)
         values |= dict.fromkeys(keys, 0)
     also = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
     why = "forward both versions, whatever the source; no redirects, no address tests"
@@ -99,7 +100,7 @@ def enable_forwarding(ports: Iterable[str]) -> Step:
 
 
 def enlarge_neighbor_table(neighbors: int) -> Step:
-    """Make room for more neighbors than the kernel keeps by default (it drops them silently)."""
+    """Return the step that makes room for neighbors, which the kernel would drop silently."""
     room = 1 << (2 * neighbors).bit_length()
     values = {
         f"net.ipv{v}.neigh.default.gc_thresh{n}": room * n // 3 if n < 3 else room
@@ -110,24 +111,24 @@ def enlarge_neighbor_table(neighbors: int) -> Step:
 
 
 def make_gone_test(name: str) -> str:
-    """Return the shell line that succeeds if the interface no longer exists."""
+    """Return a shell line that succeeds if the interface does not exist."""
     return f"! ip link show dev {name} >/dev/null 2>&1"
 
 
 def make_link_command(name: str) -> str:
-    """Return the shell line that prints an interface, and nothing if it does not exist."""
+    """Return a shell line that prints an interface, and nothing if it does not exist."""
     return f"ip -o link show dev {name} 2>/dev/null || true"
 
 
-_LINK = re.compile(r"\d+: ([^\s:@]+)(?:@\S+)?: <([^>]*)> ([^\\]*)")
-"""A line of ``ip -o link show``: name, flags, and the words before the link layer's."""
+# A line of ``ip -o link show``: name, flags, and the words before those of the link layer.
+_LINK_PATTERN = re.compile(r"\d+: ([^\s:@]+)(?:@\S+)?: <([^>]*)> ([^\\]*)")
 
 
 def expect_link(name: str, *flags: str, **numbers: int) -> Expectation:
-    """Require an interface with flags, and numbers by the words before them (``mtu``, ``qlen``)."""
+    """Expect an interface with these flags and numbers, such as ``mtu`` and ``qlen``."""
 
     def find_problem(output: str) -> str | None:
-        match = _LINK.match(output.strip())
+        match = _LINK_PATTERN.match(output.strip())
         if match is None or match[1] != name:
             return f"there is no interface {name}; the output is {shorten_output(output)}"
         missing = [flag for flag in flags if flag not in match[2].split(",")]
@@ -143,7 +144,7 @@ def expect_link(name: str, *flags: str, **numbers: int) -> Expectation:
 
 
 def set_mtu(name: str, mtu: int) -> Step:
-    """Set the MTU of an interface."""
+    """Return the step that sets the MTU of an interface."""
     return set_value(
         f"ip link set dev {name} mtu VALUE",
         mtu,
@@ -155,8 +156,8 @@ def set_mtu(name: str, mtu: int) -> Step:
 
 
 def set_up(name: str, why: str = "") -> Step:
-    """Set an interface up, and down again if it was down; its IPv6 addresses stay."""
-    keep = format_conf_key(6, name, "keep_addr_on_down")
+    """Return the step that sets an interface up; it keeps its IPv6 addresses at the rollback."""
+    keep = make_sysctl_key(6, name, "keep_addr_on_down")
     return Step(
         f"ip link set dev {name} up",
         why or f"{name} carries test traffic",
@@ -171,7 +172,7 @@ def set_up(name: str, why: str = "") -> Step:
 
 
 def add_vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
-    """Create a VLAN interface, set its MTU and bring it up."""
+    """Return the steps that create a VLAN interface, set its MTU and set it up."""
     return [
         create_object(
             f"ip link add link {name} name {port} type vlan id {vlan}",
@@ -186,7 +187,7 @@ def add_vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
 
 
 def add_address(interface: Interface, port: str) -> Step:
-    """Add one address, without duplicate address detection."""
+    """Return the step that adds an address, without duplicate address detection."""
     nodad = " nodad" if interface.version == 6 else ""
     show = f"ip -o -{interface.version} addr show dev {port} to {interface.ip}/{interface.max_prefixlen}"
     # the same address with another prefix length is another one
@@ -213,7 +214,7 @@ def add_address(interface: Interface, port: str) -> Step:
 
 
 def keep_addresses(name: str) -> Step:
-    """Return the step that restores an interface's IPv6 addresses and routes, lost when IPv6 is disabled."""
+    """Return the step that restores IPv6 addresses and routes lost when IPv6 is disabled."""
     addresses = (
         f"ip -o -6 addr show dev {name} permanent 2>/dev/null | sed -e 's/.* inet6 /address /' "
         "-e 's/ *\\\\.*//; s/ tentative//; s/ dadfailed//; s/ stable-privacy//' "
@@ -237,7 +238,7 @@ def keep_addresses(name: str) -> Step:
 
 
 def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
-    """Add permanent entries, so that the device resolves no address during trials."""
+    """Return the step that adds permanent neighbor entries, so that none is resolved."""
     lines = [f"neigh replace {a} lladdr {m} dev {port} nud permanent" for a, m in entries.items()]
     again = (
         f"ip -force -batch -\nprintf '%s\\n' {{old}} | while read a l m s; do "
@@ -247,6 +248,7 @@ def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
     expected = {(str(a), "lladdr", m.lower()) for a, m in entries.items()}
 
     def has_entries(output: str) -> bool:
+        """Return whether all entries are in the output."""
         return expected <= {tuple(line.lower().split()[:3]) for line in output.splitlines()}
 
     return Step(
@@ -265,7 +267,7 @@ def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
 
 
 def add_routes(entries: Mapping[str, str], why: str) -> Step:
-    """Add routes that do not exist yet: ``via ADDRESS dev PORT`` or ``dev PORT`` by prefix."""
+    """Return the step that adds routes, each ``[via ADDRESS] dev PORT`` by prefix."""
     lines = [f"route add {net} {to} proto {ROUTE_PROTOCOL}" for net, to in entries.items()]
     sample = list(entries)[:MAX_LISTED_ROUTES]
 
@@ -294,7 +296,7 @@ def add_routes(entries: Mapping[str, str], why: str) -> Step:
 
 
 def configure_side(side: LinkIntent, port: str, neighbors: str) -> list[Step]:
-    """Give an interface the addresses, neighbors and routes of one side."""
+    """Return the steps that add the addresses, neighbors and routes of one side."""
     steps = [add_address(interface, port) for interface in side.addresses]
     entries = {} if neighbors == "resolved" else dict(side.neighbors)
     routes = {str(net): f"via {via} dev {port}" for net, via in side.routes.items()}
@@ -311,6 +313,7 @@ def configure_side(side: LinkIntent, port: str, neighbors: str) -> list[Step]:
 def _choose_gateways(
     entries: Mapping[Address, str],
 ) -> tuple[dict[Address, str], dict[str, Address]]:
+    """Return one neighbor of each IP version, and routes to the others through it."""
     gateways: dict[Address, str] = {}
     routes: dict[str, Address] = {}
     for version in (4, 6):

@@ -11,26 +11,28 @@ from v6t.drivers.duts.plan import Step, expect_only_words, expect_output
 from v6t.drivers.duts.refusals import make_missing_program_error
 from v6t.drivers.duts.steps import set_value
 
+# Names of offloads for ``ethtool -K``, and in the output of ``ethtool -k``.
 _OFFLOADS = {
     "gro": "generic-receive-offload", "lro": "large-receive-offload",
     "gso": "generic-segmentation-offload", "tso": "tcp-segmentation-offload",
 }  # fmt: skip
-_HASH_WORDS = {
+# Fields of the receive hash for ``ethtool -N``, and in the output of ``ethtool -n``.
+_HASH_FIELDS = {
     "s": "IP SA", "d": "IP DA", "f": "L4 bytes 0 & 1", "n": "L4 bytes 2 & 3",
     "m": "L2DA", "v": "VLAN tag", "t": "L3 proto",
 }  # fmt: skip
-_CPU = "/sys/devices/system/cpu"
+_CPU_DIRECTORY = "/sys/devices/system/cpu"
 
 
-def survey(options: LinuxOptions) -> dict[str, str]:
-    """Return commands that show processor, clock and interfaces, for the record."""
+def get_survey_commands(options: LinuxOptions) -> dict[str, str]:
+    """Return the commands that print processor, clock and interfaces, by section name."""
     commands = {
         "processor": "sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1",
-        "smt": f"cat {_CPU}/smt/active",
-        "clock": f"cd {_CPU}; grep -H . cpu0/cpufreq/scaling_driver cpu0/cpufreq/scaling_governor "
+        "smt": f"cat {_CPU_DIRECTORY}/smt/active",
+        "clock": f"cd {_CPU_DIRECTORY}; grep -H . cpu0/cpufreq/scaling_driver cpu0/cpufreq/scaling_governor "
         "cpu0/cpufreq/scaling_min_freq cpu0/cpufreq/scaling_max_freq intel_pstate/no_turbo "
         "cpufreq/boost",
-        # single words of it: the whole may hold what is nobody's business
+        # only these parameters: the whole line may contain private data
         "boot_line": "tr ' ' '\\n' </proc/cmdline | grep -E '^(isolcpus|nohz_full|rcu_nocbs|"
         "maxcpus|nosmt|mitigations|intel_pstate|iommu|intel_iommu|hugepages|default_hugepagesz)'",
     }
@@ -46,8 +48,8 @@ def survey(options: LinuxOptions) -> dict[str, str]:
     return commands
 
 
-def tune(options: LinuxOptions, facts: Facts) -> list[Step]:
-    """Return the tuning steps of the options."""
+def make_tuning_steps(options: LinuxOptions, facts: Facts) -> list[Step]:
+    """Return the steps that the options require."""
     names = (options.left, options.right)
     steps: list[Step] = []
     if (options.rss or options.queues) and "ethtool" not in facts.programs:
@@ -66,11 +68,13 @@ def tune(options: LinuxOptions, facts: Facts) -> list[Step]:
             for name in names
         ]
     if options.rss:
-        steps += [_set_hash(name, kind, options.rss) for name in names for kind in ("udp4", "udp6")]
+        steps += [
+            _set_hash_fields(name, kind, options.rss) for name in names for kind in ("udp4", "udp6")
+        ]
     if options.rps:
         steps += [_set_packet_steering(name, options.rps) for name in names]
     if options.cores:
-        steps.append(_set_cores(options.cores))
+        steps.append(_set_online_cores(options.cores))
     clock = {"scaling_governor": options.governor}
     if options.clock_khz:
         clock |= dict.fromkeys(("scaling_max_freq", "scaling_min_freq"), str(options.clock_khz))
@@ -78,6 +82,7 @@ def tune(options: LinuxOptions, facts: Facts) -> list[Step]:
 
 
 def _disable_offloads(name: str) -> Step:
+    """Return the step that disables the offloads of an interface."""
     patterns = "".join(f'/^{long}:/{{n="{short}"}} ' for short, long in _OFFLOADS.items())
 
     return Step(
@@ -93,12 +98,12 @@ def _disable_offloads(name: str) -> Step:
     )
 
 
-def _set_hash(name: str, kind: str, fields: str) -> Step:
-    """Set the fields; ``ethtool -N`` reports success when it fails, only ``-n`` shows the result."""
-    words = _HASH_WORDS.items()
+def _set_hash_fields(name: str, kind: str, fields: str) -> Step:
+    """Return the step that sets the fields; only ``ethtool -n`` shows whether ``-N`` failed."""
+    words = _HASH_FIELDS.items()
     letters = "".join(f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in words)
 
-    expected = set(fields) & set(_HASH_WORDS)
+    expected = set(fields) & set(_HASH_FIELDS)
     return Step(
         f"ethtool -N {name} rx-flow-hash {kind} {fields}",
         f"{kind} flows spread over the receive queues of {name} by these fields",
@@ -112,9 +117,11 @@ def _set_hash(name: str, kind: str, fields: str) -> Step:
 
 
 def _set_packet_steering(name: str, mask: str) -> Step:
+    """Return the step that sets the CPU mask of every receive queue."""
     queues = f"/sys/class/net/{name}/queues/rx-*/rps_cpus"
 
-    def is_mask_set(output: str) -> bool:  # with any number of leading zeros
+    def is_mask_set(output: str) -> bool:
+        """Return whether all queues have the mask, whatever its leading zeros."""
         masks = {each.replace(",", "").lstrip("0") for each in output.split()}
         return masks == {mask.replace(",", "").lstrip("0")}
 
@@ -132,23 +139,25 @@ def _set_packet_steering(name: str, mask: str) -> Step:
     )
 
 
-def _set_cores(count: int) -> Step:
-    files = [f"{_CPU}/cpu{number}/online" for number in range(1, count)]
+def _set_online_cores(count: int) -> Step:
+    """Return the step that leaves a number of cores online."""
+    files = [f"{_CPU_DIRECTORY}/cpu{number}/online" for number in range(1, count)]
     return Step(
-        f"for c in {_CPU}/cpu[1-9]*; do n=${{c##*/cpu}}; "
+        f"for c in {_CPU_DIRECTORY}/cpu[1-9]*; do n=${{c##*/cpu}}; "
         f"if [ $n -lt {count} ]; then echo 1 >$c/online; else echo 0 >$c/online; fi; done",
         f"{count} cores",
         # the first core has no such file; its directory shows that the read works
-        read=f"ls -d {_CPU}/cpu0; grep -l 1 {_CPU}/cpu[1-9]*/online 2>/dev/null || true",
-        expected=expect_only_words([f"{_CPU}/cpu0", *files], f"{count} online"),
-        undo=f'for c in {_CPU}/cpu[1-9]*; do f=$c/online; case " "{{old}}" " in '
+        read=f"ls -d {_CPU_DIRECTORY}/cpu0; grep -l 1 {_CPU_DIRECTORY}/cpu[1-9]*/online 2>/dev/null || true",
+        expected=expect_only_words([f"{_CPU_DIRECTORY}/cpu0", *files], f"{count} online"),
+        undo=f'for c in {_CPU_DIRECTORY}/cpu[1-9]*; do f=$c/online; case " "{{old}}" " in '
         "*$f*) echo 1 >$f;; *) echo 0 >$f;; esac; done",
     )
 
 
-def _set_clock(name: str, value: str) -> Step:
-    files = f"{_CPU}/cpu[0-9]*/cpufreq/{name}"
+def _set_clock(setting: str, value: str) -> Step:
+    """Return the step that writes a cpufreq setting of every core."""
+    files = f"{_CPU_DIRECTORY}/cpu[0-9]*/cpufreq/{setting}"
     command = f"for f in {files}; do echo {value} >$f || exit 1; done"
-    why = f"clock of every core: {name}"
+    why = f"clock of every core: {setting}"
     undo = f"set -- {{words}}; for f in {files}; do echo $1 >$f; shift; done"
     return Step(command, why, read=f"cat {files}", expected=expect_only_words([value]), undo=undo)

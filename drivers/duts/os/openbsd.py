@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from ipaddress import IPv4Interface, IPv6Interface, ip_interface, ip_network
+from ipaddress import ip_interface, ip_network
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Interface
@@ -20,13 +20,11 @@ from v6t.drivers.duts.plan import (
 )
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.device import Address, LinkIntent, Network
-
-InterfaceAddress = IPv4Interface | IPv6Interface
-"""An address of an interface, with its prefix length."""
+from v6t.intent.device import Interface as InterfaceAddress
 
 
 def parse_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]:
-    """Parse interfaces and their addresses from ``ifconfig -A``."""
+    """Return the interfaces and their addresses in the output of ``ifconfig -A``."""
     interfaces: dict[str, Interface] = {}
     addresses: dict[str, set[str]] = {}
     for block in re.split(r"\n(?=\S)", text.strip()):
@@ -45,7 +43,7 @@ def parse_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]
 
 
 def parse_addresses(text: str, port: str) -> list[InterfaceAddress]:
-    """Parse the addresses of one interface, with their prefix lengths, from ``ifconfig -A``."""
+    """Return the addresses of one interface in the output of ``ifconfig -A``."""
     blocks = re.split(r"\n(?=\S)", text.strip())
     own = next((block for block in blocks if block.startswith(f"{port}: ")), "")
     four = re.findall(r"^\s+inet (\S+) .*\bnetmask 0x(\w+)", own, re.MULTILINE)
@@ -56,15 +54,15 @@ def parse_addresses(text: str, port: str) -> list[InterfaceAddress]:
     ]
 
 
-def format_address(own: InterfaceAddress) -> str:
-    """Return an address with its prefix length in the words of ``ifconfig``."""
-    if own.version == 6:
-        return f"inet6 {own.ip} prefixlen {own.network.prefixlen}"
-    return f"inet {own.ip} netmask 0x{int(own.netmask):08x}"
+def format_address(address: InterfaceAddress) -> str:
+    """Return an address with its prefix length as ``ifconfig`` prints it."""
+    if address.version == 6:
+        return f"inet6 {address.ip} prefixlen {address.network.prefixlen}"
+    return f"inet {address.ip} netmask 0x{int(address.netmask):08x}"
 
 
-def parse_route_back(client: str, text: str) -> str:
-    """Convert ``route -n get`` to the form of :func:`.management_path.make_survey_command`."""
+def convert_route(client: str, text: str) -> str:
+    """Convert the output of ``route -n get`` to that of a management survey command."""
     route = dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
     to, mask = (route.get(name, "").partition("%")[0] for name in ("destination", "mask"))
     port = route.get("interface", "")
@@ -77,7 +75,7 @@ def parse_route_back(client: str, text: str) -> str:
 
 
 def format_listed_network(net: str) -> str:
-    """Return how ``route -n show`` begins the line of a network: IPv4 without trailing zeros."""
+    """Return a network as ``route -n show`` prints it: IPv4 without trailing zeros."""
     network = ip_network(net)
     if network.prefixlen == network.max_prefixlen:
         return str(network.network_address)
@@ -88,7 +86,7 @@ def format_listed_network(net: str) -> str:
 
 
 def parse_cpu(text: str) -> Mapping[str, float]:
-    """Parse ``sysctl hw.ncpuonline kern.cp_time``: ticks of a single core, or ``mean_`` ticks of several."""
+    """Return CPU ticks from ``sysctl``: ``cpu0.`` of one core, or ``mean_`` of several."""
     cores = re.search(r"^hw\.ncpuonline=(\d+)", text, re.MULTILINE)
     ticks = re.search(r"^kern\.cp_time=([\d,]+)", text, re.MULTILINE)
     if not cores or not ticks:
@@ -99,7 +97,7 @@ def parse_cpu(text: str) -> Mapping[str, float]:
 
 
 def enable_forwarding() -> Step:
-    """Forward both versions of IP."""
+    """Return the step that enables IPv4 and IPv6 forwarding."""
     names = ("net.inet.ip.forwarding", "net.inet6.ip6.forwarding")
     command = f"sysctl {' '.join(f'{name}=1' for name in names)} >/dev/null"
     why = "forward both versions"
@@ -109,7 +107,7 @@ def enable_forwarding() -> Step:
 
 
 def configure_side(side: LinkIntent, port: str) -> list[Step]:
-    """Give an interface the addresses, neighbors and routes of one side."""
+    """Return the steps that add the addresses, neighbors and routes of one side."""
     steps = [set_up(port)]
     if any(interface.version == 6 for interface in side.addresses):
         steps.append(enable_ipv6(port))
@@ -120,7 +118,7 @@ def configure_side(side: LinkIntent, port: str) -> list[Step]:
 
 
 def set_up(port: str) -> Step:
-    """Set an interface up, and down again if it was down."""
+    """Return the step that sets an interface up."""
     command = f"ifconfig {port} up"
     why = f"{port} carries test traffic"
     read = f"ifconfig {port} | sed -n 's/^{port}: flags=.*<UP[,>].*/up/p'"
@@ -131,7 +129,7 @@ def set_up(port: str) -> Step:
 
 
 def enable_ipv6(port: str) -> Step:
-    """Give an interface a link-local address, which would otherwise come with the first one and stay."""
+    """Return the step that adds a link-local address, which the rollback then removes."""
     return Step(
         f"ifconfig {port} inet6 eui64",
         f"IPv6 on {port}: the first address would bring a link-local one that stays",
@@ -143,7 +141,7 @@ def enable_ipv6(port: str) -> Step:
 
 
 def add_address(interface: InterfaceAddress, port: str) -> Step:
-    """Add one address, or keep it if it exists."""
+    """Return the step that adds an address unless it exists."""
     family = "inet" if interface.version == 4 else "inet6"
     length = "/" if interface.version == 4 else " prefixlen "
     words = format_address(interface)
@@ -165,7 +163,7 @@ def add_address(interface: InterfaceAddress, port: str) -> Step:
 
 
 def refuse_other_prefix_lengths(side: LinkIntent, port: str, links: str) -> None:
-    """Refuse an address that the interface has with another length: it would get the test's, and be lost."""
+    """Refuse an address that the interface has already with another prefix length."""
     for own in parse_addresses(links, port):
         if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
             problem = f"{port} has {own} already, and the test wants another prefix length"
@@ -174,7 +172,7 @@ def refuse_other_prefix_lengths(side: LinkIntent, port: str, links: str) -> None
 
 
 def add_neighbor(address: Address, mac: str, port: str) -> Step:
-    """Add a permanent entry, so that the device resolves no address during trials."""
+    """Return the step that adds a permanent neighbor entry, so that it is not resolved."""
     tool, permanent = ("arp", " permanent") if address.version == 4 else ("ndp", "")
     create = f"{tool} -s {address} {mac}{permanent}"
     why = f"static neighbor entries for the tester's hosts on {port}"
@@ -184,11 +182,12 @@ def add_neighbor(address: Address, mac: str, port: str) -> Step:
 
 
 def add_route(net: Network, via: Address, port: str) -> Step:
-    """Add a route to exactly this network."""
+    """Return the step that adds a route."""
     family = "-inet" if net.version == 4 else "-inet6"
     first = format_listed_network(str(net))
 
     def is_routed(output: str) -> bool:
+        """Return whether the output lists the route."""
         return [first, str(via)] in [row.split()[:2] for row in output.splitlines()]
 
     create = f"route -qn add {family} {net} {via}"

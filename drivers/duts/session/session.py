@@ -145,12 +145,28 @@ class Session(Transaction, DeviceSession):
 
     def read_telemetry(self) -> dict[str, dict[str, float]]:
         readings = self.driver.get_telemetry_readings(self.intent)
-        return {n: dict(r.parse(self.transport.run(r.command).out)) for n, r in readings.items()}
+        return {name: self._read_figures(reading) for name, reading in readings.items()}
 
-    def state(self) -> SessionState:
-        return SessionState(self)
+    def _read_figures(self, reading: Reading | None) -> dict[str, float]:
+        """Return the figures of a reading; None has no figures."""
+        return dict(reading.parse(self.transport.run(reading.command).out)) if reading else {}
 
-    def devices(self) -> list[tuple[str, Session]]:
+    @property
+    def timeout_s(self) -> float | None:
+        return self.driver.get_timeout_s(self.intent)
+
+    @property
+    def by_endpoint(self) -> bool:
+        return self.driver.has_endpoint_sessions(self.intent)
+
+    def count_sessions(self) -> int | None:
+        figures = self._read_figures(self.driver.get_session_reading(self.intent))
+        return int(figures["sessions"]) if "sessions" in figures else None
+
+    def read_limits(self) -> dict[str, float]:
+        return self._read_figures(self.driver.get_table_limits_reading(self.intent))
+
+    def get_sessions(self) -> list[tuple[str, Session]]:
         return [(self.name, self)]
 
     def start_watcher(self, *readings: str) -> TelemetryWatcher:
@@ -236,29 +252,3 @@ def make_device_session(
     """Make a session of the driver's kind, not open yet; see :class:`Transaction`."""
     session: Session = (driver.session_type or Session)(driver, transport, intent, *args, **kwargs)
     return session
-
-
-class SessionState:
-    """Access to a device's connection table by its session: a :class:`v6t.drivers.device.StateDevice`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self.timeout_s: float | None = session.driver.get_timeout_s(session.intent)
-        self.by_endpoint: bool = session.driver.has_endpoint_sessions(session.intent)
-
-    def flush(self) -> None:
-        self._session.flush()
-
-    def sessions(self) -> int | None:
-        count = self._read(self._session.driver.get_session_reading(self._session.intent)).get(
-            "sessions"
-        )
-        return None if count is None else int(count)
-
-    def table(self) -> dict[str, float]:
-        return self._read(self._session.driver.get_table_limits_reading(self._session.intent))
-
-    def _read(self, reading: Any) -> dict[str, float]:
-        if reading is None:
-            return {}
-        return dict(reading.parse(self._session.transport.run(reading.command).out))

@@ -94,7 +94,7 @@ def test_connections_go_through_and_are_counted(name):
         state = make_state_device(bind(run), tester, None)
         assert state.timeout_s > 60
         state.flush()
-        assert state.sessions() == 0
+        assert state.count_sessions() == 0
         assert len(bench.session.verify()) > 10
         report = tester._bed.report()
         described = bench.describe()["device"]
@@ -388,8 +388,7 @@ def test_parts_are_restored_in_reverse_order_and_verified_by_name():
 
 def test_a_chain_is_emptied_part_by_part_and_counted_where_the_state_is():
     session, log = chain_of((), (), ())
-    state = session.state()
-    state.flush()
+    session.flush()
     assert log == ["one flush", "two flush", "three flush"]
-    assert state.sessions() is None
-    assert state.timeout_s is None
+    assert session.count_sessions() is None
+    assert session.timeout_s is None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.drivers.duts.bottleneck import judge_device
-from v6t.drivers.duts.kinds.jool_statistics import parse_statistics
+from v6t.drivers.duts.kinds.jool_instances import parse_statistics
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.duts.telemetry_summary import summarize_samples

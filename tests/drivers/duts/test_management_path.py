@@ -10,7 +10,7 @@ import pytest
 from v6t.drivers.duts import management_path
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.management_path import ManagementPath, ManagementPeer
-from v6t.drivers.duts.os.openbsd import parse_route_back
+from v6t.drivers.duts.os.openbsd import convert_route
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import LinkIntent
 from v6t.plugins.map_ce import MapTCe
@@ -314,12 +314,12 @@ def test_an_ip_that_cannot_show_the_matching_route_is_asked_otherwise(tmp_path):
 
 def test_openbsds_words():
     six = "destination: 2001:db8::\n   mask: ffff:ffff::\n  interface: em0\n"
-    way = parse_route_back("2001:db8::9", six)
+    way = convert_route("2001:db8::9", six)
     (client, _) = management_path.parse_management_path(
         "2001:db8::9 5 2001:db8::2 22", way, ["em0"]
     ).peers
     assert (client.prefix_length, client.interfaces) == (32, ("em0",))
-    assert parse_route_back("10.9.9.2", "route: writing to routing socket: not in table") == ""
+    assert convert_route("10.9.9.2", "route: writing to routing socket: not in table") == ""
 
 
 # -------------------------------------------------- a device behind a router

@@ -114,9 +114,9 @@ def test_device_is_committed_verified_flushed_watched_and_rolled_back(box, tmp_p
         assert figures["table"] == {"used": 1200.0, "limit": 4000.0}
         assert figures["drops"] == {"no_route": 7.0}
         if box.dialect == "ios":
-            assert session.state().sessions() == 5
+            assert session.count_sessions() == 5
             session.flush()
-            assert session.state().sessions() == 0
+            assert session.count_sessions() == 0
         assert session.status()["driver"] == "network-cli"
         session.check_configured()
         done = session.rollback()

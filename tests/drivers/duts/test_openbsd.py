@@ -145,7 +145,7 @@ def test_interfaces_are_read_in_every_routing_domain():
 )
 def test_route_back_is_read_as_it_is_printed(address, captured, way):
     text = read_captured(f"openbsd-route-get-{captured}.txt")
-    assert openbsd.parse_route_back(address, text) == way
+    assert openbsd.convert_route(address, text) == way
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_what_a_running_system_printed_is_read():
     interfaces, addresses = openbsd.parse_ifconfig(read_captured("openbsd-ifconfig.txt"))
     assert (interfaces["em1"].mac, interfaces["em1"].is_up) == ("02:00:00:00:02:01", True)
     assert addresses["em0"] == {"198.18.0.1", "fe80::ff:fe00:101", "2001:2::1"}
-    way = openbsd.parse_route_back("198.20.1.1", read_captured("openbsd-route-get.txt"))
+    way = openbsd.convert_route("198.20.1.1", read_captured("openbsd-route-get.txt"))
     assert way == "client 198.20.1.1 matched 198.20.0.0/15 dev em1"
     lines = read_captured("openbsd-route-show.txt").splitlines()
     for net in ("198.20.0.0/15", "198.18.0.0/24", "198.19.0.2/32"):

@@ -60,7 +60,7 @@ def second_look(tmp_path, monkeypatch):
                 tester = super().open()
                 if self.planted is None:
                     self.planted = ExitStack()
-                    ((_, session),) = self.session.devices()
+                    ((_, session),) = self.session.get_sessions()
                     self.planted.enter_context(plant(session))
                 return tester
 

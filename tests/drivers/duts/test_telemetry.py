@@ -12,7 +12,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable
 from v6t.drivers.duts.facts import parse_linux_facts
-from v6t.drivers.duts.kinds import jool_statistics
+from v6t.drivers.duts.kinds import jool_instances
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
@@ -47,12 +47,12 @@ JOOL = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
          "12 1000 200 3\n13 5 6 7\nnr_periods 9\nnr_throttled 4\nthrottled_time 3\n",
          {"12.run_ns": 1000.0, "12.wait_ns": 200.0, "13.run_ns": 5.0, "13.wait_ns": 6.0,
           "quota.periods": 9.0, "quota.throttled": 4.0}),
-        (jool_statistics.parse_statistics, JOOL,
+        (jool_instances.parse_statistics, JOOL,
          {"JSTAT_SESSIONS": 200.0, "JSTAT64_TTL": 3.0, "JSTAT_NEVER_SEEN": 1.0}),
-        (jool_statistics.parse_packet_fates, JOOL,
+        (jool_instances.parse_packet_fates, JOOL,
          {"sessions": 200.0, "dropped: its hop limit is at its end (JSTAT64_TTL)": 3.0,
           "dropped (JSTAT_NEVER_SEEN)": 1.0}),
-        (jool_statistics.parse_occupancy, JOOL, {"used": 200.0}),
+        (jool_instances.parse_occupancy, JOOL, {"used": 200.0}),
     ],
 )  # fmt: skip
 def test_figures_are_read(parse, text, expected):

@@ -253,8 +253,8 @@ def test_nat44_ei_has_one_session_for_all_servers_of_a_port():
             for n in range(5)
         }
         assert len(ports) == 1
-        assert bed.session.state().sessions() == 1
-        assert bed.session.state().by_endpoint
+        assert bed.session.count_sessions() == 1
+        assert bed.session.by_endpoint
 
 
 @pytest.mark.parametrize("plugin", ["ed", "ei"])

@@ -25,8 +25,8 @@ from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_missing_program_error
 
 SIDES = ("left", "right")
+# programs looked up on every device; only the first two are required
 SURVEYED_PROGRAMS = ("ip", "sysctl", "ethtool", "snmpd", "snmpget", "bird", "birdc")
-"""Programs looked up on every device; only the first two are required."""
 KERNEL_UDP_TIMEOUT_S = 30  # default of nf_conntrack_udp_timeout, for unanswered connections
 
 
@@ -37,16 +37,15 @@ class LinuxDriver(Driver):
     has_background_vlans = True
     programs: Mapping[str, str] = {}
     """Programs needed beyond ip and sysctl, each with its Debian package or the address of its publisher."""
+    # where the program that the option ``program`` names comes from; empty: there is no such option
     program_source: ClassVar[str] = ""
-    """Where the program that the option ``program`` names comes from; empty: there is no such option."""
-    optional_programs: tuple[str, ...] = ()
-    """Programs that only some plans need."""
+    optional_programs: tuple[str, ...] = ()  # programs that only some plans need
+    # whether nftables can filter forwarded packets before they are translated
     has_filters: ClassVar[bool] = False
-    """Whether nftables can filter forwarded packets before they are translated."""
+    # command that prints the version; ``{program}`` is replaced by the option
     version_command = "uname -r"
-    """Command that prints the version; ``{program}`` is replaced by the option."""
+    # regular expression whose groups form the version in the output of ``version_command``
     version_pattern: ClassVar[str] = r"(?s)\s*(.*\S|)"
-    """Regular expression whose groups form the version in the output of ``version_command``."""
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)
@@ -67,7 +66,7 @@ class LinuxDriver(Driver):
         return {
             **LINUX_SURVEY_COMMANDS,
             "way": management_path.make_survey_command(jumps),
-            **linux_tuning.survey(self.options),
+            **linux_tuning.get_survey_commands(self.options),
             "version": self.version_command,
             "programs": make_programs_command(program_names),
         }
@@ -145,19 +144,16 @@ class LinuxDriver(Driver):
         version, there, back = ways
         net = find_spare_network(intent, version, skip=int(intent.requirements.live_change))
         hops = {"there": there, "back": back}
-        return services.make_bgp_speaker_steps(
-            facts, self.options.state_dir, version, str(net), hops
-        )
+        directory = self.options.state_dir
+        return services.make_bgp_speaker_steps(facts, directory, version, str(net), hops)
 
     def make_route_change(self, intent: Intent, skip: int = 0) -> Change | None:
         """Return a change of a route from a right to a left host; None without a common IP version."""
         ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
-        version, (first_path, second_path) = (
-            ways[0],
-            [f"via {host} dev {port}" for host, port in ways[1:]],
-        )
+        version, *hops = ways
+        first_path, second_path = (f"via {host} dev {port}" for host, port in hops)
         net, route = find_spare_network(intent, version, skip), f"ip -{version} route"
         return Change(
             "a route",
@@ -177,9 +173,9 @@ class LinuxDriver(Driver):
         steps: list[Step] = []
         if names := sorted(facts.advertised_route_interfaces):
             why = "a forwarding host must go on learning its own default route"
-            keys = (linux.format_conf_key(6, name, "accept_ra") for name in names)
+            keys = (linux.make_sysctl_key(6, name, "accept_ra") for name in names)
             steps.append(linux.set_sysctls(dict.fromkeys(keys, 2), why))
-        steps += linux_tuning.tune(self.options, facts)
+        steps += linux_tuning.make_tuning_steps(self.options, facts)
         for side in SIDES:
             link, name = getattr(intent.links, side), getattr(self.options, side)
             steps += [] if link.vlan else [linux.set_mtu(name, link.mtu)]
@@ -203,10 +199,12 @@ class LinuxDriver(Driver):
 
     def assemble_plan(
         self,
+        intent: Intent,
         facts: Facts,
         steps: Iterable[Step],
         flush: Iterable[Step] = (),
         notes: Iterable[str] = (),
     ) -> Plan:
-        """Return a plan with the driver's name and the version of the device."""
-        return Plan(self.name, facts.version, tuple(steps), tuple(flush), notes=tuple(notes))
+        """Return a plan whose steps follow those of :meth:`make_base_steps`."""
+        all_steps = (*self.make_base_steps(intent, facts), *steps)
+        return Plan(self.name, facts.version, all_steps, tuple(flush), notes=tuple(notes))

@@ -12,8 +12,8 @@ AGENT, CLIENT = "snmpd", "snmpget"
 IP_FORWARDING_OID = ".1.3.6.1.2.1.4.1.0"  # ipForwarding (RFC 4293), which is 1 on a router
 DAEMON, CONTROL_CLIENT = "bird", "birdc"
 AS_NUMBER = 65000  # of both ends: the session is internal BGP
+# addresses and ports of the session: other than 179, which the device may use
 ROUTER, SPEAKER = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
-"""Addresses and ports of the session: other than 179, which the device may use."""
 
 
 def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:

@@ -28,10 +28,12 @@ _SYSCTL_PREFIX = "net.netfilter.nf_conntrack_"
 UDP_S, QUERY_S, OPENING_S, OPEN_S = 330, 66, 264, 8184
 """A tenth more than the minima of RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1 and RFC 5382 REQ-5
 (300, 60, 240 and 7,440 s), so that a late packet finds its connection."""
+# TCP states of connections that open or close
 _OPENING_STATES = (
     "syn_sent", "syn_recv", "fin_wait", "close_wait", "last_ack", "time_wait", "close",
 )  # fmt: skip
 _OPEN_STATES = ("established", "unacknowledged", "max_retrans")
+# the kernel's connection timers [s], by the suffixes of their names
 RFC_TIMERS: Mapping[str, int] = {
     "udp_timeout": UDP_S,
     "udp_timeout_stream": UDP_S,
@@ -40,7 +42,6 @@ RFC_TIMERS: Mapping[str, int] = {
     **{f"tcp_timeout_{name}": OPENING_S for name in _OPENING_STATES},
     **{f"tcp_timeout_{name}": OPEN_S for name in _OPEN_STATES},
 }
-"""The kernel's connection timers [s], by the suffixes of their names."""
 
 
 class ConntrackOptions(LinuxOptions):
@@ -52,8 +53,7 @@ class ConntrackOptions(LinuxOptions):
 
     log_connections: bool = False
     """Write the beginning of every connection to a file, as a provider's log does: the kernel's events, by
-    ``conntrack -E``. The device's tables in the results count its records; the run's directory keeps the file
-    as ``connections.log.gz``."""
+    ``conntrack -E``. The run's directory keeps the file as ``connections.log.gz``."""
 
     @model_validator(mode="after")
     def _check_timeouts(self) -> ConntrackOptions:
@@ -93,11 +93,9 @@ def count_required_sessions(configured: int, intent: Intent) -> int:
 
 
 def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
-    """Return steps that set timeouts longer than any test and make room for all connections."""
-    timeout_s, lives_s = (
-        intent.configuration_as(NatConfig).udp_timeout_s,
-        options.get_udp_timeout_s(intent),
-    )
+    """Return the steps that set timeouts, make room for all connections and log new ones."""
+    timeout_s = intent.configuration_as(NatConfig).udp_timeout_s
+    lives_s = options.get_udp_timeout_s(intent)
     values = dict(RFC_TIMERS) if options.rfc_timers else {}
     if lives_s:
         values.update(udp_timeout=lives_s, udp_timeout_stream=lives_s)
@@ -110,10 +108,12 @@ def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts
     steps = (
         [set_sysctls({f"{_SYSCTL_PREFIX}{n}": s for n, s in values.items()}, why)] if values else []
     )
-    return steps + _make_table_size_steps(facts, count_required_sessions(options.sessions, intent))
+    count = count_required_sessions(options.sessions, intent)
+    return [*steps, *_make_table_size_steps(facts, count), *_make_log_steps(options)]
 
 
 def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
+    """Return the steps that enlarge the table and its hash for a number of connections."""
     if not count:
         return []
     room, buckets = facts.parse_number("conntrack_max"), facts.parse_number("conntrack_buckets")
@@ -147,8 +147,8 @@ def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
     return [maximum] * grows + [more_buckets] * (buckets is None or buckets < size)
 
 
+# the last words of ``conntrack -L``, on its standard error: without them it has listed nothing
 _EMPTY_LISTING = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries have been shown\.")
-"""The last words of ``conntrack -L``, on its standard error: without them it has listed nothing."""
 
 
 def make_flush_steps(client_networks: Sequence[str]) -> tuple[Step, ...]:
@@ -159,19 +159,19 @@ def make_flush_steps(client_networks: Sequence[str]) -> tuple[Step, ...]:
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
     left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)
 
-    def find_problem(output: str) -> str | None:
+    def find_remaining_connections(output: str) -> str | None:
         lines = output.splitlines()
         others = [line for line in lines if not _EMPTY_LISTING.fullmatch(line.strip())]
         if not others and len(lines) == len(which):
             return None
         return f"connections are left, or are not listed: {shorten_output(others[0] if others else '')}"
 
-    proof = Check(left, Expectation("no connection", find_problem))
+    proof = Check(left, Expectation("no connection", find_remaining_connections))
     why = "no connection of an earlier trial is left"
     return (Step(f"{commands}; true", why, proof=proof, deadline_s=900.0),)
 
 
-def make_log_steps(options: ConntrackOptions) -> list[Step]:
+def _make_log_steps(options: ConntrackOptions) -> list[Step]:
     """Return the step that logs new connections, if the options request it."""
     if not options.log_connections:
         return []
@@ -232,10 +232,10 @@ def make_occupancy_reading() -> Reading:
     )
 
 
+# sums the counters of ``conntrack -S`` over all cores
 parse_conntrack_statistics = sum_matches(
     r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
 )
-"""Sums the counters of ``conntrack -S`` over all cores."""
 
 
 class ConntrackDriver(LinuxDriver):

@@ -14,7 +14,6 @@ from v6t.drivers.duts.kinds.netfilter.conntrack import (
     ConntrackDriver,
     make_conntrack_steps,
     make_flush_steps,
-    make_log_steps,
 )
 from v6t.drivers.duts.plan import Intent, Plan, Step, find_line
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -93,12 +92,11 @@ class NetfilterNat(ConntrackDriver):
 
     has_filters = True
     version_pattern = r"\bv(\d\S*)"
-    ip_version: ClassVar[int] = 4
-    """Version of IP that is translated."""
+    ip_version: ClassVar[int] = 4  # version of IP that is translated
+    # supported limits beyond addresses and ports, by the names of the settings
     supported_settings: ClassVar[tuple[str, ...]] = ("port_block", "udp_timeout_s")
-    """Supported limits beyond addresses and ports, by the names of the settings."""
+    # command that lists the chain FORWARD, and its output if the policy is to drop
     forward_policy: ClassVar[tuple[str, str] | None] = None
-    """Command that lists the chain FORWARD, and its output if the policy is to drop."""
 
     @abstractmethod
     def make_rule_steps(self, pools: Sequence[NatPool], port: str) -> list[Step]:
@@ -122,10 +120,9 @@ class NetfilterNat(ConntrackDriver):
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         pool = get_pool(intent, self.ip_version, self.supported_settings)
         steps = [
-            *self.make_base_steps(intent, facts),
             *self.make_rule_steps(divide_pool(pool, intent), self.get_port(intent, "right")),
             *make_conntrack_steps(self.options, intent, facts),
-            *make_log_steps(self.options),
         ]
         notes = ("source ports within the range are kept where they are free",)
-        return self.assemble_plan(facts, steps, make_flush_steps(pool.client_networks), notes=notes)
+        flush = make_flush_steps(pool.client_networks)
+        return self.assemble_plan(intent, facts, steps, flush, notes)

@@ -23,8 +23,8 @@ from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.process import MAX_OBJECT_OCTETS, Process, build_clean_environment, kill
 
 PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
+# time for a prompt before and after a key is pressed, for which some devices wait [s]
 FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
-"""Time for a prompt before and after a key is pressed, for which some devices wait [s]."""
 MAX_QUESTIONS = 50  # answered after one line: more are the same question again
 PASSWORD_VARIABLES = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
 MAX_PROMPT_LENGTH = 512  # of prompts and questions: patterns are slow on longer lines
@@ -142,6 +142,7 @@ class Dialogue:
         self._login.close()
 
     def _log_in(self) -> None:
+        """Wait for the first prompt and type the lines for a new login."""
         description = "after the login"
         try:
             self._await_prompt(description, min(FIRST_PROMPT_S, self._options.line_deadline_s))
@@ -172,6 +173,7 @@ class Dialogue:
                     self._typed_s = time.monotonic()
 
     def _press_enter(self) -> None:
+        """Type an empty line at the home prompt, and hang up if the prompt does not return."""
         description = "after an empty line"
         while self._read(description, PROMPT_SILENCE_S):
             pass
@@ -331,6 +333,7 @@ class Dialogue:
         return text
 
     def _return_to_home_prompt(self) -> None:
+        """Type the lines for aborting, and hang up if the home prompt does not return."""
         try:
             for line in self._options.abort:
                 with contextlib.suppress(LineRejected):

@@ -23,6 +23,7 @@ PROMPT_PATTERN = (
     r"|^\[[~*]?[\w.@:/-]+\]\s*$"
 )
 PAGER_PATTERN = r"(?i)(?:-{2,} ?\(?more\b[^\n]*|press any key to continue[^\n]*)$"
+# error messages of common command lines for a rejected line, in any case
 ERROR_PATTERNS = (
     r"^[^\S\n]*% ?(?:invalid|incomplete|ambiguous|unknown|unrecognized|bad|error|cannot|failed|access"
     r" denied|authorization failed)\b",
@@ -30,7 +31,6 @@ ERROR_PATTERNS = (
     r"^[^\S\n]*(?:error:|commit failed\b|command authorization failed\b)",
     r"^(?:minor|major|critical): ",
 )
-"""Error messages of common command lines for a rejected line, in any case."""
 _UNSAVED_MARKS = re.compile(r"[*~!\s]")  # marks of unsaved changes in prompts
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 

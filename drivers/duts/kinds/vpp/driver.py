@@ -13,14 +13,18 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.softwires import get_tunnel_end
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import links, outputs, process
 from v6t.drivers.duts.kinds.vpp.dslite import DsLite
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
-from v6t.drivers.duts.kinds.vpp.lw4o6 import Lw4o6
-from v6t.drivers.duts.kinds.vpp.map import MapE, MapT
-from v6t.drivers.duts.kinds.vpp.nat44 import EndpointDependentNat44, EndpointIndependentNat44, Nat44
-from v6t.drivers.duts.kinds.vpp.nat64 import Nat64
-from v6t.drivers.duts.kinds.vpp.npt66 import Npt66
+from v6t.drivers.duts.kinds.vpp.map import Lw4o6, MapE, MapT
+from v6t.drivers.duts.kinds.vpp.nat import (
+    EndpointDependentNat44,
+    EndpointIndependentNat44,
+    Nat44,
+    Nat64,
+    Npt66,
+)
 from v6t.drivers.duts.kinds.vpp.tunnel import TunnelFunction
 from v6t.drivers.duts.plan import Change, Intent, Plan, shorten_output
 from v6t.drivers.duts.readings import ParameterOverride, Reading
@@ -104,7 +108,7 @@ class VppDriver(Driver):
             get_tunnel_end(intent)
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
-        if outputs.parse_version(facts.version) < outputs.OLDEST_VERSION:
+        if parse_version(facts.version) < outputs.OLDEST_VERSION:
             problem = f"VPP {facts.version} is not supported"
             hint = "install VPP 22.06 or newer"
             instead = {"version": outputs.VERSIONS[0]}
@@ -136,8 +140,8 @@ class VppDriver(Driver):
 
     def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         if technology == "mapt-br" and not self.options.known_losses:
-            return MapT.get_parameter_overrides
-        return DsLite.get_parameter_overrides if technology == "dslite-aftr" else {}
+            return MapT.parameter_overrides
+        return DsLite.parameter_overrides if technology == "dslite-aftr" else {}
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         return self.make_function(intent).profile
@@ -163,7 +167,7 @@ class VppDriver(Driver):
             ),
             "errors": Reading(
                 self.cli("show errors"),
-                function.parse_errors,
+                outputs.parse_errors,
                 "dropped packets by node and reason, without those that mean no loss; how many `reasons` it "
                 "shows of any kind",
                 outputs.ERROR_LOSS_REASONS,
@@ -210,16 +214,13 @@ class VppDriver(Driver):
         ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
-        ip_version, (first_path, second_path) = (
-            ways[0],
-            [f"via {host} {port}" for host, port in ways[1:]],
-        )
+        ip_version, *hops = ways
+        paths = [f"via {host} {port}" for host, port in hops]
         net = find_spare_network(intent, ip_version, skip=int(intent.requirements.live_change))
         show = self.cli(f"show ip{'6' if ip_version == 6 else ''} fib {net}")
 
         adds, removals = (
-            [self.cli(f"ip route {verb} {net} {path}") for path in (first_path, second_path)]
-            for verb in ("add", "del")
+            [self.cli(f"ip route {verb} {net} {path}") for path in paths] for verb in ("add", "del")
         )
         return Change(
             "a route",
@@ -228,8 +229,8 @@ class VppDriver(Driver):
             remove=f"{removals[0]} >/dev/null; {removals[1]} >/dev/null; true",
             # the hosts alone: a way that was not taken away is there beside the new one
             show_command=f"{show} | sed -n '\\|^{net} |,$p' | grep -o 'via [0-9a-f.:]*' | sort -u",
-            added_words=f"via {ways[1][0]}",
-            changed_words=f"via {ways[2][0]}",
+            added_words=f"via {hops[0][0]}",
+            changed_words=f"via {hops[1][0]}",
             exclusive=True,
         )
 
@@ -237,10 +238,12 @@ class VppDriver(Driver):
         return self.make_function(intent).make_live_change()
 
     def get_ports(self, intent: Intent) -> dict[str, str]:
+        """Return VPP's interfaces with the IP addresses, by side."""
         vlans = {side: getattr(intent.links, side).vlan for side in SIDES}
         return {s: self.get_port(s) + (f".{vlan}" if vlan else "") for s, vlan in vlans.items()}
 
     def get_port(self, side: str) -> str:
+        """Return VPP's untagged interface of a side."""
         name: str = getattr(self.options, side)
         return f"host-{name}" if self.options.starts_vpp else name
 

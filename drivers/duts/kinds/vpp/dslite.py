@@ -10,7 +10,7 @@ from typing import ClassVar
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.vpp import links, process
 from v6t.drivers.duts.kinds.vpp.function import START_HINT, VppFunction
-from v6t.drivers.duts.kinds.vpp.nat44 import format_pool, get_pool
+from v6t.drivers.duts.kinds.vpp.nat import format_pool, get_pool
 from v6t.drivers.duts.plan import Check, Existing, Expectation, Step, expect_lines, expect_text
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -31,7 +31,7 @@ class DsLite(VppFunction):
     plugin = "dslite"
     session_counter = "/dslite/total-sessions"
     notes = ("nothing empties the table but another VPP, which takes seconds a trial",)
-    get_parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
+    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         # room for as many connections as a run makes by default
         "initiator_count": ParameterOverride(100, _SESSION_LIMIT_REASON),
         "initiator_ports": ParameterOverride(
@@ -121,7 +121,7 @@ class DsLite(VppFunction):
     def make_empty_check(self) -> Check:
         """Return the check that no session is left."""
 
-        def find_problem(output: str) -> str | None:
+        def find_remaining_sessions(output: str) -> str | None:
             rows = [line for line in output.splitlines() if line.startswith("B4")]
             if rows:
                 return f"sessions of {len(rows)} B4s are left"
@@ -129,7 +129,8 @@ class DsLite(VppFunction):
             return "VPP does not answer" if output.strip() else None
 
         return Check(
-            f"{self.cli('show dslite sessions')} 2>&1", Expectation("no session", find_problem)
+            f"{self.cli('show dslite sessions')} 2>&1",
+            Expectation("no session", find_remaining_sessions),
         )
 
     def get_capacity(self) -> int:  # each B4 has its own

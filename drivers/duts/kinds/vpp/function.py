@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.drivers.duts.header_profile import HeaderProfile
-from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Change, Existing, Intent, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
@@ -101,16 +100,15 @@ class Vppctl:
 class VppFunction:
     """VPP as a plain router, and base of its other functions."""
 
-    plugin: ClassVar[str] = ""
-    """Plugin that the function needs; empty: none."""
+    plugin: ClassVar[str] = ""  # plugin that the function needs; empty: none
     notes: ClassVar[tuple[str, ...]] = ()
-    get_parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
-    """Defaults of the technology that VPP does not support, with replacements."""
+    # defaults of the technology that VPP does not support, with replacements
+    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
     profile: ClassVar[HeaderProfile] = HeaderProfile()
+    # name of the session counter in VPP's statistics segment; empty: none
     session_counter: ClassVar[str] = ""
-    """Name of the session counter in VPP's statistics segment; empty: none."""
+    # whether one session covers all destinations of an inside address and port
     has_endpoint_sessions: ClassVar[bool] = False
-    """Whether one session covers all destinations of an inside address and port."""
 
     def __init__(
         self, intent: Intent, options: VppOptions, cli: Vppctl, ports: Mapping[str, str]
@@ -157,9 +155,6 @@ class VppFunction:
         command = f"{self.options.stats_command} dump {self.session_counter} 2>/dev/null; true"
         means = "sessions, and how many the table takes, of the worker that has most"
         return Reading(command, parse_workers, means)
-
-    def parse_errors(self, text: str) -> Mapping[str, float]:
-        return outputs.parse_errors(text)
 
     def get_timeout_s(self) -> float | None:
         """Return the lifetime of idle UDP sessions [s], or None if it is unlimited."""

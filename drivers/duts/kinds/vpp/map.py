@@ -1,27 +1,23 @@
-"""MAP-E and MAP-T relays of VPP."""
+"""VPP's MAP domains: relays of MAP-E, MAP-T and lw4o6 (RFC 7596, 7597, 7599)."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv6Address, IPv6Network, ip_network
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
 from typing import Any, ClassVar
 
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import softwires
 from v6t.drivers.duts.kinds.addresses import find_spare_network
-from v6t.drivers.duts.kinds.softwires import Softwire
+from v6t.drivers.duts.kinds.softwires import Softwire, generate_softwires
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs
-from v6t.drivers.duts.kinds.vpp.domains import (
-    LIVE_DOMAIN_TAG,
-    TUNNEL_PROFILE,
-    MapDomainFunction,
-    expect_domains,
-    make_delete_command,
-    make_list_domains_command,
-)
-from v6t.drivers.duts.kinds.vpp.lw4o6 import make_softwire_steps, refuse_mixed_softwires
+from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
 from v6t.drivers.duts.kinds.vpp.outputs import MapDomain
-from v6t.drivers.duts.plan import Change, Step
+from v6t.drivers.duts.plan import Change, Existing, Expectation, Step, expect_lines
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import create_object
@@ -29,6 +25,190 @@ from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
 from v6t.packets.address_layouts import map_address
 
 FIRST_OCTETWISE_VERSION = (24, 6)  # MAP-T finds the domain of an IPv6 source by whole octets only
+LIVE_DOMAIN_TAG = "v6tbeside"  # tag of the domain that is added and removed under traffic
+# of relays whose tunnels VPP routes by itself
+TUNNEL_PROFILE = HeaderProfile(
+    tunnel_hop_limit=63, why="it routes what it has encapsulated with hop limit 64"
+)
+
+
+class MapDomainFunction(VppFunction):
+    """Base of relays that VPP configures as a table of MAP domains."""
+
+    plugin = "map"
+    notes = ("packets whose ports are not of the CE's PSID are dropped",)
+    feature = "ip4-map"  # shown for an interface with MAP
+    mode = ""  # suffix of the command that enables the feature
+
+    @abstractmethod
+    def make_domain_steps(self) -> list[Step]:
+        """Return the steps that add the domains of the intent."""
+
+    def make_steps(self, version: str) -> list[Step]:
+        return [*self.make_domain_steps(), *map(self._make_enable_step, self.ports.values())]
+
+    def _make_enable_step(self, port: str) -> Step:
+        features = self.cli(f"show interface features {port}")
+        create = self.cli(f"map interface {port}{self.mode}")
+        delete = self.cli(f"map interface {port} del{self.mode}")
+        why = f"MAP on {port}"
+        read = f"{features} | grep -w -e ip4-map -e ip4-map-t || true"
+        expected = expect_lines(self.feature)
+        return create_object(create, delete, why, read=read, expected=expected, silent=True)
+
+    def make_domain_change(
+        self,
+        description: str,
+        first: MapDomain,
+        second: MapDomain,
+        words: tuple[str, str],
+        rule: str = "true",
+    ) -> Change:
+        """Return a change from one domain to another, which ``show map domain`` lists by these words."""
+        add, change = (
+            self.cli(f"map add domain {domain.command_words}") for domain in (first, second)
+        )
+        remove = make_delete_command(self.cli, LIVE_DOMAIN_TAG)
+        return Change(
+            description,
+            add=f"{add} && {rule}",
+            change=f"{remove}; {change} && {rule}",
+            remove=remove,
+            show_command=f"{self.cli('show map domain')} | grep -F '{{{LIVE_DOMAIN_TAG}}}' || true",
+            added_words=words[0],
+            changed_words=words[1],
+            note="changed: removed and added anew, VPP has no other way",
+        )
+
+
+def make_list_domains_command(cli: Vppctl) -> str:
+    """Return the command that lists all domains, including those of others."""
+    return f"{cli('show map domain')} | grep -F ']' || true"
+
+
+def expect_domains(expected_domains: list[MapDomain], description: str) -> Expectation:
+    """Expect these domains, and possibly others, in ``show map domain``."""
+
+    def find_domain_problem(output: str) -> str | None:
+        domains_by_tag = {domain.tag: domain for domain in outputs.parse_domains(output)}
+        for domain in expected_domains:
+            if domain.tag not in domains_by_tag:
+                return f"VPP has made no domain {domain.tag} (it does not say why)"
+            if domains_by_tag[domain.tag] != domain:
+                return f"the domain {domain.tag} is {domains_by_tag[domain.tag]}, not {domain}"
+        return None
+
+    return Expectation(description, find_domain_problem)
+
+
+def make_indices_command(cli: Vppctl, tag: str) -> str:
+    """Return the shell line that prints the indices of the domains with a tag."""
+    return f"{cli('show map domain')} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tag}}} .*/\\1/p'"
+
+
+def make_delete_command(cli: Vppctl, tag: str) -> str:
+    """Return the shell line that deletes the domains with a tag."""
+    return f"{make_indices_command(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"
+
+
+class Lw4o6(MapDomainFunction):
+    """VPP as an lwAFTR (RFC 7596)."""
+
+    profile = TUNNEL_PROFILE
+
+    def check_supported(self, version: str) -> None:
+        _refuse_mixed_softwires(list(generate_softwires(self.intent)))
+
+    def make_domain_steps(self) -> list[Step]:
+        rows = list(generate_softwires(self.intent))
+        return _make_softwire_steps(rows, self.cli, self.options.state_dir)
+
+    def make_live_change(self) -> Change:
+        row = next(generate_softwires(self.intent))
+        b4 = find_spare_network(self.intent, 6).network_address + 1
+        host = IPv4Address(int(find_spare_network(self.intent, 4).network_address) + 7)
+        first, second = (
+            _make_shared_domain(LIVE_DOMAIN_TAG, replace(row, ipv4=h)) for h in (host, host + 1)
+        )
+        add = self.cli(f"map add rule index $i psid 0 ip6-dst {b4}")
+        rule = f"i=$({make_indices_command(self.cli, LIVE_DOMAIN_TAG)}); {add}"
+        words = (first.ipv4, second.ipv4)
+        return self.make_domain_change("a lwB4 with its address", first, second, words, rule)
+
+
+def _refuse_mixed_softwires(rows: list[Softwire]) -> None:
+    """Refuse softwires that share an IPv4 address, but not the lwAFTR address and PSID layout."""
+    first: dict[IPv4Address, Softwire] = {}
+    for row in rows:
+        first_row = first.setdefault(row.ipv4, row)
+        names = {
+            "br_address": "lwAFTR address",
+            "psid_len": "PSID length",
+            "psid_offset": "PSID offset",
+        }
+        for name, value in names.items():
+            if getattr(first_row, name) != getattr(row, name):
+                raise make_unsupported_error(
+                    f"a VPP domain has one {value}, and {row.ipv4} has {getattr(first_row, name)} "
+                    f"(PSID {first_row.psid}) and {getattr(row, name)} (PSID {row.psid})",
+                    "the driver snabb-lwaftr has one for each softwire of lw4o6",
+                )
+
+
+def _make_shared_domain(tag: str, row: Softwire) -> MapDomain:
+    """Return the domain of all softwires that share an IPv4 address."""
+    prefixes = (f"{row.ipv4}/32", "::/0", f"{row.br_address}/128")
+    return MapDomain(tag, *prefixes, 0, row.psid_offset, row.psid_len)
+
+
+def _make_softwire_steps(
+    rows: list[Softwire], cli: Vppctl, directory: str, first_tag: int = 0
+) -> list[Step]:
+    """Return the steps that add a domain for each IPv4 address, and a rule for each softwire."""
+    files = f"{directory}/vpp-domains.cli", f"{directory}/vpp-rules.cli"
+    first: dict[IPv4Address, Softwire] = {}
+    for row in rows:
+        first.setdefault(row.ipv4, row)
+    tags = {ipv4: f"v6t{number}" for number, ipv4 in enumerate(first, first_tag)}
+    domains = [_make_shared_domain(tags[ipv4], row) for ipv4, row in first.items()]
+    rules = "".join(f"{tags[row.ipv4]} {row.psid} {row.b4_address}\n" for row in rows)
+    show = cli("show map domain")
+    number = (
+        f"{show} | sed 's/^\\[\\([0-9]*\\)\\] tag {{\\([^}}]*\\)}} .*/\\1 \\2/' >{directory}/indices; "
+        "awk 'NR == FNR {index_of[$2] = $1; next} "
+        '{print "map add rule index " index_of[$1] " psid " $2 " ip6-dst " $3}\' '
+        f"{directory}/indices - >{files[1]} && rm {directory}/indices"
+    )
+
+    def find_softwire_problem(output: str) -> str | None:
+        found = outputs.parse_domain_rules(output)
+        for row in rows:
+            b4 = found.get((tags[row.ipv4], row.psid))
+            if b4 != row.b4_address:
+                return f"PSID {row.psid} of {row.ipv4} is {b4}, not {row.b4_address}"
+        return None
+
+    return [
+        create_object(
+            f"umask 077; cat >{files[0]} && {cli('exec ' + files[0])}",
+            f"{make_delete_command(cli, 'v6t[0-9]*')}; rm -f {files[0]}",
+            f"{len(tags)} addresses shared by lwB4s",
+            text="".join(f"map add domain {domain.command_words}\n" for domain in domains),
+            read=make_list_domains_command(cli),
+            expected=expect_domains(domains, f"{len(tags)} domains with these values"),
+            silent=True,
+        ),
+        Step(
+            f"umask 077; {number} && {cli('exec ' + files[1])}",
+            f"{len(rows)} softwires",
+            text=rules,
+            read=show,
+            expected=Expectation(f"{len(rows)} rules with these addresses", find_softwire_problem),
+            undo=f"rm -f {files[1]}",
+            existing=Existing.NONE,
+            silent=True,
+        ),
+    ]
 
 
 class MapRulesFunction(MapDomainFunction):
@@ -68,6 +248,7 @@ class MapRulesFunction(MapDomainFunction):
         return False
 
     def _find_nearest_prefix(self, rule: MapRuleConfig, version: str) -> IPv6Network:
+        """Return the longest IPv6 prefix of a rule that VPP supports."""
         length = min(rule.ipv6_prefix.prefixlen, max(64 - rule.ea_len, 0))
         near = rule.ipv6_prefix.supernet(new_prefix=length)
         loses = self._loses_packets(near, version)
@@ -105,7 +286,7 @@ class MapT(MapRulesFunction):
 
     feature = "ip4-map-t"
     mode = " map-t"
-    get_parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
+    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         "rule_ipv6": ParameterOverride(
             "2001:db8:ce::/48",
             "VPP 24.06 and newer find a MAP-T rule by whole octets of its prefix",
@@ -121,7 +302,7 @@ class MapT(MapRulesFunction):
         self.rules, self.source = self.relay.rules, self.relay.dmr
 
     def _loses_packets(self, net: IPv6Network, version: str) -> bool:
-        return bool(net.prefixlen % 8) and outputs.parse_version(version) >= FIRST_OCTETWISE_VERSION
+        return bool(net.prefixlen % 8) and parse_version(version) >= FIRST_OCTETWISE_VERSION
 
     def suggest_params(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
         dmr = self.relay.dmr
@@ -146,7 +327,7 @@ class MapT(MapRulesFunction):
                 f"the nearest DMR that works is {params['dmr']}",
                 params=params,
             )
-        if len(relay.rules) > 1 and outputs.parse_version(version) < FIRST_OCTETWISE_VERSION:
+        if len(relay.rules) > 1 and parse_version(version) < FIRST_OCTETWISE_VERSION:
             problem = f"VPP {version} finds the rule of a MAP-T packet by its DMR: one for each DMR"
             hint = "use one rule, or VPP 24.06 or newer"
             raise UsageError(problem, hint, code="unsupported-by-version")
@@ -170,17 +351,18 @@ class MapE(MapRulesFunction):
         self.source = self.relay.br_address
 
     def check_supported(self, version: str) -> None:
-        refuse_mixed_softwires(self._list_softwires())
+        _refuse_mixed_softwires(self._list_softwires())
         softwires.refuse_draft_format(self.rules, "VPP")
         self.refuse_rules(self.relay.rules, version)
 
     def make_domain_steps(self) -> list[Step]:
         rows = self._list_softwires()
         directory, first = self.options.state_dir, len(self.rules)
-        extra_steps = make_softwire_steps(rows, self.cli, directory, first) if rows else []
+        extra_steps = _make_softwire_steps(rows, self.cli, directory, first) if rows else []
         return [*extra_steps, *super().make_domain_steps()]
 
     def _list_softwires(self) -> list[Softwire]:
+        """Return the rules without EA bits as softwires."""
         return [
             Softwire(ipv4, rule.psid, rule.psid_len, rule.psid_offset, b4, self.relay.br_address)
             for rule in self.relay.rules

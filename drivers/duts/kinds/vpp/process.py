@@ -9,27 +9,21 @@ from functools import partial
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
-from v6t.drivers.duts.os.linux import format_conf_key, keep_addresses, set_sysctls, set_up
+from v6t.drivers.duts.os.linux import keep_addresses, make_sysctl_key, set_sysctls, set_up
 from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_output, shorten_output
 from v6t.drivers.duts.steps import start_daemon, stop_process, write_config_file
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
 PROCESS_NAME = "vpp_main"  # once VPP has read its start-up file
-PLUGINS = (
-    "af_packet",
-    "map",
-    "nat",
-    "nat44_ei",
-    "nat64",
-    "dslite",
-)  # loaded by every VPP that v6t starts
+# loaded by every VPP that v6t starts
+PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")
 
 
 def make_interface_steps(options: VppOptions) -> list[Step]:
     """Return the steps that set the kernel's interfaces up and disable the kernel's IPv6 on them."""
     steps = []
     for name in (options.left, options.right):
-        off = {format_conf_key(6, name, "disable_ipv6"): 1}
+        off = {make_sysctl_key(6, name, "disable_ipv6"): 1}
         steps += [keep_addresses(name), set_up(name), set_sysctls(off, f"{name} belongs to VPP")]
     return steps
 
@@ -45,7 +39,7 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
         f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
     )
 
-    def find_problem(output: str) -> str | None:
+    def find_start_problem(output: str) -> str | None:
         lines = output.splitlines()
         runs = lines[:1] == [PROCESS_NAME] and any(line.startswith("vpp v") for line in lines[1:])
         return None if runs else f"VPP does not answer; the output is {shorten_output(output)}"
@@ -58,7 +52,7 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
             PROCESS_NAME,
             "VPP; it answers a moment later",
             probe=f"[ ! -S {socket} ] || {cli('show version')}",
-            expected=Expectation(f"{PROCESS_NAME}, answering", find_problem),
+            expected=Expectation(f"{PROCESS_NAME}, answering", find_start_problem),
             stop=f"( {stop_process(pid, PROCESS_NAME)} ) && rm -f {files}",
         ),
     ]

@@ -1,4 +1,4 @@
-"""NAT44 of VPP, by one of its plugins."""
+"""NAT44, NAT64 and NPTv6 of VPP, each by one of its plugins."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import ClassVar
 
+from v6t.base.errors import UsageError
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs
-from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
+from v6t.drivers.duts.kinds.vpp.function import DEFAULT_UDP_TIMEOUT_S, Vppctl, VppFunction
 from v6t.drivers.duts.plan import (
     Change,
     Check,
@@ -25,9 +28,13 @@ from v6t.drivers.duts.plan import (
 )
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
+from v6t.drivers.duts.steps import create_object
 from v6t.intent.device import Address
-from v6t.intent.families import Nat44Config, NatConfig
+from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, NptConfig
 
+MIN_NAT64_BUCKETS = 1024  # default of VPP
+SESSIONS_PER_BUCKET = 10  # capacity of a bucket (nat64_db.c)
+FIRST_NPT66_VERSION = (24, 2)  # has ``show npt66 bindings``; the plugin came with 23.10
 DEFAULT_SESSIONS = 63 * 1024  # per worker
 SUPPORTED_PORTS = (1024, 65535)  # allocated on public addresses
 SPARE_VRF = 4086  # a VRF without interfaces
@@ -38,8 +45,8 @@ class Nat44(VppFunction):
     """Base class of VPP's NAT44 plugins."""
 
     command_noun: ClassVar[str]  # name of the plugin in commands
+    # limits that can be configured, by the names of the settings
     supported_settings: ClassVar[tuple[str, ...]]
-    """Limits that can be configured, by the names of the settings."""
 
     @abstractmethod
     def make_enable_step(self, capacity: int) -> Step:
@@ -67,13 +74,13 @@ class Nat44(VppFunction):
         """Return the check that no session is left."""
         reading = self.get_session_reading()
 
-        def find_problem(output: str) -> str | None:
+        def find_remaining_sessions(output: str) -> str | None:
             count = reading.parse(output).get("sessions")
             if count is None:
                 return "it does not say how many sessions there are"
             return f"{count:.0f} sessions are left" if count else None
 
-        return Check(reading.command, Expectation("no session", find_problem))
+        return Check(reading.command, Expectation("no session", find_remaining_sessions))
 
     def _make_timeout_steps(self) -> list[Step]:
         lives_s = self.get_configured_timeout_s()
@@ -138,7 +145,7 @@ class EndpointDependentNat44(Nat44):
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Clear the sessions; before 25.02, which added a command, remove and recreate the NAT."""
-        has_command = outputs.parse_version(version) >= (25, 2)
+        has_command = parse_version(version) >= (25, 2)
         clear = [self.cli("clear nat44 ed sessions")]
         lines = clear if has_command else make_recreate_commands(self.make_steps(version))
         seen = f"{self.cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
@@ -232,7 +239,7 @@ def make_pool_step(
     first, _, last = addresses.partition(" - ")
     low, high = (int(IPv4Address(text)) for text in (first, last or first))
 
-    def find_problem(output: str) -> str | None:
+    def find_missing_address(output: str) -> str | None:
         listed = set(outputs.parse_pool_addresses(output))
         every = (str(IPv4Address(number)) for number in range(low, high + 1))
         missing = next((address for address in every if address not in listed), None)
@@ -245,7 +252,11 @@ def make_pool_step(
     read = cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}")
     undo = "" if keep else f"{noun} {add} {addresses} del"
     return cli.make_step(
-        command, why, read=read, expected=Expectation(f"'{addresses}'", find_problem), undo=undo
+        command,
+        why,
+        read=read,
+        expected=Expectation(f"'{addresses}'", find_missing_address),
+        undo=undo,
     )
 
 
@@ -257,3 +268,120 @@ def make_interfaces_step(cli: Vppctl, ports: Mapping[str, str], noun: str) -> St
     read = cli(f"show {noun} interfaces")
     expected = expect_lines(f"{left} in", f"{right} out")
     return cli.make_step(command, why, read=read, expected=expected, undo=f"{command} del")
+
+
+class Nat64(VppFunction):
+    """VPP as a stateful NAT64."""
+
+    plugin = "nat64"
+    session_counter = "/nat64/total-sessions"
+    notes = ("no command sets NAT64's timeout: idle sessions live 300 s",)
+    profile = HeaderProfile(
+        absent_checksum=True,
+        why="VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it",
+    )
+
+    @property
+    def nat64_config(self) -> Nat64Config:
+        return self.intent.configuration_as(Nat64Config)
+
+    def choose_bucket_count(self) -> int:
+        """Return the number of hash buckets for the limit or the number of required sessions."""
+        if limit := self.nat64_config.session_limit:
+            if limit % SESSIONS_PER_BUCKET:
+                problem = f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}"
+                hint = "choose a session_limit that ends with 0"
+                instead = {
+                    "session_limit": SESSIONS_PER_BUCKET * (limit // SESSIONS_PER_BUCKET + 1)
+                }
+                raise make_unsupported_error(problem, hint, params=instead)
+            return limit // SESSIONS_PER_BUCKET
+        buckets = MIN_NAT64_BUCKETS
+        while SESSIONS_PER_BUCKET * buckets < (
+            self.options.sessions or self.intent.requirements.sessions
+        ):
+            buckets *= 2
+        return buckets
+
+    def make_steps(self, version: str) -> list[Step]:
+        cli, prefix, buckets = self.cli, self.nat64_config.prefix, self.choose_bucket_count()
+        enable = "nat64 plugin enable"
+        if buckets != MIN_NAT64_BUCKETS:
+            memory = max(256 << 20, 2048 * buckets)
+            sizes = f"{buckets} bib-memory {memory} st-buckets {buckets} st-memory {memory}"
+            enable += f" bib-buckets {sizes}"
+        words = format_pool(self.intent, ("session_limit",))
+        return [
+            cli.make_step(
+                enable,
+                f"NAT64 with room for {SESSIONS_PER_BUCKET * buckets} sessions",
+                read=make_foreign_command(
+                    cli, "nat64", ("pool", "interfaces", "prefix", "bib all")
+                ),
+                undo="nat64 plugin disable",
+                existing=Existing.REFUSE,
+            ),
+            cli.make_step(
+                f"nat64 add prefix {prefix}",
+                "IPv4 destinations as IPv6 addresses",
+                read=cli("show nat64 prefix"),
+                expected=expect_lines(f"{prefix} tenant-vrf 0"),
+                undo=f"nat64 del prefix {prefix}",
+            ),
+            # an address that is removed by itself leaves its count of ports in use behind, for the next
+            # one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left
+            make_pool_step(cli, "nat64", words, add="add pool address", keep=True),
+            make_interfaces_step(cli, self.ports, "nat64"),
+        ]
+
+    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+        """Return the step that removes and recreates the NAT64: VPP has no command to empty it."""
+
+        def find_remaining_bindings(output: str) -> str | None:
+            head, *rows = [line for line in output.splitlines() if line.strip()] or [""]
+            if "BIB" not in head.split():
+                return "it does not say which bindings there are"
+            return f"{len(rows)} bindings are left" if rows else None
+
+        bindings = self.cli("show nat64 bib all")
+        seen = f"! {bindings} | grep -vq -e BIB -e '^$'"
+        empty = Check(bindings, Expectation("no binding", find_remaining_bindings))
+        return (make_flush_step(make_recreate_commands(self.make_steps(version)), seen, empty),)
+
+    def get_capacity(self) -> int:
+        return SESSIONS_PER_BUCKET * self.choose_bucket_count()
+
+    def get_timeout_s(self) -> float | None:
+        return DEFAULT_UDP_TIMEOUT_S
+
+
+class Npt66(VppFunction):
+    """VPP as NPTv6, with a single binding on the interface of the right side."""
+
+    plugin = "npt66"
+
+    def check_supported(self, version: str) -> None:
+        if parse_version(version) < FIRST_NPT66_VERSION:
+            first = ".".join(f"{number:02}" for number in FIRST_NPT66_VERSION)
+            raise UsageError(
+                f"VPP {version} has no NPTv6 that could be checked: the plugin npt66 came with 23.10, its "
+                f"command `show npt66 bindings` with {first}",
+                f"install VPP {first} or newer",
+                code="unsupported-by-version",
+            )
+
+    def make_steps(self, version: str) -> list[Step]:
+        npt = self.intent.configuration_as(NptConfig)
+        pair = f"internal {npt.internal} external {npt.external}"
+        binding = f"set npt66 binding interface {self.ports['right']} {pair}"
+        listed = f"internal: {npt.internal} external: {npt.external}"
+        return [
+            create_object(
+                self.cli(binding),
+                self.cli(f"{binding} del"),
+                f"translate {npt.internal} to {npt.external} and back",
+                read=f"{self.cli('show npt66 bindings')} | grep -F 'internal: ' || true",
+                expected=expect_matching_line(rf"\[\d+\] {listed}", f"'{listed}'"),
+                silent=True,
+            )
+        ]
