@@ -55,18 +55,16 @@ def split_permutation(bound: BoundVariable) -> Split:
     low, high = low - constant, high - constant
     if low == 0 and count == 1 << bits:
         flow_vars, text = _permute_low_bits(bound, bits)
-        return Split(flow_vars, constant, (text,), 1 if bound.max_cut < bits else 2)
+        return Split(flow_vars, constant, (text,))
     zeros = min(count_trailing_zeros(low, bits), count_trailing_zeros(count, bits))
     # with values apart, a counter of the low bits may be named after the same bit
     label = "above" if variable.apart and zeros >= LISTED_BITS else zeros
     odd, name = count >> zeros, f"{variable.name}.{label}"
-    order = 2 if zeros > LISTED_BITS else 1
     if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= bound.max_cut:
         once = shuffle_range(low >> zeros, high >> zeros, bound.seed)
         values = _shuffle_passes(once, zeros, bound.seed + 2)
         above = make_list_flow_var(name, zeros, bits - zeros, values)
         text = f"{name}: a shuffled list of {odd} values, coprime to the 2^{zeros} of the low bits"
-        order = 2 if len(values) > odd else order
     elif MIN_SHUFFLED_BITS <= zeros <= min(bound.max_cut, 32) and high >> zeros < 1 << 30:
         least, most = low >> zeros << 32, (((high >> zeros) + 1) << 32) - 1
         step = 1 << 32 - zeros
@@ -79,7 +77,7 @@ def split_permutation(bound: BoundVariable) -> Split:
         hint = f"choose 2^n values that begin at a multiple of 2^n, or at most {MAX_LIST}"
         raise make_limit_error(problem, hint)
     below, note = _permute_low_bits(bound, zeros)
-    return Split((above, *below), constant, (text, note), order)
+    return Split((above, *below), constant, (text, note))
 
 
 def split_counter(bound: BoundVariable) -> Split:
