@@ -22,7 +22,7 @@ from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
 RUN_DIRECTORY = Path("/run")  # contains the directories of lab devices
-SSHD = "/usr/sbin/sshd"
+SSHD_PROGRAM = "/usr/sbin/sshd"
 _CHILD_DEADLINE_S, _CHILD_POLL_S = 5.0, 0.02
 _user_counts: Counter[str] = Counter()  # users of each server in this process, by its name
 # SHLVL keeps bash from reading this machine's .bashrc, which has nothing to do with a device.
@@ -50,7 +50,7 @@ class LabSshServer:
         if os.geteuid() != 0 or not os.access(RUN_DIRECTORY, os.W_OK):
             hint = "leave ssh out: the lab needs none"
             raise EnvironmentLacking("an sshd of the lab's own needs root", hint, code="not-root")
-        if not Path(SSHD).exists():
+        if not Path(SSHD_PROGRAM).exists():
             problem = "sshd for the lab's device is not installed"
             hint = "apt-get install openssh-server"
             raise EnvironmentLacking(problem, hint, code="missing-program")
@@ -160,7 +160,7 @@ class LabSshServer:
         transport.run(f"mkdir -p -m 700 {inside}")
         for name, text in files.items():
             transport.run(f"umask 077; cat >{inside}/{name}", text)
-        done = transport.run(f"{SSHD} -f {inside}/sshd_config -E {inside}/log")
+        done = transport.run(f"{SSHD_PROGRAM} -f {inside}/sshd_config -E {inside}/log")
         if done.status:
             problem = f"the lab's sshd does not start: {done.words}"
             raise EnvironmentLacking(problem, code="lab-failed")

@@ -35,10 +35,10 @@ class Difference:
     """Comparison of one step, or of a further check of the plan, with the device."""
 
     number: int  # 0: the check belongs to no step
-    why: str
+    why: str  # purpose of the step or check
     state: StepState
-    found: str = ""
-    wanted: str = ""
+    found: str = ""  # the part of the output that differs
+    wanted: str = ""  # the expectation in its place
 
     @property
     def differs(self) -> bool:
@@ -242,6 +242,7 @@ def export_plan(plan: Plan) -> dict[str, Any]:
 
 
 def _format_checks(checks: Iterable[Check]) -> list[str]:
+    """Return the commented lines of checks in a printed plan."""
     return [
         line
         for c in checks
@@ -250,5 +251,6 @@ def _format_checks(checks: Iterable[Check]) -> list[str]:
 
 
 def _format_comment(title: str, text: str) -> list[str]:
+    """Return a title and a text as commented lines of a printed plan."""
     first, *more = text.splitlines()
     return [f"#    {title}: {first}", *(f"#      {line}" for line in more)]

@@ -27,7 +27,7 @@ from v6t.drivers.duts.session.connection import TIMER_LOCK_HOLDER
 from v6t.drivers.duts.session.shell import build_call, format_assignments, read_program
 from v6t.drivers.transport.contract import Output, Transport
 
-RECORD_SCHEMA = "v6t-undo/1"
+RECORD_SCHEMA = "v6t-undo/1"  # version of the format of undo records
 RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
 STEP_PATIENCE_S = 5  # time that ``undo.sh`` waits for a step in which v6t was stopped
 UNDO_DEADLINE_S = 180.0  # time to undo all steps that have the default deadline
@@ -41,8 +41,8 @@ class DeviceNotRestored(DutError):
 class UndoEntry:
     """Inverse of one step."""
 
-    number: int
-    why: str
+    number: int  # of the step, from 1
+    why: str  # purpose of the step
     command: str  # shell line that undoes the step; empty: there is nothing to undo
     text: str = ""  # standard input of the command
     before: str = ""  # command that prints the state
@@ -77,10 +77,8 @@ class UndoRecord:
     technology: str
     started: str  # time in ISO 8601
     directory: str  # state directory on the device
-    undo: tuple[UndoEntry, ...] = ()
-    program: str = (
-        ""  # shell line that undoes a record from its standard input; empty: undo.sh does
-    )
+    undo: tuple[UndoEntry, ...] = ()  # one entry for each step
+    program: str = ""  # undoes a record from its standard input; empty: ``undo.sh`` does
     deadline_s: float = UNDO_DEADLINE_S  # time to undo everything
     netns: str = ""  # network namespace that was configured; empty: the machine's own
     notes_verified: bool = False  # verification is recorded; False: an older v6t wrote the record

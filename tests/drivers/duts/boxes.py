@@ -114,7 +114,7 @@ class BoxServer(sshserver.Server):
         self.listen()
 
     def listen(self) -> None:
-        self.shell(f"{ssh.SSHD} -f /run/v6t-lab/sshd_config -E /run/v6t-lab/log")
+        self.shell(f"{ssh.SSHD_PROGRAM} -f /run/v6t-lab/sshd_config -E /run/v6t-lab/log")
         for _ in range(200):
             if self._is_listening():
                 return
