@@ -146,8 +146,8 @@ class OrderStatistics(RecordModel):
 
 def _make_statistic(name: str, description: str, kind: Any = Number | None) -> Any:
     """Make a computed field with a statistic of the repetitions."""
-    field = property(lambda series: getattr(series._summary, name))
-    return computed_field(field, return_type=kind, description=description)
+    field: Any = property(lambda series: getattr(series._summary, name))
+    return computed_field(return_type=kind, description=description)(field)
 
 
 class RepetitionSeries(RecordModel):
@@ -472,11 +472,7 @@ class SearchedRates(DispersedSeries, AnnotatedSeries):
     def repetition_values(self) -> Sequence[float | None]:
         return self.rates
 
-    @computed_field
-    @property
-    def median(self) -> Number:
-        """Middle value of the rates (RFC 8219 section 12)."""
-        return median(self.rates)
+    median = _make_statistic("median", "Middle value of the rates (RFC 8219 section 12).", Number)
 
     @property
     def limited(self) -> bool:

@@ -22,7 +22,9 @@ def summarize(values: Sequence[float]) -> dict[str, Any]:
     middle, p1, p99 = median(values), percentile(values, 1), percentile(values, 99)
     dispersion = (p99 - p1) / middle * 100 if middle and math.isfinite(middle) else None
     numbers = {"median": middle, "p1": p1, "p99": p99, "min": min(values), "max": max(values)}
-    finite = {k: drop_infinite(v) for k, v in (numbers | {"dispersion": dispersion}).items()}
+    finite: dict[str, Any] = {
+        k: drop_infinite(v) for k, v in (numbers | {"dispersion": dispersion}).items()
+    }
     if interval := compute_median_interval(values):
         ends = {"low": drop_infinite(interval.low), "high": drop_infinite(interval.high)}
         finite["median_interval"] = {

@@ -89,7 +89,8 @@ class ThroughputRecord(RateRecord):
     @property
     def aggregate_median(self) -> Number:
         """Both directions together, the sum of their medians [frames per second]."""
-        return self.median * self.load_directions
+        value: Number = self.median * self.load_directions
+        return value
 
     @property
     def throughput_fps(self) -> float | None:

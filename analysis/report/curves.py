@@ -199,11 +199,11 @@ def _make_mixture_table(
     label: str, line: Mapping[float, float], translated: float, native: float
 ) -> Table:
     """Make the table of mixtures and both models; native traffic alone has no residuals."""
-    rows: list[tuple[float, float, float | None, float | None]] = [
+    rows: list[tuple[Any, ...]] = [
         (share, rate, *(m(translated, native, share) for m in (predict_minimum, predict_harmonic)))
         for share, rate in sorted(line.items(), reverse=True)
     ]
-    columns: list[Column[tuple[Any, ...]]] = [
+    columns: list[Column[Any]] = [
         Column("translated", lambda row: row[0], ".0%"),
         Column("measured fps", lambda row: row[1]),
     ]
