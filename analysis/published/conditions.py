@@ -45,7 +45,7 @@ class ConditionRule:
 
     name: str
     read: Callable[[Json, Json], Any]
-    matches: Callable[[Any, Any], bool] = operator.eq
+    matches: Callable[[Any, Any], bool | None] = operator.eq
     form: str = "{}"
 
     def compare(self, published: Any, record: Json, facts: Json) -> PublishedCondition:
@@ -85,8 +85,9 @@ def _read_field(name: str) -> Callable[[Json, Json], Any]:
     return lambda record, facts: record.get(name)
 
 
-def _read_driver(record: Json, facts: Json) -> str | None:
-    return None if facts["device"] in GENERIC_DRIVERS else facts["device"]
+def _is_driver(here: str, published: str) -> bool | None:
+    """Check whether a driver is the published one; None for drivers of devices of any kind."""
+    return None if here in GENERIC_DRIVERS else here == published
 
 
 def _read_servers(record: Json, facts: Json) -> str | None:
@@ -149,7 +150,7 @@ def _is_near(share: float) -> Callable[[float, float], bool]:
 
 
 _RULES: Mapping[str, ConditionRule] = {
-    "driver": ConditionRule("device", _read_driver),
+    "driver": ConditionRule("device", lambda r, f: f["device"], _is_driver),
     "test_setup": ConditionRule("test setup", lambda record, facts: "single DUT"),
     "customer_edge": ConditionRule("customer's edge", _read_servers),
     "ipv4_frame": ConditionRule("frame", lambda r, f: r["frame_sizes"]["ipv4"],
