@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from v6t.analysis.report.render import to_html, to_markdown
 from v6t.audit.record import SCHEMA, AuditRecord, audit_document, to_junit
 from v6t.base.errors import UsageError
-from v6t.base.files import write_atomically
+from v6t.base.files import report_write_errors, write_atomically
 from v6t.core.runs.manifest import commit, utc_now
 from v6t.core.runs.rundir import AUDIT, CONFIG
 from v6t.profiles.exports import write_pcap
@@ -38,10 +38,8 @@ def reserve_directory(out: Path) -> Iterator[None]:
         if (out / name).is_file():
             hint = "give the audit its own directory: -o DIRECTORY"
             raise UsageError(f"{out} holds {content}", hint, code="file-exists")
-    try:
+    with report_write_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise _make_write_error(out, exc) from exc
     try:
         yield
     finally:
@@ -96,14 +94,8 @@ def write_audit(record: AuditRecord, frames: Sequence[bytes], out: Path) -> None
     """
     report = audit_document(record)
     texts = {"html": to_html(report), "md": to_markdown(report), "junit": to_junit(record)}
-    try:
+    with report_write_errors(out):
         write_record(record, out)
         for kind, text in texts.items():
             write_atomically(out / FILES[kind], text)
         write_pcap(out / CAPTURE, frames, _CAPTURE_FPS, overwrite=True)
-    except OSError as exc:
-        raise _make_write_error(out, exc) from exc
-
-
-def _make_write_error(out: Path, error: OSError) -> UsageError:
-    return UsageError(f"{out} cannot be written: {error.strerror}", code="file-unwritable")

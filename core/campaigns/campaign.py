@@ -18,7 +18,7 @@ from typing import Any
 
 from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import UsageError, V6tError, hides_interrupt
-from v6t.base.files import read_json, write_atomically
+from v6t.base.files import read_json, report_write_errors, write_atomically
 from v6t.core.campaigns.file import PlannedRun, read_campaign
 from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.config.bound import bind
@@ -216,15 +216,12 @@ def create_campaign(campaign: Campaign, directory: Path) -> None:
         problem = f"{directory} holds a campaign already"
         hint = f"v6t campaign --resume {shlex.quote(str(directory))}"
         raise UsageError(problem, hint, code="file-exists")
-    try:
+    with report_write_errors(directory):
         if directory.exists() and any(directory.iterdir()):
             problem = f"{directory} is not empty"
             raise UsageError(problem, "choose another directory with -o", code="file-exists")
         directory.mkdir(parents=True, exist_ok=True)
         _write_plan(directory, campaign)
-    except OSError as exc:
-        problem = f"cannot create {directory}: {exc.strerror}"
-        raise UsageError(problem, code="file-unwritable") from exc
 
 
 def load_campaign(directory: Path) -> Campaign:
@@ -297,8 +294,8 @@ def read_status(directory: Path, run: CampaignRun) -> str:
     """Return ``waiting``, ``running`` (interrupted), ``complete``, ``translation incorrect``, ``failed``."""
     if read_failure(directory, run):
         return FAILED
-    content = _read_object(directory / run.directory / rundir.RESULTS)
-    return WAITING if content is None else str(content.get("status", RUNNING))
+    manifest = _read_object(directory / run.directory / rundir.MANIFEST)
+    return WAITING if manifest is None else str(manifest.get("status", RUNNING))
 
 
 def read_failure(directory: Path, run: CampaignRun) -> dict[str, Any] | None:

@@ -147,12 +147,11 @@ def _show_states(
     """Show on the live page which runs other processes execute."""
     if view is None:
         return
-    from v6t.core.campaigns.results import CampaignProgress
+    from v6t.core.campaigns.results import describe_progress
 
-    progress = CampaignProgress(directory, campaign)
     with view:
         while at_work():
-            view.show_state(progress.describe)
+            view.show_state(lambda: describe_progress(directory, campaign))
             time.sleep(POLL_INTERVAL_S)
 
 

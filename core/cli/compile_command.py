@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
-from v6t.base.files import write_atomically
+from v6t.base.files import report_write_errors, write_atomically
 from v6t.base.quantities import convert_quantity, is_bit_rate
 from v6t.core.cli.options import (
     Command,
@@ -160,10 +160,8 @@ def _write_capture(
     """
     from v6t.profiles.exports import write_pcap
 
-    try:
+    with report_write_errors(path):
         written = write_pcap(path, frames, rate_fps, overwrite=force)
-    except OSError as exc:
-        raise UsageError(f"cannot write {path}: {exc.strerror}", code="file-unwritable") from exc
     print(f"{written} frames in {path}", file=sys.stderr)
 
 
@@ -171,10 +169,8 @@ def _write_text(path: Path, text: str, force: bool) -> None:
     if path.exists() and not force:
         hint = "choose another name or use --force"
         raise UsageError(f"{path} exists already", hint, code="file-exists")
-    try:
+    with report_write_errors(path):
         write_atomically(path, text)
-    except OSError as exc:
-        raise UsageError(f"cannot write {path}: {exc.strerror}", code="file-unwritable") from exc
 
 
 def _parse_rate(text: str, octets: float, line_rate_bps: float) -> float:

@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -227,17 +226,6 @@ def rollback(as_json: bool, forget: bool, by_script: bool, **arguments: Any) -> 
         return
     for line in done:
         print_text(line)
-
-
-def _add_alias(name: str, target: click.Command) -> None:
-    alias = copy(target)
-    alias.name, alias.short_help = name, f"alias of {target.name}"
-    alias.help = f"Alias of `v6t dut {target.name}`, with the same options."
-    command.add_command(alias)
-
-
-_add_alias("apply", commit)
-_add_alias("restore", rollback)
 
 
 @command.command(short_help="watch it at the rates a run has found")

@@ -158,7 +158,7 @@ def deliver(
         print_document(document())
         return
     from v6t.analysis.report.render import to_html, to_markdown
-    from v6t.base.files import write_atomically
+    from v6t.base.files import report_write_errors, write_atomically
 
     if output.suffix == ".json" and content is not None:
         text = json.dumps(content(), indent=1) + "\n"
@@ -170,11 +170,8 @@ def deliver(
             "use .html, .md or .json",
             code="wrong-kind-of-file",
         )
-    try:
+    with report_write_errors(output):
         write_atomically(output, text)
-    except OSError as exc:
-        message = f"cannot write {output}: {exc.strerror}"
-        raise UsageError(message, code="file-unwritable") from exc
     print(output, file=sys.stderr)
 
 

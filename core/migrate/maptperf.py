@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.core.migrate.migration import NO_COUNTERPART, Migration
+from v6t.core.migrate.migration import Migration
 
-CORE_PARAMETERS = ("CPU-FW-Send", "CPU-FW-Receive", "CPU-RV-Send", "CPU-RV-Receive")
 PARAMETERS = (
     *("Tester-L-IPv6", "Tester-R-IPv6", "Tester-R-IPv4", "DUT-L-IPv6"),
     *("Tester-L-MAC", "Tester-R-MAC", "DUT-L-MAC", "DUT-R-MAC"),
@@ -18,7 +17,7 @@ PARAMETERS = (
     *("FW-var-sport", "FW-var-dport", "RV-var-sport", "RV-var-dport", "NUM-OF-CEs"),
     *("BMR-IPv6-Prefix", "BMR-IPv6-prefix-length", "BMR-IPv4-Prefix", "BMR-IPv4-prefix-length"),
     *("BMR-EA-length", "DMR-IPv6-Prefix", "DMR-IPv6-prefix-length"),
-    *CORE_PARAMETERS,
+    *("CPU-FW-Send", "CPU-FW-Receive", "CPU-RV-Send", "CPU-RV-Receive"),
     *("Mem-Channels", "FW", "RV", "Promisc"),
 )
 ALIASES = {
@@ -65,9 +64,6 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
         "links": source.read_mac_addresses("Tester-{}-MAC", "DUT-{}-MAC"),
         "line_rate": "10G",
     }
-    source.record_absence(NO_COUNTERPART["core_list"], *CORE_PARAMETERS)
-    source.record_absence(NO_COUNTERPART["memory"], "Mem-Channels")
-    source.record_absence(NO_COUNTERPART["promiscuous"], "Promisc")
     source.comments += [
         f"{chosen} because {reason}",
         "Frame size, repetitions and resolution are arguments of the peer's scripts, not in the "
@@ -110,8 +106,6 @@ def _read_rule(source: Migration, plugin: str) -> dict[str, Any]:
         "exclude_network_broadcast": True,
     }
     if plugin == "mape-br":
-        why = "none: MAP-E has no default mapping rule"
-        source.record_absence(why, "DMR-IPv6-Prefix", "DMR-IPv6-prefix-length")
         return rule
     return rule | {"dmr": source.read_prefix("dmr", "DMR-IPv6", "64:ff9b::", 64)}
 

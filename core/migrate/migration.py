@@ -16,12 +16,8 @@ from v6t.core.config.yaml_file import to_yaml, write_files
 
 POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
 """How a value varies, in the numbers of siitperf and Mapperf."""
-NO_COUNTERPART = {
-    "core_list": "none: tester.options.core_list in the testbed file",
-    "memory": "none: TRex configures its memory itself",
-    "promiscuous": "none: the tester always receives promiscuously",
-}
-"""Reasons why parameters have no counterpart in v6t."""
+NOT_USED = "not used"
+"""What became of a known parameter that no setting corresponds to."""
 
 
 class ForeignParameter(NamedTuple):
@@ -159,7 +155,7 @@ class Migration:
     def check_networks(self, problem: str) -> None:
         """Refuse several networks on a side, for the reason given."""
         for name in ("Num-L-Nets", "Num-R-Nets"):
-            if self.read_number(name, 1, "none: one network on either side") > 1:
+            if self.read_number(name, 1, NOT_USED) > 1:
                 hint = "set it to 1, or vary addresses (IP-L-var, IP-R-var)"
                 raise self.make_error(name, problem, hint)
 
@@ -180,17 +176,12 @@ class Migration:
         swapped._targets = {exchange(name): what for name, what in self._targets.items()}
         return swapped
 
-    def record_absence(self, why: str, *names: str) -> None:
-        """Record why parameters have no counterpart, except those already converted."""
-        for name in names:
-            if name in self._parameters:
-                self._targets.setdefault(name, why)
-
     @property
     def parameter_targets(self) -> list[tuple[ForeignParameter, str]]:
         """Parameters in the order of the file, each with its target."""
         rows = [
-            (parameter, self._targets.get(name, "")) for name, parameter in self._parameters.items()
+            (parameter, self._targets.get(name, NOT_USED))
+            for name, parameter in self._parameters.items()
         ]
         for parameter in self._unknown:
             near = find_similar_names(parameter.name.lower(), self._spelt)

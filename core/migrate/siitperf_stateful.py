@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.core.migrate.migration import POLICIES, Migration
+from v6t.core.migrate.migration import NOT_USED, POLICIES, Migration
 
 FIXED_SOURCE, FIXED_DESTINATION = 0xC020, 7
 """Ports of siitperf where it does not vary them, as in RFC 2544, appendix C.2.6.4."""
@@ -26,17 +26,13 @@ UNSUPPORTED_OFFSET = (
     "addresses that vary there cannot be converted",
     "let them vary in their last 16 bits, Initiators with IPv6 at octet 8 or above",
 )
-REVERSE_PORTS = (
-    *("Rev-var-sport", "Rev-var-dport"),
-    *(f"Rev-{port}-{end}" for port in ("sport", "dport") for end in ("min", "max")),
-)
 
 
 def read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, Any]:
     """Fill in the run of a stateful test.
 
     Args:
-        p: the file, turned if the Initiator is on the right: here it is always the left.
+        source: the file, turned if the Initiator is on the right: here it is always the left.
         versions: of IP, the Initiator's and the Responder's.
 
     Returns:
@@ -95,9 +91,6 @@ def _read_ports(source: Migration) -> dict[str, Any]:
         target = f"enumerate_{name}"
         mode = source.read_choice(f"Enumerate-{name}", "0", f"params.{target}", known)
         params[target] = min(int(mode), 3)
-    why = "none: ports vary by params.enumerate_ports"
-    source.record_absence(why, "Fwd-var-sport", "Fwd-var-dport")
-    source.record_absence("none: the Responder's ports are those it has learned", *REVERSE_PORTS)
     return params
 
 
@@ -146,9 +139,7 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
         )
         responder = str(IPv4Address(server & 0xFFFFFFFF))
         params["prefix"] = str(IPv6Network((server >> 32 << 32, 96)))
-        unused = source.read_address(
-            "IPv4-R-Real", "4", responder, "none: siitperf sends to IPv6-R-Virt"
-        )
+        unused = source.read_address("IPv4-R-Real", "4", responder, NOT_USED)
         if unused not in (responder, "0.0.0.0"):  # noqa: S104
             source.comments.append(
                 f"IPv4-R-Real {unused} is unused, as in siitperf: the Responder is {responder}, the "
@@ -169,10 +160,6 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
             raise source.make_error(f"IPv{version}-R-offset", *UNSUPPORTED_OFFSET)
         responder = _replace_16_bits(responder, LAST_16_BITS["4"], low)
     source.check_networks("a stateful test must have one network on each side")
-    names = ["IPv6-R-Real", "IPv4-L-Virt", "IPv4-R-Virt", "IPv6-L-Virt"]
-    names += ["IPv4-L-Real"] if version == "6" else ["IPv6-L-Real", "IPv6-R-Virt"]
-    names += [f"IPv{v}-{s}-offset" for v in "64" for s in "LR"]
-    source.record_absence("none: not used in this stateful test", *names)
     return {name: initiator, "responder_ipv4": responder, **params}
 
 

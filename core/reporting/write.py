@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.base.files import read_text, write_atomically
+from v6t.base.files import read_text, report_write_errors, write_atomically
 from v6t.core.runs.rundir import REPETITIONS, report_damage
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def write(
     renderers = _make_renderers(path, data, paper, most)
     directory = output or path
     written = []
-    try:
+    with report_write_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
         for kind in formats:
             written.append(directory / ALL_FILES[kind])
@@ -79,9 +79,6 @@ def write(
                 write_atomically(written[-1], text)
         if figures == "pdf":
             written.append(_write_pdf(directory, data))
-    except OSError as exc:
-        problem = f"cannot write {directory}: {exc.strerror}"
-        raise UsageError(problem, code="file-unwritable") from exc
     return written
 
 

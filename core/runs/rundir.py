@@ -13,7 +13,14 @@ from typing import Any
 
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import UsageError
-from v6t.base.files import LOCK, acquire_lock, explain_read_error, read_json, write_atomically
+from v6t.base.files import (
+    LOCK,
+    acquire_lock,
+    explain_read_error,
+    read_json,
+    report_write_errors,
+    write_atomically,
+)
 from v6t.core.config.settings import ResolvedRun, load_saved_run, make_preset, make_procedure_model
 from v6t.core.config.yaml_file import YamlFile, to_yaml, write_files
 
@@ -108,13 +115,10 @@ class RunDir:
         self.close()
 
     def _create(self) -> None:
-        try:
+        with report_write_errors(self.path):
             if self.path.exists():
                 self._check_free()
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as exc:
-            problem = f"cannot create {self.path}: {exc.strerror or exc}"
-            raise UsageError(problem, code="file-unwritable") from exc
 
     def _check_free(self) -> None:
         """Refuse a directory with files other than a run without results or a configured device."""

@@ -78,7 +78,7 @@ def bad(tmp_path):
     "words",
     [
         "run nested", "run fifo", "run --plugin siit --testbed fifo", "selftest nested",
-        "campaign nested", "campaign fifo", "dut plan nested", "dut apply --testbed fifo",
+        "campaign nested", "campaign fifo", "dut plan nested", "dut commit --testbed fifo",
         "init --from-siitperf fifo", "init --from-siitperf conf",
     ],
 )  # fmt: skip

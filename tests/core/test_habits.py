@@ -162,7 +162,7 @@ def test_the_latest_run(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("pdv", "procedure.delay_variation"),
+        ("pdv", "delay_variation.rate_fps"),
         ("P99", "by nearest rank"),
         ("limited by the tester", "the device may be faster"),
         ("procedure.latency.tags", "Tagged frames"),
