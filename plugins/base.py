@@ -150,7 +150,7 @@ class Technology(ReferenceTranslation):
     modes: ClassVar[tuple[str, ...]] = ("bidirectional", "forward", "reverse")
     default_benchmarks: ClassVar[tuple[str, ...]] = ("throughput",)
     default_driver: ClassVar[str | None] = None  # None for the reference device
-    drops: ClassVar[type[DropReason]] = DropReason  # in addition to those of all technologies
+    drops: ClassVar[type[DropReason]] = DropReason  # in addition to the common drop reasons
     # IPv6 frame sizes of the quick preset; by default the smallest of ``rfc_frame_sizes``.
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
     # Parameters that make the addresses of the traffic vary, if they do not by default.
@@ -217,14 +217,16 @@ class Technology(ReferenceTranslation):
     def list_rfc_sizes(self) -> tuple[int, ...]:
         """Return the frame sizes that RFC 8219 lists for the technology on its links."""
         larger = (TAGGED_SIZE, *JUMBO_SIZES) if self.links.left.vlan is not None else JUMBO_SIZES
-        return *self.enlarge_tagged_sizes(self.rfc_frame_sizes), *filter(self._has_size, larger)
+        return *self.enlarge_tagged_sizes(self.rfc_frame_sizes), *filter(
+            self._can_send_size, larger
+        )
 
     def enlarge_tagged_sizes(self, sizes: Iterable[int]) -> tuple[int, ...]:
         """Return frame sizes, with a VLAN tag added to those that are too small for a tagged link."""
         octets = frame_sizes.count_tag_octets(self.links.left)
-        return tuple(size if self._has_size(size) else size + octets for size in sizes)
+        return tuple(size if self._can_send_size(size) else size + octets for size in sizes)
 
-    def _has_size(self, size: int) -> bool:
+    def _can_send_size(self, size: int) -> bool:
         with suppress(UsageError):
             return bool(self.make_frame_pair(size))
         return False
@@ -310,7 +312,7 @@ def build_chain_intent(
 
 
 def pick_params(model: type[_Params], chain: PluginParams, **fields: Any) -> _Params:
-    """Make the parameters of a part: those of the chain with the same names, and further ``fields``."""
+    """Make the parameters of a part from those of the chain with the same names, and ``fields``."""
     shared = type(chain).model_fields.keys() & model.model_fields.keys()
     return model(**{**{name: getattr(chain, name) for name in shared}, **fields})
 

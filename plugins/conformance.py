@@ -100,7 +100,7 @@ class Case:
     @cached_property
     def received_sizes(self) -> dict[int, int]:
         """Sizes of received foreground frames by sizes of sent ones, FCS included."""
-        pairs = self.plugin.make_sizes(self.size).pairs
+        pairs = self.plugin.make_sizes(self.size).pair_counts
         return dict(
             self._order_by_direction(*self.plugin.list_link_sizes(pair)) for pair, _ in pairs
         )
@@ -177,7 +177,7 @@ def list_cases(kind: type[Technology], params: PluginParams | None = None) -> It
 
 
 def _enable_all_classes(params: PluginParams) -> PluginParams:
-    """Return parameters with negative traffic, and with background traffic where possible."""
+    """Return parameters with negative and, where possible, background traffic."""
     names = type(params).model_fields
     values = {name: getattr(params, name) for name in params.model_fields_set}
     values |= {name: 20 for name in names if name.endswith("_percent")}

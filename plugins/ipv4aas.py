@@ -76,8 +76,8 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
     psid_len: int | None = Field(
         None, ge=0, le=15, description="lw4o6 (3), map-e and map-t without EA bits: PSID length"
     )
-    ce_middle_ipv6: IPv6Interface = address("2001:db8:6::9/64", "the CE's address on the middle")
-    pe_middle_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the PE's, and that of its tunnel")
+    ce_middle_ipv6: IPv6Interface = address("2001:db8:6::9/64", "the CE's middle address")
+    pe_middle_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the PE's middle address")
     ce_mac: str = _declare_mac("02:00:00:00:03:01", CE)
     pe_mac: str = _declare_mac("02:00:00:00:03:02", PE)
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
@@ -166,7 +166,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
 def list_parts(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts of both devices from left to right."""
     variants = {"464xlat": _build_464xlat, "ds-lite": _build_ds_lite, "lw4o6": _build_lw4o6}
-    return variants.get(params.variant, _build_map)(params, links)
+    return variants.get(params.variant, _build_map_e_or_t)(params, links)
 
 
 def list_alternatives(
@@ -218,7 +218,7 @@ def _build_stateful_ce(
     return Part("napt", CE, napt, "nftables", stateful=True), ce
 
 
-def _build_map(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def _build_map_e_or_t(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     own: dict[str, Any] = {"ce_ipv4": params.public_pool.first, "ce_psid": params.psid}
     relay = {"ces": ALL_CUSTOMERS, "psid": 0 if params.ea_len else params.psid}
     if params.variant == "map-e":

@@ -253,8 +253,8 @@ class FramePair:
 
     @property
     def mix(self) -> None:
-        """None, unlike that of a mix."""
+        """None, as a single frame size is not a mix."""
 
     @property
-    def pairs(self) -> tuple[tuple[FramePair, int], ...]:
+    def pair_counts(self) -> tuple[tuple[FramePair, int], ...]:
         return ((self, 1),)

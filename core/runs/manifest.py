@@ -59,7 +59,7 @@ def describe_setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict
 
 def _compute_mean_octets(plugin: Technology, sizes: Sizes) -> list[float]:
     """Return the mean octets of foreground frames on the left and the right."""
-    sides = [(plugin.list_link_sizes(pair), count) for pair, count in sizes.pairs]
+    sides = [(plugin.list_link_sizes(pair), count) for pair, count in sizes.pair_counts]
     frames = sum(count for _, count in sides)
     if frames == 1:
         return list(sides[0][0])

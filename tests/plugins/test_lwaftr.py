@@ -113,10 +113,8 @@ def test_million_softwires_come_once_each():
 
 
 def test_generated_table_is_the_documented_one():
-    pool, prefix = (
-        parse_ipv4_network("198.18.0.0/15", ""),
-        parse_ipv6_network("2001:db8:b400::/40", ""),
-    )
+    pool = parse_ipv4_network("198.18.0.0/15", "")
+    prefix = parse_ipv6_network("2001:db8:b400::/40", "")
     table = generate_table(GeneratedSoftwires(pool, prefix, 6, 13), 5000, 6, BR)
     rows = map(table.read_row, range(len(table)))
     shown = [(str(row.ipv4), row.psid, str(row.b4), str(row.aftr)) for row in rows]

@@ -19,6 +19,7 @@ _PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
     (ClatConfig, "plat_prefix"), (SiitConfig, "prefix"), (Nat64Config, "prefix"), (MapTCeConfig, "dmr"),
 )  # fmt: skip
 _SHORT_PREFIX_LENGTHS = (32, 40, 48, 56, 64)  # bits 64 to 71 of their addresses are 0
+# candidates for networks of added routes and rules, preferably of documentation addresses
 SPARE_IPV4_NETWORKS = (
     "203.0.113.0/24",
     "198.51.100.0/24",
@@ -157,8 +158,8 @@ def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IP
     return [net for net in four if net not in far], [net for net in six if net not in near]
 
 
-TRANSLATOR_IPV4_CANDIDATES = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
 # candidate source addresses of a translator's ICMP errors
+TRANSLATOR_IPV4_CANDIDATES = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
 TRANSLATOR_IPV6_CANDIDATES = ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9")
 # candidate networks between a translator and a NAT
 POOL_CANDIDATES = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")

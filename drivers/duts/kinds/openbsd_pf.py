@@ -239,7 +239,7 @@ class OpenBsdPf(Driver):
             why = "an empty state table: flushing only marks states"
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
-        def find_problem(output: str) -> str | None:
+        def find_remaining_states(output: str) -> str | None:
             remaining = parse_translated_states(output).get("sessions")
             if remaining is None:
                 return "it has no rule that translates"
@@ -250,7 +250,7 @@ class OpenBsdPf(Driver):
             "no state of an earlier trial is left, once the purge has run",
             proof=Check(
                 "pfctl -vsr",
-                Expectation("hardly any state of the rule that translates", find_problem),
+                Expectation("hardly any state of the rule that translates", find_remaining_states),
             ),
             deadline_s=300.0,
         )

@@ -133,6 +133,7 @@ class CliSession(Session):
         return TelemetryWatcher(take_samples(), stopped.set)
 
     def _take_sample(self, readings: Mapping[str, Reading]) -> Sample:
+        """Return the figures of all readings at one time."""
         figures = {n: dict(r.parse(self._cli.run(r.command).out)) for n, r in readings.items()}
         return Sample(figures, time.time(), readings)
 
