@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -14,23 +13,13 @@ if TYPE_CHECKING:
 
 LIST_PARAMETERS = ("benchmarks", "suites")
 """Parameters whose names can be separated by commas."""
-EXTENSIONS = {
-    "plugin": ("v6t.core.config.plugins", "TECHNOLOGIES"),
-    "benchmarks": ("v6t.benchmarks.registry", "BENCHMARKS"),
-    "suites": ("v6t.audit.auditor", "SUITES"),
-    "tester": ("v6t.drivers.testers", "TESTERS"),
-    "dut": ("v6t.drivers.duts.registry", "DRIVERS"),
-}
-"""Module and name of the extensions that are the values of a parameter; imported when needed."""
 
 
 def complete_value(
     parameter: str, ctx: click.Context | None, incomplete: str
 ) -> list[CompletionItem]:
     """Return the completions of a parameter, with an error as help for a broken extension."""
-    before, comma, last = (
-        incomplete.rpartition(",") if parameter in LIST_PARAMETERS else ("", "", incomplete)
-    )
+    before, comma, last = incomplete.rpartition(",") if parameter in LIST_PARAMETERS else ("", "", incomplete)
     helps: dict[str, str] = {}
     extensions = _find_extensions(parameter)
     if extensions is None:
@@ -48,8 +37,28 @@ def complete_value(
 
 def _find_extensions(parameter: str) -> Extensions[Any] | None:
     """Return the extensions whose names are the values of a parameter, or None."""
-    module, name = EXTENSIONS.get(parameter, ("", ""))
-    return getattr(importlib.import_module(module), name) if module else None
+    match parameter:
+        case "plugin":
+            from v6t.core.config.plugins import TECHNOLOGIES
+
+            return TECHNOLOGIES
+        case "benchmarks":
+            from v6t.benchmarks.registry import BENCHMARKS
+
+            return BENCHMARKS
+        case "suites":
+            from v6t.audit.auditor import SUITES
+
+            return SUITES
+        case "tester":
+            from v6t.drivers.testers import TESTERS
+
+            return TESTERS
+        case "dut":
+            from v6t.drivers.duts.registry import DRIVERS
+
+            return DRIVERS
+    return None
 
 
 def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
