@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from v6t.core.reporting.live import LiveView
 
 _LOG = logging.getLogger(__name__)
-POLL_INTERVAL_S = 1.0
-"""Between two looks at the states of other processes."""
+POLL_INTERVAL_S = 1.0  # between two looks at the states of other processes
 
 
 def show_packaged() -> None:
@@ -158,6 +157,7 @@ def _show_states(
 def _measure(
     directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: str, view: LiveView | None
 ) -> int:
+    """Execute the runs of one testbed, write their reports and return the exit status."""
     try:
         with contextlib.ExitStack() as stack:
             events = stack.enter_context(show_progress(prefix=prefix, part=True))

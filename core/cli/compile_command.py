@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from v6t.packets.direction import Direction
     from v6t.plugins.base import Technology
 
-ANY_SIZE = {"connections": {"count": 1}}
+ONE_CONNECTION = {"connections": {"count": 1}}
 """Nothing is measured: the traffic can have any size, independent of the connections of a run."""
-ENDLESS_FRAMES = 1000
-"""Frames in a capture without ``--count``."""
+DEFAULT_CAPTURE_FRAMES = 1000  # in a capture without ``--count``
 
 
 @click.command(cls=Command)
@@ -85,7 +84,7 @@ def command(
         raise UsageError(f"{cores} cores cannot send", code="out-of-range")
     sizes_given = () if frame_size is None else (frame_size,)
     flags = Flags(
-        plugin=plugin, params=params, frame_sizes=sizes_given, seed=seed, procedure=ANY_SIZE
+        plugin=plugin, params=params, frame_sizes=sizes_given, seed=seed, procedure=ONE_CONNECTION
     )
     bound = resolve_and_bind(None, testbed, flags)
     technology = bound.technology
@@ -106,7 +105,7 @@ def command(
     if kind == "pcap" or expected is not None:
         from v6t.profiles.expand import expand_set
 
-        frames = list(expand_set(streams, 0, count or ENDLESS_FRAMES))
+        frames = list(expand_set(streams, 0, count or DEFAULT_CAPTURE_FRAMES))
     if expected is not None:
         from v6t.packets.reference import translate_frames
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import (
-    PATH,
+    PATH_TYPE,
     CommandGroup,
     combine,
     device_options,
@@ -23,7 +23,7 @@ from v6t.core.cli.options import (
     read_run_files,
 )
 from v6t.core.cli.terminal import (
-    WIDTH,
+    PIPE_WIDTH,
     make_console,
     print_json,
     print_table,
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 ROLLBACK_COMMAND = ("v6t", "dut", "rollback")
-DIFFERENT = 7
-"""Exit status: a comparison found a difference."""
+DIFFERENCE_STATUS = 7  # exit status: a comparison found a difference
 FEW_CONNECTIONS = {"connections": {"count": 16}}
 """Enough for a clause of an audit; a device with few sessions can be examined and restored, too."""
 
@@ -66,9 +65,10 @@ def list_drivers(as_json: bool) -> None:
         return
 
     is_whole = is_verbose() or not sys.stdout.isatty()
-    technologies_width, programs_width = (WIDTH, WIDTH) if is_whole else (40, 20)
+    technologies_width, programs_width = (PIPE_WIDTH, PIPE_WIDTH) if is_whole else (40, 20)
 
     def list_programs(driver: DriverSummary) -> str:
+        """Return the installed programs of a driver, or the missing ones if any is missing."""
         programs, is_ready = driver.programs.items(), all(driver.programs.values())
         return truncate(" ".join(p for p, there in programs if there == is_ready), programs_width)
 
@@ -125,7 +125,7 @@ def compare(as_json: bool, **arguments: Any) -> int:
         as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNREADABLE))
         line = f"{name}: {as_planned} of {len(steps)} steps as planned"
         print_text(line + (f", {unread} without read-back" if unread else ""))
-    return DIFFERENT if any(step.differs for step in steps) else 0
+    return DIFFERENCE_STATUS if any(step.differs for step in steps) else 0
 
 
 @command.command(short_help="configure the device and leave it so")
@@ -229,7 +229,7 @@ def rollback(as_json: bool, forget: bool, by_script: bool, **arguments: Any) -> 
 
 
 @command.command(short_help="watch it at the rates a run has found")
-@click.argument("directory", type=PATH)
+@click.argument("directory", type=PATH_TYPE)
 @click.option("--duration", type=float, default=10.0, help="Seconds at each rate.")
 @json_option
 def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
@@ -244,7 +244,7 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     arguments = {"run_file": directory}
     with RunDir(directory, new=False) as held:
         run = replace(
-            bind(held.config()), rollback_command=_rollback_command(arguments, whole=False)
+            bind(held.load_config()), rollback_command=_rollback_command(arguments, whole=False)
         )
     run.tester.prepare()
     show = print_notice if as_json else print_text
@@ -255,7 +255,7 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
 
 
 def resolve_device(arguments: dict[str, Any]) -> BoundRun:
-    """Return the run that :func:`device_options` describe, for single frames."""
+    """Return the run described by :func:`device_options`, limited to sending single frames."""
     return _resolve(arguments, single_frames=True)
 
 

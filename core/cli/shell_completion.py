@@ -19,7 +19,9 @@ def complete_value(
     parameter: str, ctx: click.Context | None, incomplete: str
 ) -> list[CompletionItem]:
     """Return the completions of a parameter, with an error as help for a broken extension."""
-    before, comma, last = incomplete.rpartition(",") if parameter in LIST_PARAMETERS else ("", "", incomplete)
+    before, comma, last = (
+        incomplete.rpartition(",") if parameter in LIST_PARAMETERS else ("", "", incomplete)
+    )
     helps: dict[str, str] = {}
     extensions = _find_extensions(parameter)
     if extensions is None:
@@ -65,7 +67,7 @@ def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
     """Return the names of settings, followed by ``=`` for assignments."""
     from v6t.core.config.explain import list_all_settings, list_settings
     from v6t.core.config.plugins import TECHNOLOGIES, load_plugin
-    from v6t.core.config.settings import MODES, make_procedure_model
+    from v6t.core.config.settings import TRAFFIC_MODES, make_procedure_model
     from v6t.drivers.testers import TESTERS
 
     usable = {row.name for row in TECHNOLOGIES.list_rows() if not row.error}
@@ -74,7 +76,7 @@ def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
     models: list[Any] = []
     match parameter:
         case "modes":
-            return MODES
+            return TRAFFIC_MODES
         case "setting":
             return [row.name for row in list_all_settings(plugin)]
         case "procedure_texts":

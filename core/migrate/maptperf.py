@@ -27,7 +27,7 @@ ALIASES = {
     "bmr-ipv4-prefx-length": "BMR-IPv4-prefix-length",
     "dmr-ipv6-prefx-length": "DMR-IPv6-prefix-length",
 }
-PLUGINS = ("mape-br", "mapt-br")
+MAP_PLUGINS = ("mape-br", "mapt-br")
 ADDRESS_PARAMETERS = {
     "tester_left_ipv6": ("Tester-L-IPv6", "2001:db8:6::2"),
     "tester_right_ipv6": ("Tester-R-IPv6", "2001:db8:7::2"),
@@ -39,9 +39,9 @@ RULE_PARAMETERS = {"ea_len": ("BMR-EA-length", 13), "ces": ("NUM-OF-CEs", 1000)}
 def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
     """Convert a configuration file; the default plugin is MAP-E if the file names a BR."""
     source = Migration(path, PARAMETERS, ALIASES)
-    if plugin not in (None, *PLUGINS):
+    if plugin not in (None, *MAP_PLUGINS):
         problem = f"this file is not for {plugin}"
-        raise UsageError(problem, "--plugin " + " or ".join(PLUGINS), code="wrong-kind-of-file")
+        raise UsageError(problem, "--plugin " + " or ".join(MAP_PLUGINS), code="wrong-kind-of-file")
     chosen = plugin or ("mape-br" if source.has_parameter("DUT-L-IPv6") else "mapt-br")
     reason = "the file names no BR address: --plugin mape-br is MAP-E"
     if chosen == "mape-br":

@@ -14,7 +14,7 @@ from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.base.text import find_similar_names
 from v6t.core.config.yaml_file import to_yaml, write_files
 
-POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
+VARIATION_POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
 """How a value varies, in the numbers of siitperf and Mapperf."""
 NOT_USED = "not used"
 """What became of a known parameter that no setting corresponds to."""
@@ -77,7 +77,7 @@ class Migration:
 
     def read_policy(self, name: str, target: str, default: str = "0") -> str:
         """Return the policy by which a value varies."""
-        return POLICIES[self.read_choice(name, default, target, POLICIES)]
+        return VARIATION_POLICIES[self.read_choice(name, default, target, VARIATION_POLICIES)]
 
     def read_number(self, name: str, default: int, target: str) -> int:
         """Return a parameter as an integer, given in decimal or hexadecimal."""

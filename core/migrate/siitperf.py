@@ -8,7 +8,7 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.core.migrate.migration import NOT_USED, Migration
-from v6t.core.migrate.siitperf_stateful import PLUGINS, read_stateful
+from v6t.core.migrate.siitperf_stateful import STATEFUL_PLUGINS, read_stateful
 
 SIDES = (("L", "left"), ("R", "right"))
 PORT_PARAMETERS = (
@@ -63,7 +63,7 @@ def read_siitperf(path: Path) -> Migration:
         **device,
     }
     absent = [policy for policy, *_ in PORT_PARAMETERS if not source.has_parameter(policy)]
-    if absent and source.run["plugin"] not in PLUGINS.values():
+    if absent and source.run["plugin"] not in STATEFUL_PLUGINS.values():
         source.comments.append(
             f"{', '.join(absent)}: not in the file, so fixed, siitperf's default; RFC 4814 "
             "requires pseudorandom ports (policy: random)."

@@ -6,20 +6,20 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.core.migrate.migration import NOT_USED, POLICIES, Migration
+from v6t.core.migrate.migration import NOT_USED, VARIATION_POLICIES, Migration
 
 FIXED_SOURCE, FIXED_DESTINATION = 0xC020, 7
 """Ports of siitperf where it does not vary them, as in RFC 2544, appendix C.2.6.4."""
 
-PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}
+STATEFUL_PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}
 FLUSH_COMMANDS = {"nat64": "'modprobe -r jool && modprobe jool'", "nat44": "conntrack -F"}
-ENUMERATION_MODES = (*POLICIES, "4")
+ENUMERATION_MODES = (*VARIATION_POLICIES, "4")
 """4 was unique pseudorandom with accounting, before siitperf's commit 6ab741d."""
 READING_ORDERS = {"0": "fixed", "1": "linear", "2": "linear", "3": "pseudorandom"}
-DEFAULT_CONNECTIONS = 4_000_000
-MIN_PORT = 1024
+DEFAULT_CONNECTIONS = 4_000_000  # at most, if the ranges give more
+MIN_PORT = 1024  # a NAT maps lower ports to lower ports
 PUBLIC_PORTS = 65536 - MIN_PORT
-MIN_OFFSET = 8
+MIN_IPV6_OFFSET = 8  # first octet of an Initiator's IPv6 address that may vary
 LAST_16_BITS = {"4": 2, "6": 14}
 """Octet at which the last 16 bits of an address begin, by IP version."""
 UNSUPPORTED_OFFSET = (
@@ -39,14 +39,14 @@ def read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, Any
         The testbed's device, with an example of how its table is emptied before each trial.
     """
     source.read_string("Stateful", "1", "plugin; testbed: initiator")
-    if versions not in PLUGINS:
+    if versions not in STATEFUL_PLUGINS:
         raise UsageError(
             f"{source.path}: a stateful test from IPv{versions[0]} to IPv{versions[1]} cannot be "
             "converted",
             "NAT64 (6 to 4) and NAT44 (4 to 4) can; `v6t plugins` lists what v6t measures",
             code="invalid-foreign-file",
         )
-    plugin = PLUGINS[versions]
+    plugin = STATEFUL_PLUGINS[versions]
     params = _read_ports(source) | _read_addresses(source, versions[0])
     _choose_ports(source, params)
     params |= _choose_pool(params)
@@ -87,7 +87,7 @@ def _read_ports(source: Migration) -> dict[str, Any]:
         "initiator_ports": source.read_bounds("Fwd-sport", "params.initiator_ports", 1024, 65535),
         "responder_ports": source.read_bounds("Fwd-dport", "params.responder_ports", 1, 49151),
     }
-    for name, known in (("ports", ENUMERATION_MODES), ("ips", tuple(POLICIES))):
+    for name, known in (("ports", ENUMERATION_MODES), ("ips", tuple(VARIATION_POLICIES))):
         target = f"enumerate_{name}"
         mode = source.read_choice(f"Enumerate-{name}", "0", f"params.{target}", known)
         params[target] = min(int(mode), 3)
@@ -151,7 +151,7 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
     if low is not None:
         initiator = _replace_16_bits(initiator, octet, low)
         if octet != LAST_16_BITS[version]:
-            if version == "4" or octet < MIN_OFFSET:
+            if version == "4" or octet < MIN_IPV6_OFFSET:
                 raise source.make_error(f"IPv{version}-L-offset", *UNSUPPORTED_OFFSET)
             params["initiator_offset"] = octet
     low, params["responder_count"], octet = _read_range(source, "R", "responder", version)
@@ -166,7 +166,7 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
 def _read_range(
     source: Migration, letter: str, name: str, version: str
 ) -> tuple[int | None, int, int]:
-    """Read the smallest value of the varying 16 bits of a side (None: fixed), count, and their octet."""
+    """Return the lowest value (None: fixed), the number of values and the octet of varying addresses."""
     target = f"params.{name}_count"
     policy = source.read_policy(f"IP-{letter}-var", target)
     low, high = (source.read_number(f"IP-{letter}-{end}", 0, target) for end in ("min", "max"))

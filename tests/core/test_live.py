@@ -19,7 +19,7 @@ from v6t.core.campaigns.results import describe_progress
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import live
-from v6t.core.reporting.live import PAGE, LiveView, is_own_host, parse_address
+from v6t.core.reporting.live import PAGE_HTML, LiveView, is_own_host, parse_address
 from v6t.core.runs.events import Listener, Listeners
 from v6t.core.runs.runner import execute
 from v6t.procedures.trial_runner import Progress
@@ -401,7 +401,7 @@ def test_progress_of_a_campaign_counts_its_complete_runs(tmp_path):
 
 def test_what_is_replaced_has_its_height_at_once():
     """A page whose parts had to be seen to be laid out would jump at each update."""
-    assert "#report section, #report figure { content-visibility: visible; }" in PAGE
+    assert "#report section, #report figure { content-visibility: visible; }" in PAGE_HTML
 
 
 def browser_here():
