@@ -27,7 +27,7 @@ from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.drivers.duts.steps import create_object, write_config_file
 from v6t.intent.families import MapRuleConfig, MapTCeConfig, MapTRelayConfig, Nat64Config
 
-# totals, which are not packets with one fate
+# totals, which do not say what became of packets
 _TOTAL_COUNTERS = re.compile(
     r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
 )
