@@ -371,7 +371,7 @@ def plan_stage(
 
 
 def _name_mode(phase: Phase, mode: str) -> str:
-    """Return the mode of a stage: the direction, or what is opened or sent instead."""
+    """Return the direction of a stage, or ``connections`` or ``queries`` if it has none."""
     if phase.directed:
         return mode
     return QUERIES if phase == Phase.QUERIES else CONNECTIONS
