@@ -42,8 +42,8 @@ class Kind(str, Enum):
 
     UNIFORM = "uniform"  # independent pseudorandom draws
     PERMUTATION = "permutation"  # every value exactly once per cycle, in pseudorandom order
-    INC = "inc"
-    DEC = "dec"
+    INC = "inc"  # counts up
+    DEC = "dec"  # counts down
     LIST = "list"  # the given values in the given order, repeated
 
 
@@ -61,14 +61,14 @@ class Variable:
     """
 
     name: str
-    width: int
+    width: int  # bits
     kind: Kind = Kind.UNIFORM
     low: int = 0
     high: int | None = None
     step: int = 1
     values: Sequence[int] = field(default=(), repr=False)
-    apart: int = 0
-    order: int = 1
+    apart: int = 0  # bits of the frame number
+    order: int = 1  # version of the order of values
 
     @property
     def top(self) -> int:
@@ -255,7 +255,7 @@ class FramePair:
 
     @property
     def mix(self) -> None:
-        """None, unlike that of a mix."""
+        """None, because a single size is not a mix."""
 
     @property
     def pairs(self) -> tuple[tuple[FramePair, int], ...]:

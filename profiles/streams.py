@@ -11,7 +11,7 @@ from v6t.packets.direction import Direction
 from v6t.packets.trailer import Checksum
 from v6t.profiles.model import Role
 
-LATEST_ORDER = 2  # of :class:`Stream`; a run can only be continued in its own order
+LATEST_FRAME_ORDER = 2  # version; a run can only be continued in the order it began with
 
 
 @dataclass(frozen=True)

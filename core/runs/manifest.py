@@ -19,7 +19,7 @@ from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Role
-from v6t.profiles.streams import LATEST_ORDER
+from v6t.profiles.streams import LATEST_FRAME_ORDER
 
 PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
@@ -31,7 +31,7 @@ def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> d
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
         "created": utc_now(),
         "seed": run.seed,
-        "order": LATEST_ORDER,  # in which enumerated values come
+        "order": LATEST_FRAME_ORDER,  # in which enumerated values come
         "packages": {name: _read_version(name) for name in PACKAGES},
         "source_commit": commit(),
         "python": sys.version.split()[0],

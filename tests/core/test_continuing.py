@@ -14,7 +14,7 @@ from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal, check_order
 from v6t.core.runs.runner import execute, resume
 from v6t.profiles.model import Role
-from v6t.profiles.streams import LATEST_ORDER, Stream, StreamSet
+from v6t.profiles.streams import LATEST_FRAME_ORDER, Stream, StreamSet
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
@@ -234,4 +234,4 @@ def test_frames_that_now_come_in_another_order_are_not_mixed_with_those_of_befor
 
 
 def test_a_new_run_keeps_which_order_its_frames_come_in(begun):
-    assert json.loads((begun / "manifest.json").read_text())["order"] == LATEST_ORDER
+    assert json.loads((begun / "manifest.json").read_text())["order"] == LATEST_FRAME_ORDER
