@@ -19,6 +19,11 @@ unexport PYTHONDONTWRITEBYTECODE
 
 demo: $(VENV)/.developed
 	$(BIN)/v6t run --plugin mape-br
+	@echo
+	@echo 'Next:'
+	@echo '  . $(BIN)/activate'
+	@echo '  v6t run --plugin mape-br --tester sim -o rehearsal'
+	@echo '  v6t plugins    (technologies; v6t --help lists the commands)'
 
 check: $(VENV)/.developed
 	@$(MAKE) --no-print-directory -j 2 lint types contracts

@@ -25,8 +25,7 @@ from v6t.benchmarks.common import (
     REPETITIONS_COLUMN,
     compare_minimum,
 )
-from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measurement, Point
+from v6t.benchmarks.point import Measurement, Point, RunContext
 from v6t.procedures.back_to_back import (
     FORMULA,
     BurstResult,

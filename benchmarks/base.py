@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
 from v6t.analysis.means import add_means
@@ -20,8 +20,7 @@ from v6t.analysis.record import (
     find_counting_method,
 )
 from v6t.base.strict_model import StrictModel
-from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measurement, NotMeasured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point, RunContext, TechnologyClass
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.tester_rate import compute_usable_rate
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
@@ -29,10 +28,6 @@ from v6t.profiles.mixes import sizes_to_json
 from v6t.profiles.model import Exchange
 from v6t.trials.conditions import Conditions
 from v6t.trials.trial import Capability
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext, TechnologyClass
-
 
 R = TypeVar("R", bound=Record)
 

@@ -15,6 +15,7 @@ from v6t.analysis.sheet import (
     Column,
     format_count,
     format_number,
+    format_offered_rate,
     mark_limited,
 )
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S
@@ -41,6 +42,10 @@ COUNTING_COLUMN: Column[Any] = Column(
     "counted\nby", lambda row: _get_record(row).counted_by or ABSENT, wide=True, optional=True
 )
 """How test frames were told from others, where testers differ."""
+OFFERED_RATE_COLUMN: Column[Any] = Column(
+    "offered fps\nper direction",
+    lambda row: format_offered_rate(_get_record(row), _get_record(row).offered_rates[0]),
+)
 REPETITIONS_COLUMN: Column[Any] = Column(
     "repetitions", lambda row: str(_get_record(row).repetitions)
 )
@@ -154,12 +159,12 @@ def compare_minimum(
     return f"{least:g} {unit}", least >= wanted
 
 
+# meaning of the columns that all CSV files of benchmarks begin with
 FIRST_CSV_COLUMNS: Mapping[str, str] = {
     "No": "number of the repetition, trial or stretch, from 1",
     "Size": "frame size on the IPv6 side with FCS, or mix of sizes [octets]",
     "Dir": "direction: `f` forward, `r` reverse, `b` both, `c` connections",
 }
-"""Meaning of the first columns of the CSV files of benchmarks."""
 RATE_MEANING = "rate of the row [frames per second per direction]"
 DIRECTION_MEANING = "direction of the frames counted in this row: `forward` or `reverse`"
 DURATION_MEANING = "duration of the trial [s]"
@@ -177,7 +182,6 @@ def describe_search_columns(unit: str, rate: str = "rate") -> dict[str, str]:
 
 
 SEARCH_COLUMNS = describe_search_columns("frames per second per direction")
-"""Meaning of the columns of a search for a rate of frames."""
 
 
 def describe_attempts(point: Point, attempts: Sequence[Attempt]) -> tuple[str, int]:

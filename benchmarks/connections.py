@@ -24,8 +24,7 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.context import MeasuredTechnology, RunContext
-from v6t.benchmarks.point import Measurement, NotMeasured, Point
+from v6t.benchmarks.point import MeasuredTechnology, Measurement, NotMeasured, Point, RunContext
 from v6t.benchmarks.settings import MAX_CONNECTIONS, RATE_SEARCH_SETTINGS, ProcedureSettings
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
@@ -41,8 +40,7 @@ from v6t.trials.codec import connections_to_json
 from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Attempt
 
-NO_DIRECTION = "connections"
-"""Label of records whose trials use both directions in turn."""
+NO_DIRECTION = "connections"  # label of records whose trials use both directions in turn
 
 
 class PortRange(RecordModel):
@@ -351,18 +349,14 @@ class TableBenchmark(Benchmark[C, S]):
 
     connections = "only"
 
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
+        if not context.settings.procedure.connections.validate_connections:
+            yield "connections are not validated: the device may have forgotten them"
+
     def number_rows(self, point: Point, rows: Iterable[Collection[Any]]) -> list[CsvRow]:
         """Make the rows of its CSV file, which have no direction."""
         numbered = enumerate(map(tuple, rows), 1)
         return self.make_rows(point.make_conditions(), numbered, NO_DIRECTION)
-
-
-class ConnectionBenchmark(TableBenchmark[C, S]):
-    """A benchmark that is invalid if the device forgets connections."""
-
-    def list_deviations(self, context: RunContext) -> Iterator[str]:
-        if not context.settings.procedure.connections.validate_connections:
-            yield "connections are not validated: the device may have forgotten them"
 
 
 class CapacityRange(StrictModel):
@@ -376,7 +370,7 @@ class CapacityRange(StrictModel):
     """E, error of the search [connections]."""
 
 
-class CapacityBenchmark(ConnectionBenchmark[C, S]):
+class CapacityBenchmark(TableBenchmark[C, S]):
     """A search for how many connections there can be at a time; settings have ``first`` and ``most``."""
 
     is_search = True
@@ -416,7 +410,7 @@ def _make_count_column(
 _SEARCH_COLUMNS = common.describe_search_columns("connections per second")
 
 
-class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
+class ConnectionRate(TableBenchmark[ConnectionRateRecord, StrictModel]):
     """The highest rate at which every new connection stands.
 
     RFC 9693 section 4.5. A binary search offers connections at a rate, from an empty table, and

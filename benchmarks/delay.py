@@ -19,7 +19,6 @@ from v6t.analysis.sheet import (
     Table,
     format_count,
     format_milliseconds,
-    format_offered_rate,
     format_significant,
 )
 from v6t.base.errors import UsageError
@@ -27,8 +26,7 @@ from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import RFC_TRIAL_S, Benchmark, StreamRecord
-from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measurement, NotMeasured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point, RunContext
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.delay_figures import find_tag_conflict
 from v6t.procedures.timing import (
@@ -238,8 +236,7 @@ class DelayVariationSettings(DelaySettings):
     """PDV and IPDV."""
 
 
-FALLBACK_SHARES = (0.75, 0.5, 0.25)
-"""Shares of the throughput to try if the tester cannot time frames at the throughput itself."""
+FALLBACK_SHARES = (0.75, 0.5, 0.25)  # of the throughput, if the tester cannot time frames at it
 
 D = TypeVar("D", bound=DelaySettings)
 
@@ -249,8 +246,7 @@ class DelayColumn(NamedTuple):
 
     key: str
     column: str
-    has_spread: bool = False
-    """with percentiles and interval"""
+    has_spread: bool = False  # with percentiles and interval
     compared: str = ""
     headline: str = ""
     card: str = ""
@@ -305,10 +301,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         super().__init_subclass__(**kwargs)
         cls.columns = (
             *common.POINT_COLUMNS,
-            Column(
-                "fps per\ndirection",
-                lambda line: format_offered_rate(line.record, line.record.rate),
-            ),
+            replace(common.OFFERED_RATE_COLUMN, name="fps per\ndirection"),
             *(c for s in vars(cls).get("figure_columns", ()) for c in _make_columns(s)),
             Column("lost", lambda line: _sum_counts(line.value.lost)),
             Column("timed", lambda line: _sum_counts(line.value.timed), wide=True),

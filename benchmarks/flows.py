@@ -27,8 +27,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common, registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import find_rate, prepare_connections
-from v6t.benchmarks.context import RunContext, TechnologyClass
-from v6t.benchmarks.point import Measurement, NotMeasured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point, RunContext, TechnologyClass
 from v6t.benchmarks.settings import SEARCH_SETTINGS
 from v6t.benchmarks.throughput import ThroughputRecord, make_search_record, specify_search
 from v6t.packets.direction import DIRECTIONS
@@ -47,8 +46,7 @@ _CASE_LABELS = {
     "both": "ports and addresses vary",
 }
 
-MAX_VALUE_COLUMNS = 6
-"""Largest number of quantities with a column each; more have a row each."""
+MAX_VALUE_COLUMNS = 6  # quantities with a column each; more of them have a row each
 
 
 class VariantRates(SearchedRates):
@@ -186,8 +184,7 @@ def _select_rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[st
     return record.model_dump(include={*kind.model_fields}, exclude_unset=True)
 
 
-DEGRADATION_FILE = "flows-degradation.csv"
-"""Every figure with each number of flows."""
+DEGRADATION_FILE = "flows-degradation.csv"  # every figure with each number of flows
 
 _RATE_COLUMNS = common.make_rate_columns("median fps\nper direction")
 _LIMIT_COLUMNS: tuple[Column[TableRow], ...] = (
@@ -386,7 +383,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
             ],
         )
         return Measurement(
-            record, rows, beside={DEGRADATION_FILE: self._list_degradation_rows(record)}
+            record, rows, extra_rows={DEGRADATION_FILE: self._list_degradation_rows(record)}
         )
 
     def _list_degradation_rows(self, record: FlowsRecord) -> list[CsvRow]:

@@ -1,7 +1,4 @@
-"""Frame loss rate (RFC 8219 section 7.4), and the same with a deadline for every frame.
-
-Class attributes are explained in ``base.Benchmark``, shared columns and clauses in ``common``.
-"""
+"""Frame loss rate (RFC 8219 section 7.4), and the same with a deadline for every frame."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from pydantic import Field, computed_field
+from pydantic import Field, PositiveFloat, computed_field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import CYCLE, format_thousands
 from v6t.analysis.figures.plots import Curve, draw_errorbars, make_summary_curve
@@ -34,12 +31,10 @@ from v6t.analysis.sheet import (
     format_offered_rate,
     make_table,
 )
-from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measurement, Point
+from v6t.benchmarks.point import Measurement, Point, RunContext
 from v6t.benchmarks.settings import AdaptiveSettings
 from v6t.benchmarks.throughput import FrameTimeoutBenchmark
 from v6t.procedures.frame_loss import (
@@ -51,8 +46,7 @@ from v6t.procedures.frame_loss import (
 from v6t.trials.result import FORWARDED_ROLES
 from v6t.trials.trial import list_directions
 
-FULL_AXIS_PERCENT = 60.0
-"""Offered share above which the axis extends to the medium's full rate [%]."""
+FULL_AXIS_PERCENT = 60.0  # from this offered share on, the axis ends at the medium's full rate
 
 
 class FramesAtRate(RecordModel):
@@ -172,7 +166,7 @@ class FrameLossSettings(StrictModel):
 
     step: float = Field(default=LARGEST_STEP, gt=0, le=LARGEST_STEP)
     """Step as a share of the maximum rate."""
-    rates_fps: tuple[float, ...] | None = None
+    rates_fps: tuple[PositiveFloat, ...] | None = Field(default=None, min_length=1)
     """These rates instead of the RFC's descent: the procedure of the papers."""
     duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
     """Length of each stream [s]; None: that of the throughput trials."""
@@ -207,13 +201,6 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     used_settings = frozenset({"adaptive"})
     can_stagger_flows = True
     format_value = staticmethod(partial(format_number, form=".4f"))
-
-    def check(self, context: RunContext) -> None:
-        super().check(context)
-        rates = self.get_settings(context).rates_fps
-        if rates is not None and (not rates or min(rates) <= 0):
-            message = "frame_loss.rates_fps must be a non-empty list of positive rates"
-            raise UsageError(message, "write for example [1e5, 2e5, 3e5]", code="not-a-number")
 
     def run(self, point: Point) -> Measurement:
         """Descend from the highest rate as in the RFC, or offer the configured rates."""

@@ -22,9 +22,8 @@ from v6t.analysis.sheet import Column, format_count, mark_limited
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
-from v6t.benchmarks.base import RFC_TRIAL_S, Benchmark
-from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measurement, Point
+from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.point import Measurement, Point, RunContext
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.mlrsearch import MlrResult, MlrSpec, measure_mlrsearch
 from v6t.procedures.search import mlr
@@ -37,10 +36,7 @@ _COMPLIANCE_TEXTS = {
 }
 
 SEARCH_LIBRARY = f"{mlr.LIBRARY} {mlr.VERSION}"
-
-
-INITIAL_SHARE = 1 / 30
-"""Share of the final trial duration, where no initial one is configured."""
+INITIAL_TRIAL_SHARE = 1 / 30  # default initial trial duration, relative to the final one
 
 
 class GoalSettings(StrictModel):
@@ -69,7 +65,7 @@ class GoalSettings(StrictModel):
         """Make the goal; ``trial_s`` is the default of its final trial duration."""
         final_s = self.final_trial_s or trial_s
         durations: dict[str, Any] = {
-            "initial_trial_s": self.initial_trial_s or max(0.001, final_s * INITIAL_SHARE),
+            "initial_trial_s": self.initial_trial_s or max(0.001, final_s * INITIAL_TRIAL_SHARE),
             "final_trial_s": final_s,
             "duration_sum_s": self.duration_sum_s or final_s,
         }
@@ -168,24 +164,17 @@ def summarize_goal(results: Sequence[GoalResult]) -> dict[str, Any]:
     }
 
 
-def make_mlr_record(result: MlrResult, point: Point) -> MlrRecord:
-    """Make the record of one point."""
+def _summarize_goal_rates(result: MlrResult, index: int, point: Point) -> GoalRates:
+    """Return the rates and bounds of the goal with this index."""
     spec, capacity = result.spec, point.tester_capacity.rate_fps
-    goals = []
-    for place, _ in enumerate(spec.goals):
-        results = [r.results[place] for r in result.repetitions]
-        found = [(r.results[place].rate_fps, r.attempts) for r in result.repetitions]
-        goals.append(
-            GoalRates(
-                **summarize_rates(found, capacity, point.procedure.selftest_margin),
-                **summarize_goal(results),
-                upper_bound=spec.max_load_fps,
-                upper_bound_reason=spec.max_load_reason,
-                upper_bound_hit=any(r.upper_fps is None and bool(r.rate_fps) for r in results),
-            )
-        )
-    return MlrRecord.from_result(
-        result, point.run_conditions, controller=SEARCH_LIBRARY, goals=goals
+    results = [r.results[index] for r in result.repetitions]
+    found = [(r.results[index].rate_fps, r.attempts) for r in result.repetitions]
+    return GoalRates(
+        **summarize_rates(found, capacity, point.procedure.selftest_margin),
+        **summarize_goal(results),
+        upper_bound=spec.max_load_fps,
+        upper_bound_reason=spec.max_load_reason,
+        upper_bound_hit=any(r.upper_fps is None and bool(r.rate_fps) for r in results),
     )
 
 
@@ -271,16 +260,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         for goal in self.make_goals(context):
-            like = {
-                "unconditionally": "RFC 2544 throughput (RFC 9971 section 4.10.2)",
-                "conditionally": f"RFC 2544 throughput but for trials below {RFC_TRIAL_S:g} s",
-                "not": "no RFC 2544 throughput",
-            }[goal.like_rfc2544]
-            yield (
-                f"MLRsearch goal {goal.name} ({goal.code}): loss ratio {goal.loss_ratio:.4g}, exceed "
-                f"ratio {goal.exceed_ratio:.4g}, final trials of {goal.final_trial_s:g} s, duration "
-                f"sum {goal.duration_sum_s:g} s, width {goal.width:.4g}; {like}"
-            )
+            yield f"MLRsearch {_describe_goal(goal)}"
 
     def list_setting_warnings(self, context: RunContext) -> Iterator[str]:
         goals = self.make_goals(context)
@@ -317,7 +297,13 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             for r in result.repetitions
             for g in r.results
         )  # fmt: skip
-        return Measurement(make_mlr_record(result, point), self.make_rows(spec.conditions, rows))
+        record = MlrRecord.from_result(
+            result,
+            point.run_conditions,
+            controller=SEARCH_LIBRARY,
+            goals=[_summarize_goal_rates(result, n, point) for n, _ in enumerate(goals)],
+        )
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     columns = (
         *common.POINT_COLUMNS,
@@ -392,16 +378,19 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                         len(lengths) == 1)  # fmt: skip
 
 
-def find_goal_warnings(figures: GoalBounds) -> Iterator[tuple[str, str]]:
-    """Describe the goal with every attribute (RFC 9971 section 4.9.3), and what is irregular."""
-    goal = figures.goal
-    yield (
-        "goal",
+def _describe_goal(goal: Goal | GoalAttributes) -> str:
+    """Describe a goal with every attribute (RFC 9971 section 4.9.3)."""
+    return (
         f"goal {goal.name} ({goal.code}): loss ratio {goal.loss_ratio:.4g}, exceed ratio "
         f"{goal.exceed_ratio:.4g}, width {goal.width:.4g} (relative), initial and final trial "
         f"duration {goal.initial_trial_s:g} s and {goal.final_trial_s:g} s, duration sum "
         f"{goal.duration_sum_s:g} s, {goal.preceding_targets} preceding targets, expansion coefficient "
-        f"{goal.expansion_coefficient}; {_COMPLIANCE_TEXTS[goal.like_rfc2544]}",
+        f"{goal.expansion_coefficient}; {_COMPLIANCE_TEXTS[goal.like_rfc2544]}"
     )
+
+
+def find_goal_warnings(figures: GoalBounds) -> Iterator[tuple[str, str]]:
+    """Describe the goal and its irregular results."""
+    yield "goal", _describe_goal(figures.goal)
     if figures.irregular_count:
-        yield "irregular-goal", f"goal {goal.name}: {figures.regularity}"
+        yield "irregular-goal", f"goal {figures.goal.name}: {figures.regularity}"

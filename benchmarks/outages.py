@@ -13,7 +13,7 @@ from pydantic import Field, computed_field
 from v6t.analysis.presentation import Quantity, Ruling, TableRow, judge
 from v6t.analysis.record import Number, Record, RepetitionSeries, ValueSeries
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, format_offered_rate, format_seconds
+from v6t.analysis.sheet import Column, format_seconds
 from v6t.analysis.statistics import drop_infinite
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
@@ -27,12 +27,12 @@ from v6t.benchmarks.base import (
 )
 from v6t.benchmarks.common import (
     DIRECTION_MEANING,
+    OFFERED_RATE_COLUMN,
     POINT_COLUMNS,
     REPETITIONS_COLUMN,
     compare_minimum,
 )
-from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measurement, Point
+from v6t.benchmarks.point import Measurement, Point, RunContext
 from v6t.procedures.reconfiguration import ReconfigurationSpec, measure_reconfiguration
 from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetResult, ResetSpec, measure_reset
@@ -41,7 +41,11 @@ from v6t.trials.trial import list_directions
 
 
 class OutageTimes(ValueSeries):
-    """How long frames of one direction were lost, repetition by repetition; null: to the end."""
+    """Time that frames of one direction were lost, each repetition; null: until the end."""
+
+    overloaded: int = Field(0, description="repetitions with loss before the rate was halved")
+    by_silence: Sequence[Number | None] = ()
+    """longest time without a frame, each repetition; resets only [s]"""
 
     @computed_field
     @property
@@ -49,19 +53,6 @@ class OutageTimes(ValueSeries):
         """Mean; null where one repetition did not recover [s]."""
         known = [t for t in self.values if t is not None]
         return sum(known) / len(known) if known and len(known) == len(self.values) else None
-
-
-class RecoveryTimes(OutageTimes):
-    """Recovery times of one direction."""
-
-    overloaded: int = Field(0, description="repetitions with loss before the rate was halved")
-
-
-class ResetTimes(OutageTimes):
-    """Reset times of one direction, by the number of lost frames."""
-
-    by_silence: Sequence[Number | None] = ()
-    """longest time without a frame, each repetition [s]"""
 
 
 class OutageRecord(Record):
@@ -88,7 +79,6 @@ class RecoveryRecord(OutageRecord):
     overload_s: Number | None = Field(None, description="length of the overload [s]")
     afterwards_s: Number | None = Field(None, description="length of the lower rate [s]")
     resolution_s: Number | None = Field(None, description="time between two frames after it [s]")
-    directions: Mapping[str, RecoveryTimes] = Field(description="recovery times of each direction")
 
     @property
     def offered_rates(self) -> Sequence[float]:
@@ -104,7 +94,6 @@ class ResetRecord(OutageRecord):
     rate: Number = Field(description="offered rate [frames per second per direction]")
     duration_s: Number | None = Field(None, description="length of the trials [s]")
     at_s: Number | None = Field(None, description="time of the reset [s]")
-    directions: Mapping[str, ResetTimes] = Field(description="reset times of each direction")
 
     def describe(self) -> str:
         return f"Reset ({self.hook}), frame-loss method"
@@ -144,10 +133,7 @@ class OutageBenchmark(Benchmark[K, S]):
     format_value = staticmethod(format_seconds)
     columns = (
         *POINT_COLUMNS,
-        Column(
-            "offered fps\nper direction",
-            lambda r: format_offered_rate(r.record, r.record.offered_rates[0]),
-        ),
+        OFFERED_RATE_COLUMN,
         Column("average s", lambda line: line.value.average, ",.4f"),
         Column("median", lambda line: line.value.median, ",.4f"),
         Column("min", lambda line: line.value.min, ",.4f"),
@@ -344,8 +330,8 @@ class ReconfigurationRecord(StreamRecord):
         )
 
 
+# fields of a stream that have another name in BlockedTimes
 _RENAMED_FIELDS = {"blocked_s": "values", "silence_s": "silence"}
-"""Fields of :class:`BlockedTimes` that have another name in a stream."""
 
 
 class ReconfigurationSettings(ShareSettings):
@@ -430,10 +416,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
     columns = (
         *POINT_COLUMNS,
         Column("done", lambda line: line.value[0], text=True),
-        Column(
-            "offered fps\nper direction",
-            lambda line: format_offered_rate(line.record, line.record.rate),
-        ),
+        OFFERED_RATE_COLUMN,
         Column("blocked s\nmedian", lambda line: line.value[1].median, ",.4f"),
         Column("min", lambda line: line.value[1].min, ",.4f"),
         Column("max", lambda line: line.value[1].max, ",.4f"),

@@ -1,29 +1,126 @@
-"""The point of a run at which a benchmark is measured: one frame size in one mode."""
+"""The run as benchmarks see it, and its points: one frame size in one mode."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from v6t.analysis.record import CsvRow, FindResult, Record
+from v6t.benchmarks.settings import ProcedureSettings
+from v6t.intent.device import Links
+from v6t.packets.direction import Direction
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.trial_runner import PointSpec, Progress, Watch
 from v6t.profiles.mixes import Sizes
-from v6t.profiles.model import Traffic
+from v6t.profiles.model import Exchange, FramePair, Traffic
 from v6t.trials.conditions import Conditions
 from v6t.trials.order_statistics import percentile
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.trial import Mode
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
-    from v6t.benchmarks.settings import ProcedureSettings
+from v6t.trials.tcp import Tcp
+from v6t.trials.trial import Capability, Mode
 
 P = TypeVar("P", bound=PointSpec)
+
+
+class TechnologyClass(Protocol):
+    """A technology without parameters."""
+
+    @property
+    def stateful(self) -> bool: ...
+    @property
+    def exchange(self) -> Exchange: ...
+    @property
+    def varying_params(self) -> Mapping[str, Any]: ...
+
+
+class MeasuredTechnology(Protocol):
+    """A technology with its parameters and links."""
+
+    name: ClassVar[str]
+    overhead: ClassVar[int]
+
+    @property
+    def params(self) -> Any: ...
+    @property
+    def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]: ...
+    @property
+    def combinations(self) -> int: ...
+    def make_sizes(self, frame_size: int | str) -> Sizes: ...
+    @property
+    def links(self) -> Links: ...
+    def make_frame_pair(self, ipv6_frame_size: int) -> FramePair: ...
+    def build_sized_traffic(self, direction: Direction, sizes: Sizes) -> Traffic: ...
+
+
+class MeasuredDevice(Protocol):
+    """The driver of the device under test."""
+
+    is_cable: ClassVar[bool]
+
+    @property
+    def hooks(self) -> Mapping[str, Any]: ...
+
+
+class MeasuringTester(Protocol):
+    """Abilities of the kind of tester; see :class:`v6t.drivers.tester_kind.TesterKind`."""
+
+    simulates: ClassVar[bool]
+    sending_error_s: ClassVar[float]
+    overhead_s: ClassVar[float]
+    usual_retries: ClassVar[float]
+    usual_cps: ClassVar[float]
+    stamps: ClassVar[str]
+    delay_error: ClassVar[str]
+
+    def describe_counting(
+        self, needs: frozenset[Capability], mode: Mode, most_fps: float
+    ) -> str: ...
+    def check_tcp_connections(
+        self, technology: object, most: int, tcp: Tcp, alpha: float | None
+    ) -> Iterator[str]: ...
+
+
+class RunSettings(Protocol):
+    """Settings of a run."""
+
+    @property
+    def benchmarks(self) -> Sequence[str]: ...
+    @property
+    def modes(self) -> Sequence[Mode]: ...
+    @property
+    def frame_sizes(self) -> Sequence[int | str]: ...
+    @property
+    def line_rate_bps(self) -> float: ...
+    @property
+    def connects(self) -> bool: ...
+    @property
+    def procedure(self) -> ProcedureSettings: ...
+
+
+class RunContext(Protocol):
+    """A run with its technology, device and tester."""
+
+    @property
+    def settings(self) -> RunSettings: ...
+    @property
+    def technology(self) -> MeasuredTechnology: ...
+    @property
+    def driver(self) -> MeasuredDevice: ...
+    @property
+    def tester(self) -> MeasuringTester: ...
+    @property
+    def has_driver(self) -> bool: ...
+    @property
+    def measures_tester(self) -> bool: ...
+    @property
+    def search_share(self) -> float: ...
+    @property
+    def flush_description(self) -> str: ...
+    def describe_live_change(self) -> str: ...
 
 
 class NotMeasured(Exception):
@@ -36,8 +133,7 @@ TrafficChange = Callable[[Traffic], Traffic]
 class PointRunner(Protocol):
     """Runs what a point needs: the run with its testers and journal, or a plan with an ideal device."""
 
-    planned: ClassVar[bool]
-    """Whether trials are only counted."""
+    planned: ClassVar[bool]  # whether trials are only counted
 
     @property
     def capacity(self) -> tuple[TesterCapacity, str]: ...
@@ -58,30 +154,18 @@ class PointRunner(Protocol):
 
 @dataclass(frozen=True)
 class Point:
-    """A frame size in a mode, with the tester and all settings.
+    """A frame size in a mode, with the tester and all settings."""
 
-    Attributes:
-        context: the whole run.
-        sizes, mode: the point.
-        media_fps: what the medium carries, per direction.
-        runner: the run or the plan.
-        measure: the device between the tester's ports.
-        find: the counted result of a trial by its key.
-        measured_rates: rates that earlier benchmarks found at this point, by their names.
-        extra_conditions: further conditions of every number.
-        trial_conditions: conditions of every trial here that are not the run's own.
-    """
-
-    context: RunContext
+    context: RunContext  # the whole run
     sizes: Sizes
     mode: Mode
-    media_fps: float
-    runner: PointRunner
-    measure: Measure
-    find: FindResult
-    measured_rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    extra_conditions: Mapping[str, Any] = field(default_factory=dict)
-    trial_conditions: Mapping[str, Any] = field(default_factory=dict)
+    media_fps: float  # rate of the medium, per direction
+    runner: PointRunner  # the run or the plan
+    measure: Measure  # measures a trial with the device between the tester's ports
+    find: FindResult  # returns the counted result of a trial by its key
+    measured_rates: Mapping[str, Sequence[float]] = field(default_factory=dict)  # by benchmark
+    extra_conditions: Mapping[str, Any] = field(default_factory=dict)  # of every result here
+    trial_conditions: Mapping[str, Any] = field(default_factory=dict)  # of every trial here
 
     @property
     def watch(self) -> Watch:
@@ -194,14 +278,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Record and rows of one benchmark at one point.
-
-    Attributes:
-        rates: of its repetitions, for benchmarks that are measured at them.
-        beside: rows of further tables by the names of their files.
-    """
+    """Record and rows of one benchmark at one point."""
 
     record: Record
     rows: list[CsvRow] = field(default_factory=list)
-    rates: Sequence[float] = ()
-    beside: Mapping[str, Sequence[CsvRow]] = field(default_factory=dict)
+    rates: Sequence[float] = ()  # of the repetitions, for benchmarks that are measured at them
+    extra_rows: Mapping[str, Sequence[CsvRow]] = field(default_factory=dict)  # by CSV file

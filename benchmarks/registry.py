@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from v6t.analysis.presentation import Presentations
     from v6t.base.strict_model import StrictModel
     from v6t.benchmarks.base import Benchmark
-    from v6t.benchmarks.context import RunContext, TechnologyClass
+    from v6t.benchmarks.point import RunContext, TechnologyClass
 
     Kind = ExtensionRow[Benchmark[Any, Any]]
 
@@ -103,8 +103,7 @@ def sort_benchmarks(benchmarks: Iterable[B]) -> list[B]:
     return sorted(benchmarks, key=lambda b: (b.phase, b.order, b.name))
 
 
-ALL = "all"
-"""Name for every benchmark that suits the technology."""
+ALL = "all"  # name that stands for every benchmark that suits the technology
 
 
 def expand_all(

@@ -21,8 +21,7 @@ RATE_SEARCH_SETTINGS = frozenset({
     "connections.validate_connections",
 })  # fmt: skip
 """Settings of ``procedure`` that the search for a connection rate uses."""
-MAX_CONNECTIONS = 1 << 28
-"""Capacity of the Responder's table: 256 million connections take 3 GiB."""
+MAX_CONNECTIONS = 1 << 28  # capacity of the Responder's table, which then takes 3 GiB
 
 
 def list_flags(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, str]]:

@@ -18,15 +18,13 @@ from v6t.analysis.sheet import (
     UNDEFINED,
     Column,
     format_count,
-    format_offered_rate,
     format_percent,
     mark_limited,
 )
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, RateShareBenchmark, ShareSettings, StreamRecord
-from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measurement, NotMeasured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point, RunContext
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.critical_load import (
     CriticalLoadResult,
@@ -235,10 +233,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
 
     columns = (
         *common.POINT_COLUMNS,
-        Column(
-            "offered fps\nper direction",
-            lambda line: format_offered_rate(line.record, line.record.rate),
-        ),
+        common.OFFERED_RATE_COLUMN,
         Column("traffic s", lambda line: line.record.measured_s),
         Column("frames", lambda line: line.value.frames),
         Column("lost", lambda line: line.value.lost),
@@ -309,8 +304,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
                     "without a result", whole if records else None)  # fmt: skip
 
 
-LOAD_RANGE = 1000
-"""Largest load as a multiple of the smallest."""
+LOAD_RANGE = 1000  # largest load over the smallest
 
 
 def _make_load_estimate(point: Point) -> EstimateLoad:

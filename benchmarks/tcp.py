@@ -25,8 +25,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common, connections
 from v6t.benchmarks.base import Phase
 from v6t.benchmarks.connections import C, CapacityRange, CapacityRecord, ConnectionRateRecord, S
-from v6t.benchmarks.context import MeasuredTechnology, RunContext
-from v6t.benchmarks.point import Measurement, NotMeasured, Point
+from v6t.benchmarks.point import MeasuredTechnology, Measurement, NotMeasured, Point, RunContext
 from v6t.benchmarks.settings import RATE_SEARCH_SETTINGS, Flag
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.connection_rate import measure_connection_rate
@@ -194,8 +193,7 @@ def _find_ending(attempt: Attempt, find: FindResult) -> ConnectionEnding | None:
     )
 
 
-FRAMES_PER_OPENING = 2
-"""Frames that a client sends to open a connection: SYN and acknowledgement."""
+FRAMES_PER_OPENING = 2  # that a client sends to open a connection: SYN and acknowledgement
 
 _ETHERNET_OCTETS, _TAG_OCTETS = 14, 4
 
@@ -291,7 +289,7 @@ class TcpSettings(StrictModel):
         return Tcp(self.object_octets, self.timeout_s, self.retransmissions, self.closing)
 
 
-class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
+class TcpBenchmark(connections.TableBenchmark[C, S]):
     """A benchmark with connections of TCP."""
 
     phase = Phase.TCP

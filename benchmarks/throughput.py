@@ -1,7 +1,4 @@
-"""Throughput: RFC 2544 section 26.1 with the summary of RFC 8219 section 12.
-
-Class attributes are explained in ``base.Benchmark``, shared columns and clauses in ``common``.
-"""
+"""Throughput: RFC 2544 section 26.1 with the summary of RFC 8219 section 12."""
 
 from __future__ import annotations
 
@@ -23,9 +20,8 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import RFC_TRIAL_S, Benchmark
-from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.mlrsearch import SEARCH_LIBRARY, GoalBounds, find_goal_warnings, summarize_goal
-from v6t.benchmarks.point import Measurement, Point
+from v6t.benchmarks.point import Measurement, Point, RunContext
 from v6t.benchmarks.settings import SEARCH_SETTINGS, AdaptiveSettings, Flag
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import (
@@ -40,8 +36,7 @@ from v6t.trials.trial import Capability, Trial, list_directions
 from v6t.trials.verdict import assess_trial
 
 T = TypeVar("T", bound=ThroughputSpec)
-MAX_TRACED_TRIALS = 2000
-"""Largest number of trials in a search trace."""
+MAX_TRACED_TRIALS = 2000  # in the figure of a search trace
 
 _SEARCH_TEXTS = {"binary": "binary search", "mlrsearch": "MLRsearch with the RFC 2544 goal"}
 

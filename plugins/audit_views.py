@@ -20,16 +20,16 @@ Address = IPv4Address | IPv6Address
 # Names of device variants: further configurations, for which audits have additional clauses.
 RAISED_MTU = "lowest-ipv6-mtu of 1400"
 WELL_KNOWN_PREFIX = "well-known prefix"
-PREFIX_AND_MAPPINGS = "a prefix beside mappings"
+PREFIX_AND_MAPPINGS = "prefix and explicit mappings"
 OVERLAPPING_MAPPINGS = "overlapping mappings"
-UNEQUAL_MAPPINGS = "mappings of unlike lengths"
+UNEQUAL_MAPPINGS = "mappings of different lengths"
 PSID_OFFSETS = tuple(f"PSID offset {offset}" for offset in range(16))
 NESTED_RULE = "a rule within another"
 CE_PREFIXES = "CEs with an IPv4 prefix"
 TWO_PUBLIC_ADDRESSES = "two public addresses"
 PORT_LIMIT = 16  # public ports of a host, or of all hosts; even, as some NATs keep port parity
-SESSION_LIMIT = 20  # a multiple of ten, which some devices require
-SHORT_TIMEOUT_S = 4
+SESSION_LIMIT = 20  # sessions of the device; a multiple of ten, as some devices require
+SHORT_TIMEOUT_S = 4  # of UDP mappings
 PORT_BLOCKS = f"blocks of {PORT_LIMIT} public ports"
 SMALL_PORT_POOL = f"{PORT_LIMIT} public ports"
 SMALL_TABLE = f"room for {SESSION_LIMIT} sessions"
@@ -41,7 +41,7 @@ TWO_HOST_PARAMS = {
 }  # fmt: skip
 # Prefix length of each variant with another RFC 6052 prefix.
 PREFIX_VARIANTS = {f"prefix of /{length}": length for length in (32, 40, 48, 56, 64, 96)}
-GLOBAL_HOST = "8.8.4.4"  # the well-known prefix maps only global addresses
+GLOBAL_HOST = "8.8.4.4"  # test host behind the well-known prefix, which maps only global addresses
 MAPPED_HOST = IPv4Address("198.18.0.65")  # test host in variants with explicit mappings
 
 
@@ -77,11 +77,11 @@ class Translator:
     ipv4_host: IPv4Address
     mapped_ipv6: IPv6Address  # of the IPv4 host
     server_port: int  # of the IPv4 host
-    lowest_ipv6_mtu: int
+    lowest_ipv6_mtu: int  # for IPv4 packets without DF (RFC 7915, section 4)
     table: AddressTable | None = None  # None for a relay, CE or NAT
     prefix_side: Literal["ipv6", "ipv4"] = "ipv4"  # link whose hosts are behind the RFC 6052 prefix
     stateful: bool = False
-    uses_ports: bool = False  # and therefore cannot deliver later fragments
+    uses_ports: bool = False  # so it cannot deliver later fragments
     may_reassemble: bool = False
 
     @property
@@ -124,7 +124,7 @@ class SharedAddressRelay:
     relay: IPv6Address  # its tunnel address; for MAP-T, the server behind the DMR
     tunnel_addresses: frozenset[IPv6Address]
     server: IPv4Address
-    customer: Customer  # of most clauses
+    customer: Customer  # used in most clauses
     sibling: Customer | None  # with the same IPv4 address
     other: Customer | None  # with another IPv4 address
     find_customer: Callable[[IPv4Address, int], IPv6Address | None]
@@ -167,7 +167,7 @@ class TunnelEnd:
     host: tuple[Address, int]  # endpoint beyond the device
     copies_dscp: bool = False
     shared: bool = True  # whether customers share the inner IPv4 address
-    # returns the remote tunnel address of an inner address, if it depends on it
+    # Returns the remote tunnel address for an inner address, if each inner address has its own.
     find_outer_address: Callable[[Address], Address | None] | None = None
 
     @property

@@ -43,7 +43,7 @@ TAGGED_SIZE, JUMBO_SIZES = 1522, (2048, 4096, 8192, 9216)
 # Options of TAYGA in front of a stateful part, which would drop packets with a wrong checksum.
 TAYGA_OPTIONS = {"queue_length": 5000, "mend_checksums": True}
 CHAIN_DRIVER = "chain"  # the driver that combines the drivers of the parts
-CHAIN_CONFIG = ChainConfig()
+CHAIN_CONFIG = ChainConfig()  # of a setup that only its parts configure
 INNER_MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")  # of the link between two parts
 INNER_LEFT, INNER_RIGHT = IPv4Interface("192.168.20.1/30"), IPv4Interface("192.168.20.2/30")
 
@@ -150,7 +150,7 @@ class Technology(ReferenceTranslation):
     modes: ClassVar[tuple[str, ...]] = ("bidirectional", "forward", "reverse")
     default_benchmarks: ClassVar[tuple[str, ...]] = ("throughput",)
     default_driver: ClassVar[str | None] = None  # None for the reference device
-    drops: ClassVar[type[DropReason]] = DropReason  # in addition to those of all technologies
+    drops: ClassVar[type[DropReason]] = DropReason  # in addition to the common drop reasons
     # IPv6 frame sizes of the quick preset; by default the smallest of ``rfc_frame_sizes``.
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
     # Parameters that make the addresses of the traffic vary, if they do not by default.
@@ -217,14 +217,16 @@ class Technology(ReferenceTranslation):
     def list_rfc_sizes(self) -> tuple[int, ...]:
         """Return the frame sizes that RFC 8219 lists for the technology on its links."""
         larger = (TAGGED_SIZE, *JUMBO_SIZES) if self.links.left.vlan is not None else JUMBO_SIZES
-        return *self.enlarge_tagged_sizes(self.rfc_frame_sizes), *filter(self._has_size, larger)
+        return *self.enlarge_tagged_sizes(self.rfc_frame_sizes), *filter(
+            self._can_send_size, larger
+        )
 
     def enlarge_tagged_sizes(self, sizes: Iterable[int]) -> tuple[int, ...]:
         """Return frame sizes, with a VLAN tag added to those that are too small for a tagged link."""
         octets = frame_sizes.count_tag_octets(self.links.left)
-        return tuple(size if self._has_size(size) else size + octets for size in sizes)
+        return tuple(size if self._can_send_size(size) else size + octets for size in sizes)
 
-    def _has_size(self, size: int) -> bool:
+    def _can_send_size(self, size: int) -> bool:
         with suppress(UsageError):
             return bool(self.make_frame_pair(size))
         return False
@@ -310,12 +312,12 @@ def build_chain_intent(
 
 
 def pick_params(model: type[_Params], chain: PluginParams, **fields: Any) -> _Params:
-    """Make the parameters of a part: those of the chain with the same names, and further ``fields``."""
+    """Make the parameters of a part from those of the chain with the same names, and ``fields``."""
     shared = type(chain).model_fields.keys() & model.model_fields.keys()
     return model(**{**{name: getattr(chain, name) for name in shared}, **fields})
 
 
-def describe_cable(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
+def describe_inner_link(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
     """Describe the link between two parts, first as seen from the left part, then from the right part."""
     seen = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
     return seen, Link(tester_mac=left_mac, dut_mac=right_mac, mtu=mtu)

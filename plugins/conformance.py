@@ -100,7 +100,7 @@ class Case:
     @cached_property
     def received_sizes(self) -> dict[int, int]:
         """Sizes of received foreground frames by sizes of sent ones, FCS included."""
-        pairs = self.plugin.make_sizes(self.size).pairs
+        pairs = self.plugin.make_sizes(self.size).pair_counts
         return dict(
             self._order_by_direction(*self.plugin.list_link_sizes(pair)) for pair, _ in pairs
         )
@@ -118,7 +118,7 @@ class Case:
         return frames
 
     def translate(self, stream: Stream, frames: U8) -> Expected:
-        """Return the reference translation of frames of a stream."""
+        """Return the reference translation of frames, by their connections if there are any."""
         plugin = self.plugin
         if not isinstance(plugin, StatefulTechnology) or stream.role is not Role.FOREGROUND:
             return plugin.expect(self.direction, frames)
@@ -177,7 +177,7 @@ def list_cases(kind: type[Technology], params: PluginParams | None = None) -> It
 
 
 def _enable_all_classes(params: PluginParams) -> PluginParams:
-    """Return parameters with negative traffic, and with background traffic where possible."""
+    """Return parameters with negative and, where possible, background traffic."""
     names = type(params).model_fields
     values = {name: getattr(params, name) for name in params.model_fields_set}
     values |= {name: 20 for name in names if name.endswith("_percent")}
@@ -394,6 +394,7 @@ def check_translation(case: Case) -> Results:
 
 
 def _check_stream(case: Case, stream: Stream) -> Results:
+    """Check that frames of a stream are dropped or forwarded as their role requires."""
     frames = case.stamp_frames(stream)
     answer = case.translate(stream, frames)
     changed = (frames != case.stamp_frames(stream)).any()

@@ -134,7 +134,7 @@ def build_aftr(
     **nat: Any,
 ) -> tuple[Part, Part]:
     """Build the parts of an AFTR: its tunnel end, and its NAT44 with routes to ``servers``."""
-    near, far = base.describe_cable(*base.INNER_MACS, links.right.mtu)
+    near, far = base.describe_inner_link(*base.INNER_MACS, links.right.mtu)
     own = Links(links.left, near)
     routes = dict.fromkeys(servers, base.INNER_RIGHT.ip)
     inner = LinkIntent.describe(near, [base.INNER_LEFT], set(routes.values()), routes)
@@ -193,7 +193,7 @@ class DsLiteParams(RightIpv4Link, stateful.Pool4Params):
     b4_ipv6: IPv6Address = address("2001:db8:b4::1:0", "first address of the B4s")
     aftr_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the AFTR's address on the left link")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
-    internal_ipv4: IPv4Address = address("10.0.0.0", "stands for the first B4 before a NAT44")
+    internal_ipv4: IPv4Address = address("10.0.0.0", "address of the first B4 for a NAT44")
 
     @property
     def range_counters(self) -> dict[str, str]:

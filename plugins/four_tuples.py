@@ -117,7 +117,7 @@ def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
     common = sum(f.common_bits for f in fields)
     if common:
         if common + order_bits > LISTED_BITS:
-            bits = Variable("tuple_bits", common, Kind.PERMUTATION, apart=order_bits, order=2)
+            bits = Variable("tuple_bits", common, Kind.PERMUTATION, apart=order_bits)
         else:
             values = _shuffle_bits(common, order_bits, seed)
             bits = Variable("tuple_bits", common, Kind.LIST, values=values)
@@ -195,11 +195,10 @@ def _add_list(
         raise UsageError(problem, hint, code="beyond-trex")
     order_bits = sum(count_trailing_zeros(f.listed_count, 64) for f in group)
     doublings = min(max_doublings, order_bits + (MAX_LIST // length).bit_length() - 1)
-    order = 2 if doublings > order_bits else 1
     rows = _order_rows(tuple(f.listed_count for f in group), order_bits, doublings, seed)
     for places, f in zip(rows, group, strict=True):
         first = f.first >> f.common_bits
         width = (first ^ (first + f.listed_count - 1)).bit_length()
         values = array("q", (first + places & (1 << width) - 1).tobytes())
-        variable = Variable(f"tuple_{f.name}", width, Kind.LIST, values=values, order=order)
+        variable = Variable(f"tuple_{f.name}", width, Kind.LIST, values=values)
         tuples.add_variable(variable, (f, f.common_bits, width))

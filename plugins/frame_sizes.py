@@ -19,10 +19,10 @@ from v6t.profiles.mixes import FrameMix
 from v6t.profiles.model import FramePair, Role, Traffic
 
 ETHERNET_OCTETS, TAG_OCTETS = 14, 4
-IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS  # the smallest test frame
+IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS  # smallest IPv6 test frame
 # Translators send IPv4 packets without DF in IPv6 packets of at most this size (RFC 7915, section 4).
 LOWEST_IPV6_MTU = 1280
-# Type of the parameter that overrides it.
+# Type of the parameter ``lowest_ipv6_mtu``.
 LowestIpv6Mtu = Annotated[
     int, Field(ge=1280, description="IPv4 packets without DF are fragmented to this (RFC 7915)")
 ]
@@ -35,7 +35,7 @@ TUNNEL_SIZES = (104, 168, 296, 552, 808, 1064, 1320, 1518)  # those of IPv4 and 
 
 
 def count_tag_octets(link: Link) -> int:
-    """Return the octets of the link's VLAN tag."""
+    """Return the length of the link's VLAN tag, 0 without a tag."""
     return 0 if link.vlan is None else TAG_OCTETS
 
 
@@ -107,8 +107,8 @@ def make_frame_mix(text: str, make_pair: Callable[[int], FramePair]) -> FrameMix
 def merge_traffic(
     sizes: FrameMix, build: Callable[[FramePair], Traffic], *, same_connections: bool
 ) -> Traffic:
-    """Merge the traffic of all sizes of a mix, which may enumerate the ``same_connections``."""
-    parts = [(build(pair), count) for pair, count in sizes.pairs]
+    """Merge the traffic of all sizes of a mix; ``same_connections`` are enumerated by all sizes."""
+    parts = [(build(pair), count) for pair, count in sizes.pair_counts]
     totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]
     multiple = math.lcm(*totals)
     classes = []

@@ -53,7 +53,7 @@ class BindingTable:
     psid: U64
     psid_len: U64
     psid_offset: U64
-    b4: U8
+    b4: U8  # lwB4 addresses
     br: U8  # lwAFTR addresses
 
     def __len__(self) -> int:

@@ -63,7 +63,7 @@ class DmrParams(PluginParams):
 
 
 class DmrTranslator(CustomerTechnology):
-    """A border relay or CE of MAP-T; ``drops`` has TOO_BIG."""
+    """A border relay or CE of MAP-T; subclasses set ``drops`` with a member TOO_BIG."""
 
     rfcs = (
         "RFC 7599",

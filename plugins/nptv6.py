@@ -26,7 +26,7 @@ from v6t.plugins.translation import select_within
 from v6t.plugins.tunnels import match_address
 from v6t.profiles.model import FramePair, Traffic
 
-PREFIX_LEN = 48
+PREFIX_LEN = 48  # of both prefixes
 
 
 class Nptv6Params(LinkParams):
@@ -66,7 +66,7 @@ class Nptv6Params(LinkParams):
 
     @property
     def adjustment(self) -> int:
-        """Number added to the subnet word in one's complement on the way out (RFC 6296, section 3.1)."""
+        """Number added to outbound subnet words to keep checksums valid (RFC 6296, section 3.1)."""
         networks = self.internal_prefix, self.external_prefix
         inside, outside = (sum_words(net.network_address.packed[:6]) for net in networks)
         return (inside - outside) % 0xFFFF
@@ -83,7 +83,7 @@ class Nptv6Params(LinkParams):
 
 
 class Nptv6(StatelessTechnology):
-    """An NPTv6 translator with the inside on its left; the subnet word keeps checksums valid."""
+    """An NPTv6 translator with the internal network on its left link."""
 
     name = "nptv6"
     title = "NPTv6: a site's IPv6 prefix translated statelessly to a provider's"
@@ -119,7 +119,7 @@ class Nptv6(StatelessTechnology):
         return self._translate(packets, known, "dst_high")
 
     def _translate(self, packets: U8, routed: Mask, field: str) -> Outcome:
-        """Forward packets with a route, with another prefix in one address."""
+        """Drop packets without a route, and replace the prefix in one address field of the others."""
 
         def build_packets(rows: Mask) -> U8:
             out = packets[rows]

@@ -28,7 +28,7 @@ UNFORWARDABLE = {
 
 
 def refuse_unforwardable(value: Any, *, refuse_overlaps: bool = False) -> None:
-    """Raise InvalidValue for unforwardable addresses; ``refuse_overlaps``: also for a part of a network."""
+    """Refuse unforwardable addresses, and networks of which all, or with ``refuse_overlaps`` some, are."""
     if isinstance(value, (IPv4Address, IPv6Address)):  # an interface is an address, too
         value = ip_network(value.packed)
     if not isinstance(value, (IPv4Network, IPv6Network)):
@@ -80,7 +80,7 @@ def _parse_network(
 
 
 def parse_address(kind: type[Address], text: str, label: str) -> Address:
-    """Parse an address of a class of :mod:`ipaddress`; errors name it ``label``."""
+    """Parse an IPv4 or IPv6 address, as ``kind`` says; errors name it ``label``."""
     try:
         return refuse_zone(kind(text))
     except ValueError as exc:

@@ -76,15 +76,15 @@ class HostRange(PluginParams):
 
 
 class Host(NamedTuple):
-    """One end of the test traffic: the first host's addresses, and the field values of all hosts."""
+    """One end of the test traffic, described by its first host."""
 
     ipv4: IPv4Address
     ipv6: IPv6Address
-    values: dict[int, object]  # by IP version
+    values: dict[int, object]  # address fields of all hosts, by IP version
 
 
 def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
-    """Describe how a range of hosts varies: by bits within one mapping, else by lists of addresses."""
+    """Describe a range of hosts: by varying bits within one mapping, else by lists of addresses."""
     first, last = hosts.first, hosts.last_host
     mapping = mappings.find_common_mapping(first, last)
     if mapping is None and first != last:
@@ -246,7 +246,7 @@ class TranslatorParams(LinkParams):
 
 
 class StatelessTranslator(StatelessTechnology):
-    """A stateless translator (RFC 7915) with the address mappings in its parameters."""
+    """A stateless translator (RFC 7915) with the address mappings of its parameters."""
 
     overhead = 20
     drops = TranslatorDrop
@@ -317,7 +317,7 @@ class StatelessTranslator(StatelessTechnology):
         return Outcome([*checks, *size_checks], build_packets, version=10 - version, native=native)
 
     def _route(self, packets: U8) -> Outcome:
-        """Route background traffic to the IPv6 side."""
+        """Route background packets to the IPv6 side, and drop others."""
         native = match_address(view(packets, IPV6)["dst_octets"], self.params.bg_ipv6_side)
         return Outcome([(TranslatorDrop.NO_MAPPING, True)], native=native)
 

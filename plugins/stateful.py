@@ -45,8 +45,8 @@ def _parse_number(value: Any) -> Any:
 
 
 Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_parse_number)]
-LOWEST_PORT = 1024  # of clients, and of public addresses
-EXAMPLE_SUBSCRIBERS = {"subscribers": 1000, "connections_per_subscriber": 200}
+LOWEST_PORT = 1024  # of clients and of NATs; lower ports are well-known
+EXAMPLE_SUBSCRIBERS = {"subscribers": 1000, "connections_per_subscriber": 200}  # for hints
 SERVER_PORT = 443  # of the server that all subscribers connect to
 
 # Share of a pool's ports above which Linux, which tries 128 random ports, fails to open some connections.
@@ -150,7 +150,7 @@ class ConnectionParams(Mixture):
 
     @classmethod
     def size_pool(cls, clients: int, ports: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return pool parameters for clients with so many ports each, unless ``values`` has them."""
+        """Return parameters of a large enough public pool, unless ``values`` has them."""
         return {}
 
     @property
@@ -159,7 +159,7 @@ class ConnectionParams(Mixture):
 
     @property
     def range_counters(self) -> dict[str, str]:
-        """Names of parameters: the first address of each range, with the number of its addresses."""
+        """Names of the parameters with the first address of each range and with its size."""
         kinds, names = ("first", "ipv4", "ipv6"), type(self).model_fields
         counters = {f"{who}_count": who for who in ("initiator", "responder", "pool", "public")}
         pairs = ((f"{who}_{kind}", n) for n, who in counters.items() for kind in kinds)
@@ -296,7 +296,7 @@ class ConnectionParams(Mixture):
         ]
 
     def enumerate_tuples(self, addresses: Sequence[TupleField], seed: int) -> FourTuples:
-        """Enumerate the four-tuples of all connections as configured."""
+        """Enumerate the four-tuples of all connections, in the configured order."""
         fields = [*(addresses if self.enumerate_ips else []), *self.list_port_fields()]
         mode = self.enumerate_ports or self.enumerate_ips
         if mode != 3:
@@ -308,7 +308,7 @@ class ConnectionParams(Mixture):
             raise
 
     def _suggest_parameters(self, exc: UsageError, fields: Sequence[TupleField], seed: int) -> None:
-        """Add parameters that can be enumerated to the error."""
+        """Suggest parameters whose four-tuples can be enumerated, in the error."""
         clients, each = self.subscribers, self.connections_per_subscriber
         for number in range(each + 1, 2 * each + 1):  # none without subscribers
             more = [replace(f, count=number) if f.count == each else f for f in fields]
@@ -344,7 +344,7 @@ class PoolParams(ConnectionParams):
 
     @property
     def limits(self) -> dict[str, Any]:
-        """Configured limits of the NAT, for its configuration."""
+        """Configured limits of the NAT: port blocks, timeouts and sessions."""
         return {}
 
     def list_audit_variants(self) -> dict[str, dict[str, Any]]:
@@ -492,11 +492,11 @@ class StatefulTechnology(Technology):
         """Refuse frames that a correct device would not forward whole."""
 
     def find_drops(self, direction: Direction, packets: U8) -> reference_device.Checks:
-        """Return drop reasons of IP packets beyond the common ones of NATs."""
+        """Return additional drop reasons of IP packets; subclasses override this."""
         return ()
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
-        """Translate packets; each connection has a first packet and a row in the Responder's table."""
+        """Translate packets with the first packets and Responder table rows of their connections."""
         if direction == "forward":
             return self.rewrite(packets, read_learned_source(learned), source=True)
         return self.rewrite(packets, read_source(initial), source=False)

@@ -108,7 +108,7 @@ def make_foreground(
     *headers: Layer,
     draw_order: tuple[str, ...] = (),
 ) -> TrafficClass:
-    """Return the foreground class of a technology with :class:`LinkParams`: Ethernet, ``headers``, UDP."""
+    """Return the foreground class with Ethernet, ``headers`` and UDP, for :class:`LinkParams`."""
     params: Any = technology.params
     layers = (
         *make_ethernet(technology.links, direction),

@@ -26,11 +26,11 @@ from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
 from v6t.packets.headers import DONT_FRAGMENT, IP, IPV4, IPV6, UDP, to_numbers, to_octets, view
 from v6t.plugins.prefixes import parse_ipv4_network, parse_ipv6_network
 
-_WORD_BITS = np.uint64(64)
+_WORD_BITS = np.uint64(64)  # number of bits in each half of an IPv6 address
 MIN_DF_OCTETS = 1261  # IPv4 packets of this size and longer leave with DF (RFC 7915, section 5.1)
 
 PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)  # of RFC 6052
-WELL_KNOWN = IPv6Network("64:ff9b::/96")  # prefix of RFC 6052
+WELL_KNOWN = IPv6Network("64:ff9b::/96")  # the well-known prefix of RFC 6052
 
 
 def check_rfc6052_prefix(prefix: IPv6Network) -> IPv6Network:
@@ -52,7 +52,7 @@ def parse_rfc6052_prefix(text: str, name: str) -> IPv6Network:
 
 
 def parse_prefix96(text: str, name: str) -> IPv6Network:
-    """Parse a prefix of /96, behind which an IPv4 address fits."""
+    """Parse a prefix that must be a /96, so that an IPv4 address fits behind it."""
     prefix = parse_ipv6_network(text, name)
     if prefix.prefixlen != 96:
         problem = f"{name} {prefix} must be a /96, whose last bits hold an IPv4 address"
@@ -61,7 +61,7 @@ def parse_prefix96(text: str, name: str) -> IPv6Network:
 
 
 def may_embed(prefix: IPv6Network, ipv4: IPv4Address) -> bool:
-    """Return whether a prefix may embed an address: the well-known prefix, only global ones."""
+    """Return whether a prefix may embed an address; the well-known prefix embeds only global ones."""
     return prefix != WELL_KNOWN or ipv4.is_global
 
 
@@ -79,7 +79,7 @@ def embed_network(prefix: IPv6Network, ipv4: IPv4Network) -> IPv6Network:
 
 
 def extract_ipv4(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
-    """Read the IPv4 address in ``ipv6``; bits after it are ignored."""
+    """Return the IPv4 address embedded in ``ipv6``; bits after it are ignored."""
     mapping = Rfc6052Mapping(prefix)
     if ipv6 not in prefix:
         raise UsageError(f"{ipv6} is not within {prefix}", code="outside-prefix")
@@ -88,7 +88,7 @@ def extract_ipv4(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
 
 @dataclass(frozen=True)
 class Mapping:
-    """An explicit mapping: the IPv4 suffix follows the IPv6 prefix, zeros follow the suffix (RFC 7757)."""
+    """An explicit address mapping (RFC 7757): IPv6 prefix, IPv4 suffix, and zeros."""
 
     ipv4: IPv4Network
     ipv6: IPv6Network
@@ -231,14 +231,14 @@ class LongestMatch:
 
 
 def select_within(addresses: U64, prefix: IPv4Network | IPv6Network, shift: int = 0) -> Mask:
-    """Select the addresses within a prefix; their last ``shift`` bits are missing."""
+    """Select the addresses within a prefix; ``shift`` is the number of their missing low bits."""
     mask, network = (int(a) >> shift for a in (prefix.netmask, prefix.network_address))
     inside: Mask = addresses & np.uint64(mask) == np.uint64(network)
     return inside
 
 
 class Rfc6052Array:
-    """Embedding of address arrays behind one RFC 6052 prefix."""
+    """Address mapping by one RFC 6052 prefix, for address arrays."""
 
     def __init__(self, prefix: IPv6Network) -> None:
         self._places = embedded_address_layout(check_rfc6052_prefix(prefix)).locate_octets(ADDRESS)
@@ -326,7 +326,7 @@ def select_rows(rows: Mask, *columns: U8) -> Sequence[U8]:
 
 
 def build_ipv6(packets: U8, source: U8, destination: U8) -> U8:
-    """Translate plain UDP in IPv4 to IPv6 with flow label 0; addresses are ``(n, 16)``."""
+    """Translate IPv4 packets with plain UDP to IPv6, with these addresses ``(n, 16)``."""
     count, length = packets.shape
     out = np.empty((count, length + 20), dtype=np.uint8)
     if not count:
@@ -342,7 +342,7 @@ def build_ipv6(packets: U8, source: U8, destination: U8) -> U8:
 
 
 def build_ipv4(packets: U8, source: U8, destination: U8) -> U8:
-    """Translate plain UDP in IPv6 to IPv4 with identification 0; addresses are ``(n, 4)``."""
+    """Translate IPv6 packets with plain UDP to IPv4, with these addresses ``(n, 4)``."""
     count, length = packets.shape[0], packets.shape[1] - 20
     out = np.empty((count, length), dtype=np.uint8)
     if not count:

@@ -29,7 +29,7 @@ _ECN, _DSCP, _CE = 0x03, np.uint8(0xFC), 3
 
 
 class TunnelDevice(ABC):
-    """A device with IPv4-in-IPv6 tunnels on its left link; ``drops`` has TOO_BIG, NOT_ECN_CAPABLE."""
+    """A device with IPv4-in-IPv6 tunnels on its left link; ``drops`` needs TOO_BIG, NOT_ECN_CAPABLE."""
 
     links: Links
     drops: ClassVar[type[DropReason]]
@@ -43,7 +43,7 @@ class TunnelDevice(ABC):
         """Select the IPv6 packets for the device's tunnels, by their headers."""
 
     def select_native(self, outer: Any, tunnelled: Mask) -> Mask | None:
-        """Select the IPv6 packets that are routed; by default all that are not for the device's tunnels."""
+        """Select the IPv6 packets that are routed: by default, those outside the device's tunnels."""
         return ~tunnelled
 
     @abstractmethod

@@ -28,11 +28,11 @@ _SIZE_RE = re.compile(r"\s*(\d{1,5})\s*x\s*(\d{1,5})\s*")
 class FrameMix:
     """Sizes on both sides of the device, FCS included, each with its number of frames in a round."""
 
-    pairs: tuple[tuple[FramePair, int], ...]
+    pair_counts: tuple[tuple[FramePair, int], ...]
 
     @property
     def frames(self) -> int:
-        return sum(count for _, count in self.pairs)
+        return sum(count for _, count in self.pair_counts)
 
     @property
     def ipv6(self) -> float:
@@ -51,7 +51,7 @@ class FrameMix:
     @property
     def mix(self) -> str:
         """``"84/64x28,570/550x16,1518x4"``: the IPv6 frame first, or one size where both are equal."""
-        named = ((p.label if p.ipv6 != p.ipv4 else p.ipv6, count) for p, count in self.pairs)
+        named = ((p.label if p.ipv6 != p.ipv4 else p.ipv6, n) for p, n in self.pair_counts)
         return ",".join(f"{label}x{count}" for label, count in named)
 
     @property
@@ -60,7 +60,8 @@ class FrameMix:
 
     @property
     def _means(self) -> list[float]:
-        sums = (sum(p.ipv6 * n for p, n in self.pairs), sum(p.ipv4 * n for p, n in self.pairs))
+        counts = self.pair_counts
+        sums = (sum(p.ipv6 * n for p, n in counts), sum(p.ipv4 * n for p, n in counts))
         return [float(Fraction(octets, self.frames)) for octets in sums]
 
 

@@ -57,7 +57,6 @@ class Variable:
         step: distance of neighboring values (``INC`` and ``DEC``).
         values: the values of a ``LIST``; any sequence of integers, NumPy arrays included.
         apart: a ``PERMUTATION`` takes every value once in the frames that are equal modulo ``2^apart``.
-        order: 2 if an earlier version took the same values in another order, else 1.
     """
 
     name: str
@@ -68,7 +67,6 @@ class Variable:
     step: int = 1
     values: Sequence[int] = field(default=(), repr=False)
     apart: int = 0  # bits of the frame number
-    order: int = 1  # version of the order of values
 
     @property
     def top(self) -> int:
@@ -255,8 +253,8 @@ class FramePair:
 
     @property
     def mix(self) -> None:
-        """None, because a single size is not a mix."""
+        """None, as a single frame size is not a mix."""
 
     @property
-    def pairs(self) -> tuple[tuple[FramePair, int], ...]:
+    def pair_counts(self) -> tuple[tuple[FramePair, int], ...]:
         return ((self, 1),)

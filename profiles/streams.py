@@ -11,8 +11,6 @@ from v6t.packets.direction import Direction
 from v6t.packets.trailer import Checksum
 from v6t.profiles.model import Role
 
-LATEST_FRAME_ORDER = 2  # version; a run can only be continued in the order it began with
-
 
 @dataclass(frozen=True)
 class Stream:
@@ -23,7 +21,6 @@ class Stream:
         trex: TRex's stream object (``packet``, ``vm``, ``mode``, ``isg``, ``flow_stats`` ...).
         checksum: the checksum that covers the end of the frames, if there is one.
         notes: decisions of the compiler.
-        order: 2 if an earlier version sent the same frames in another order, else 1.
     """
 
     name: str
@@ -33,7 +30,6 @@ class Stream:
     trex: Mapping[str, Any]
     checksum: Checksum | None
     notes: tuple[str, ...] = ()
-    order: int = 1
 
     @property
     def program(self) -> list[dict[str, Any]]:

@@ -1,12 +1,11 @@
 """JSON form of trials and trial results, as the journal stores them.
 
-Runs resume from journals of earlier versions, so a key keeps its meaning; :data:`_KEYS` maps the attributes
-that have another name than their key.
+A key keeps its meaning; :data:`_KEYS` maps the attributes that have another name than their key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from types import UnionType
@@ -17,7 +16,7 @@ from v6t.trials.delays import Distribution
 from v6t.trials.queries import Answers, Queries
 from v6t.trials.result import DirectionResult, TrialResult
 from v6t.trials.tcp import TcpCounts
-from v6t.trials.timeline import MAX_SLOTS, DeviceLoad, Timeline
+from v6t.trials.timeline import DeviceLoad
 from v6t.trials.trial import Trial
 
 T = TypeVar("T")
@@ -49,8 +48,6 @@ _KEYS: Mapping[type, Mapping[str, str]] = {
     },
     DeviceLoad: {"end_times_s": "at_s", "max_percent": "busiest", "mean_percent": "mean"},
 }
-_FORMER_KEYS: Mapping[type, Mapping[str, str]] = {DirectionResult: {"course": "timeline"}}
-"""Attributes of the keys of earlier versions that are still read."""
 _OPTIONAL: Mapping[type, frozenset[str]] = {
     Trial: frozenset({
         "delays", "frame_timeout_s", "second_segment", "device_event", "connections", "flow_starts",
@@ -140,8 +137,7 @@ def _encode_object(value: Any) -> dict[str, Any]:
 @cache
 def _map_keys(kind: type) -> Mapping[str, str]:
     """Return the attribute of each key."""
-    names = {key: name for name, key, *_ in list_attributes(kind)}
-    return {**_FORMER_KEYS.get(kind, {}), **names}
+    return {key: name for name, key, *_ in list_attributes(kind)}
 
 
 def _decode(kind: type[T], data: Mapping[str, Any]) -> T:
@@ -189,23 +185,9 @@ def _check_modifier(data: Any) -> Mapping[str, Any]:
     return data
 
 
-def _expand_timeline(course: Mapping[str, Any]) -> Timeline:
-    """Decode the timelines of version 0.1: slots, usual value, and differences from it."""
-    received, lost = _expand(course["received"]), _expand(course["lost"])
-    return Timeline(course["slot_s"], received, lost)
-
-
-def _expand(compressed: Sequence[int]) -> tuple[int, ...]:
-    count, usual, *differences = compressed
-    if not 0 <= len(differences) <= count <= MAX_SLOTS:
-        raise ValueError(f"a timeline of {count} slots has {len(differences)} values")
-    return tuple(usual + n for n in differences) + (usual,) * (count - len(differences))
-
-
 _MODIFIER_COUNTERS: Mapping[str, Any] = {
     "times": int, "right": int, "slowest_s": (int, float), "what": str, "why": str,
 }  # fmt: skip
 _SPECIAL_DECODERS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
     TrialResult: {"modifier": _check_modifier},
-    DirectionResult: {"course": _expand_timeline},
 }

@@ -7,8 +7,6 @@ from itertools import product
 
 MAX_SENDING_SLOTS = 60
 """Limit for the slots in which a trial sends, because a journal holds tens of thousands of trials."""
-MAX_SLOTS = 1_000_000
-"""Limit for the slots of one timeline in a journal, the wait for late frames included."""
 _SLOTS_S = [round(step * 10**decade, 2) for decade, step in product(range(-2, 8), (1, 2, 5))]
 
 

@@ -40,9 +40,9 @@ def index_records(data: RunData) -> dict[PointKey, Record]:
 
 def compare_runs(first: RunData, second: RunData) -> list[ConditionDifference]:
     """List conditions of whole runs that differ: then nothing in them can be compared."""
-    pairs: list[tuple[str, Any, Any]] = [
+    pairs: list[tuple[Any, ...]] = [
         ("technology", first.config["plugin"], second.config["plugin"]),
-        ("simulated", first.simulated, second.simulated),
+        ("frames", *("simulated" if data.simulated else "sent" for data in (first, second))),
         ("medium, bit/s", first.config["line_rate_bps"], second.config["line_rate_bps"]),
         ("modifier", first.config.get("modifier"), second.config.get("modifier")),
     ]

@@ -259,7 +259,7 @@ def _compare_with_papers(
         ]
         names = make_text_columns("published", "octets", "direction", "conditions that differ")
         yield Collapsible(
-            f"{len(pairs)} published results about the same technology, and what differs",
+            f"{pluralize(len(pairs), 'published result')} about the same technology, and what differs",
             [make_text_table("No reference lines", names, rows)],
         )
 

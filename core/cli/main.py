@@ -159,9 +159,9 @@ def _run(words: list[str]) -> int:
         return BROKEN_PIPE
     except V6tError as exc:
         if isinstance(exc, UsageError) and (exc.params or exc.dut_params or exc.technology):
-            from v6t.core.cli.hints import add_command_hints
+            from v6t.core.cli.hints import add_option_hints
 
-            add_command_hints(exc, words)
+            add_option_hints(exc, words[0])
         return _print_error(exc.message, exc.hint, exc.exit_code, exc.code)
     except click.ClickException as exc:
         return _print_error(*_describe_click_error(exc))
@@ -222,16 +222,12 @@ def _print_error(message: str, hint: str, status: int, code: str) -> int:
 
 
 def _wrap_message(line: str) -> str:
-    """Return a line wrapped for a terminal, with a proposed command on separate lines."""
+    """Return a line wrapped for a terminal."""
     if not sys.stderr.isatty():
         return line
-    from v6t.core.cli.terminal import format_command, make_console, wrap
+    from v6t.core.cli.terminal import wrap
 
-    text, proposal, command = line.partition("try: v6t ")
-    lines = [wrap(text + "try:" * bool(proposal), indent=5)]
-    if proposal:
-        lines.append(format_command(f"v6t {command}", make_console(stderr=True)))
-    return "\n".join(lines)
+    return wrap(line, indent=5)
 
 
 if __name__ == "__main__":

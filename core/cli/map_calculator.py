@@ -219,7 +219,7 @@ def calc_rate(line_rate: str, frame_size: int, overhead: int = 0) -> dict[str, A
     """Compute the maximum frame rate of a link per direction (RFC 8219 appendix A)."""
     rate = parse_line_rate(line_rate)
     return {
-        "line_rate_bps": rate,
+        "line_rate_bps": round(rate),
         "frame_size": frame_size,
         "overhead": overhead,
         "max_fps": max_frame_rate_fps(rate, frame_size, overhead),

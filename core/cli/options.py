@@ -437,7 +437,15 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
     if _is_technology(arguments):
         arguments["plugin"], arguments["run_file"] = str(path), None
         return None, files
-    return YamlFile(path), files
+    try:
+        return YamlFile(path), files
+    except UsageError as error:
+        if error.code == "file-not-found":
+            from v6t.base.text import did_you_mean
+            from v6t.core.config.plugins import ALIASES, list_names
+
+            error.add_hint(did_you_mean(str(path), [*list_names(), *ALIASES]))
+        raise
 
 
 def _is_technology(arguments: Mapping[str, Any]) -> bool:

@@ -51,11 +51,13 @@ def _list_technologies(as_json: bool) -> None:
         text = f"{row['title']} [{', '.join(row['rfcs'])}]"
         if row["error"]:
             text = f"BROKEN: {row['error']}"
-        print_text(f"{row['name']:<16} {text} ({row['distribution']})")
+        origin = "" if row["distribution"] == "v6t" else f" ({row['distribution']})"
+        print_text(f"{row['name']:<16} {text}{origin}", indent=17)
 
 
 def _show_technology(name: str, as_json: bool) -> None:
     from v6t.base.strict_model import describe_fields
+    from v6t.core.config.explain import format_yaml
     from v6t.core.config.plugins import load_plugin
 
     plugin = load_plugin(name)
@@ -82,7 +84,7 @@ def _show_technology(name: str, as_json: bool) -> None:
         longer = f"; IPv{version} frames are {abs(plugin.overhead)} octets longer"
     print_text(f"{name}: {plugin.title}\n{', '.join(plugin.rfcs)}{longer}\n")
     for parameter in parameters:
-        print_text(f"  {parameter['name']} = {parameter['default']}")
+        print_text(f"  {parameter['name']}={format_yaml(parameter['default'])}")
         print_text(f"      {parameter['description']}")
 
 

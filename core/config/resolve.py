@@ -21,7 +21,12 @@ from v6t.core.config.bound import (
     make_technology,
     validate_params,
 )
-from v6t.core.config.checks import check_benchmark_settings, check_modifier, check_ttl
+from v6t.core.config.checks import (
+    check_benchmark_settings,
+    check_modifier,
+    check_tester_connections,
+    check_ttl,
+)
 from v6t.core.config.plugins import load_plugin, resolve_alias
 from v6t.core.config.settings import (
     MODES,
@@ -153,14 +158,21 @@ def resolve_and_bind(
     return bound
 
 
+_UNSUPPORTED = ("unsupported-by-device", "unsupported-by-tester", "too-many-for-trex")
+"""Codes of errors for which ``--measure all`` leaves out a benchmark."""
+
+
 def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
-    """Leave out the benchmarks of ``--measure all`` that the device cannot do, with a warning for each."""
+    """Leave out what device or tester cannot do of ``--measure all``, with a warning for each benchmark."""
     unsupported = {}
     for name in bound.optional:
+        alone = replace(bound, settings=bound.settings.model_copy(update={"benchmarks": (name,)}))
         try:
             registry.load(name).check(bound)
+            if bound.settings.connects:
+                list(check_tester_connections(alone))
         except UsageError as exc:
-            if exc.code == "unsupported-by-device":
+            if exc.code in _UNSUPPORTED and len(unsupported) < len(bound.settings.benchmarks) - 1:
                 unsupported[name] = f"left out of '{registry.ALL}': {name}: {exc.message}"
     names = tuple(name for name in bound.settings.benchmarks if name not in unsupported)
     settings = bound.settings.model_copy(update={"benchmarks": names})

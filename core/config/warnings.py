@@ -288,7 +288,7 @@ def _yield_mix_warnings(bound: BoundRun) -> Iterator[str]:
         if not isinstance(mix, str):
             continue
         sizes = bound.technology.make_sizes(mix)
-        sent = {pair.ipv6 for pair, _ in sizes.pairs}
+        sent = {pair.ipv6 for pair, _ in sizes.pair_counts}
         missing = [size for size, _ in parse_mix(mix) if size not in sent]
         if missing:
             yield (

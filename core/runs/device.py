@@ -202,7 +202,7 @@ def _read_counters(session: DeviceSession | None) -> dict[str, Any]:
     readings = {}
     for name, device in session.get_sessions() if session is not None else ():
         with contextlib.suppress(V6tError, OSError):
-            readings[name] = device.read()
+            readings[name] = device.read_sample()
     return readings
 
 

@@ -15,9 +15,9 @@ from v6t.core.config.bound import BoundRun
 if TYPE_CHECKING:
     from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.driver import Driver
+    from v6t.drivers.duts.lab.ssh import LabSshServer
     from v6t.drivers.duts.plan import Plan
     from v6t.drivers.duts.session.plan_steps import Difference
-    from v6t.drivers.duts.standing.ssh import LabSshServer
 
 _LOG = logging.getLogger(__name__)
 
@@ -271,7 +271,7 @@ def _list_lab_devices(bound: BoundRun) -> list[LabSshServer]:
     names = dict.fromkeys(ssh.lab for ssh in logins if ssh is not None and ssh.lab)
     if not names:
         return []
-    from v6t.drivers.duts.standing.ssh import LabSshServer
+    from v6t.drivers.duts.lab.ssh import LabSshServer
 
     return [LabSshServer(name) for name in names]
 
@@ -281,7 +281,7 @@ def _make_session(
 ) -> DeviceSession:
     """Make a session that is not open; ``partial`` leaves out lab machines that have ended."""
     from v6t.drivers.duts.devices import make_session
-    from v6t.drivers.duts.standing.ssh import find_transport
+    from v6t.drivers.duts.lab.ssh import find_transport
 
     driver, labs = bound.driver, _list_lab_devices(bound)
     if bound.tester.in_lab and all(ssh is None for ssh in driver.get_logins(bound.intent)):

@@ -1,7 +1,7 @@
 """The journal: one line per trial, on disk before the next trial starts.
 
 Procedures are deterministic given their trials: a run is resumed by answering known trials from the
-journal and measuring the rest. Lines without a schema or a run are from the first version.
+journal and measuring the rest.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import UsageError
 from v6t.base.files import JOURNAL_OCTETS, explain_read_error, parse_json, read_octets
 from v6t.core.runs.rundir import JOURNAL, MANIFEST, RESULTS, RunDir
-from v6t.profiles.streams import StreamSet
 from v6t.trials.codec import TRIAL_DEFAULTS, result_from_json, result_to_json, trial_to_json
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
@@ -27,11 +26,7 @@ RESTORE_HINT = "nothing was changed; restore the journal of this run"
 
 
 def find_run_mark(manifest: Any) -> str | None:
-    """Return the mark that each journal line of a run starts with; empty for the first version.
-
-    Returns:
-        None if the manifest is lost: any mark is accepted.
-    """
+    """Return the mark of a run, which each line of its journal has; None if the manifest is lost."""
     return str(manifest.get("run", "")) if isinstance(manifest, dict) else None
 
 
@@ -50,7 +45,7 @@ class Journal:
 
         Args:
             path: the file.
-            run: mark of the run it must belong to, empty for one without; None: any.
+            run: mark of the run it must belong to; None: any.
         """
         self.path = path
         self.run = run
@@ -132,7 +127,7 @@ class Journal:
 
 
 def _fill_in_defaults(trial: dict[str, Any]) -> Any:
-    """Return a recorded trial with the defaults of settings that earlier versions lacked."""
+    """Return a trial as the journal stores it, with the keys that may be left out."""
     return json.loads(json.dumps({**TRIAL_DEFAULTS, **trial}))
 
 
@@ -154,18 +149,6 @@ def read_journal(directory: RunDir, results: Mapping[str, Any]) -> Journal:
     return journal
 
 
-def check_order(journal: Journal, manifest: Any, streams: Collection[StreamSet]) -> None:
-    """Refuse to continue a run of a version that sent frames in another order."""
-    known = manifest.get("order", 1) if isinstance(manifest, dict) else 1
-    if journal.trials and any(s.order > known for one in streams for s in one.streams):
-        raise UsageError(
-            f"{journal.path}: these trials sent the enumerated addresses and ports in the order of "
-            "an earlier version, which this v6t no longer has",
-            "use the v6t that wrote it (manifest.json names its version), or start a new run",
-            code="damaged-file",
-        )
-
-
 def _parse_lines(
     path: Path, data: bytes, run: str | None
 ) -> Iterator[tuple[bytes, dict[str, Any], TrialResult]]:
@@ -181,7 +164,7 @@ def _parse_lines(
             hint = "the run cannot be resumed; results already written are not touched"
             raise UsageError(problem, hint, code="damaged-file")
         schema = entry.get("schema")
-        if schema is not None and schema != SCHEMA:
+        if schema != SCHEMA:
             raise UsageError(
                 f"{where}: this trial is of another version: its schema is {schema!r}, "
                 f"this v6t reads '{SCHEMA}'",

@@ -19,7 +19,6 @@ from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Role
-from v6t.profiles.streams import LATEST_FRAME_ORDER
 
 PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
@@ -31,7 +30,6 @@ def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> d
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
         "created": utc_now(),
         "seed": run.seed,
-        "order": LATEST_FRAME_ORDER,  # in which enumerated values come
         "packages": {name: _read_version(name) for name in PACKAGES},
         "source_commit": commit(),
         "python": sys.version.split()[0],
@@ -61,7 +59,7 @@ def describe_setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict
 
 def _compute_mean_octets(plugin: Technology, sizes: Sizes) -> list[float]:
     """Return the mean octets of foreground frames on the left and the right."""
-    sides = [(plugin.list_link_sizes(pair), count) for pair, count in sizes.pairs]
+    sides = [(plugin.list_link_sizes(pair), count) for pair, count in sizes.pair_counts]
     frames = sum(count for _, count in sides)
     if frames == 1:
         return list(sides[0][0])

@@ -12,8 +12,7 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepare_connections
-from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Point, TrafficChange
+from v6t.benchmarks.point import Point, RunContext, TrafficChange
 from v6t.benchmarks.tcp import find_syn_limit
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun

@@ -134,7 +134,7 @@ class ResultFiles:
         record = measured.record
         self.records.append(record)
         self._documents.append(record.to_json())
-        for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
+        for name, rows in {benchmark.csv_file: measured.rows, **measured.extra_rows}.items():
             self._add_rows(name, _add_limit_columns(rows, record))
         self._add_rows(MEDIANS, list_figure_rows(record, benchmark))
 

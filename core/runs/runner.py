@@ -22,7 +22,7 @@ from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.device import COUNTERS_KEY, DeviceCounts
 from v6t.core.runs.events import Listener, log_run, make_headline
-from v6t.core.runs.journal import Journal, check_order, read_journal
+from v6t.core.runs.journal import Journal, read_journal
 from v6t.core.runs.manifest import make_manifest, utc_now
 from v6t.core.runs.plan import RunPlan, make_first_stage, plan, plan_stage
 from v6t.core.runs.point import make_point, make_tcp_point, remeasure_tester
@@ -78,9 +78,6 @@ def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunD
             if results.get("status") == COMPLETE:
                 return load_run(path)
         planned = planned or plan(bind(run))
-        if not planned.bound.tester.simulates:
-            streams = next(iter(planned.stream_sets.values())).values()
-            check_order(journal, run_dir.read_json(MANIFEST), streams)
         with log_run(events, path) as log:
             return Runner(planned, run_dir, log, journal, results).run()
 

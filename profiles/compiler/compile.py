@@ -81,7 +81,7 @@ def compile_traffic(
         seed = _derive_seed(traffic.seed, stream_id)
         if traffic_class.draw_group:
             seed = drawn.setdefault(traffic_class.draw_group, seed)
-        template, program, notes, order = _compile_class(traffic_class, seed)
+        template, program, notes = _compile_class(traffic_class, seed)
         variables = traffic_class.list_drawn_variables() if share and share % cores else ()
         if any(v.kind is Kind.PERMUTATION for v in variables):
             notes.append(
@@ -104,14 +104,15 @@ def compile_traffic(
             "vm": {"instructions": program},
             "flow_stats": {"enabled": False},
         }
-        ours = find_final_checksum(template.layout), tuple(notes), order
-        streams.append(Stream(name, traffic_class.role, stream_id, weight, trex, *ours))
+        checksum = find_final_checksum(template.layout)
+        role = traffic_class.role
+        streams.append(Stream(name, role, stream_id, weight, trex, checksum, tuple(notes)))
     return StreamSet(traffic.direction, tuple(streams))
 
 
 def _compile_class(
     traffic_class: TrafficClass, seed: int
-) -> tuple[Template, list[ins.Instruction], list[str], int]:
+) -> tuple[Template, list[ins.Instruction], list[str]]:
     template = build_template(traffic_class.layers, traffic_class.frame_size)
     variables = traffic_class.list_drawn_variables()
     for variable in variables:
@@ -127,7 +128,6 @@ def _compile_class(
     writes: list[Write] = []
     constants: list[tuple[int, int, int]] = []
     notes: list[str] = []
-    order = 1
     for variable in variables:
         own_seed = _derive_seed(seed, zlib.crc32(variable.name.encode()))
         placed = FrameVariable(variable, tuple(copies.get(variable.name, ())), own_seed)
@@ -136,7 +136,6 @@ def _compile_class(
         split = _SPLITTERS[variable.kind](placed)
         flow_vars += split.flow_vars
         notes += split.notes
-        order = max(order, variable.order, split.order)
         for copy in placed.copies:
             more, fixed = _make_writes(split, variable.width, copy)
             writes += more
@@ -149,7 +148,7 @@ def _compile_class(
     _check_limits(traffic_class, template, program)
     if not program:
         notes.append("every frame is the same")
-    return template, program, [*notes, *plan.notes], order
+    return template, program, [*notes, *plan.notes]
 
 
 def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str, list[FrameBits]]:

@@ -55,18 +55,16 @@ def split_permutation(variable: FrameVariable) -> Split:
     low, high = low - constant, high - constant
     if low == 0 and count == 1 << bits:
         flow_vars, text = _permute_low_bits(variable, bits)
-        return Split(flow_vars, constant, (text,), 1 if variable.max_cut < bits else 2)
+        return Split(flow_vars, constant, (text,))
     zeros = min(count_trailing_zeros(low, bits), count_trailing_zeros(count, bits))
     # with values apart, a counter of the low bits may be named after the same bit
     label = "above" if model.apart and zeros >= LISTED_BITS else zeros
     odd, name = count >> zeros, f"{model.name}.{label}"
-    order = 2 if zeros > LISTED_BITS else 1
     if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= variable.max_cut:
         once = shuffle_range(low >> zeros, high >> zeros, variable.seed)
         values = _shuffle_passes(once, zeros, variable.seed + 2)
         above = make_list_flow_var(name, zeros, bits - zeros, values)
         text = f"{name}: a shuffled list of {odd} values, coprime to the 2^{zeros} of the low bits"
-        order = 2 if len(values) > odd else order
     elif MIN_SHUFFLED_BITS <= zeros <= min(variable.max_cut, 32) and high >> zeros < 1 << 30:
         least, most = low >> zeros << 32, (((high >> zeros) + 1) << 32) - 1
         step = 1 << 32 - zeros
@@ -77,7 +75,7 @@ def split_permutation(variable: FrameVariable) -> Split:
         hint = f"choose 2^n values that begin at a multiple of 2^n, or at most {MAX_LIST}"
         raise make_limit_error(problem, hint)
     below, note = _permute_low_bits(variable, zeros)
-    return Split((above, *below), constant, (text, note), order)
+    return Split((above, *below), constant, (text, note))
 
 
 def split_counter(variable: FrameVariable) -> Split:

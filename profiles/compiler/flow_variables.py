@@ -81,7 +81,6 @@ class Split(NamedTuple):
     flow_vars: tuple[FlowVariable, ...]
     constant: int = 0
     notes: tuple[str, ...] = ()
-    order: int = 1  # version of the order of values
 
 
 class FrameBits(NamedTuple):

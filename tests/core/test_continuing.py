@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import zlib
@@ -11,10 +10,8 @@ import pytest
 from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.runs.events import Listener
-from v6t.core.runs.journal import Journal, check_order
+from v6t.core.runs.journal import Journal
 from v6t.core.runs.runner import execute, resume
-from v6t.profiles.model import Role
-from v6t.profiles.streams import LATEST_FRAME_ORDER, Stream, StreamSet
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
@@ -39,7 +36,7 @@ def rewrite(path, change):
 
 
 def unmarked(entry):
-    return {k: v for k, v in entry.items() if k not in ("schema", "run")}
+    return {k: v for k, v in entry.items() if k != "run"}
 
 
 def with_another_field(entry):
@@ -118,7 +115,7 @@ def test_resume_of_a_journal_with_a_flipped_byte_changes_nothing(directory, line
 
 
 def test_a_journal_of_unmarked_lines_whose_trials_are_others_costs_nothing(complete):
-    """A version that marks nothing, or a run whose manifest is lost: replaying finds it."""
+    """The run's manifest is lost: replaying finds it."""
     (complete / "manifest.json").unlink()
     rewrite(complete, lambda e: unmarked(with_another_field(e)))
     content = results(complete) | {"status": "running"}
@@ -214,24 +211,3 @@ def test_a_setting_that_trials_did_not_have_is_at_its_default(waits, same, tmp_p
 
 def never_measured(trial):
     raise AssertionError(f"{trial.key} was measured")
-
-
-@pytest.mark.parametrize(
-    ("known", "order", "refused"), [(None, 2, True), (1, 2, True), (2, 2, False), (None, 1, False)]
-)
-def test_frames_that_now_come_in_another_order_are_not_mixed_with_those_of_before(
-    known, order, refused, begun
-):
-    manifest = json.loads((begun / "manifest.json").read_text())
-    manifest.pop("order")
-    if known is not None:
-        manifest["order"] = known
-    stream = Stream("fg", Role.FOREGROUND, 0, 1, {}, None, (), order)
-    before = tree(begun)
-    with expect_error("damaged-file") if refused else contextlib.nullcontext():
-        check_order(Journal(begun / "journal.jsonl"), manifest, [StreamSet("forward", (stream,))])
-    assert tree(begun) == before
-
-
-def test_a_new_run_keeps_which_order_its_frames_come_in(begun):
-    assert json.loads((begun / "manifest.json").read_text())["order"] == LATEST_FRAME_ORDER

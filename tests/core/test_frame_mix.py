@@ -90,7 +90,7 @@ def test_the_proportion_is_exact_and_evenly_spread(plugin, params):
     """Of any stretch of frames every size has its share to within the number of classes."""
     bound = bind(resolve(flags=Flags(plugin, params=params, frame_sizes=("imix",))))
     sizes = bound.technology.make_sizes("imix")
-    alone = compile_streams(bound, sizes.pairs[0][0])
+    alone = compile_streams(bound, sizes.pair_counts[0][0])
     for way, made in compile_streams(bound, sizes).items():
         weights = [s.weight for s in made.streams]
         period = sum(weights)

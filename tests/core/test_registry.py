@@ -67,7 +67,7 @@ def test_a_broken_plugin_is_a_row_not_a_failure(kind, install, tmp_path):
     assert "BROKEN: " in lines["broken"]
     assert "MAP-E border relay" in lines["another"]
     assert lines["another"].endswith("(foreign)")
-    assert lines["mape-br"].endswith("(v6t)")
+    assert lines["mape-br"].endswith("[RFC 7597]")
     rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
     assert rows["broken"]["error"]
     assert rows["mape-br"]["error"] == rows["another"]["error"] == ""
@@ -102,7 +102,7 @@ def test_names_do_not_import(install):
 def test_the_parameters_of_a_plugin():
     done = v6t("plugins", "mape-br")
     assert done.status == 0
-    for text in ("RFC 7597", "40 octets longer", "psid_offset = 6", "rule_ipv6 = 2001:db8:ce::/51"):
+    for text in ("RFC 7597", "40 octets longer", "psid_offset=6", "rule_ipv6=2001:db8:ce::/51"):
         assert text in done.out
 
 

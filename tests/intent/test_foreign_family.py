@@ -38,7 +38,7 @@ def driver(sixrd):
             tunnel = f"ip tunnel add v6t-6rd mode sit local {relay.br_ipv4}"
             prefix = f"ip tunnel 6rd dev v6t-6rd 6rd-prefix {relay.prefix}"
             steps = [Step(tunnel, "the relay"), Step(prefix, "the 6rd prefix")]
-            return self.assemble_plan(facts, [*self.make_base_steps(intent, facts), *steps])
+            return self.assemble_plan(intent, facts, steps)
 
     return SitRelay({})
 

@@ -13,8 +13,8 @@ import threading
 import pytest
 from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.duts import devices
+from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import Bed
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
@@ -129,7 +129,7 @@ def as_two_devices(machine, seen, request, monkeypatch, tmp_path):
         def device(driver, intent, keep=None, part=""):
             if driver.name != "jool":
                 return LabDut(driver, intent, keep, part)
-            return MachineDut(driver, intent, stand[intent.technology], keep=keep)
+            return MachineDut(driver, intent, stand[intent.technology], record_dir=keep)
 
         monkeypatch.setattr(devices, "LabDut", device)
         parts = {name: {"driver": "jool"} for name in (ce[0], pe[0])}

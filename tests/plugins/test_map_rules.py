@@ -12,11 +12,7 @@ from v6t.core.cli.map_calculator import calc_map
 from v6t.packets.headers import to_numbers
 from v6t.plugins.map_domains import _draw_ea_values
 from v6t.plugins.map_rules import MapRule, RuleTable, find_served_eas
-from v6t.plugins.prefixes import (
-    parse_address,
-    parse_ipv4_network,
-    parse_ipv6_network,
-)
+from v6t.plugins.prefixes import parse_address, parse_ipv4_network, parse_ipv6_network
 from v6t.tests.expect import expect_error
 
 from .drawn_rules import ces, masked, rules

@@ -6,13 +6,11 @@ from collections import Counter
 import numpy as np
 import pytest
 from v6t.packets.checksum import write_ipv4_checksum
-from v6t.plugins.base import Link, Links
+from v6t.plugins.base import Links
 from v6t.plugins.mape_br import MapEParams
-from v6t.tests.expect import expect_error
 from v6t.tests.profiles.vm import ones_sum
 
 from .support import (
-    MAC,
     TAGGED,
     MapeDrop,
     addresses,
@@ -196,17 +194,3 @@ def test_address_parameter_is_in_the_frames(given, kind, direction, at):
     (address,) = given.values()
     frames = stream_frames(relay(**given, n=2, m=1), direction, 4)[kind]
     assert addresses(frames, at, 16 if ":" in address else 4) == {address}
-
-
-LEFT_TAGGED = Links(left=Link(tester_mac=MAC[0], dut_mac=MAC[1], vlan=1))
-
-
-@pytest.mark.parametrize(("links", "size", "code", "limit"), [
-    (None, 103, "frame-too-small", "103"),
-    (LEFT_TAGGED, 107, "frame-too-small", "107"),
-    (None, 1519, "frame-too-long", "1518"),
-    (Links(right=Links().right.model_copy(update={"mtu": 1000})), 1518, "frame-too-long", "1478"),
-])  # fmt: skip
-def test_frame_pair_outside_the_limits_is_refused(links, size, code, limit):
-    with expect_error(code, mentions=limit):
-        relay(links).make_frame_pair(size)

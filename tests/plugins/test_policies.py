@@ -47,13 +47,11 @@ def has_policy(annotation):
     return is_model and "policy" in annotation.model_fields
 
 
-def parameters():
-    return [
-        (name, field)
-        for name in list_names()
-        for field, info in load_plugin(name).params_model.model_fields.items()
-        if has_policy(info.annotation)
-    ]
+FIELDS = [
+    (name, field, info)
+    for name in list_names()
+    for field, info in load_plugin(name).params_model.model_fields.items()
+]
 
 
 def with_policy(technology, field, policy):
@@ -98,7 +96,9 @@ def assert_order(values, policy):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(("technology", "field"), parameters())
+@pytest.mark.parametrize(
+    ("technology", "field"), [(n, f) for n, f, info in FIELDS if has_policy(info.annotation)]
+)
 def test_policy_of_a_parameter_orders_the_values_in_the_frames(technology, field, policy):
     try:
         plugin = make(technology, **with_policy(technology, field, policy))
@@ -181,10 +181,9 @@ def test_enumeration_upwards_of_unaligned_addresses_is_refused_with_the_address(
 @pytest.mark.parametrize(
     ("technology", "field"),
     [
-        (name, field)
-        for name in list_names()
-        for field, info in load_plugin(name).params_model.model_fields.items()
-        if isinstance(info.get_default(call_default_factory=True), BaseModel)
+        (n, f)
+        for n, f, i in FIELDS
+        if isinstance(i.get_default(call_default_factory=True), BaseModel)
     ],
 )
 def test_nested_parameter_given_in_part_keeps_the_other_defaults(technology, field):
@@ -193,9 +192,3 @@ def test_nested_parameter_given_in_part_keeps_the_other_defaults(technology, fie
     for name in type(default).model_fields:
         given = model.model_validate({field: {name: getattr(default, name)}})
         assert getattr(given, field) == default
-
-
-def test_fixed_port_range_given_in_part_keeps_the_fixed_port():
-    plugin = load_plugin("nptv6")
-    given = plugin.params_model.model_validate({"fw_sport": {"policy": "fixed"}})
-    assert (given.fw_sport.min, given.fw_sport.max) == (0xC020, 0xC020)

@@ -109,16 +109,21 @@ def test_frame_pair_with_negative_overhead_is_longer_in_ipv4(size, vlan, pair):
     assert make_translated_pair(size, -20, here, there, "6rd") == FramePair(*pair)
 
 
-@pytest.mark.parametrize(("name", "size", "code"), [
-    ("ipv4-router", 63, "frame-too-small"), ("ipv6-router", 81, "frame-too-small"),
-    ("ipv4-router", 1519, "frame-too-long"), ("6rd", 81, "frame-too-small"), ("6rd", 1518, "frame-too-long"),
+@pytest.mark.parametrize(("name", "given", "size", "code", "limit"), [
+    ("ipv4-router", {}, 63, "frame-too-small", "64"), ("ipv6-router", {}, 81, "frame-too-small", "82"),
+    ("ipv4-router", {}, 1519, "frame-too-long", "1518"), ("mape-br", {}, 1519, "frame-too-long", "1518"),
+    ("mape-br", {}, 103, "frame-too-small", "104"), ("mape-br", {"vlan": 1}, 107, "frame-too-small", "108"),
+    ("mape-br", {"mtu": 1000}, 1019, "frame-too-long", "1018"),
+    ("6rd", {}, 81, "frame-too-small", "82"), ("6rd", {}, 1518, "frame-too-long", "1518"),
 ])  # fmt: skip
-def test_impossible_frame_size_is_refused(name, size, code):
-    with expect_error(code):
+def test_impossible_frame_size_is_refused_with_the_limit(name, given, size, code, limit):
+    links = links_with(**given)
+    with expect_error(code) as caught:
         if name == "6rd":
-            make_translated_pair(size, -20, Links().left, Links().right, name)
+            make_translated_pair(size, -20, links.left, links.right, name)
         else:
-            make(name).make_frame_pair(size)
+            make(name, links).make_frame_pair(size)
+    assert limit in f"{caught.value.message} {caught.value.hint}"
 
 
 def test_background_needs_room_for_ipv6():

@@ -8,12 +8,6 @@ from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import Flags, resolve
 from v6t.packets.arrays import sort_unique
 from v6t.plugins import four_tuples
-from v6t.plugins.four_tuples import (
-    TupleField,
-    count_combinations,
-    enumerate_linearly,
-    shuffle_tuples,
-)
 from v6t.plugins.nat44 import Nat44Params
 from v6t.plugins.nat64 import Nat64Params
 from v6t.profiles.compiler.compile import compile_traffic
@@ -116,7 +110,7 @@ def enumerated(fields, tuples):
     layers = tuples.vary_layers(layers)
     made_class = TrafficClass("fg", Role.FOREGROUND, layers, 64, draw_order=tuples.draw_order)
     (stream,) = compile_traffic(Traffic("forward", (made_class,))).streams
-    count = count_combinations(fields)
+    count = four_tuples.count_combinations(fields)
     frames = Expander(stream).frames(0, 2 * count)
     at = {"IP.src": 28, "IP.dst": 32, "UDP.sport": 34, "UDP.dport": 36}
     rows = np.stack([number(frames, at[f.field], 2) for f in fields], axis=1)
@@ -128,7 +122,7 @@ def fields_of(*counts, first=0):
     places = ("IP.dst", "IP.src", "UDP.dport", "UDP.sport")
     lasts = (31, 31, 15, 15)
     return [
-        TupleField(place.replace(".", "_"), place, last, first, count)
+        four_tuples.TupleField(place.replace(".", "_"), place, last, first, count)
         for place, last, count in zip(places, lasts, counts, strict=True)
     ]
 
@@ -149,12 +143,12 @@ LARGE = [(2, 3, 32, 1024), (1, 12, 16, 1024), (1, 5, 64, 512), (1, 1, 256, 1024)
 )
 def test_shuffled_combinations_come_once_per_cycle_in_the_same_order(counts, first):
     fields = fields_of(*counts, first=first)
-    found = enumerated(fields, shuffle_tuples(fields, 5))
+    found = enumerated(fields, four_tuples.shuffle_tuples(fields, 5))
     total = np.zeros(len(found), dtype=np.uint64)
     for column, f in zip(found.T, fields, strict=True):
         total = total << np.uint64(16) | column
         assert set(sort_unique(column).tolist()) == set(range(f.first, f.first + f.count))
-    assert len(sort_unique(total)) == count_combinations(fields)
+    assert len(sort_unique(total)) == four_tuples.count_combinations(fields)
 
 
 @pytest.mark.parametrize("down", [False, True])
@@ -162,13 +156,15 @@ def test_shuffled_combinations_come_once_per_cycle_in_the_same_order(counts, fir
 def test_linear_combinations_change_the_last_field_fastest(counts, down):
     fields = fields_of(*counts)
     wanted = list(product(*(range(f.first, f.first + f.count) for f in fields)))
-    found = list(map(tuple, enumerated(fields, enumerate_linearly(fields, down)).tolist()))
+    found = list(
+        map(tuple, enumerated(fields, four_tuples.enumerate_linearly(fields, down)).tolist())
+    )
     assert found == (wanted[::-1] if down else wanted)
 
 
 @pytest.mark.parametrize(("enumerate_tuples", "counts", "hint"), [
-    (lambda fields: shuffle_tuples(fields, 1), (1, 1, 999, 999), "common divisor"),
-    (lambda fields: enumerate_linearly(fields, down=False), (1, 1, 3, 100), "pseudorandom"),
+    (lambda fields: four_tuples.shuffle_tuples(fields, 1), (1, 1, 999, 999), "common divisor"),
+    (lambda fields: four_tuples.enumerate_linearly(fields, down=False), (1, 1, 3, 100), "pseudorandom"),
 ], ids=["shuffled", "linear"])  # fmt: skip
 def test_combinations_that_trex_cannot_enumerate_are_refused(enumerate_tuples, counts, hint):
     with expect_error("beyond-trex") as caught:
@@ -189,19 +185,15 @@ def test_subscribers_share_one_server(name):
     assert p.endpoints <= p.pool_count * p.pool_ports.count
 
 
-@pytest.mark.parametrize(
-    ("block", "pool"), [(0, 4), (200, 4), (512, 8), (64512, 1000)], ids="block {}".format
-)
-def test_pool_has_a_block_for_each_subscriber(block, pool):
-    p = params(subscribers=1000, connections_per_subscriber=200, port_block=block)
-    assert p.pool_count == pool
-    assert str(p.pool_first) == "198.19.1.0"
-
-
-def test_pool_without_blocks_keeps_a_tenth_of_its_ports_free():
-    p = params(subscribers=24_000, connections_per_subscriber=181)
-    assert p.pool_count == 75
-    assert p.combinations / (p.pool_count * p.pool_ports.count) <= 0.9
+@pytest.mark.parametrize(("subscribers", "connections", "block", "pool"), [
+    (1000, 200, 0, 4), (1000, 200, 200, 4), (1000, 200, 512, 8), (1000, 200, 64512, 1000),
+    (24_000, 181, 0, 75),
+])  # fmt: skip
+def test_pool_has_blocks_or_a_tenth_of_its_ports_free(subscribers, connections, block, pool):
+    given = {"subscribers": subscribers, "connections_per_subscriber": connections}
+    p = params(**given, port_block=block)
+    assert (p.pool_count, str(p.pool_first)) == (pool, "198.19.1.0")
+    assert block or p.combinations <= 0.9 * p.pool_count * p.pool_ports.count
 
 
 def test_connections_that_cannot_be_enumerated_name_the_next_number_that_can():

@@ -225,12 +225,6 @@ def test_enumeration_with_a_constant_has_one_stride():  # an addition must carry
     )
     assert any("fixed stride" in note for note in stream.notes)
     assert len(set(np.diff(column(stream, 16, 200)) % (1 << 16))) == 1
-    assert stream.order == 1
-
-
-@pytest.mark.parametrize(("count", "order"), [(65535, 1), (3 << 14, 1), (3 << 16, 2), (1 << 16, 2)])
-def test_stream_has_another_order_than_that_of_earlier_versions(count, order):
-    assert compile_low(Variable("v", 18, Kind.PERMUTATION, 0, count - 1)).order == order
 
 
 def test_flow_variables_of_values_apart_have_unique_names():

@@ -103,25 +103,6 @@ def test_result_without_optional_parts_has_their_defaults():
     )
 
 
-def test_timeline_of_version_0_1_is_read_and_written_in_plain_numbers():
-    data = json.loads(PLAIN_RESULT)
-    course = {"slot_s": 0.5, "received": [3, 4, 0, 0, -1], "lost": [60, 0]}
-    data["directions"]["forward"]["course"] = course
-    written = json.loads(json.dumps(result_to_json(result_from_json(data))))
-    timeline = {"slot_s": 0.5, "received": [4, 4, 3], "lost": [0] * 60}
-    assert written["directions"]["forward"]["timeline"] == timeline
-    assert "course" not in written["directions"]["forward"]
-
-
-@pytest.mark.parametrize("received", [[2, 5, 1, 1, 1], [-1, 0], [10**9, 0], [3]])
-def test_timeline_with_wrong_number_of_slots_is_rejected(received):
-    data = json.loads(PLAIN_RESULT)
-    course = {"slot_s": 1.0, "received": received, "lost": [0, 0]}
-    data["directions"]["forward"]["course"] = course
-    with pytest.raises(ValueError, match=r"slots|unpack"):
-        result_from_json(data)
-
-
 @pytest.mark.parametrize(
     ("changes", "error"),
     [

@@ -14,11 +14,12 @@ from v6t.intent.families import ClatConfig, DeviceConfig, MapTCeConfig, Nat64Con
 from v6t.packets.address_layouts import map_address
 
 WELL_KNOWN_PREFIX = IPv6Network("64:ff9b::/96")
-# first matching configuration class, and its parameter with the RFC 6052 prefix
+# configuration classes with their parameter for the RFC 6052 prefix; the first match counts
 _PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
     (ClatConfig, "plat_prefix"), (SiitConfig, "prefix"), (Nat64Config, "prefix"), (MapTCeConfig, "dmr"),
 )  # fmt: skip
 _SHORT_PREFIX_LENGTHS = (32, 40, 48, 56, 64)  # bits 64 to 71 of their addresses are 0
+# candidates for networks of added routes and rules, preferably of documentation addresses
 SPARE_IPV4_NETWORKS = (
     "203.0.113.0/24",
     "198.51.100.0/24",
@@ -69,7 +70,7 @@ def get_single_mapping(
 
 
 def suggest_equal_suffixes(intent: Intent) -> dict[str, str]:
-    """Return parameters with the same first addresses, but equally many host bits in each mapping."""
+    """Return parameters that give both prefixes of each mapping equally many host bits."""
     table = [
         (four, IPv6Network((six.network_address, 96 + four.prefixlen), strict=False))
         for four, six in list_mappings(intent)
@@ -157,8 +158,8 @@ def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IP
     return [net for net in four if net not in far], [net for net in six if net not in near]
 
 
-TRANSLATOR_IPV4_CANDIDATES = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
 # candidate source addresses of a translator's ICMP errors
+TRANSLATOR_IPV4_CANDIDATES = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
 TRANSLATOR_IPV6_CANDIDATES = ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9")
 # candidate networks between a translator and a NAT
 POOL_CANDIDATES = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")

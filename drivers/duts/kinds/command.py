@@ -29,7 +29,7 @@ from v6t.drivers.duts.plan import (
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.intent.families import DeviceConfig
 
-CHECK_CRITERIA = ("contains", "equals", "matches", "absent")
+CHECK_CRITERIA = ("contains", "equals", "matches", "absent")  # options, one of which is required
 
 
 def check_pattern(pattern: object) -> object:
@@ -98,6 +98,7 @@ class StepOptions(StrictModel):
     """The line that takes it back; `{old}` is what `before` printed."""
     before: str = ""
     """A line that prints the state to restore."""
+    # meaning of the output of ``before``
     was: Literal["value", "there", "foreign"] = "value"
     """What output of `before` means: a value to write back, done already, or somebody else's."""
     check: CheckOptions | None = None
@@ -228,8 +229,10 @@ class CommandDriver(LinuxDriver):
             )
             fields = {"deadline_s": text.deadline_s, "reboots": text.reboots}
             flush.append(Step(line, "empty the device's state", proof=proof, **fields))
-        base = self.make_base_steps(intent, facts) if self.options.base else []
-        return self.assemble_plan(facts, [*base, *user_steps], flush=flush)
+        return self.assemble_plan(intent, facts, user_steps, flush)
+
+    def make_base_steps(self, intent: Intent, facts: Facts) -> list[Step]:
+        return super().make_base_steps(intent, facts) if self.options.base else []
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         return self.options.profile.make_profile()  # type: ignore[no-any-return]

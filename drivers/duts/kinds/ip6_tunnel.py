@@ -46,7 +46,7 @@ KERNEL_MODULE = "ip6_tunnel"
 TUNNEL_NAME = "v6t-tunnel"
 ROUTING_TABLE_NUMBER = 8676  # also the priority of the rule that selects the table
 OUTER_HEADER_OCTETS = 40  # size of the IPv6 header that the tunnel adds
-LINK_UP_FLAG = "LOWER_UP"
+LINK_UP_FLAG = "LOWER_UP"  # of ``ip link``
 TCP, UDP = 6, 17  # by number: a small system has no names for them
 
 
@@ -124,13 +124,9 @@ class Ip6Tunnel(LinuxDriver):
         ]
         if customer.edge is not None and not self.options.checks:
             notes.append("inner addresses and ports are not checked, see dut.options.checks")
-        customer_addresses = [
-            *self._make_tunnel_steps(intent, customer),
-            *self._make_filter_steps(intent, customer),
-        ]
-        return self.assemble_plan(
-            facts, [*self.make_base_steps(intent, facts), *customer_addresses], notes=notes
-        )
+        steps = self._make_tunnel_steps(intent, customer)
+        steps += self._make_filter_steps(intent, customer)
+        return self.assemble_plan(intent, facts, steps, notes=notes)
 
     def _make_tunnel_steps(self, intent: Intent, customer: TunnelEnd) -> list[Step]:
         outside = self.get_port(intent, customer.ipv6_side)

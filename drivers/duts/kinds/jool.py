@@ -23,9 +23,9 @@ from v6t.drivers.duts.kinds.jool_instances import (
     make_mapt_instance_steps,
     make_pool4_steps,
     make_statistics_command,
-    parse_version,
 )
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.os.linux import load_module
 from v6t.drivers.duts.plan import Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.readings import Reading
@@ -36,6 +36,7 @@ FIRST_MAPT_VERSION = (4, 1, 255)  # reported by release candidates of 4.2.0
 RELEASE_CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}  # published name by reported version
 MIN_UDP_TIMEOUT_S = 120  # of UDP sessions [s] (RFC 4787, section 4.3)
 COMMON_NOTES = ("IPv4 packets whose UDP checksum is 0 are dropped",)
+# notes by program
 PROGRAM_NOTES = {
     NAT64: ("source ports are not preserved (f-args 11)",),
     MAPT: ("the BR of 4.2.0-rc3 does not check source ports against the PSID",),
@@ -71,6 +72,7 @@ class Jool(LinuxDriver):
         return commands
 
     def read_version(self, text: str) -> str:
+        """Return the version of Jool's module and programs, which must be the same."""
         versions = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", text)
         plain = {re.sub(r"\.0$", "", v) for v in versions}
         if len(plain) > 1:
@@ -142,9 +144,7 @@ class Jool(LinuxDriver):
         else:
             own = make_instance_steps(intent, self.options)
         notes = COMMON_NOTES + PROGRAM_NOTES.get(program, ())
-        return self.assemble_plan(
-            facts, [*self.make_base_steps(intent, facts), load, *own], flush, notes
-        )
+        return self.assemble_plan(intent, facts, [load, *own], flush, notes)
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import (
     Check,
@@ -26,10 +27,11 @@ from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.drivers.duts.steps import create_object, write_config_file
 from v6t.intent.families import MapRuleConfig, MapTCeConfig, MapTRelayConfig, Nat64Config
 
+# totals, which do not say what became of packets
 _TOTAL_COUNTERS = re.compile(
     r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
 )
-_NON_PACKET_COUNTERS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")
+_NON_PACKET_COUNTERS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")  # left out
 # packets that Jool hands back to the kernel
 _UNTRANSLATED_COUNTERS = re.compile(
     r"JSTAT(64|46)_(SRC|DST)$|JSTAT_(POOL[46]_MISMATCH|MAPT_(ADDR4|POOL6|EUI6P|FMR[46])|"
@@ -277,16 +279,13 @@ def make_flush_step(intent: Intent, options: JoolOptions, version: str) -> Step:
     lines = [f"{NAT64} instance remove v6t", f"{NAT64} file handle {file}"]
     lines += [step.command for step in make_pool4_steps(intent, version)]
 
-    def find_problem(output: str) -> str | None:
+    def find_remaining_sessions(output: str) -> str | None:
         left = parse_sessions(output).get("sessions")
         if left is None:
             return f"it does not say how many sessions are left; the output is {shorten_output(output)}"
         return f"{left:.0f} sessions are left" if left else None
 
-    proof = Check(make_statistics_command(NAT64), Expectation("no session", find_problem))
+    proof = Check(
+        make_statistics_command(NAT64), Expectation("no session", find_remaining_sessions)
+    )
     return Step(" && ".join(lines), "no session of an earlier trial is left", proof=proof)
-
-
-def parse_version(version: str) -> tuple[int, ...]:
-    """Return up to three numbers of a version: ``4.2.0-rc3`` is (4, 2, 0)."""
-    return tuple(int(n) for n in re.findall(r"\d+", version.partition("-")[0])[:3])

@@ -19,7 +19,7 @@ class LinuxRouter(LinuxDriver):
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         notes = ("connection tracking stays off as long as nobody's rule asks for it",)
-        return self.assemble_plan(facts, self.make_base_steps(intent, facts), notes=notes)
+        return self.assemble_plan(intent, facts, (), notes=notes)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
         return self.make_route_change(intent)

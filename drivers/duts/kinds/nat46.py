@@ -28,7 +28,7 @@ from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 
-DEVICE_NAME = "v6t-nat46"
+DEVICE_NAME = "v6t-nat46"  # nat46's network device
 UNSENT_FIGURE = "not sent"  # telemetry name of packets that did not leave nat46's device
 CONTROL_FILE = "/proc/net/nat46/control"
 # the section of a survey that says whether it is there, and who publishes it
@@ -52,7 +52,7 @@ class MappedSide:
 
     ipv4_prefix: IPv4Network
     ipv6_prefix: IPv6Network
-    style: str = "MAP"
+    style: str = "MAP"  # algorithm of the mapping
     ea_len: int = 0
     psid_offset: int = 0
 
@@ -126,7 +126,7 @@ class Nat46(LinuxDriver):
         return HeaderProfile(further_hops=1, df="set", zero_checksum="always", why=why)
 
     def read_version(self, text: str) -> str:
-        """Identify the module by the checksum of its file: it has no version."""
+        """Return the checksum of the module's file in place of a version, which it lacks."""
         return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
@@ -192,9 +192,7 @@ class Nat46(LinuxDriver):
             "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
             "what it cannot translate it drops without an ICMP error",
         )
-        return self.assemble_plan(
-            facts, [*self.make_base_steps(intent, facts), *steps], notes=notes
-        )
+        return self.assemble_plan(intent, facts, steps, notes=notes)
 
 
 def parse_counters(text: str) -> Mapping[str, float]:

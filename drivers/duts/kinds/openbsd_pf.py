@@ -50,8 +50,6 @@ from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfi
 NAT44_STATES, NAT64_STATES = 2, 1
 """A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
 translated is not filtered again."""
-
-
 STATE_LIMIT_MARGIN = 1.05  # states of the limit per required state
 REUSED_PORT_NOTE = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
@@ -239,7 +237,7 @@ class OpenBsdPf(Driver):
             why = "an empty state table: flushing only marks states"
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
-        def find_problem(output: str) -> str | None:
+        def find_remaining_states(output: str) -> str | None:
             remaining = parse_translated_states(output).get("sessions")
             if remaining is None:
                 return "it has no rule that translates"
@@ -250,7 +248,7 @@ class OpenBsdPf(Driver):
             "no state of an earlier trial is left, once the purge has run",
             proof=Check(
                 "pfctl -vsr",
-                Expectation("hardly any state of the rule that translates", find_problem),
+                Expectation("hardly any state of the rule that translates", find_remaining_states),
             ),
             deadline_s=300.0,
         )

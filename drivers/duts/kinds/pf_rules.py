@@ -15,6 +15,7 @@ from v6t.intent.families import Nat64Config
 RELOAD_TRIES = 60  # one a second
 DEFAULT_NAT_PORTS = (50001, 65535)  # which PF does not print (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
 PURGE_INTERVAL_S = 10  # of the purge of all states
+# prints tables that pfctl has created, as definitions
 LIST_TABLES_COMMAND = r"""\
 for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
 echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
@@ -41,6 +42,7 @@ LOSS_REASONS = {
         ("bad_offset", "fragment", "short", "normalize", "bad_timestamp", "ip_option", "proto_cksum",
          "state_mismatch", "no_route"), LossReason.RULE),
 }  # fmt: skip
+# telemetry names by the words of ``pfctl -si``
 _FIGURE_NAMES = {
     "current entries": "sessions",
     **{name.replace("_", "-"): name for name in LOSS_REASONS},
@@ -107,7 +109,7 @@ def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
     )
     ports = rf"(?:{ports})?" if (pool.first_port, pool.last_port) == DEFAULT_NAT_PORTS else ports
 
-    def find_problem(output: str) -> str | None:
+    def find_missing_rule(output: str) -> str | None:
         lines = [" ".join(line.split()) for line in output.splitlines()]
         for match, action in expected_rules:
             shown_match = re.sub(r"(/32|/128)(?= )", "", f"{match} ").strip()
@@ -118,7 +120,7 @@ def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
                 return f"no rule is '{match} {action} ...'; the output is {shorten_output(output)}"
         return None
 
-    return Expectation(" and ".join(f"'{m} {a}'" for m, a in expected_rules), find_problem)
+    return Expectation(" and ".join(f"'{m} {a}'" for m, a in expected_rules), find_missing_rule)
 
 
 def make_kill_command(intent: Intent) -> str:

@@ -158,7 +158,7 @@ class SnabbLwAftr(LinuxDriver):
                 stop=stop,
             ),
         ]
-        return self.assemble_plan(facts, steps, notes=NOTES)
+        return Plan(self.name, facts.version, tuple(steps), notes=NOTES)
 
 
 def _uses_pci(options: SnabbOptions) -> bool:

@@ -14,6 +14,7 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.families import DeviceConfig, MapTCeConfig, SiitConfig
@@ -185,12 +186,6 @@ def _list_mappings(intent: Intent) -> Iterator[tuple[object, object]]:
             raise make_unsupported_error(problem, hint, params=instead)
         # a single host without prefix length, as in TAYGA's manual
         yield (four[0], six[0]) if four.prefixlen == 32 else (four, six)
-
-
-def parse_version(version: str) -> tuple[int, ...]:
-    """Return ``0.9.6-16-g8a028c7`` as (0, 9, 6, 16), and a version without numbers as ()."""
-    numbers = re.match(r"[\d.]+(?:-\d+)?", version)
-    return tuple(map(int, re.findall(r"\d+", numbers.group()))) if numbers else ()
 
 
 def refuse_reserved_networks(intent: Intent, version: str) -> None:

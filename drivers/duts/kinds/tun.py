@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -57,6 +58,7 @@ class TunTranslator(LinuxDriver):
         return ()
 
     def make_flush_steps(self, intent: Intent) -> Sequence[Step]:
+        """Return the steps that empty the translator's state before a trial."""
         return ()
 
     def fill_in(self, template: str) -> str:
@@ -66,6 +68,7 @@ class TunTranslator(LinuxDriver):
         return template.format(program=self.options.program, **files)
 
     def get_notes(self, facts: Facts) -> Sequence[str]:
+        """Return the notes of the plan for a version of the translator."""
         return self.notes
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
@@ -82,6 +85,7 @@ class TunTranslator(LinuxDriver):
         return [*four, *six]
 
     def get_ipv6_side(self, intent: Intent) -> str:
+        """Return the side with IPv6 hosts."""
         return addresses.get_ipv6_side(intent)
 
     def plan_filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
@@ -98,29 +102,22 @@ class TunTranslator(LinuxDriver):
 
     def choose_translator_addresses(self, intent: Intent) -> tuple[str, str]:
         """Return the translator's own IPv4 and IPv6 addresses, as configured or unused ones."""
-        taken, o = addresses.find_test_networks(intent), self.options
-        return (
-            addresses.choose_free_address(
-                "ipv4_addr", o.ipv4_addr, addresses.TRANSLATOR_IPV4_CANDIDATES, taken
-            ),
-            addresses.choose_free_address(
-                "ipv6_addr", o.ipv6_addr, addresses.TRANSLATOR_IPV6_CANDIDATES, taken
-            ),
-        )
+        used_networks, own = addresses.find_test_networks(intent), self.options
+        choose = partial(addresses.choose_free_address, used_networks=used_networks)
+        four = choose("ipv4_addr", own.ipv4_addr, addresses.TRANSLATOR_IPV4_CANDIDATES)
+        return four, choose("ipv6_addr", own.ipv6_addr, addresses.TRANSLATOR_IPV6_CANDIDATES)
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         config, why = self.make_configuration(intent, facts), f"{self.display_name}'s configuration"
         steps = [
-            *self.make_base_steps(intent, facts),
             *self.make_preparation_steps(),
             write_config_file(self.fill_in("{config}"), config, why),
             *self._make_tun_steps(intent),
             self.make_daemon_step(),
             *self.make_final_steps(intent, facts),
         ]
-        return self.assemble_plan(
-            facts, steps, self.make_flush_steps(intent), notes=self.get_notes(facts)
-        )
+        flush, notes = self.make_flush_steps(intent), self.get_notes(facts)
+        return self.assemble_plan(intent, facts, steps, flush, notes)
 
     def _make_tun_steps(self, intent: Intent) -> list[Step]:
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)

@@ -98,6 +98,7 @@ class Tundra(TunTranslator):
         )
 
     def _get_prefix(self, intent: Intent) -> IPv6Network:
+        """Return the intent's /96 prefix, or refuse another one."""
         params = {addresses.find_prefix_parameter(intent.configuration): EXAMPLE_PREFIX}
         hint = f"give a /96, for example {EXAMPLE_PREFIX}"
         return addresses.require_prefix_96(intent, "Tundra translates", hint, params)

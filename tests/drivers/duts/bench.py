@@ -18,8 +18,8 @@ from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.preflight import with_preflight_setup
+from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab import netns
 from v6t.drivers.lab.setup import Bed
 from v6t.packets.checksum import write_ipv4_checksum

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.kinds.tayga import parse_version
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.nat64 import Nat64, Nat64Params

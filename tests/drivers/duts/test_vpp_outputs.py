@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.kinds.vpp.links import check_hardware
 from v6t.drivers.duts.registry import make_driver
@@ -30,7 +31,7 @@ def test_its_version():
         {"system": "Linux 6.18", "version": read_captured("vpp-show-version.txt")}
     )
     assert facts.version == "26.06-release"
-    assert vpp_outputs.parse_version(facts.version) == (26, 6)
+    assert parse_version(facts.version) == (26, 6)
 
 
 LOADED = {"plugins": read_captured("vpp-show-plugins.txt"), "ipip": ""}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.plan import Check, Intent, Step, expect_text
 from v6t.intent.families import Dns64Config
 
@@ -33,8 +33,8 @@ class PdnsRecursor(Dns64Server):
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
-        numbers = tuple(map(int, re.findall(r"\d+", facts.version)[:2]))
-        if numbers and not FIRST_SUPPORTED_VERSION <= numbers < FIRST_YAML_VERSION:
+        version = parse_version(facts.version)
+        if version and not FIRST_SUPPORTED_VERSION <= version < FIRST_YAML_VERSION:
             raise UsageError(
                 f"the driver configures PowerDNS Recursor 4.4 to 5.1, not {facts.version}",
                 "before 4.4 it has no dns64-prefix; from 5.2 on it expects a YAML file: install "

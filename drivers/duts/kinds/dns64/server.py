@@ -81,7 +81,7 @@ class Dns64Server(LinuxDriver):
         log, run = f"{directory}/{self.name}.log", self.make_start_command(file, directory)
         socket = f"[{dns64.resolver}]:53"
 
-        def find_problem(output: str) -> str | None:
+        def find_server_problem(output: str) -> str | None:
             lines = output.splitlines()
             if not lines or lines[0] != self.process_name:
                 return (
@@ -96,12 +96,11 @@ class Dns64Server(LinuxDriver):
             self.process_name,
             "the server itself",
             probe=f"ss -Hlun src '{socket}'",
-            expected=Expectation(f"{self.process_name}, listening", find_problem),
+            expected=Expectation(f"{self.process_name}, listening", find_server_problem),
             log=log,
             stop=self.make_stop_command(pid),
         )
         steps = [
-            *self.make_base_steps(intent, facts),
             make_directory(directory, "a directory for the server's files"),
             *self.make_preparation_steps(directory),
             write_config_file(
@@ -110,6 +109,5 @@ class Dns64Server(LinuxDriver):
             server,
         ]
         notes = ("the cache is emptied before each trial",)
-        return self.assemble_plan(
-            facts, steps, [self.make_flush_step(file, directory)], notes=notes
-        )
+        flush = [self.make_flush_step(file, directory)]
+        return self.assemble_plan(intent, facts, steps, flush, notes)

@@ -199,10 +199,12 @@ class LinuxDriver(Driver):
 
     def assemble_plan(
         self,
+        intent: Intent,
         facts: Facts,
         steps: Iterable[Step],
         flush: Iterable[Step] = (),
         notes: Iterable[str] = (),
     ) -> Plan:
-        """Return a plan with the driver's name and the version of the device."""
-        return Plan(self.name, facts.version, tuple(steps), tuple(flush), notes=tuple(notes))
+        """Return a plan whose steps follow those of :meth:`make_base_steps`."""
+        all_steps = (*self.make_base_steps(intent, facts), *steps)
+        return Plan(self.name, facts.version, all_steps, tuple(flush), notes=tuple(notes))

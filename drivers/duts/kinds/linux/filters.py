@@ -16,7 +16,7 @@ from v6t.intent.device import LinkIntent
 
 NFT_TABLE = "inet v6t_filters"
 FILTER_PROGRAM = "nft"
-DESTINATION_OFFSET = 100  # of a denied destination to its source in the spare network
+DESTINATION_OFFSET = 100  # from a denied source to its destination in the spare network
 
 
 def make_filter_steps(
@@ -55,7 +55,7 @@ def make_filter_steps(
     lines += ["  }", "}"]
     text = "\n".join(lines) + "\n"
 
-    def find_problem(output: str) -> str | None:
+    def find_rule_difference(output: str) -> str | None:
         if _normalize_rules(output) != _normalize_rules(text):
             return (
                 f"not the {count} filters of each direction; the output is {shorten_output(output)}"
@@ -69,7 +69,7 @@ def make_filter_steps(
             f"{count} filter{'s' * (count > 1)} in each direction, the rest is denied",
             text=text,
             read=f"nft -s list table {NFT_TABLE} 2>/dev/null || true",
-            expected=Expectation(f"{count} of each direction, in this order", find_problem),
+            expected=Expectation(f"{count} of each direction, in this order", find_rule_difference),
         )
     ]
 

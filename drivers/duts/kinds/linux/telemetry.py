@@ -12,7 +12,7 @@ _SOFTNET_ROW = re.compile(r"[0-9a-f]{8}(\s+[0-9a-f]{8}){2,}")
 _PERF_EVENT_LINE = re.compile(
     r"^([\d.]+),[^,\n]*,(?:\w+/)?(cycles|instructions)(?:[:/][^,\n]*)?,", re.MULTILINE
 )
-PERF_DURATION_S = 0.2
+PERF_DURATION_S = 0.2  # duration of a measurement by ``perf stat``
 PERF_COMMAND = (
     "command -v perf >/dev/null && "
     f"perf stat -a -x, -e cycles,instructions sleep {PERF_DURATION_S} 2>&1; true"

@@ -28,6 +28,7 @@ _SYSCTL_PREFIX = "net.netfilter.nf_conntrack_"
 UDP_S, QUERY_S, OPENING_S, OPEN_S = 330, 66, 264, 8184
 """A tenth more than the minima of RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1 and RFC 5382 REQ-5
 (300, 60, 240 and 7,440 s), so that a late packet finds its connection."""
+# TCP states of connections that open or close
 _OPENING_STATES = (
     "syn_sent", "syn_recv", "fin_wait", "close_wait", "last_ack", "time_wait", "close",
 )  # fmt: skip
@@ -52,8 +53,7 @@ class ConntrackOptions(LinuxOptions):
 
     log_connections: bool = False
     """Write the beginning of every connection to a file, as a provider's log does: the kernel's events, by
-    ``conntrack -E``. The device's tables in the results count its records; the run's directory keeps the file
-    as ``connections.log.gz``."""
+    ``conntrack -E``. The run's directory keeps the file as ``connections.log.gz``."""
 
     @model_validator(mode="after")
     def _check_timeouts(self) -> ConntrackOptions:
@@ -113,6 +113,7 @@ def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts
 
 
 def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
+    """Return the steps that enlarge the table and its hash for a number of connections."""
     if not count:
         return []
     room, buckets = facts.parse_number("conntrack_max"), facts.parse_number("conntrack_buckets")
@@ -158,14 +159,14 @@ def make_flush_steps(client_networks: Sequence[str]) -> tuple[Step, ...]:
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
     left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)
 
-    def find_problem(output: str) -> str | None:
+    def find_remaining_connections(output: str) -> str | None:
         lines = output.splitlines()
         others = [line for line in lines if not _EMPTY_LISTING.fullmatch(line.strip())]
         if not others and len(lines) == len(which):
             return None
         return f"connections are left, or are not listed: {shorten_output(others[0] if others else '')}"
 
-    proof = Check(left, Expectation("no connection", find_problem))
+    proof = Check(left, Expectation("no connection", find_remaining_connections))
     why = "no connection of an earlier trial is left"
     return (Step(f"{commands}; true", why, proof=proof, deadline_s=900.0),)
 

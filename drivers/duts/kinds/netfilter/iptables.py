@@ -62,13 +62,18 @@ class Iptables(NetfilterNat):
 
 def _make_rule_step(pool: nat.NatPool, net: str, port: str, protocol: str) -> Step:
     target = pool.snat_target if protocol in nat.PROTOCOLS_WITH_PORTS else pool.address_range
-    rule = f"-s {net} -o {port} -p {protocol} {RULE_COMMENT_OPTIONS} -j SNAT --to-source {target}"
-    create = f"iptables -w -t nat -A POSTROUTING {rule}"
-    delete = f"iptables -w -t nat -D POSTROUTING {rule}"
+    action = f"{RULE_COMMENT_OPTIONS} -j SNAT --to-source {target}"
+    rule = f"POSTROUTING -s {net} -o {port} -p {protocol} {action}"
     why = f"translate the {protocol.upper()} connections of {net}"
     read = f"{LIST_RULES_COMMAND} | grep -e '-s {net} .*--comment v6t ' || true"
+    return _make_append_step("iptables -w -t nat", rule, why, read)
+
+
+def _make_append_step(command: str, rule: str, why: str, read: str) -> Step:
+    """Return the step that appends a rule, which begins with its chain, to a table."""
+    expected = expect_lines(f"-A {rule}")
     return create_object(
-        create, delete, why, read=read, expected=expect_lines(f"-A POSTROUTING {rule}")
+        f"{command} -A {rule}", f"{command} -D {rule}", why, read=read, expected=expected
     )
 
 
@@ -93,9 +98,7 @@ class Ip6tablesNpt(LinuxDriver):
             _make_prefix_step("PREROUTING", f"-d {outside} -i {port}", "DNPT", outside, inside),
         ]
         notes = ("packets whose source is not of the inside are forwarded as they are",)
-        return self.assemble_plan(
-            facts, [*self.make_base_steps(intent, facts), *rules], notes=notes
-        )
+        return self.assemble_plan(intent, facts, rules, notes=notes)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
         return self.make_route_change(intent)
@@ -104,8 +107,5 @@ class Ip6tablesNpt(LinuxDriver):
 def _make_prefix_step(chain: str, match: str, target: str, old: str, new: str) -> Step:
     """Return the step of a rule that replaces the prefix ``old`` by ``new``."""
     rule = f"{chain} {match} {RULE_COMMENT_OPTIONS} -j {target} --src-pfx {old} --dst-pfx {new}"
-    create = f"ip6tables -w -t mangle -A {rule}"
-    delete = f"ip6tables -w -t mangle -D {rule}"
-    why = f"translate {old} to {new}"
     read = f"ip6tables -t mangle -S {chain} | grep -e '--comment v6t .*{target}' || true"
-    return create_object(create, delete, why, read=read, expected=expect_lines(f"-A {rule}"))
+    return _make_append_step("ip6tables -w -t mangle", rule, f"translate {old} to {new}", read)

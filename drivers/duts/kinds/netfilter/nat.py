@@ -120,9 +120,9 @@ class NetfilterNat(ConntrackDriver):
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         pool = get_pool(intent, self.ip_version, self.supported_settings)
         steps = [
-            *self.make_base_steps(intent, facts),
             *self.make_rule_steps(divide_pool(pool, intent), self.get_port(intent, "right")),
             *make_conntrack_steps(self.options, intent, facts),
         ]
         notes = ("source ports within the range are kept where they are free",)
-        return self.assemble_plan(facts, steps, make_flush_steps(pool.client_networks), notes=notes)
+        flush = make_flush_steps(pool.client_networks)
+        return self.assemble_plan(intent, facts, steps, flush, notes)

@@ -133,7 +133,7 @@ def expect_rules(hook: str, rules: Iterable[str]) -> Expectation:
     """Expect exactly these rules in the chain at a hook, apart from the rule of a live change."""
     expected_rules = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
 
-    def find_problem(output: str) -> str | None:
+    def find_rule_problem(output: str) -> str | None:
         lines = [_normalize_rule(line) for line in output.splitlines()]
         content = [line for line in lines if line and not line.endswith(("{", "}"))]
         head, *listed = content or [""]
@@ -146,7 +146,7 @@ def expect_rules(hook: str, rules: Iterable[str]) -> Expectation:
         missing_rule = f"'{wrong}' is missing" if wrong else "there are other rules, too"
         return f"{missing_rule}; the output is {shorten_output(output)}"
 
-    return Expectation(" and ".join(f"'{rule}'" for rule in expected_rules), find_problem)
+    return Expectation(" and ".join(f"'{rule}'" for rule in expected_rules), find_rule_problem)
 
 
 def _normalize_rule(line: str) -> str:

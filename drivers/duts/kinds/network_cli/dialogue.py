@@ -142,6 +142,7 @@ class Dialogue:
         self._login.close()
 
     def _log_in(self) -> None:
+        """Wait for the first prompt and type the lines for a new login."""
         description = "after the login"
         try:
             self._await_prompt(description, min(FIRST_PROMPT_S, self._options.line_deadline_s))
@@ -172,6 +173,7 @@ class Dialogue:
                     self._typed_s = time.monotonic()
 
     def _press_enter(self) -> None:
+        """Type an empty line at the home prompt, and hang up if the prompt does not return."""
         description = "after an empty line"
         while self._read(description, PROMPT_SILENCE_S):
             pass
@@ -331,6 +333,7 @@ class Dialogue:
         return text
 
     def _return_to_home_prompt(self) -> None:
+        """Type the lines for aborting, and hang up if the home prompt does not return."""
         try:
             for line in self._options.abort:
                 with contextlib.suppress(LineRejected):

@@ -66,6 +66,7 @@ class Placeholders:
     def _expand_group(
         self, texts: Sequence[str], quote: Callable[[str], str]
     ) -> Iterator[tuple[str, ...]]:
+        """Yield rows of texts with the values of one group, or refuse other placeholders."""
         names = [name for text in texts for name, _ in _PLACEHOLDER_PATTERN.findall(text)]
         for name in names:
             if name not in self._values:
@@ -130,7 +131,7 @@ def collect_placeholders(intent: Intent, interfaces: Mapping[str, str]) -> Place
 def _add_settings(places: Placeholders, name: str, value: Any) -> None:
     """Add a setting, and settings inside it by names with dots."""
 
-    def is_plain(values: Iterable[Any]) -> bool:
+    def has_only_scalars(values: Iterable[Any]) -> bool:
         return not any(isinstance(v, (Mapping, list, tuple)) for v in values)
 
     if isinstance(value, Mapping):
@@ -139,10 +140,10 @@ def _add_settings(places: Placeholders, name: str, value: Any) -> None:
     elif isinstance(value, (list, tuple)) and all(isinstance(v, Mapping) for v in value):
         for key in dict.fromkeys(key for row in value for key in row):
             column = [row.get(key, "") for row in value]
-            if is_plain(column):
+            if has_only_scalars(column):
                 places.add(name, {f"{name}.{key}": column})
     elif isinstance(value, (list, tuple)):
-        if is_plain(value):
+        if has_only_scalars(value):
             places.add(name, {name: value})
     elif value is not None:
         places.add("", {name: [value]})

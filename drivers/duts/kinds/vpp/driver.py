@@ -13,6 +13,7 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.softwires import get_tunnel_end
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import links, outputs, process
 from v6t.drivers.duts.kinds.vpp.dslite import DsLite
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
@@ -107,7 +108,7 @@ class VppDriver(Driver):
             get_tunnel_end(intent)
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
-        if outputs.parse_version(facts.version) < outputs.OLDEST_VERSION:
+        if parse_version(facts.version) < outputs.OLDEST_VERSION:
             problem = f"VPP {facts.version} is not supported"
             hint = "install VPP 22.06 or newer"
             instead = {"version": outputs.VERSIONS[0]}
@@ -166,7 +167,7 @@ class VppDriver(Driver):
             ),
             "errors": Reading(
                 self.cli("show errors"),
-                function.parse_errors,
+                outputs.parse_errors,
                 "dropped packets by node and reason, without those that mean no loss; how many `reasons` it "
                 "shows of any kind",
                 outputs.ERROR_LOSS_REASONS,
@@ -237,10 +238,12 @@ class VppDriver(Driver):
         return self.make_function(intent).make_live_change()
 
     def get_ports(self, intent: Intent) -> dict[str, str]:
+        """Return VPP's interfaces with the IP addresses, by side."""
         vlans = {side: getattr(intent.links, side).vlan for side in SIDES}
         return {s: self.get_port(s) + (f".{vlan}" if vlan else "") for s, vlan in vlans.items()}
 
     def get_port(self, side: str) -> str:
+        """Return VPP's untagged interface of a side."""
         name: str = getattr(self.options, side)
         return f"host-{name}" if self.options.starts_vpp else name
 

@@ -121,7 +121,7 @@ class DsLite(VppFunction):
     def make_empty_check(self) -> Check:
         """Return the check that no session is left."""
 
-        def find_problem(output: str) -> str | None:
+        def find_remaining_sessions(output: str) -> str | None:
             rows = [line for line in output.splitlines() if line.startswith("B4")]
             if rows:
                 return f"sessions of {len(rows)} B4s are left"
@@ -129,7 +129,8 @@ class DsLite(VppFunction):
             return "VPP does not answer" if output.strip() else None
 
         return Check(
-            f"{self.cli('show dslite sessions')} 2>&1", Expectation("no session", find_problem)
+            f"{self.cli('show dslite sessions')} 2>&1",
+            Expectation("no session", find_remaining_sessions),
         )
 
     def get_capacity(self) -> int:  # each B4 has its own

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.drivers.duts.header_profile import HeaderProfile
-from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Change, Existing, Intent, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
@@ -156,9 +155,6 @@ class VppFunction:
         command = f"{self.options.stats_command} dump {self.session_counter} 2>/dev/null; true"
         means = "sessions, and how many the table takes, of the worker that has most"
         return Reading(command, parse_workers, means)
-
-    def parse_errors(self, text: str) -> Mapping[str, float]:
-        return outputs.parse_errors(text)
 
     def get_timeout_s(self) -> float | None:
         """Return the lifetime of idle UDP sessions [s], or None if it is unlimited."""

@@ -80,13 +80,13 @@ def make_address_step(cli: Vppctl, address: str, port: str) -> Step:
 
 
 def _make_neighbor_step(cli: Vppctl, port: str, address: str, mac: str) -> Step:
-    def add_command(mac: str) -> str:
+    def format_command(mac: str) -> str:
         return cli(f"set ip neighbor {port} {address} {mac} static")
 
     remove = cli(f"set ip neighbor del {port} {address} {mac}")
     mac = mac.lower()
     return Step(
-        add_command(mac),
+        format_command(mac),
         f"static neighbor entries for the tester's hosts on {port}",
         # the MAC address of a static entry; each of its words may stand in any column
         read=cli(f"show ip neighbors {port}")
@@ -96,7 +96,7 @@ def _make_neighbor_step(cli: Vppctl, port: str, address: str, mac: str) -> Step:
         "else if ($i ~ /^..:..:..:..:..:..$/) mac = $i } if (here && static) print mac }'",
         expected=expect_text(mac),
         # VPP learns an address again; a static entry of somebody else's is written back
-        undo=f'set -- {{words}}; [ "$1" = {mac} ] || {{ {remove}; [ -z "$1" ] || {add_command("$1")}; }}',
+        undo=f'set -- {{words}}; [ "$1" = {mac} ] || {{ {remove}; [ -z "$1" ] || {format_command("$1")}; }}',
         silent=True,
     )
 

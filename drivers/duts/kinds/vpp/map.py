@@ -13,6 +13,7 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import softwires
 from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.softwires import Softwire, generate_softwires
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
 from v6t.drivers.duts.kinds.vpp.outputs import MapDomain
@@ -40,7 +41,8 @@ class MapDomainFunction(VppFunction):
     mode = ""  # suffix of the command that enables the feature
 
     @abstractmethod
-    def make_domain_steps(self) -> list[Step]: ...
+    def make_domain_steps(self) -> list[Step]:
+        """Return the steps that add the domains of the intent."""
 
     def make_steps(self, version: str) -> list[Step]:
         return [*self.make_domain_steps(), *map(self._make_enable_step, self.ports.values())]
@@ -87,7 +89,7 @@ def make_list_domains_command(cli: Vppctl) -> str:
 def expect_domains(expected_domains: list[MapDomain], description: str) -> Expectation:
     """Expect these domains, and possibly others, in ``show map domain``."""
 
-    def find_problem(output: str) -> str | None:
+    def find_domain_problem(output: str) -> str | None:
         domains_by_tag = {domain.tag: domain for domain in outputs.parse_domains(output)}
         for domain in expected_domains:
             if domain.tag not in domains_by_tag:
@@ -96,7 +98,7 @@ def expect_domains(expected_domains: list[MapDomain], description: str) -> Expec
                 return f"the domain {domain.tag} is {domains_by_tag[domain.tag]}, not {domain}"
         return None
 
-    return Expectation(description, find_problem)
+    return Expectation(description, find_domain_problem)
 
 
 def make_indices_command(cli: Vppctl, tag: str) -> str:
@@ -178,7 +180,7 @@ def _make_softwire_steps(
         f"{directory}/indices - >{files[1]} && rm {directory}/indices"
     )
 
-    def find_problem(output: str) -> str | None:
+    def find_softwire_problem(output: str) -> str | None:
         found = outputs.parse_domain_rules(output)
         for row in rows:
             b4 = found.get((tags[row.ipv4], row.psid))
@@ -201,7 +203,7 @@ def _make_softwire_steps(
             f"{len(rows)} softwires",
             text=rules,
             read=show,
-            expected=Expectation(f"{len(rows)} rules with these addresses", find_problem),
+            expected=Expectation(f"{len(rows)} rules with these addresses", find_softwire_problem),
             undo=f"rm -f {files[1]}",
             existing=Existing.NONE,
             silent=True,
@@ -246,6 +248,7 @@ class MapRulesFunction(MapDomainFunction):
         return False
 
     def _find_nearest_prefix(self, rule: MapRuleConfig, version: str) -> IPv6Network:
+        """Return the longest IPv6 prefix of a rule that VPP supports."""
         length = min(rule.ipv6_prefix.prefixlen, max(64 - rule.ea_len, 0))
         near = rule.ipv6_prefix.supernet(new_prefix=length)
         loses = self._loses_packets(near, version)
@@ -299,7 +302,7 @@ class MapT(MapRulesFunction):
         self.rules, self.source = self.relay.rules, self.relay.dmr
 
     def _loses_packets(self, net: IPv6Network, version: str) -> bool:
-        return bool(net.prefixlen % 8) and outputs.parse_version(version) >= FIRST_OCTETWISE_VERSION
+        return bool(net.prefixlen % 8) and parse_version(version) >= FIRST_OCTETWISE_VERSION
 
     def suggest_params(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
         dmr = self.relay.dmr
@@ -324,7 +327,7 @@ class MapT(MapRulesFunction):
                 f"the nearest DMR that works is {params['dmr']}",
                 params=params,
             )
-        if len(relay.rules) > 1 and outputs.parse_version(version) < FIRST_OCTETWISE_VERSION:
+        if len(relay.rules) > 1 and parse_version(version) < FIRST_OCTETWISE_VERSION:
             problem = f"VPP {version} finds the rule of a MAP-T packet by its DMR: one for each DMR"
             hint = "use one rule, or VPP 24.06 or newer"
             raise UsageError(problem, hint, code="unsupported-by-version")
@@ -359,6 +362,7 @@ class MapE(MapRulesFunction):
         return [*extra_steps, *super().make_domain_steps()]
 
     def _list_softwires(self) -> list[Softwire]:
+        """Return the rules without EA bits as softwires."""
         return [
             Softwire(ipv4, rule.psid, rule.psid_len, rule.psid_offset, b4, self.relay.br_address)
             for rule in self.relay.rules

@@ -11,6 +11,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import DEFAULT_UDP_TIMEOUT_S, Vppctl, VppFunction
 from v6t.drivers.duts.plan import (
@@ -73,13 +74,13 @@ class Nat44(VppFunction):
         """Return the check that no session is left."""
         reading = self.get_session_reading()
 
-        def find_problem(output: str) -> str | None:
+        def find_remaining_sessions(output: str) -> str | None:
             count = reading.parse(output).get("sessions")
             if count is None:
                 return "it does not say how many sessions there are"
             return f"{count:.0f} sessions are left" if count else None
 
-        return Check(reading.command, Expectation("no session", find_problem))
+        return Check(reading.command, Expectation("no session", find_remaining_sessions))
 
     def _make_timeout_steps(self) -> list[Step]:
         lives_s = self.get_configured_timeout_s()
@@ -144,7 +145,7 @@ class EndpointDependentNat44(Nat44):
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Clear the sessions; before 25.02, which added a command, remove and recreate the NAT."""
-        has_command = outputs.parse_version(version) >= (25, 2)
+        has_command = parse_version(version) >= (25, 2)
         clear = [self.cli("clear nat44 ed sessions")]
         lines = clear if has_command else make_recreate_commands(self.make_steps(version))
         seen = f"{self.cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
@@ -238,7 +239,7 @@ def make_pool_step(
     first, _, last = addresses.partition(" - ")
     low, high = (int(IPv4Address(text)) for text in (first, last or first))
 
-    def find_problem(output: str) -> str | None:
+    def find_missing_address(output: str) -> str | None:
         listed = set(outputs.parse_pool_addresses(output))
         every = (str(IPv4Address(number)) for number in range(low, high + 1))
         missing = next((address for address in every if address not in listed), None)
@@ -251,7 +252,11 @@ def make_pool_step(
     read = cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}")
     undo = "" if keep else f"{noun} {add} {addresses} del"
     return cli.make_step(
-        command, why, read=read, expected=Expectation(f"'{addresses}'", find_problem), undo=undo
+        command,
+        why,
+        read=read,
+        expected=Expectation(f"'{addresses}'", find_missing_address),
+        undo=undo,
     )
 
 
@@ -332,7 +337,7 @@ class Nat64(VppFunction):
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Return the step that removes and recreates the NAT64: VPP has no command to empty it."""
 
-        def find_problem(output: str) -> str | None:
+        def find_remaining_bindings(output: str) -> str | None:
             head, *rows = [line for line in output.splitlines() if line.strip()] or [""]
             if "BIB" not in head.split():
                 return "it does not say which bindings there are"
@@ -340,7 +345,7 @@ class Nat64(VppFunction):
 
         bindings = self.cli("show nat64 bib all")
         seen = f"! {bindings} | grep -vq -e BIB -e '^$'"
-        empty = Check(bindings, Expectation("no binding", find_problem))
+        empty = Check(bindings, Expectation("no binding", find_remaining_bindings))
         return (make_flush_step(make_recreate_commands(self.make_steps(version)), seen, empty),)
 
     def get_capacity(self) -> int:
@@ -356,7 +361,7 @@ class Npt66(VppFunction):
     plugin = "npt66"
 
     def check_supported(self, version: str) -> None:
-        if outputs.parse_version(version) < FIRST_NPT66_VERSION:
+        if parse_version(version) < FIRST_NPT66_VERSION:
             first = ".".join(f"{number:02}" for number in FIRST_NPT66_VERSION)
             raise UsageError(
                 f"VPP {version} has no NPTv6 that could be checked: the plugin npt66 came with 23.10, its "

@@ -9,14 +9,8 @@ from typing import NamedTuple
 
 from v6t.drivers.duts.readings import LossReason, sum_matches
 
-OLDEST_VERSION = (22, 6)  # that is supported
+OLDEST_VERSION = (22, 6)  # supported by the driver
 VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")  # one of each group with the same commands
-
-
-def parse_version(version: str) -> tuple[int, int]:
-    """Return year and month of a version: ``v24.06-rc0~12`` is (24, 6)."""
-    found = re.search(r"(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 class MapDomain(NamedTuple):

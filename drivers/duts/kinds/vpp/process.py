@@ -15,14 +15,8 @@ from v6t.drivers.duts.steps import start_daemon, stop_process, write_config_file
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
 PROCESS_NAME = "vpp_main"  # once VPP has read its start-up file
-PLUGINS = (
-    "af_packet",
-    "map",
-    "nat",
-    "nat44_ei",
-    "nat64",
-    "dslite",
-)  # loaded by every VPP that v6t starts
+# loaded by every VPP that v6t starts
+PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")
 
 
 def make_interface_steps(options: VppOptions) -> list[Step]:
@@ -45,7 +39,7 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
         f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
     )
 
-    def find_problem(output: str) -> str | None:
+    def find_start_problem(output: str) -> str | None:
         lines = output.splitlines()
         runs = lines[:1] == [PROCESS_NAME] and any(line.startswith("vpp v") for line in lines[1:])
         return None if runs else f"VPP does not answer; the output is {shorten_output(output)}"
@@ -58,7 +52,7 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
             PROCESS_NAME,
             "VPP; it answers a moment later",
             probe=f"[ ! -S {socket} ] || {cli('show version')}",
-            expected=Expectation(f"{PROCESS_NAME}, answering", find_problem),
+            expected=Expectation(f"{PROCESS_NAME}, answering", find_start_problem),
             stop=f"( {stop_process(pid, PROCESS_NAME)} ) && rm -f {files}",
         ),
     ]
