@@ -34,9 +34,9 @@ from v6t.procedures.stateful.tcp_capacity import SECOND_TRY, TcpCapacitySpec, me
 from v6t.profiles.model import FramePair
 from v6t.profiles.tcp.http import (
     HEADER_OCTETS,
+    HTTP_VERSION,
     MAX_OBJECT_OCTETS,
     OPENING_OCTETS,
-    VERSION,
     build_response,
     split_into_segments,
 )
@@ -339,7 +339,7 @@ class TcpBenchmark(connections.TableBenchmark[C, S]):
         return self.number_rows(point, (dict(one).values() for one in iterations))
 
     def _make_exchange(self, context: RunContext) -> TcpExchange:
-        return TcpExchange(http=VERSION, **asdict(self.get_tcp(context).trial_settings))
+        return TcpExchange(http=HTTP_VERSION, **asdict(self.get_tcp(context).trial_settings))
 
 
 class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):

@@ -28,7 +28,7 @@ NESTED_RULE = "a rule within another"
 CE_PREFIXES = "CEs with an IPv4 prefix"
 TWO_PUBLIC_ADDRESSES = "two public addresses"
 PORT_LIMIT = 16  # public ports of a host, or of all hosts; even, as some NATs keep port parity
-SESSION_LIMIT = 20  # a multiple of ten, which some devices require
+SESSION_LIMIT = 20  # sessions of the device; a multiple of ten, as some devices require
 SHORT_TIMEOUT_S = 4  # of UDP mappings
 PORT_BLOCKS = f"blocks of {PORT_LIMIT} public ports"
 SMALL_PORT_POOL = f"{PORT_LIMIT} public ports"
@@ -41,7 +41,7 @@ TWO_HOST_PARAMS = {
 }  # fmt: skip
 # Prefix length of each variant with another RFC 6052 prefix.
 PREFIX_VARIANTS = {f"prefix of /{length}": length for length in (32, 40, 48, 56, 64, 96)}
-GLOBAL_HOST = "8.8.4.4"  # the well-known prefix maps only global addresses
+GLOBAL_HOST = "8.8.4.4"  # test host behind the well-known prefix, which maps only global addresses
 MAPPED_HOST = IPv4Address("198.18.0.65")  # test host in variants with explicit mappings
 
 

@@ -43,7 +43,7 @@ TAGGED_SIZE, JUMBO_SIZES = 1522, (2048, 4096, 8192, 9216)
 # Options of TAYGA in front of a stateful part, which would drop packets with a wrong checksum.
 TAYGA_OPTIONS = {"queue_length": 5000, "mend_checksums": True}
 CHAIN_DRIVER = "chain"  # the driver that combines the drivers of the parts
-CHAIN_CONFIG = ChainConfig()
+CHAIN_CONFIG = ChainConfig()  # of a setup that only its parts configure
 INNER_MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")  # of the link between two parts
 INNER_LEFT, INNER_RIGHT = IPv4Interface("192.168.20.1/30"), IPv4Interface("192.168.20.2/30")
 
@@ -317,7 +317,7 @@ def pick_params(model: type[_Params], chain: PluginParams, **fields: Any) -> _Pa
     return model(**{**{name: getattr(chain, name) for name in shared}, **fields})
 
 
-def describe_cable(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
+def describe_inner_link(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
     """Describe the link between two parts, first as seen from the left part, then from the right part."""
     seen = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
     return seen, Link(tester_mac=left_mac, dut_mac=right_mac, mtu=mtu)

@@ -118,7 +118,7 @@ class Case:
         return frames
 
     def translate(self, stream: Stream, frames: U8) -> Expected:
-        """Return the reference translation of frames of a stream."""
+        """Return the reference translation of frames, by their connections if there are any."""
         plugin = self.plugin
         if not isinstance(plugin, StatefulTechnology) or stream.role is not Role.FOREGROUND:
             return plugin.expect(self.direction, frames)
@@ -394,6 +394,7 @@ def check_translation(case: Case) -> Results:
 
 
 def _check_stream(case: Case, stream: Stream) -> Results:
+    """Check that frames of a stream are dropped or forwarded as their role requires."""
     frames = case.stamp_frames(stream)
     answer = case.translate(stream, frames)
     changed = (frames != case.stamp_frames(stream)).any()

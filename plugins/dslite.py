@@ -134,7 +134,7 @@ def build_aftr(
     **nat: Any,
 ) -> tuple[Part, Part]:
     """Build the parts of an AFTR: its tunnel end, and its NAT44 with routes to ``servers``."""
-    near, far = base.describe_cable(*base.INNER_MACS, links.right.mtu)
+    near, far = base.describe_inner_link(*base.INNER_MACS, links.right.mtu)
     own = Links(links.left, near)
     routes = dict.fromkeys(servers, base.INNER_RIGHT.ip)
     inner = LinkIntent.describe(near, [base.INNER_LEFT], set(routes.values()), routes)

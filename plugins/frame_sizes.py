@@ -35,7 +35,7 @@ TUNNEL_SIZES = (104, 168, 296, 552, 808, 1064, 1320, 1518)  # those of IPv4 and 
 
 
 def count_tag_octets(link: Link) -> int:
-    """Return the octets of the link's VLAN tag."""
+    """Return the length of the link's VLAN tag, 0 without a tag."""
     return 0 if link.vlan is None else TAG_OCTETS
 
 
@@ -107,7 +107,7 @@ def make_frame_mix(text: str, make_pair: Callable[[int], FramePair]) -> FrameMix
 def merge_traffic(
     sizes: FrameMix, build: Callable[[FramePair], Traffic], *, same_connections: bool
 ) -> Traffic:
-    """Merge the traffic of all sizes of a mix; ``same_connections``: all sizes enumerate the same ones."""
+    """Merge the traffic of all sizes of a mix; ``same_connections`` are enumerated by all sizes."""
     parts = [(build(pair), count) for pair, count in sizes.pair_counts]
     totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]
     multiple = math.lcm(*totals)

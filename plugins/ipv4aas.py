@@ -37,7 +37,7 @@ CE, PE = "CE", "PE"
 STATEFUL_CE_VARIANTS = ("lw4o6", "map-e", "map-t")  # in the others, the PE is stateful
 TUNNEL_VARIANTS = ("ds-lite", "lw4o6", "map-e")  # with IPv4 in IPv6 on the middle link
 MAX_PORT_SHARE = 0.9  # share of a port set in use above which a NAPT was seen to slow down
-DEFAULT_PSID_LEN = 3  # of lw4o6
+DEFAULT_PSID_LEN = 3  # with lw4o6
 
 
 def _declare_mac(default: str, device: str) -> Any:
@@ -76,8 +76,8 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
     psid_len: int | None = Field(
         None, ge=0, le=15, description="lw4o6 (3), map-e and map-t without EA bits: PSID length"
     )
-    ce_middle_ipv6: IPv6Interface = address("2001:db8:6::9/64", "the CE's middle address")
-    pe_middle_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the PE's middle address")
+    ce_middle_ipv6: IPv6Interface = address("2001:db8:6::9/64", "the CE's middle link address")
+    pe_middle_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the PE's middle link address")
     ce_mac: str = _declare_mac("02:00:00:00:03:01", CE)
     pe_mac: str = _declare_mac("02:00:00:00:03:02", PE)
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
@@ -160,7 +160,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
     @property
     def middle_links(self) -> tuple[Link, Link]:
         """The link between the devices as seen from the CE and from the PE."""
-        return base.describe_cable(self.ce_mac, self.pe_mac, self.middle_mtu)
+        return base.describe_inner_link(self.ce_mac, self.pe_mac, self.middle_mtu)
 
 
 def list_parts(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
@@ -204,7 +204,7 @@ def _build_stateful_ce(
 ) -> tuple[Part, Part]:
     """Build the CE's NAPT, and the CE without NAPT, whose IPv6 link is on the right."""
     near, _ = params.middle_links
-    here, inner = base.describe_cable(*base.INNER_MACS, links.left.mtu)
+    here, inner = base.describe_inner_link(*base.INNER_MACS, links.left.mtu)
     left, right = base.INNER_LEFT, base.INNER_RIGHT
     ends = {"dut_right_ipv4": left, "tester_right_ipv4": right.ip}
     napt = dslite.describe_nat44(params, Links(links.left, here), **params.pool_params, **ends)

@@ -24,7 +24,7 @@ from v6t.plugins.prefixes import parse_ipv4_network, parse_ipv6_network
 from v6t.plugins.translation import select_within
 
 MAX_EA_LEN = 48
-DEFAULT_PSID_OFFSET = 6
+DEFAULT_PSID_OFFSET = 6  # RFC 7597, section 5.1
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class Nat46(StatefulTechnology):
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         p, links = self.params, self.links
-        near, far = base.describe_cable(*base.INNER_MACS, links.right.mtu)
+        near, far = base.describe_inner_link(*base.INNER_MACS, links.right.mtu)
         clients = [embed_network(p.prefix, net) for net in p.clients]
         eam: Any = {"eam": ((p.mapping.ipv4, p.mapping.ipv6),), "lowest_ipv6_mtu": LOWEST_IPV6_MTU}
         siit = SiitConfig(prefix=p.prefix, ipv6_side="right", **eam)

@@ -61,7 +61,7 @@ def _build_nothing(_: Mask) -> U8:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a device does with a batch of packets: drop, translate or route them."""
+    """Treatment of a batch of packets by a device: dropped, translated or routed."""
 
     drops: Checks
     build: Callable[[Mask], U8] = _build_nothing  # returns translated packets of the selected rows
@@ -152,7 +152,7 @@ class ReferenceDevice:
 
 
 def route_all(version: int) -> Handler:
-    """Return a handler that forwards all packets natively."""
+    """Return a handler that routes all packets unchanged."""
     return lambda packets: Outcome((), native=np.ones(len(packets), dtype=bool), version=version)
 
 

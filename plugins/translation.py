@@ -26,7 +26,7 @@ from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
 from v6t.packets.headers import DONT_FRAGMENT, IP, IPV4, IPV6, UDP, to_numbers, to_octets, view
 from v6t.plugins.prefixes import parse_ipv4_network, parse_ipv6_network
 
-_WORD_BITS = np.uint64(64)  # in each half of an IPv6 address
+_WORD_BITS = np.uint64(64)  # number of bits in each half of an IPv6 address
 MIN_DF_OCTETS = 1261  # IPv4 packets of this size and longer leave with DF (RFC 7915, section 5.1)
 
 PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)  # of RFC 6052
@@ -241,7 +241,7 @@ class Rfc6052Array:
     """Address mapping by one RFC 6052 prefix, for address arrays."""
 
     def __init__(self, prefix: IPv6Network) -> None:
-        self._places = embedded_address_layout(check_rfc6052_prefix(prefix)).octet_places(ADDRESS)
+        self._places = embedded_address_layout(check_rfc6052_prefix(prefix)).locate_octets(ADDRESS)
         self._octets = prefix.prefixlen // 8
         self._prefix = np.frombuffer(prefix.network_address.packed, dtype=np.uint8)
 

@@ -30,7 +30,8 @@ def command(setting: tuple[str, ...], plugin: str | None, everything: bool, as_j
             print_json(groups)
             return
         for kind, names in groups.items():
-            print_text(f"{kind}:\n  {', '.join(names)}", indent=0)
+            shown = ", ".join(name for name in names if name.count(".") < 2)
+            print_text(f"{kind}:\n  {shown}", indent=0)
         return
     found = list(list_all_settings(plugin)) if everything else look_up(" ".join(setting), plugin)
     if as_json:

@@ -21,11 +21,16 @@ from v6t.core.config.bound import (
     make_technology,
     validate_params,
 )
-from v6t.core.config.checks import check_benchmark_settings, check_modifier, check_ttl
+from v6t.core.config.checks import (
+    check_benchmark_settings,
+    check_modifier,
+    check_tester_connections,
+    check_ttl,
+)
 from v6t.core.config.plugins import load_plugin, resolve_alias
 from v6t.core.config.settings import (
-    MODES,
     PRESETS,
+    TRAFFIC_MODES,
     DutSettings,
     Flags,
     Preset,
@@ -56,8 +61,7 @@ if TYPE_CHECKING:
     from v6t.drivers.tester_kind import TesterKind
     from v6t.plugins.base import PluginParams, Technology
 
-DEMONSTRATION = "mape-br"
-"""Technology of a run without any file or flag."""
+DEMONSTRATION_TECHNOLOGY = "mape-br"  # of a run without any file or flag
 DEFAULT_LINE_RATE = "10G"
 
 File = Path | YamlFile | None
@@ -77,7 +81,9 @@ def resolve_and_bind(
     run, run_source = _read_run(run_file, flags)
     bed, bed_source = _read_testbed(testbed, flags)
     is_bare = flags == Flags() and not run_file and not testbed
-    name = _choose_technology(flags.plugin or run.plugin, DEMONSTRATION if is_bare else None)
+    name = _choose_technology(
+        flags.plugin or run.plugin, DEMONSTRATION_TECHNOLOGY if is_bare else None
+    )
     with locate_errors(run_source, "plugin"):
         kind = load_plugin(name)
     with locate_errors(run_source, "benchmarks"):
@@ -87,7 +93,7 @@ def resolve_and_bind(
     if registry.ALL in named:
         benchmarks, left_out = registry.expand_all(kind, named)
     with locate_errors(run_source, "modes"):
-        modes = check_names(flags.modes or run.modes or kind.modes, MODES, "mode")
+        modes = check_names(flags.modes or run.modes or kind.modes, TRAFFIC_MODES, "mode")
     initiator: Any = check_name(flags.initiator or bed.initiator, ("left", "right"), "port")
     tester_settings, tester = _choose_tester(bed, bed_source, flags)
     default_driver = (tester.in_lab and kind.default_driver) or DEFAULT_DRIVER
@@ -153,14 +159,21 @@ def resolve_and_bind(
     return bound
 
 
+_UNSUPPORTED = ("unsupported-by-device", "unsupported-by-tester", "too-many-for-trex")
+"""Codes of errors for which ``--measure all`` leaves out a benchmark."""
+
+
 def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
-    """Leave out the benchmarks of ``--measure all`` that the device cannot do, with a warning for each."""
+    """Leave out what device or tester cannot do of ``--measure all``, with a warning for each benchmark."""
     unsupported = {}
     for name in bound.optional:
+        alone = replace(bound, settings=bound.settings.model_copy(update={"benchmarks": (name,)}))
         try:
             registry.load(name).check(bound)
+            if bound.settings.connects:
+                list(check_tester_connections(alone))
         except UsageError as exc:
-            if exc.code == "unsupported-by-device":
+            if exc.code in _UNSUPPORTED and len(unsupported) < len(bound.settings.benchmarks) - 1:
                 unsupported[name] = f"left out of '{registry.ALL}': {name}: {exc.message}"
     names = tuple(name for name in bound.settings.benchmarks if name not in unsupported)
     settings = bound.settings.model_copy(update={"benchmarks": names})

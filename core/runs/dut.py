@@ -15,9 +15,9 @@ from v6t.core.config.bound import BoundRun
 if TYPE_CHECKING:
     from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.driver import Driver
+    from v6t.drivers.duts.lab.ssh import LabSshServer
     from v6t.drivers.duts.plan import Plan
     from v6t.drivers.duts.session.plan_steps import Difference
-    from v6t.drivers.duts.standing.ssh import LabSshServer
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def open_session(
 
 
 def compare(bound: BoundRun) -> tuple[str, list[Difference]]:
-    """Compare the plan with the present state of the device; return its name and the steps."""
+    """Compare the plan with the present state of the device; return the device name and the differences."""
     with open_session(bound, lock=False) as device:
         device.make_plan()
         return device.name, list(device.compare())
@@ -259,6 +259,7 @@ def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _check(bound: BoundRun) -> None:
+    """Refuse the reference device, which has no configuration."""
     if not bound.driver.configures_device:
         problem = "the reference device needs no configuration"
         raise UsageError(problem, "name a driver with --driver", code="missing-driver")
@@ -271,7 +272,7 @@ def _list_lab_devices(bound: BoundRun) -> list[LabSshServer]:
     names = dict.fromkeys(ssh.lab for ssh in logins if ssh is not None and ssh.lab)
     if not names:
         return []
-    from v6t.drivers.duts.standing.ssh import LabSshServer
+    from v6t.drivers.duts.lab.ssh import LabSshServer
 
     return [LabSshServer(name) for name in names]
 
@@ -281,7 +282,7 @@ def _make_session(
 ) -> DeviceSession:
     """Make a session that is not open; ``partial`` leaves out lab machines that have ended."""
     from v6t.drivers.duts.devices import make_session
-    from v6t.drivers.duts.standing.ssh import find_transport
+    from v6t.drivers.duts.lab.ssh import find_transport
 
     driver, labs = bound.driver, _list_lab_devices(bound)
     if bound.tester.in_lab and all(ssh is None for ssh in driver.get_logins(bound.intent)):

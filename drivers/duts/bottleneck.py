@@ -23,9 +23,9 @@ THROTTLED_PERCENT = 25.0  # a CPU quota limits a process that it throttles in mo
 FULL_TABLE_PERCENT = 99.0  # a table with more of its entries in use counts as full
 MAJORITY_PERCENT = 50.0  # losses of one kind decide the verdict from this share of all losses
 STRAY_DROPS_PERCENT = 10.0  # drops below this share of the lost frames do not explain the loss
-# Fewer losses do not outweigh a saturated core. If the tester does not count lost frames, they may be of
-# other frames, such as router solicitations and LLDP.
-FEW_LOSSES = 10.0
+FEW_LOSSES = (
+    10.0  # fewer do not outweigh a saturated core: they may be LLDP or router solicitations
+)
 UNEXPLAINED_LOSS = "frames were lost, but no counter of this device accounts for them"
 
 
@@ -58,8 +58,8 @@ def judge_device(
     losses = _VerdictRules(summary, lost)
     device = losses if speaks else _VerdictRules(replace(summary, drops={}), lost)
     cores = {} if summary.polls else compute_core_shares(samples, "idle")
-    middles = {core: median_high(shares) for core, shares in cores.items()}
-    no_time = _judge_full_cores(middles, tester if shared else "")
+    median_idle = {core: median_high(shares) for core, shares in cores.items()}
+    no_time = _judge_full_cores(median_idle, tester if shared else "")
     finding = (
         losses.judge_table(at_least=FEW_LOSSES)
         or device.judge_rules()
@@ -72,7 +72,7 @@ def judge_device(
         or device.judge_polling()
         or device.judge_queue()
         or no_time
-        or device.judge_cores(middles)
+        or device.judge_cores(median_idle)
     )
     return Verdict(*finding, tuple(_list_evidence(samples, summary, lost)))
 
@@ -166,7 +166,7 @@ class _VerdictRules:
         if is_full:
             full = f"{summary.table['full']:.0f} % of it are in use"
             return "table", f"{problem}: {full}, and {reason} grew"
-        if not self._is_most(sum(short.values()), sum(unknown.values())):
+        if not self._is_majority(sum(short.values()), sum(unknown.values())):
             return None
         if summary.lost_for[reason] == LossReason.ENTRY:
             why = "no port was free for them, or two frames began one at once"
@@ -176,7 +176,7 @@ class _VerdictRules:
     def judge_rules(self) -> _Finding | None:
         """Judge a device that drops most lost frames by a rule, at any rate."""
         refused = self.summary.select_drops(LossReason.RULE, LossReason.UNKNOWN)
-        if not refused or not self._is_most(sum(refused.values())):
+        if not refused or not self._is_majority(sum(refused.values())):
             return None
         reason = _find_largest(refused)
         return "rules", f"it drops frames that it does not take at any rate: {reason} grew"
@@ -241,11 +241,11 @@ class _VerdictRules:
         unused = f"{100 - self.ran - self.waited:.0f} % of it: {self.worst} grew"
         return "queue", f"a queue in front of it overflowed although it had time left, {unused}"
 
-    def judge_cores(self, middles: Mapping[str, float]) -> _Finding:
+    def judge_cores(self, median_idle: Mapping[str, float]) -> _Finding:
         """Judge a device by the median idle time of its cores [%]; no core is saturated."""
-        if not middles:
+        if not median_idle:
             return "unknown", "it says nothing about its cores"
-        least, quiet = min(middles.values()), "no core was busy throughout"
+        least, quiet = min(median_idle.values()), "no core was busy throughout"
         if self.worst:
             problem = f"{quiet}, yet it lost frames: a queue, a table or a lock is short"
             return "contention" if least < FREE_CORE_IDLE_PERCENT else "queue", problem
@@ -255,7 +255,7 @@ class _VerdictRules:
             return "nothing here", "every core was mostly idle: look at the other device"
         return "unknown", f"{quiet}, and nothing was lost here"
 
-    def _is_most(self, count: float, excluded: float = 0.0) -> bool:
+    def _is_majority(self, count: float, excluded: float = 0.0) -> bool:
         """Return whether these losses are the majority of all but the excluded ones."""
         total = max(sum(self.summary.drops_by_reason.values()), self.lost or 0) - excluded
         return 100 * count >= MAJORITY_PERCENT * total
@@ -276,16 +276,17 @@ class _VerdictRules:
         return f"its busiest thread ran {shares}: {cause}"
 
 
-def _judge_full_cores(middles: Mapping[str, float], tester: str) -> _Finding | None:
+def _judge_full_cores(median_idle: Mapping[str, float], tester: str) -> _Finding | None:
     """Judge a device with saturated cores, by their median idle time [%]."""
-    busy = [core for core, middle in middles.items() if middle <= BUSY_CORE_IDLE_PERCENT]
+    busy = [core for core, idle in median_idle.items() if idle <= BUSY_CORE_IDLE_PERCENT]
     if not busy:
         return None
-    explanation = f"{', '.join(busy)} had no time left ({len(busy)} of {len(middles)} cores)"
+    explanation = f"{', '.join(busy)} had no time left ({len(busy)} of {len(median_idle)} cores)"
     if tester:  # a tester at its limit works on them, too
         return "unknown", f"{explanation}, and nobody can tell whose time it was: {tester}"
     return "cpu", explanation
 
 
 def _find_largest(counts: Mapping[str, float]) -> str:
+    """Return the name with the largest count."""
     return max(counts, key=lambda reason: counts[reason])

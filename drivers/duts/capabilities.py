@@ -27,12 +27,12 @@ TIMER_SETTINGS = ("udp_timeout_s",)  # the optional settings that are lifetimes 
 class DriverCapabilities:
     """Capabilities of a driver for one technology."""
 
-    versions: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()  # of the implementation, oldest first
     settings: tuple[str, ...] = ()  # optional settings of the technology
     options: tuple[str, ...] = ()  # options that only this driver has
     timers: tuple[str, ...] = ()  # settings and options that are lifetimes of connections
     counters: tuple[str, ...] = ()  # names of telemetry readings
-    operations: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()  # optional ones, in words
 
     def to_rows(self) -> list[tuple[str, str]]:
         """Return the name and values of each field that is not empty."""

@@ -11,11 +11,11 @@ from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.chain.driver import check_lab_placement
 from v6t.drivers.duts.chain.session import ChainPartSession, ChainSession, LabChain, LabChainPart
 from v6t.drivers.duts.driver import DeviceTechnology, Driver
+from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.options import require_ssh
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.session.session import make_device_session
 from v6t.drivers.duts.session.transaction import build_rollback_command
-from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
 
 if TYPE_CHECKING:

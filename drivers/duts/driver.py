@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_options import SshOptions
     from v6t.packets.direction import Direction
 
-T = TypeVar("T")
+CapabilityT = TypeVar("CapabilityT")
 
 
 class DeviceTechnology(Oracle, Protocol):
@@ -46,7 +46,7 @@ class DeviceTechnology(Oracle, Protocol):
 class ChainMembership(NamedTuple):
     """The part of a chain that a driver configures."""
 
-    name: str
+    name: str  # of the part
     params: Mapping[str, str]  # parameters of the chain's technology, by the part's own names
 
     def translate_error(self, exc: UsageError) -> UsageError:
@@ -74,14 +74,12 @@ class Driver(ABC):
     options_model: ClassVar[type[BaseModel]] = DutOptions
     # Whether its routes and addresses are those of the kernel, which also carry the connection.
     uses_kernel_routes: ClassVar[bool] = True
-    configures_device: ClassVar[bool] = (
-        True  # False: the device is configured by hand, or not at all
-    )
+    configures_device: ClassVar[bool] = True  # False: the user configures it by hand
     is_cable: ClassVar[bool] = False  # there is no device: the tester's ports are joined
     is_chain: ClassVar[bool] = False  # the technology names the devices, see get_parts()
     has_background_vlans: ClassVar[bool] = False  # supports separate VLANs for the background
     session_type: ClassVar[type[Any] | None] = None  # None: the session of devices with a shell
-    options: Any
+    options: Any  # of the type ``options_model``
     chain_membership: ChainMembership | None = None  # None if it configures the whole device
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
@@ -235,7 +233,9 @@ class Driver(ABC):
             plan = plan.extend([change.removal_step], live_change=change)
         return plan
 
-    def _require_capability(self, capability: T | None, problem: str, hint: str) -> T:
+    def _require_capability(
+        self, capability: CapabilityT | None, problem: str, hint: str
+    ) -> CapabilityT:
         """Return the capability; raise UsageError if it is empty."""
         if not capability:
             problem = f"the {self.name} driver {problem}"

@@ -54,10 +54,8 @@ class Facts:
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
     management_interfaces: frozenset[str] = frozenset()  # those that carry this connection
     management_path: management_path.ManagementPath | None = None
-    default_route_interfaces: frozenset[str] = frozenset()
-    advertised_route_interfaces: frozenset[str] = (
-        frozenset()
-    )  # with an advertised IPv6 default route
+    default_route_interfaces: frozenset[str] = frozenset()  # with a default route
+    advertised_route_interfaces: frozenset[str] = frozenset()  # with an advertised default route
     programs: frozenset[str] = frozenset()  # installed ones among those that the driver asks for
     sections: Mapping[str, str] = field(default_factory=dict)  # outputs of the survey commands
 

@@ -198,6 +198,7 @@ def _parse_peer(role: str, rest: str) -> ManagementPeer | None:
 
 
 def _parse_address(text: str) -> Address | None:
+    """Return the address; None if the text is not an address."""
     try:
         return ip_address(text)
     except ValueError:
@@ -205,6 +206,7 @@ def _parse_address(text: str) -> Address | None:
 
 
 def _parse_network(text: str) -> Network | None:
+    """Return the network; None if the text is not a prefix."""
     if "." not in text and ":" not in text:
         return None
     try:

@@ -51,8 +51,8 @@ class Expectation:
 class Check:
     """A read-back: a read-only shell line and its expected output; the exit status proves nothing."""
 
-    command: str
-    expected: Expectation
+    command: str  # read-only shell line
+    expected: Expectation  # of its output
 
     @property
     def description(self) -> str:
@@ -87,9 +87,7 @@ class Step:
     silent: bool = False  # any output is an error: the program's exit status means nothing
     deadline_s: float = 60.0  # time for the change, and for its undo
     reboots: bool = False  # the device reboots, which ends the connection; it is configured again
-    is_mapping: bool = (
-        False  # has prefixes of a translator's mappings; in other steps they are routes
-    )
+    is_mapping: bool = False  # its prefixes are those of a translator's mappings, not routes
 
     @property
     def before(self) -> str:
@@ -106,7 +104,7 @@ class Step:
         return Check(f"{self.wait}; {self.read}" if self.wait else self.read, self.expected)
 
 
-Action = Literal["add", "change", "remove"]
+Action = Literal["add", "change", "remove"]  # of a change under traffic
 # The changes of a configured device under traffic, in this order.
 ACTIONS: tuple[Action, ...] = ("add", "change", "remove")
 
@@ -168,11 +166,12 @@ class Plan:
 
     @property
     def all_checks(self) -> tuple[Check, ...]:
+        """The read-backs of the steps, and the further ones."""
         return (*(s.check for s in self.steps if s.check), *self.checks)
 
 
 _NAME_CHARACTER = re.compile(r"[\w%/.:@-]")  # of names, numbers and addresses
-_PHRASE_START = r"(?<![\w%/.:@-])"
+_PHRASE_START = r"(?<![\w%/.:@-])"  # not in the middle of a name, number or address
 # a full stop or colon may end a sentence, and ``@`` may precede a lower interface
 _PHRASE_END = r"(?![\w%/-]|[.:]+[\w%/-]|[.:]{2})"
 

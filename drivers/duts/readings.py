@@ -25,7 +25,7 @@ class LossReason(str, Enum):
 class Reading:
     """Figures that one cheap command prints while the device works."""
 
-    command: str
+    command: str  # prints the figures
     parse: Callable[[str], Mapping[str, float]]  # returns the figures in the output, by name
     description: str = ""  # meaning of the figures, for the documentation
     # Figures that count lost frames: patterns of whole names; the first match decides.
@@ -63,4 +63,4 @@ class ParameterOverride:
     """A default value for a technology whose own default the device does not support."""
 
     value: Any
-    why: str
+    why: str  # the reason, for a warning

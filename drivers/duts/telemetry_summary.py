@@ -25,7 +25,7 @@ from typing import Any
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.session.telemetry import Sample
 
-_Figures = Mapping[str, float]
+_Figures = Mapping[str, float]  # of one reading
 LINK_PREFIX = "link "  # begins the name of the reading of an interface that faces the tester
 INTERFACES_READING = "interfaces"  # the reading of all interfaces that face the tester
 ROUNDING_ERROR = 0.005  # maximum relative error of figures with three digits
@@ -210,4 +210,5 @@ def _measure_growth(samples: Sequence[Sample], reading: str, figure: str) -> flo
 
 
 def _compute_median(values: Sequence[float]) -> float:
+    """Return the upper median, rounded for display."""
     return round(median_high(values), 1)

@@ -139,10 +139,10 @@ def test_caveats_name_every_departure_from_the_rfc(tmp_path):
     shared, told, marks = list_result_warnings(bind(resolve(flags=rfc)))
     assert shared == SHARED_CORES
     assert "trailer" in told
-    assert "trailer" in marks
+    assert "option marks" in marks
     attached = Flags(plugin="mape-br", tester="trex", preset="rfc")
     said = " ".join(list_result_warnings(bind(resolve(flags=attached))))
-    assert "by its ports" in said
+    assert "of its ports" in said
     said = " ".join(
         list_result_warnings(bind(resolved(tmp_path, procedure={"loss_tolerance": 0.01})))
     )

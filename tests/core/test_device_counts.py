@@ -29,7 +29,7 @@ class Device:
     def get_sessions(self):
         return [("nat", self)]
 
-    def read(self):
+    def read_sample(self):
         if self.silent:
             raise DutError("it does not answer", code="command-failed")
         self.read_s += 1

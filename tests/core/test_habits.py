@@ -162,7 +162,7 @@ def test_the_latest_run(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("pdv", "procedure.delay_variation"),
+        ("pdv", "delay_variation.duration_s"),
         ("P99", "by nearest rank"),
         ("limited by the tester", "the device may be faster"),
         ("procedure.latency.tags", "Tagged frames"),
@@ -220,3 +220,16 @@ def test_all_leaves_out_what_the_tester_cannot_measure_and_says_so(tmp_path, mon
         "run", "nat44", "--tester", "sim", "--measure", "all,system-recovery", "--dry-run"
     )
     assert refused.code == "unsupported-by-tester"
+
+
+def test_misspelt_technology_is_proposed():
+    assert "'map-e'" in expect_refusal(v6t("run", "mapp-e"), "file-not-found")
+
+
+def test_measure_all_leaves_out_what_the_tester_cannot_do():
+    lab = ("--tester", "trex", "--set-tester", "lab=true")
+    done = v6t("run", "nat44", *lab, "--measure", "all", "--dry-run")
+    assert done.status == 0
+    assert "system-recovery: TRex" in " ".join(done.out.split())
+    refused = v6t("run", "nat44", *lab, "--measure", "system-recovery", "--dry-run")
+    expect_refusal(refused, "unsupported-by-tester")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
+from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.plan import Step, expect_words
-from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.steps import write_config_file
 from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.embedded.tester import EmbeddedTester

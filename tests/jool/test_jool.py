@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import ExitStack, closing
 
 import pytest
 from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.duts import devices
+from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import Bed
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
@@ -71,16 +72,14 @@ def in_machine(machine, monkeypatch):
 @pytest.fixture
 def bedded(machine):
     """The machine with the tester's two ports; several in one test are closed late."""
-    beds = []
+    with ExitStack() as stack:
 
-    def stand(intent, **options):
-        dut = MachineDut(make_driver("jool", options), intent, machine)
-        beds.append(Bed(intent.links, dut))
-        return Bedded(dut, beds[-1].open())
+        def stand(intent, **options):
+            dut = MachineDut(make_driver("jool", options), intent, machine)
+            bed = stack.enter_context(closing(Bed(intent.links, dut)))
+            return stack.enter_context(closing(Bedded(dut, bed.open())))
 
-    yield stand
-    for bed in beds:
-        bed.close()
+        yield stand
 
 
 @pytest.fixture
@@ -129,7 +128,7 @@ def as_two_devices(machine, seen, request, monkeypatch, tmp_path):
         def device(driver, intent, keep=None, part=""):
             if driver.name != "jool":
                 return LabDut(driver, intent, keep, part)
-            return MachineDut(driver, intent, stand[intent.technology], keep=keep)
+            return MachineDut(driver, intent, stand[intent.technology], record_dir=keep)
 
         monkeypatch.setattr(devices, "LabDut", device)
         parts = {name: {"driver": "jool"} for name in (ce[0], pe[0])}

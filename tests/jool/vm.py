@@ -17,9 +17,9 @@ from copy import copy
 from typing import Any, Generic, TypeVar
 
 from v6t.core.runs import bench
-from v6t.drivers.duts.standing import host
-from v6t.drivers.duts.standing.device import LabDut
-from v6t.drivers.duts.standing.ssh import LabTransport
+from v6t.drivers.duts.lab import namespaces
+from v6t.drivers.duts.lab.device import LabDut
+from v6t.drivers.duts.lab.ssh import LabTransport
 from v6t.drivers.transport.here import NamespaceTransport, enter
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.device import Links
@@ -144,7 +144,7 @@ class Stand(ABC, Generic[M]):
     def namespace(self) -> int:
         """The id of a process in its namespaces."""
         if self._host is None:
-            self._host, self._pid = host.start_namespaces(persistent=False)
+            self._host, self._pid = namespaces.start_namespaces(persistent=False)
         return self._pid
 
     def cable(self, macs: Mapping[str, str]) -> None:
@@ -227,16 +227,16 @@ class MachineDut(LabDut):
             self.driver = copy(driver)
             self.driver.options = driver.options.model_copy(update=own)
 
-    def namespace(self) -> int:
+    def create_namespace(self) -> int:
         self._pid = self._standing.namespace()
-        self._await_free()
+        self._await_free_interfaces()
         return self._pid
 
     def prepare(self) -> None:
         links = self.intent.links
         self._standing.cable({side: getattr(links, side).dut_mac for side in SIDES})
 
-    def _transport(self) -> LabTransport:
+    def _make_transport(self) -> LabTransport:
         return self._standing.machine.transport()
 
     def describe(self):
@@ -255,6 +255,6 @@ def stands_in(machine: Stand[Any], monkeypatch) -> None:
     """The lab's device is that machine, whatever is run."""
 
     def device(run, keep=None):
-        return machine.device(run.driver, run.intent, keep=keep)
+        return machine.device(run.driver, run.intent, record_dir=keep)
 
     monkeypatch.setattr(bench, "lab_device", device)

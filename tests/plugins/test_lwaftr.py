@@ -51,13 +51,9 @@ def table_file(tmp_path):
     return path
 
 
-def make_aftr(**params):
-    return make("lwaftr", **params)
-
-
 @pytest.mark.slow
 def test_frames_of_a_table_equal_those_of_the_packet_level_device(table_file):
-    plugin = make_aftr(binding_table=str(table_file), negative_percent=6)
+    plugin = make("lwaftr", binding_table=str(table_file), negative_percent=6)
     device = packet_device(plugin)
     met: set[str] = set()
     for direction in ("forward", "reverse"):
@@ -75,7 +71,7 @@ def test_frames_of_a_table_equal_those_of_the_packet_level_device(table_file):
 
 
 def test_packet_for_another_lwaftr_address_is_dropped(table_file):
-    plugin = make_aftr(binding_table=str(table_file))
+    plugin = make("lwaftr", binding_table=str(table_file))
     frames = Expander(compiled(plugin, "forward")[0]).frames(0, 3)
     own = IPv6Address(frames[0, 38:54].tobytes())
     other = BR if str(own) == OTHER_BR else IPv6Address(OTHER_BR)
@@ -86,7 +82,7 @@ def test_packet_for_another_lwaftr_address_is_dropped(table_file):
 
 
 def test_directions_have_the_same_softwires(table_file):
-    plugin = make_aftr(binding_table=str(table_file), simulated=100)
+    plugin = make("lwaftr", binding_table=str(table_file), simulated=100)
     seen: dict[str, set[str]] = {"forward": set(), "reverse": set()}
     for direction, at in (("forward", 22), ("reverse", 38)):
         for stream in compiled(plugin, direction):
@@ -100,7 +96,7 @@ def test_directions_have_the_same_softwires(table_file):
 
 def test_million_softwires_come_once_each():
     count = 1_000_000
-    plugin = make_aftr(softwires=count)
+    plugin = make("lwaftr", softwires=count)
     (stream,) = compiled(plugin, "forward")
     expander = Expander(stream)
     met = np.zeros(count, dtype=np.int64)
@@ -158,7 +154,7 @@ def test_number_in_a_row_is_decimal_or_hexadecimal(tmp_path, row):
     path.write_text(f"10.0.0.9 {row} 2001:db8::1\n")
     table = read_table(path, BR)
     assert (table.psid[0], table.psid_len[0], table.psid_offset[0]) == (1, 4, 6)
-    (softwire,) = generate_softwires(make_aftr(binding_table=str(path)).make_dut_intent())
+    (softwire,) = generate_softwires(make("lwaftr", binding_table=str(path)).make_dut_intent())
     assert (softwire.psid, softwire.psid_len, softwire.psid_offset) == (1, 4, 6)
 
 
@@ -167,7 +163,7 @@ def test_number_in_a_row_is_decimal_or_hexadecimal(tmp_path, row):
 )
 def test_setting_of_a_generated_table_next_to_a_file_is_rejected(table_file, name, value):
     with expect_error("setting-without-effect"):
-        make_aftr(binding_table=str(table_file), **{name: value})
+        make("lwaftr", binding_table=str(table_file), **{name: value})
 
 
 def test_table_is_read_whatever_its_line_ends_and_again_when_it_changes(tmp_path):
@@ -182,12 +178,12 @@ def test_table_is_read_whatever_its_line_ends_and_again_when_it_changes(tmp_path
 
 
 def test_intent_contains_table_addresses_and_routes(table_file):
-    intent = make_aftr(softwires=70).make_dut_intent()
+    intent = make("lwaftr", softwires=70).make_dut_intent()
     assert intent.configuration.table.softwires == 70
     assert [str(net) for net in intent.left.routes] == ["2001:db8:b400::/40"]
-    intent = make_aftr(binding_table=str(table_file)).make_dut_intent()
+    intent = make("lwaftr", binding_table=str(table_file)).make_dut_intent()
     assert intent.configuration.table.file == str(table_file)
     assert [str(a) for a in intent.left.addresses] == [f"{BR}/64", f"{OTHER_BR}/128"]
     assert [str(net) for net in intent.left.routes] == ["2001:db8::/37"]
-    few = make_aftr(binding_table=str(table_file), server_ipv4="203.0.113.57")
+    few = make("lwaftr", binding_table=str(table_file), server_ipv4="203.0.113.57")
     assert int(IPv4Address("203.0.113.57")) not in few.params.load_table().ipv4

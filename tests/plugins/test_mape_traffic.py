@@ -22,9 +22,8 @@ SIXTEEN_MILLION = {"rule_ipv6": "2001:db8:100::/40", "rule_ipv4": "10.0.0.0/16",
 both_directions = pytest.mark.parametrize("direction", ["forward", "reverse"])
 
 
-def compile_set(plugin, direction="forward", seed=1, **options):
-    traffic = plugin.build_traffic(direction, plugin.make_frame_pair(104), seed)
-    return compile_traffic(traffic, **options)
+def compile_set(plugin, direction):
+    return compile_traffic(plugin.build_traffic(direction, plugin.make_frame_pair(104)))
 
 
 def ea_values(frames, plugin, direction):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 from v6t.drivers.duts import devices
+from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import Bed
 from v6t.plugins.map_ce import LwB4
 from v6t.tests.core.support import v6t
@@ -53,7 +53,7 @@ def in_chain(machine, monkeypatch):
 
     def device(driver, intent, keep, part):
         if driver.name == DRIVER:
-            return MachineDut(driver, intent, machine, keep=keep)
+            return MachineDut(driver, intent, machine, record_dir=keep)
         return LabDut(driver, intent, keep, part)
 
     monkeypatch.setattr(devices, "LabDut", device)

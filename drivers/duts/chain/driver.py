@@ -44,7 +44,7 @@ class ChainPart:
 
     name: str
     device: str  # name of the device that contains it, such as ``CE``
-    stateful: bool
+    stateful: bool  # keeps connections
     intent: DeviceIntent
     driver: Driver
     to_ipv4: Direction | None = None  # in which it translates IPv6 to IPv4; None: in neither

@@ -14,7 +14,7 @@ from v6t.intent.families import ClatConfig, DeviceConfig, MapTCeConfig, Nat64Con
 from v6t.packets.address_layouts import map_address
 
 WELL_KNOWN_PREFIX = IPv6Network("64:ff9b::/96")
-# first matching configuration class, and its parameter with the RFC 6052 prefix
+# configuration classes with their parameter for the RFC 6052 prefix; the first match counts
 _PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
     (ClatConfig, "plat_prefix"), (SiitConfig, "prefix"), (Nat64Config, "prefix"), (MapTCeConfig, "dmr"),
 )  # fmt: skip
@@ -70,7 +70,7 @@ def get_single_mapping(
 
 
 def suggest_equal_suffixes(intent: Intent) -> dict[str, str]:
-    """Return parameters with the same first addresses, but equally many host bits in each mapping."""
+    """Return parameters that give both prefixes of each mapping equally many host bits."""
     table = [
         (four, IPv6Network((six.network_address, 96 + four.prefixlen), strict=False))
         for four, six in list_mappings(intent)

@@ -1,4 +1,8 @@
-"""Jool's instances: the steps that create, configure and empty them, and their counters."""
+"""Jool's instances: the steps that create, configure and empty them, and their counters.
+
+The sources of 4.0.9 to 4.2.0-rc3 have counters of totals, of dropped packets, and of packets that Jool hands
+back to the kernel for want of a rule, which are no loss. Counters of later versions count as dropped.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.drivers.duts.steps import create_object, write_config_file
 from v6t.intent.families import MapRuleConfig, MapTCeConfig, MapTRelayConfig, Nat64Config
 
-# totals, which are not packets with one fate
+# totals, which do not say what became of packets
 _TOTAL_COUNTERS = re.compile(
     r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
 )

@@ -126,7 +126,7 @@ class Nat46(LinuxDriver):
         return HeaderProfile(further_hops=1, df="set", zero_checksum="always", why=why)
 
     def read_version(self, text: str) -> str:
-        """Identify the module by the checksum of its file: it has no version."""
+        """Return the checksum of the module's file in place of a version, which it lacks."""
         return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:

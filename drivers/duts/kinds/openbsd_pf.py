@@ -50,8 +50,6 @@ from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfi
 NAT44_STATES, NAT64_STATES = 2, 1
 """A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
 translated is not filtered again."""
-
-
 STATE_LIMIT_MARGIN = 1.05  # states of the limit per required state
 REUSED_PORT_NOTE = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"

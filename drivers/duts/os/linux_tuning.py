@@ -21,7 +21,7 @@ _HASH_FIELDS = {
     "s": "IP SA", "d": "IP DA", "f": "L4 bytes 0 & 1", "n": "L4 bytes 2 & 3",
     "m": "L2DA", "v": "VLAN tag", "t": "L3 proto",
 }  # fmt: skip
-_CPU_DIRECTORY = "/sys/devices/system/cpu"
+_CPU_DIRECTORY = "/sys/devices/system/cpu"  # of the kernel's files about cores
 
 
 def get_survey_commands(options: LinuxOptions) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """The connection to a device: login, lock, and commands in batches.
 
-The lock, one v6t at a time, is a symbolic link, made in one atomic step, whose target names its holder.
-The process of the device that made it waits for the end of its standard input, so that a lost connection
-frees it. The owner sends a beat every few seconds: silence frees the lock too, since a device may never
-notice the end of a connection whose other end has lost its power.
+The lock admits one v6t at a time. It is a symbolic link, created atomically, whose target names its holder.
+The process on the device that created it waits for the end of its standard input, so that a lost
+connection frees the lock. The owner sends a beat every few seconds; silence frees the lock, too, since a
+device may never notice that the other end has lost its power.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from v6t.drivers.duts.session.shell import (
 )
 from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, Held, Output, Transport
 
-PART_SEPARATOR = ", part "  # Separates the owner from the name of a chain's part
+PART_SEPARATOR = ", part "  # between the owner of a lock and the name of a chain's part
+# Holder of the lock while the rollback timer acts.
 TIMER_LOCK_HOLDER = "the device's own timer, which undoes what a lost v6t did"
-"""Holder of the lock while the rollback timer acts."""
-LOCK_DEADLINE_S = 15.0
-LOCK_SILENCE_S = 30
-BEAT_PERIOD_S = 5.0
+LOCK_DEADLINE_S = 15.0  # time to take the lock
+LOCK_SILENCE_S = 30  # time without a beat that frees the lock
+BEAT_PERIOD_S = 5.0  # between the beats of the lock's owner
 
 
 class DeviceBusy(DutError):
-    """Another v6t, or the rollback timer, is at work on the device."""
+    """Another v6t, or the rollback timer, holds the lock of the device."""
 
 
 def build_lock_script(directory: str, owner: str) -> str:
-    """Return shell lines that hold the lock and print ``locked``, or ``busy PID OWNER``, ``foreign WHY``."""
+    """Return shell lines that hold the lock; they print ``locked``, ``busy PID OWNER`` or ``foreign WHY``."""
     variables = format_assignments(directory=directory, owner=owner, silence_s=LOCK_SILENCE_S)
     return f"{variables}\n{read_program('lock')}hold_lock"
 
 
 def build_lock_condition(directory: str, owner: str) -> str:
-    """Return a shell line that succeeds while the owner has the lock, perhaps lost while it was suspended."""
+    """Return a shell line that succeeds while the owner holds the lock."""
     return f'case "$(readlink {shlex.quote(directory)}/lock)" in *" "{shlex.quote(owner)}) ;; *) false;; esac'
 
 
 class Heartbeat:
-    """A thread that sends a line to the lock's process every few seconds and reads the answer."""
+    """A thread that regularly sends a line to the lock's process and reads the answer."""
 
     def __init__(self, process: Held, period_s: float) -> None:
         self._process = process
@@ -62,31 +62,34 @@ class Heartbeat:
         self._wake = threading.Event()
         self._answered = threading.Condition()
         self._sent: dict[str, float] = {}
-        self._last = _read_boot_time_s()
-        self._longest = 0.0
-        self._thread = threading.Thread(target=self._run, name="v6t-beat", daemon=True)
+        self._last_answer_s = _read_boot_time_s()
+        self._longest_silence_s = 0.0
+        self._thread = threading.Thread(target=self._send_beats, name="v6t-beat", daemon=True)
         self._thread.start()
 
     @property
     def silence_s(self) -> float:
-        """Longest time so far without an answered line [s], suspension included; infinite: it has ended."""
+        """Longest time without an answer [s], suspension included; infinite: the process ended."""
         if self._process.ended:
             return float("inf")
-        return max(self._longest, _read_boot_time_s() - self._last)
+        return max(self._longest_silence_s, _read_boot_time_s() - self._last_answer_s)
 
     def await_answer(self, limit_s: float) -> bool:
+        """Send a line now; return whether it was answered within the limit [s]."""
         began = _read_boot_time_s()
         self._wake.set()
         with self._answered:
-            self._answered.wait_for(lambda: self._last >= began or self._process.ended, limit_s)
-        return self._last >= began
+            self._answered.wait_for(
+                lambda: self._last_answer_s >= began or self._process.ended, limit_s
+            )
+        return self._last_answer_s >= began
 
     def stop(self) -> None:
         self._stopping.set()
         self._wake.set()
         self._thread.join()
 
-    def _run(self) -> None:
+    def _send_beats(self) -> None:
         number = 0
         while True:
             self._wake.wait(self._period_s)
@@ -95,19 +98,21 @@ class Heartbeat:
                 return
             number += 1
             self._sent[str(number)] = _read_boot_time_s()
-            with contextlib.suppress(DutError):  # silence_s tells of the failure
+            with contextlib.suppress(DutError):  # silence_s shows the failure
                 self._process.send("beat\n")
                 while self._sent and not self._stopping.is_set():
                     sent = self._sent.pop(self._process.line(self._period_s), None)
                     if sent is not None:
-                        self._longest = max(self._longest, _read_boot_time_s() - self._last)
-                        self._last = sent
+                        self._longest_silence_s = max(
+                            self._longest_silence_s, _read_boot_time_s() - self._last_answer_s
+                        )
+                        self._last_answer_s = sent
             with self._answered:
                 self._answered.notify_all()
 
 
 class Lock(Heartbeat):
-    """A held lock; DutError if another v6t holds it or other users can write the directory."""
+    """The lock of a device; raises DutError if it is held, or if other users can write the directory."""
 
     def __init__(
         self, transport: Transport, directory: str, owner: str, beat_period_s: float = BEAT_PERIOD_S
@@ -116,7 +121,7 @@ class Lock(Heartbeat):
         try:
             answer = process.line(LOCK_DEADLINE_S)
             if answer != "locked":
-                raise _make_refusal(transport, directory, answer, owner)
+                raise _make_lock_error(transport, directory, answer, owner)
         except ConnectionLost as exc:
             process.release()
             problem = f"{transport.name}: {directory} cannot be made or locked {transport.where}"
@@ -130,12 +135,13 @@ class Lock(Heartbeat):
         super().__init__(process, beat_period_s)
 
     def release(self) -> None:
-        """Free the lock. May be called twice."""
+        """Free the lock. It may be called twice."""
         self.stop()
         self._process.release()
 
 
-def _make_refusal(transport: Transport, directory: str, answer: str, owner: str) -> DutError:
+def _make_lock_error(transport: Transport, directory: str, answer: str, owner: str) -> DutError:
+    """Return the error for an answer of the lock's process other than ``locked``."""
     kind, _, text = answer.partition(" ")
     pid, _, holder = text.partition(" ")
     run, _, part = holder.partition(PART_SEPARATOR)
@@ -153,13 +159,14 @@ def _make_refusal(transport: Transport, directory: str, answer: str, owner: str)
     return DutError(f"{transport.name}: {problem}", hint, code="device-busy")
 
 
-def _read_boot_time_s() -> float:  # suspension counts
+def _read_boot_time_s() -> float:
+    """Return a monotonic time that includes suspension [s]."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock)
 
 
 class Connection:
-    """A connection that runs commands while it holds the lock of the device."""
+    """A connection that runs commands only while it holds the lock of the device."""
 
     def __init__(
         self,
@@ -183,7 +190,7 @@ class Connection:
         return self.transport.name
 
     def open(self, *, lock: bool = True) -> None:
-        """Connect and take the lock; commands are run only while it is held."""
+        """Connect, and take the lock unless ``lock`` is False."""
         self.state_transport.condition = ""
         self.transport.open()
         if not lock:
@@ -205,11 +212,11 @@ class Connection:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the lock, and with it the connection, is known to be lost."""
+        """Whether the lock, and with it the connection, is lost."""
         return self._lock is None or self._lock.silence_s == float("inf")
 
     def find_interruption(self) -> str:
-        """Return why the rollback timer may have acted; empty if the device was never silent."""
+        """Return why the rollback timer may have acted; empty: the device was never silent."""
         if self._lock is not None:
             answers = self._lock.await_answer(self.limit_s or LOCK_SILENCE_S)
             silence_s = self._lock.silence_s
@@ -220,15 +227,16 @@ class Connection:
         return "the connection was lost"
 
     def run_tracked(self, command: str, text: str, deadline_s: float) -> Output:
+        """Run a command in a process that ``undo.sh`` waits for."""
         return self.transport.run(track_command(self.directory, command), text, deadline_s)
 
     def read_batch(
-        self, commands: Mapping[str, str], any_octets: str | None = None
+        self, commands: Mapping[str, str], binary_prefix: str | None = None
     ) -> dict[str, Section]:
-        """Run commands that change nothing, by name, in one round trip.
+        """Run read-only commands in one round trip; return their outputs by name.
 
         Args:
-            any_octets: prefix of the names whose answers need not be text; None: no answer.
+            binary_prefix: prefix of the names whose outputs need not be text; None: all must be.
         """
         if not commands:
             return {}
@@ -239,7 +247,7 @@ class Connection:
                 problem = f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}"
                 raise ConnectionLost(problem, code="connection-lost")
             is_text = done.clean or "\\x" not in sections[name].text
-            if not is_text and (any_octets is None or not name.startswith(any_octets)):
+            if not is_text and (binary_prefix is None or not name.startswith(binary_prefix)):
                 raise DutError(
                     f"{self.name}: the answer to '{command[:160]}' is not plain text: "
                     f"{shorten_output(sections[name].text)}",

@@ -1,4 +1,4 @@
-"""Functions of a session that read the fields of steps."""
+"""Steps of a plan in a session: their scripts, undo entries, comparison and display."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from v6t.drivers.duts.session.undo_store import (
     PROGRESS,
     UNDO_DEADLINE_S,
     UndoEntry,
-    format_here_document,
+    format_command,
 )
 from v6t.drivers.transport.contract import Output
 
 
 class StepState(str, Enum):
-    """Present state of a device, compared with a step of a plan."""
+    """State of a step of a plan on the device."""
 
     PRESENT = "present"
     CHANGE = "to change"
@@ -32,23 +32,24 @@ class StepState(str, Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """One step, or a check that belongs to no step (number 0), compared with the device."""
+    """Comparison of one step, or of a further check of the plan, with the device."""
 
-    number: int
-    why: str
+    number: int  # 0: the check belongs to no step
+    why: str  # purpose of the step or check
     state: StepState
-    found: str = ""
-    wanted: str = ""
+    found: str = ""  # the part of the output that differs
+    wanted: str = ""  # the expectation in its place
 
     @property
     def differs(self) -> bool:
+        """Whether a commit would change the device or be refused."""
         return self.state in (StepState.CHANGE, StepState.FOREIGN)
 
 
 def make_undo_entries(
     plan: Plan, states: Mapping[str, Section], device: str
 ) -> tuple[UndoEntry, ...]:
-    """Return how each step is undone; DutError: its state cannot be read, or belongs to somebody else."""
+    """Return the undo entry of each step; raise DutError if its state is unreadable or foreign."""
     entries = []
     for number, step in enumerate(plan.steps, 1):
         section = states.get(str(number), Section("", 0))
@@ -68,7 +69,7 @@ def make_undo_entries(
 
 
 def make_undo_entry(number: int, step: Step, old: str) -> UndoEntry:
-    """Return how a step is undone, given the state before it."""
+    """Return the undo entry of a step, given the state before it."""
     command = step.undo
     if step.existing is Existing.KEEP and old.strip():
         command = ""  # the step changes nothing
@@ -83,13 +84,13 @@ def make_undo_entry(number: int, step: Step, old: str) -> UndoEntry:
 
 
 def compute_undo_deadline_s(steps: Iterable[Step]) -> float:
-    """Return the time to undo steps [s]: the deadlines of slow ones, and a constant for the others."""
+    """Return the time to undo steps [s]: the deadlines of slow ones, and a constant for all others."""
     slow = (s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s)
     return UNDO_DEADLINE_S + sum(slow)
 
 
 def build_step_script(step: Step, number: int, directory: str) -> str:
-    """Return shell lines that note a step as begun, carry it out, and print its read-back."""
+    """Return shell lines that record a step as begun, run it and print its read-back."""
     progress = shlex.quote(f"{directory}/{PROGRESS}")
     lines = [f"(umask 077; echo {number} >>{progress}) || exit 125"]
     lines.append(track_command(directory, step.command))
@@ -99,7 +100,7 @@ def build_step_script(step: Step, number: int, directory: str) -> str:
 
 
 def check_step(step: Step, result: Output, device: str) -> None:
-    """Check the output of :func:`build_step_script`; raise DutError if a command or the read-back failed."""
+    """Raise DutError if the output of :func:`build_step_script` shows a failure."""
     output, _, answer = result.out.partition(f"\n{SECTION_HEADING} check\n")
     text = (output + result.err).strip()
     if result.status or (step.silent and text):
@@ -114,7 +115,7 @@ def check_step(step: Step, result: Output, device: str) -> None:
 
 
 def list_comparison_commands(plan: Plan) -> dict[str, str]:
-    """Return the commands that :func:`compare_plan` needs the answers of, by name."""
+    """Return the commands whose outputs :func:`compare_plan` needs, by name."""
     steps = list(enumerate(plan.steps, 1))
     commands = {f"read-{n}": step.read for n, step in steps if step.read}
     commands |= {f"proof-{n}": step.proof.command for n, step in steps if step.proof}
@@ -122,7 +123,7 @@ def list_comparison_commands(plan: Plan) -> dict[str, str]:
 
 
 def find_own_steps(plan: Plan, entries: Iterable[UndoEntry]) -> frozenset[int]:
-    """Return the numbers of the steps of a plan that entries of an undo record cover."""
+    """Return the numbers of the steps that entries of an undo record cover."""
     steps = {(number, s.why, s.before) for number, s in enumerate(plan.steps, 1)}
     return frozenset(
         u.number for u in entries if u.command and (u.number, u.why, u.before) in steps
@@ -132,34 +133,37 @@ def find_own_steps(plan: Plan, entries: Iterable[UndoEntry]) -> frozenset[int]:
 def compare_plan(
     plan: Plan, answers: Mapping[str, Section], own_steps: frozenset[int]
 ) -> list[Difference]:
-    """Compare a plan with the present state of a device."""
+    """Compare each step of a plan with the present state of the device."""
     differences = []
     for number, step in enumerate(plan.steps, 1):
         present = answers[f"read-{number}"].text if step.read else ""
         if step.existing is Existing.REFUSE and present.strip() and number not in own_steps:
             state = (StepState.FOREIGN, shorten_output(present), "nothing")
         elif step.expected is not None:
-            state = _compare(step.expected, present)
+            state = _compare_output(step.expected, present)
         elif step.proof is not None:
-            state = _compare(step.proof.expected, answers[f"proof-{number}"].text)
+            state = _compare_output(step.proof.expected, answers[f"proof-{number}"].text)
         else:
             state = (StepState.UNREADABLE, "", "")
         differences.append(Difference(number, step.why, *state))
     return differences + [
         Difference(
-            0, check.description, *_compare(check.expected, answers[f"further-{number}"].text)
+            0,
+            check.description,
+            *_compare_output(check.expected, answers[f"further-{number}"].text),
         )
         for number, check in enumerate(plan.checks)
     ]
 
 
-def _compare(expected: Expectation, output: str) -> tuple[StepState, str, str]:
+def _compare_output(expected: Expectation, output: str) -> tuple[StepState, str, str]:
+    """Return the state, and the output and expectation where they differ."""
     difference = expected.describe_difference(output)
     return (StepState.CHANGE, *difference) if difference else (StepState.PRESENT, "", "")
 
 
 def format_comparison(differences: Iterable[Difference], *, with_equal: bool) -> list[str]:
-    """Return a comparison for a reader; ``every``: with the steps that do not differ."""
+    """Return the lines of a comparison for users, perhaps without steps that do not differ."""
     lines = []
     for d in differences:
         number = f"{d.number}. " if d.number else ""
@@ -169,15 +173,15 @@ def format_comparison(differences: Iterable[Difference], *, with_equal: bool) ->
 
 
 def list_commands(plan: Plan) -> list[str]:
-    """Return the command of each step with its standard input, for the manifest."""
+    """Return the command of each step with its standard input."""
     return [s.command + (f" <<< {s.text!r}" if s.text else "") for s in plan.steps]
 
 
 def format_plan(plan: Plan) -> list[str]:
-    """Return a plan for a reader: every command with its reason, its undo and its check."""
+    """Return the lines of a plan for users: each command with its reason, undo and check."""
     lines = []
     for number, step in enumerate(plan.steps, 1):
-        lines += ["", f"# {number}. {step.why}", _add_input(step.command, step.text)]
+        lines += ["", f"# {number}. {step.why}", format_command(step.command, step.text)]
         check = step.check
         if step.before and check is not None and check.command == step.before:
             title = f"read ({step.existing.value})"
@@ -186,7 +190,7 @@ def format_plan(plan: Plan) -> list[str]:
         elif step.before:
             lines.append(f"#    before ({step.existing.value}): {step.before}")
         if step.undo:
-            lines += _format_comment("undo", _add_input(step.undo, step.undo_text))
+            lines += _format_comment("undo", format_command(step.undo, step.undo_text))
         lines += _format_checks([check] if check else [])
     if plan.checks:
         lines += ["", "# besides, when it is configured", *_format_checks(plan.checks)]
@@ -194,7 +198,7 @@ def format_plan(plan: Plan) -> list[str]:
         lines += ["", "# between trials"]
         for step in plan.flush:
             check = [step.check] if step.check else []
-            lines += [_add_input(step.command, step.text), *_format_checks(check)]
+            lines += [format_command(step.command, step.text), *_format_checks(check)]
     else:
         lines += ["", "# between trials: nothing, it keeps no state"]
     if change := plan.live_change:
@@ -210,7 +214,7 @@ def format_plan(plan: Plan) -> list[str]:
 
 
 def export_plan(plan: Plan) -> dict[str, Any]:
-    """Return a plan for programs."""
+    """Return a plan as JSON values."""
     data: dict[str, Any] = {
         "steps": [
             {
@@ -237,11 +241,8 @@ def export_plan(plan: Plan) -> dict[str, Any]:
     return data
 
 
-def _add_input(command: str, text: str) -> str:
-    return format_here_document(command, text) if text else command
-
-
 def _format_checks(checks: Iterable[Check]) -> list[str]:
+    """Return the commented lines of checks in a printed plan."""
     return [
         line
         for c in checks
@@ -250,5 +251,6 @@ def _format_checks(checks: Iterable[Check]) -> list[str]:
 
 
 def _format_comment(title: str, text: str) -> list[str]:
+    """Return a title and a text as commented lines of a printed plan."""
     first, *more = text.splitlines()
     return [f"#    {title}: {first}", *(f"#      {line}" for line in more)]

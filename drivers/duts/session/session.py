@@ -27,31 +27,31 @@ from v6t.drivers.transport.contract import (
 
 _LOG = logging.getLogger(__name__)
 
-FLUSH_TRIES = 100
-FLUSH_PAUSE_S = 0.1
-QUERY_DEADLINE_S = 5.0
-REBOOT_COMMAND_DEADLINE_S = 10.0
-REBOOT_PAUSE_S = 1.0
+FLUSH_TRIES = 100  # maximum number of read-backs after a flush
+FLUSH_PAUSE_S = 0.1  # between them
+QUERY_DEADLINE_S = 5.0  # time for a management query or a route update
+REBOOT_COMMAND_DEADLINE_S = 10.0  # for the command, not the reboot
+REBOOT_PAUSE_S = 1.0  # between attempts to log in after a reboot
 
 
 class Session(Transaction, DeviceSession):
-    """A session with one device. Opened once, closed always; closing does not roll back."""
+    """A session with one device; closing it does not roll back."""
 
     supports_live_changes = True
-    _route_updates = 0
+    _route_updates = 0  # number of updates so far
 
     def flush(self) -> None:
         with self.advise_rollback():
             for step in self.require_plan().flush:
                 if step.reboots:
-                    self._reboot(step)
+                    self._reboot_device(step)
                     continue
                 result = self.run_tracked(step.command, step.text, step.deadline_s)
                 if result.status or (step.silent and (result.out + result.err).strip()):
                     problem = f"{self.name}: {step.why}: '{step.command}' failed: {result.words}"
                     raise DutError(problem, code="command-failed")
                 if step.check is not None:
-                    self._await(step.check)
+                    self._await_flush(step.check)
 
     def reconfigure(self, action: Action) -> None:
         with self.advise_rollback():
@@ -84,6 +84,7 @@ class Session(Transaction, DeviceSession):
         return query
 
     def run_management_query(self) -> str:
+        """Run the query and check its output; return its command."""
         check = self.management_check
         problem = check.find_problem(self.transport.run(check.command, "", QUERY_DEADLINE_S).out)
         if problem is not None:
@@ -144,6 +145,7 @@ class Session(Transaction, DeviceSession):
         return self.read_telemetry()
 
     def read_telemetry(self) -> dict[str, dict[str, float]]:
+        """Read all telemetry once, by reading and figure."""
         readings = self.driver.get_telemetry_readings(self.intent)
         return {name: self._read_figures(reading) for name, reading in readings.items()}
 
@@ -170,32 +172,34 @@ class Session(Transaction, DeviceSession):
         return [(self.name, self)]
 
     def start_watcher(self, *readings: str) -> TelemetryWatcher:
-        chosen = self.choose_readings(readings)
+        """Start to sample the named readings once a second; none named: all."""
+        chosen = self.select_readings(readings)
         script = telemetry.build_watch_script(chosen, telemetry.WATCH_INTERVAL_S)
         process = self.transport.hold(script)
         return TelemetryWatcher(telemetry.read_samples(process, chosen), process.release)
 
-    def choose_readings(self, names: Sequence[str]) -> dict[str, Reading]:
+    def select_readings(self, names: Sequence[str]) -> dict[str, Reading]:
+        """Return the telemetry readings of these names; no name: all."""
         readings = self.driver.get_telemetry_readings(self.intent)
         return {n: r for n, r in readings.items() if not names or n in names}
 
-    def read(self) -> Sample:
-        quick = {
-            n: r
-            for n, r in self.driver.get_telemetry_readings(self.intent).items()
-            if not r.duration_s
-        }
+    def read_sample(self) -> Sample:
+        """Read the telemetry that takes no time of its own, as one sample."""
+        readings = self.driver.get_telemetry_readings(self.intent)
+        quick = {name: reading for name, reading in readings.items() if not reading.duration_s}
         output = self.transport.run(telemetry.build_sample_script(quick)).out
         return telemetry.parse_sample(output, quick)
 
     @property
     def _live_change(self) -> Change:
+        """The plan's change under traffic; raise DutError if there is none."""
         change = self.require_plan().live_change
         if change is None:
             raise self._make_unsupported_error("change its configuration")
         return change
 
     def _apply_change(self, change: Change, action: Action) -> str:
+        """Apply an action of a change and check its effect; return its shell line."""
         result = self.run_tracked(change.command(action), "", change.deadline_s)
         if result.status:
             problem = f"{self.name}: {action} {change.description} failed: {result.words}"
@@ -208,7 +212,8 @@ class Session(Transaction, DeviceSession):
             )
         return change.command(action)
 
-    def _await(self, check: Check) -> None:
+    def _await_flush(self, check: Check) -> None:
+        """Repeat a check until it succeeds; raise DutError if the state is not emptied."""
         problem: str | None = ""
         for _ in range(FLUSH_TRIES):
             problem = check.find_problem(self.transport.run(check.command).out)
@@ -218,7 +223,8 @@ class Session(Transaction, DeviceSession):
         problem = f"{self.name}: the state was not emptied: {check.command}: {problem}"
         raise DutError(problem, code="check-failed")
 
-    def _reboot(self, step: Step) -> None:
+    def _reboot_device(self, step: Step) -> None:
+        """Reboot the device, log in again and commit the plan."""
         boot = self.read_boot_id()
         try:
             self.transport.run(step.command, step.text, REBOOT_COMMAND_DEADLINE_S)
@@ -249,6 +255,6 @@ class Session(Transaction, DeviceSession):
 def make_device_session(
     driver: Driver, transport: Transport, intent: Intent, *args: Any, **kwargs: Any
 ) -> Session:
-    """Make a session of the driver's kind, not open yet; see :class:`Transaction`."""
+    """Make an unopened session of the driver's kind, see :class:`Transaction`."""
     session: Session = (driver.session_type or Session)(driver, transport, intent, *args, **kwargs)
     return session

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-SECTION_HEADING = "@@v6t"  # Begins the line before the output of each command of a batch
+SECTION_HEADING = "@@v6t"  # begins the line before the output of each command of a batch
 _PROGRAM_DIRECTORY = Path(__file__).parent / "sh"
+# A shell function, whose name is the first group.
 _FUNCTION_PATTERN = re.compile(r"^(\w+)\(\) \{.*?^\}.*?\n", re.MULTILINE | re.DOTALL)
-_DIRECTIVE_PATTERN = re.compile(r"^\s*# shellcheck .*\n", re.MULTILINE)
+_SHELLCHECK_PATTERN = re.compile(r"^\s*# shellcheck .*\n", re.MULTILINE)
+# The output of a command in a batch, with its name and status.
 _SECTION_PATTERN = re.compile(
     rf"^{SECTION_HEADING} (?P<name>[^\n]*)(?P<text>.*?)"
     rf"(?:^{SECTION_HEADING}= (?P<status>\d*)[^\n]*$|(?=^{SECTION_HEADING} )|\Z)",
@@ -23,18 +25,18 @@ _SECTION_PATTERN = re.compile(
 @cache
 def read_program(name: str) -> str:
     """Return the text of a shell file without shellcheck directives."""
-    return _DIRECTIVE_PATTERN.sub(
+    return _SHELLCHECK_PATTERN.sub(
         "", (_PROGRAM_DIRECTORY / f"{name}.sh").read_text(encoding="utf-8")
     )
 
 
 def format_assignments(**values: str | int) -> str:
-    """Return a shell line that sets variables."""
+    """Return a shell line that assigns values to variables."""
     return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in values.items())
 
 
 def build_call(program: str, function: str, *arguments: object, **variables: str | int) -> str:
-    """Return shell lines that define a function with its dependencies, and call it."""
+    """Return shell lines that define a function with its dependencies and call it."""
     functions = {match[1]: match[0] for match in _FUNCTION_PATTERN.finditer(read_program(program))}
     needed = [function]
     for name in needed:
@@ -47,21 +49,21 @@ def build_call(program: str, function: str, *arguments: object, **variables: str
 
 
 def track_command(directory: str, command: str) -> str:
-    """Return shell lines that run a command whose end ``undo.sh`` waits for."""
+    """Return shell lines that run a command in a process that ``undo.sh`` waits for."""
     note = build_call("process", "write_process", f"{directory}/doing")
     return f"{note}\n( {command}\n) || exit $?"
 
 
 @dataclass(frozen=True)
 class Section:
-    """Output of one command; ``status`` is None if the output is incomplete."""
+    """Output of one command of a batch."""
 
     text: str
-    status: int | None
+    status: int | None  # exit status; None: the output is incomplete
 
 
 def build_batch_script(commands: Mapping[str, str]) -> str:
-    """Return shell lines that run named commands and mark the output of each."""
+    """Return shell lines that run commands and mark the output of each by its name."""
     return "\n".join(
         f"echo; echo '{SECTION_HEADING} {name}'; ( {command}\n) 2>/dev/null </dev/null; s=$?; "
         f'echo; echo "{SECTION_HEADING}= $s"'
@@ -70,7 +72,7 @@ def build_batch_script(commands: Mapping[str, str]) -> str:
 
 
 def parse_sections(output: str) -> dict[str, Section]:
-    """Return the section of each command that began."""
+    """Return the section of each command that was started, by name."""
     return {
         match["name"].strip(): Section(
             match["text"].strip("\n"), int(match["status"]) if match["status"] else None

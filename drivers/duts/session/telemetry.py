@@ -13,27 +13,27 @@ from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.session.shell import SECTION_HEADING, build_batch_script, parse_sections
 from v6t.drivers.transport.contract import Held
 
-SAMPLE_END = f"{SECTION_HEADING} tick"
-LINE_DEADLINE_S = 10.0
-WATCH_INTERVAL_S = 1.0
+SAMPLE_END = f"{SECTION_HEADING} tick"  # the line after each sample
+LINE_DEADLINE_S = 10.0  # time for one line of a sample
+WATCH_INTERVAL_S = 1.0  # between samples
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Figures of one second, by reading and name; ``seen_s`` is the time of arrival [s, wall clock]."""
+    """Figures of a device at one time."""
 
-    figures: Mapping[str, Mapping[str, float]]
-    seen_s: float = 0.0
+    figures: Mapping[str, Mapping[str, float]]  # by reading and figure
+    seen_s: float = 0.0  # wall clock time of arrival
     readings: Mapping[str, Reading] = field(default_factory=dict)
 
 
 def build_sample_script(readings: Mapping[str, Reading]) -> str:
-    """Return shell lines that read everything once."""
+    """Return shell lines that take one sample."""
     return build_batch_script({str(n): r.command for n, r in enumerate(readings.values())})
 
 
 def parse_sample(text: str, readings: Mapping[str, Reading]) -> Sample:
-    """Parse what :func:`build_sample_script` has printed just now."""
+    """Parse the output of :func:`build_sample_script`, which has just arrived."""
     sections = parse_sections(text)
     figures = {}
     for number, (name, reading) in enumerate(readings.items()):
@@ -43,7 +43,7 @@ def parse_sample(text: str, readings: Mapping[str, Reading]) -> Sample:
 
 
 def build_watch_script(readings: Mapping[str, Reading], interval_s: float) -> str:
-    """Return a shell loop that samples until its standard input closes."""
+    """Return a shell loop that takes samples until its standard input is closed."""
     return (
         # the standard input of the loop is not the one whose end is awaited
         "exec 3<&0; me=$$; ( cat <&3 >/dev/null; kill $me ) & "
@@ -52,7 +52,7 @@ def build_watch_script(readings: Mapping[str, Reading], interval_s: float) -> st
 
 
 def read_samples(process: Held, readings: Mapping[str, Reading]) -> Iterator[Sample]:
-    """Yield the samples that :func:`build_watch_script` prints."""
+    """Yield the samples that the loop of :func:`build_watch_script` prints."""
     lines: list[str] = []
     while True:
         line = process.line(LINE_DEADLINE_S)
@@ -64,17 +64,18 @@ def read_samples(process: Held, readings: Mapping[str, Reading]) -> Iterator[Sam
 
 
 class TelemetryWatcher:
-    """Collects samples in a thread until :meth:`make_stop_command`, or until the connection breaks."""
+    """A thread that collects samples until :meth:`stop`, or until the connection breaks."""
 
-    def __init__(self, samples: Iterator[Sample], end: Callable[[], object]) -> None:
+    def __init__(self, samples: Iterator[Sample], stop_sampling: Callable[[], object]) -> None:
         self._iterator = samples
-        self._end = end
+        self._stop_sampling = stop_sampling
         self._samples: list[Sample] = []
         self._thread = threading.Thread(target=self._collect, name="v6t-watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> list[Sample]:
-        self._end()
+        """End the thread and return the samples."""
+        self._stop_sampling()
         self._thread.join(LINE_DEADLINE_S)
         return list(self._samples)
 

@@ -40,16 +40,15 @@ from v6t.drivers.transport.contract import (
 
 _LOG = logging.getLogger(__name__)
 
-UNKNOWN_UNDO_DEADLINE_S = 3600.0
-"""Time to undo everything if the record, which states it, is damaged [s]."""
-COPY_DEADLINE_S = 120.0  # Time to copy a file of the device [s]
-RETRY_PAUSE_S = 1.0
-TIMER_MARGIN_S = 10.0  # Time beyond the rollback timer's limit to wait for a silent device [s]
-FRAME_OCTETS = 1400  # Longest answer to a management query, which fits into one frame [octets]
+UNKNOWN_UNDO_DEADLINE_S = 3600.0  # time to undo everything if the record is damaged
+COPY_DEADLINE_S = 120.0  # time to copy a file of the device
+RETRY_PAUSE_S = 1.0  # between attempts to connect for a rollback
+TIMER_MARGIN_S = 10.0  # waiting time for a silent device beyond the rollback timer's limit
+MAX_QUERY_OCTETS = 1400  # longest output of a management query, which must fit into one frame
 
 
 def build_rollback_command(record_dir: Path | None) -> str:
-    """Return the command that rolls back the device of a run with this directory."""
+    """Return the command that rolls back a run with this record directory."""
     return "v6t dut rollback" + ("" if record_dir is None else f" {shlex.quote(str(record_dir))}")
 
 
@@ -59,7 +58,7 @@ class Transaction(Connection):
     Args:
         record_dir: local directory for a copy of the undo record.
         rollback_command: the command that rolls back later; empty: by ``record_dir``.
-        state_transport: the way to the machine with v6t's state; None: the device itself.
+        state_transport: transport to the machine with v6t's state; None: the device itself.
     """
 
     def __init__(
@@ -89,7 +88,8 @@ class Transaction(Connection):
         )
 
     def survey(self) -> Facts:
-        sections = self.read_batch(self.driver.get_survey_commands(), any_octets="")
+        """Read the facts of the device."""
+        sections = self.read_batch(self.driver.get_survey_commands(), binary_prefix="")
         self.facts = self.driver.parse_facts({name: s.text for name, s in sections.items()})
         return self.facts
 
@@ -98,9 +98,11 @@ class Transaction(Connection):
         return self.plan
 
     def require_plan(self) -> Plan:
+        """Return the plan, which is made on the first call."""
         return self.plan or self.make_plan()
 
     def read_record(self) -> UndoRecord | None:
+        """Return the undo record on the device; None: it has not been changed."""
         return self._store.read()
 
     def compare(self) -> list[Difference]:
@@ -156,39 +158,38 @@ class Transaction(Connection):
         return plan
 
     def apply_step(self, number: int, step: Step) -> None:
+        """Run a step and check its read-back."""
         script = plan_steps.build_step_script(step, number, self.directory)
         result = self.transport.run(script, step.text, step.deadline_s)
         plan_steps.check_step(step, result, self.name)
 
     def read_states(self, commands: Mapping[str, str]) -> dict[str, Section]:
+        """Return the outputs of commands that print the states of steps."""
         return self.read_batch(commands)
 
     def undo_steps(self, record: UndoRecord) -> Output:
-        """Undo the steps of a record; print ``left NUMBER`` of those that fail."""
+        """Undo the steps of a record; the output has ``left NUMBER`` for each failure."""
         return self._store.run_script(record.deadline_s)
 
     @property
     def undo_program(self) -> str:
-        """Shell line that undoes a record from its standard input; empty: by its own shell lines."""
+        """Shell line that undoes a record from its standard input; empty: ``undo.sh`` does."""
         return ""
 
     def verify(self) -> list[str]:
         with self.advise_rollback():
             plan = self.require_plan()
             checks = {str(n): check for n, check in enumerate(plan.all_checks)}
-            survey = {
-                f"now-{name}": command
-                for name, command in self.driver.get_survey_commands().items()
-            }
+            survey = {f"now-{n}": c for n, c in self.driver.get_survey_commands().items()}
             commands = {n: check.command for n, check in checks.items()}
-            sections = self.read_batch({**commands, **survey}, any_octets="now-")
+            sections = self.read_batch({**commands, **survey}, binary_prefix="now-")
             self.configured_facts = {name[4:]: sections[name].text for name in survey}
             for number, check in checks.items():
                 problem = check.find_problem(sections[number].text)
                 if problem is not None:
                     raise DutError(f"{self.name}: {check.command}: {problem}", code="check-failed")
             octets = {n: len(sections[n].text) for n in checks}
-            short = [n for n in checks if 0 < octets[n] <= FRAME_OCTETS]
+            short = [n for n in checks if 0 < octets[n] <= MAX_QUERY_OCTETS]
             self.shortest_check = checks[min(short, key=octets.__getitem__)] if short else None
             if self._record is not None:
                 self._store.note_verified()
@@ -215,7 +216,7 @@ class Transaction(Connection):
         return result
 
     def _save_artefacts(self) -> None:
-        """Copy the device's files that results depend on into the run's directory, compressed."""
+        """Copy device files that results depend on into the run directory, compressed."""
         if self._record_dir is None:
             return
         for name, path in self.driver.options.artefacts.items():
@@ -229,18 +230,19 @@ class Transaction(Connection):
                 _LOG.warning("%s: %s is not kept: %s", self.name, path, exc)
 
     def read_boot_id(self) -> str:
+        """Return the boot identifier of the device; empty: unknown."""
         survey = self.driver.get_survey_commands()
         return self.transport.run(survey["boot"]).out.strip() if "boot" in survey else ""
 
     @property
     def undo_hint(self) -> str:
-        """Commands that undo everything, for a message."""
+        """Commands that undo everything, for messages."""
         by_hand = f"by hand {self.state_transport.where}: sh {self.directory}/{SCRIPT}"
         return f"`{self.rollback_command}`, or {by_hand}"
 
     @contextmanager
     def advise_rollback(self) -> Iterator[None]:
-        """Add a hint to errors: the device is still configured, with the rollback commands."""
+        """Add the rollback commands to errors, since the device is still configured."""
         try:
             yield
         except DutError as exc:
@@ -248,6 +250,7 @@ class Transaction(Connection):
             raise
 
     def _start_timer(self) -> None:
+        """Start the rollback timer unless the options disable it."""
         if self.limit_s:
             self._store.start_timer(self.limit_s)
             self._timer_runs = True
@@ -257,7 +260,7 @@ class Transaction(Connection):
         self._store.remove()
 
     def _rollback(self, *, forget: bool, by_script: bool) -> list[str]:
-        """Roll back over this connection, or reconnect until the rollback timer must have acted."""
+        """Roll back, or reconnect until the rollback timer must have acted."""
         attempt = partial(self._rollback_once, forget=forget, by_script=by_script)
         if not self.is_lost:
             with contextlib.suppress(ConnectionLost, DeadlinePassed):
@@ -285,11 +288,13 @@ class Transaction(Connection):
                 raise self._make_unknown_state_error(exc, limit_s) from exc
 
     def _make_unknown_state_error(self, exc: DutError, limit_s: int) -> DutError:
+        """Return the error for a device that may still have changes."""
         timer = f"; its rollback timer acts after {limit_s:g} s of silence" if limit_s else ""
         problem = f"{exc.message}; changes of v6t may still be on the device{timer}"
         return DutError(problem, self.undo_hint, code=exc.code)
 
     def _rollback_once(self, *, forget: bool, by_script: bool) -> list[str]:
+        """Roll back over the open connection; see :meth:`rollback`."""
         try:
             record = self._store.read()
         except DamagedRecord:
@@ -317,12 +322,9 @@ class Transaction(Connection):
         left = [u for u in record.undo if f"left {u.number}" in result.out.splitlines()]
         if (result.status or left) and not forget:
             self.confirm()
-            script_failed = (
-                f"{SCRIPT} ended with status {result.status}: {shorten_output(result.err)}"
-            )
+            error = f"{SCRIPT} ended with status {result.status}: {shorten_output(result.err)}"
             raise DeviceNotRestored(
-                f"{self.name}: some changes could not be undone: "
-                + (describe_undo(left) or script_failed),
+                f"{self.name}: some changes could not be undone: {describe_undo(left) or error}",
                 f"{record.undo_command} {self.state_transport.where}, or `{self.rollback_command}`, tries "
                 "again",
                 code="device-not-restored",
@@ -347,21 +349,17 @@ class Transaction(Connection):
         self._remove_record()
         _LOG.log(NOTICE, "%s: what %s did is undone", self.name, record.owner)
         by_timer = dict.fromkeys(undone_before, " by the rollback timer")
-        lines = [
-            f"{u.why}: undone{by_timer.get(u.number, '')}"
-            if u.command
-            else f"{u.why}: nothing to undo"
-            for u in record.undo[::-1]
-            if u not in different
-        ]
+        lines = []
+        for u in reversed(record.undo):
+            outcome = f"undone{by_timer.get(u.number, '')}" if u.command else "nothing to undo"
+            lines += [] if u in different else [f"{u.why}: {outcome}"]
         return lines + [f"{u.why}: left as it is: {text}" for u, text in different.items()]
 
     def _run_script_only(self, *, forget: bool) -> list[str]:
+        """Run ``undo.sh`` for a damaged record; nothing can be compared."""
         result = self._store.run_script(UNKNOWN_UNDO_DEADLINE_S)
         if result.status and not forget:
-            output = shorten_output(
-                "\n".join(filter(None, (result.out.strip(), result.err.strip())))
-            )
+            output = shorten_output(f"{result.out}\n{result.err}")
             problem = f"{self.name}: {SCRIPT} could not undo all changes: {output}"
             hint = "`--forget` with it drops what is left of the record"
             raise DeviceNotRestored(problem, hint, code="device-not-restored")
@@ -369,6 +367,7 @@ class Transaction(Connection):
         return [f"{SCRIPT} has undone what it could; without a record nothing could be compared"]
 
     def _rollback_after(self, cause: BaseException) -> None:
+        """Roll back after a failed commit, and add the outcome to its error."""
         try:
             self.rollback()
         except V6tError as exc:

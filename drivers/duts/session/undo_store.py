@@ -1,13 +1,13 @@
 """The undo record and the rollback timer on a device, with a copy of the record in the run directory.
 
-On the device the record is a directory: ``record.json`` describes the changes, ``undo.sh`` undoes them
-(and can be run by hand), ``progress`` and ``undone`` hold the numbers of steps begun and undone
-(``verified`` in ``progress``: the commit has ended, and everything has read back rightly), ``doing`` and
-``undoing`` the process that is, or was last, at work on the device.
+On the device the record is a directory: ``record.json`` describes the changes, and ``undo.sh`` undoes them
+(also by hand). ``progress`` and ``undone`` hold the numbers of steps begun and undone; ``verified`` in
+``progress`` shows that the commit has ended and been read back. ``doing`` and ``undoing`` hold the process
+that is, or was last, at work on the device.
 
-A configuration can cut off the session that makes it. The timer, a process of the device, counts the
-seconds without a beat of the v6t that holds the lock, and then runs ``undo.sh``. With ``--revert-in`` it
-counts every second from the end of the commit. To confirm a plan ends the timer.
+A configuration can cut off the session that makes it. The timer, a process on the device, therefore counts
+the seconds without a beat of the v6t that holds the lock, and then runs ``undo.sh``. With ``--revert-in``
+it counts every second from the end of the commit. Confirming a plan stops the timer.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from v6t.drivers.duts.session.connection import TIMER_LOCK_HOLDER
 from v6t.drivers.duts.session.shell import build_call, format_assignments, read_program
 from v6t.drivers.transport.contract import Output, Transport
 
-RECORD_SCHEMA = "v6t-undo/1"
+RECORD_SCHEMA = "v6t-undo/1"  # version of the format of undo records
 RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
-STEP_PATIENCE_S = 5  # Time that ``undo.sh`` leaves a step in which v6t was stopped to end [s]
-UNDO_DEADLINE_S = 180.0  # Time to undo all steps that have no longer deadline than the default [s]
+STEP_PATIENCE_S = 5  # time that ``undo.sh`` waits for a step in which v6t was stopped
+UNDO_DEADLINE_S = 180.0  # time to undo all steps that have the default deadline
 
 
 class DeviceNotRestored(DutError):
@@ -39,32 +39,26 @@ class DeviceNotRestored(DutError):
 
 @dataclass(frozen=True)
 class UndoEntry:
-    """Inverse of one step.
+    """Inverse of one step."""
 
-    Attributes:
-        command, text: shell line and its standard input; no command: nothing to undo.
-        before: command that prints the state, and ``old`` its output before the step.
-        gone: succeeds if the object that the step changed no longer exists.
-    """
-
-    number: int
-    why: str
-    command: str
-    text: str = ""
-    before: str = ""
-    old: str = ""
-    gone: str = ""
+    number: int  # of the step, from 1
+    why: str  # purpose of the step
+    command: str  # shell line that undoes the step; empty: there is nothing to undo
+    text: str = ""  # standard input of the command
+    before: str = ""  # command that prints the state
+    old: str = ""  # output of that command before the step
+    gone: str = ""  # shell line that succeeds if the changed object no longer exists
 
     @property
     def state_command(self) -> str:
-        """Command that prints the state; an object that is gone counts as unchanged."""
+        """Command that prints the state; if the object is gone, it prints the old one."""
         if not self.gone:
             return self.before
         old = f"printf '%s\\n' {shlex.quote(self.old)}"
         return f"if {self.gone}; then {old}; else {self.before}\nfi"
 
     def is_changed(self, state: str) -> bool:
-        """Return whether the state from before the step has changed; lines that others added are ignored."""
+        """Return whether the state lacks lines from before the step; added lines do not count."""
         if not self.old.strip():
             return bool(state.strip())
         lines = set(state.splitlines())
@@ -75,35 +69,26 @@ class UndoEntry:
 
 @dataclass(frozen=True)
 class UndoRecord:
-    """The changes that one run makes to a device.
+    """The changes that one run makes to a device."""
 
-    Attributes:
-        owner: user, host, process and run.
-        boot: the device's boot identifier: a reboot undoes everything.
-        directory: on the device.
-        program: shell line that undoes a record from its standard input; empty: the commands are the shell's.
-        deadline_s: time to undo everything [s].
-        netns: network namespace that was configured; empty: the machine's own.
-        notes_verified: the end of a verification is noted; False: written before v6t did so.
-    """
-
-    owner: str
-    boot: str
+    owner: str  # user, host, process and part of a chain
+    boot: str  # the device's boot identifier; a reboot undoes everything
     driver: str
     technology: str
-    started: str
-    directory: str
-    undo: tuple[UndoEntry, ...] = ()
-    program: str = ""
-    deadline_s: float = UNDO_DEADLINE_S
-    netns: str = ""
-    notes_verified: bool = False
+    started: str  # time in ISO 8601
+    directory: str  # state directory on the device
+    undo: tuple[UndoEntry, ...] = ()  # one entry for each step
+    program: str = ""  # undoes a record from its standard input; empty: ``undo.sh`` does
+    deadline_s: float = UNDO_DEADLINE_S  # time to undo everything
+    netns: str = ""  # network namespace that was configured; empty: the machine's own
+    notes_verified: bool = False  # verification is recorded; False: an older v6t wrote the record
 
     def to_json(self) -> str:
         return json.dumps({"schema": RECORD_SCHEMA, **asdict(self)}, indent=1) + "\n"
 
     @staticmethod
     def parse_json(text: str) -> UndoRecord:
+        """Parse a record; raise DutError if it is malformed."""
         try:
             data: dict[str, Any] = json.loads(text)
             if data.pop("schema") != RECORD_SCHEMA:
@@ -118,22 +103,23 @@ class UndoRecord:
 
     @property
     def undo_command(self) -> str:
-        """Command that undoes everything, for a person at the device."""
+        """Command with which a person at the device undoes everything."""
         return f"sh {shlex.quote(self.directory + '/' + SCRIPT)}"
 
 
 class CommitProgress(NamedTuple):
-    """Progress of a commit: steps begun, and whether everything has been verified since."""
+    """Progress of a commit."""
 
-    begun: int
-    verified: bool
+    begun: int  # number of steps begun
+    verified: bool  # everything has been read back
 
     def is_finished(self, record: UndoRecord) -> bool:
+        """Return whether all steps of the record were begun and verified."""
         return self.begun >= len(record.undo) and (self.verified or not record.notes_verified)
 
 
 def build_undo_script(record: UndoRecord) -> str:
-    """Return ``undo.sh``, which undoes each step once, last step first, printing ``left N`` for failures."""
+    """Return ``undo.sh``: it undoes each step, last step first, and prints ``left N`` for each failure."""
     lines = [
         "#!/bin/sh",
         _format_comment(
@@ -166,11 +152,17 @@ def build_undo_script(record: UndoRecord) -> str:
 
 
 def _format_comment(text: str) -> str:
+    """Return the text as one line of comment in a shell script."""
     return "# " + " ".join(text.split())
 
 
+def format_command(command: str, text: str) -> str:
+    """Return a shell command with its standard input as a here document, if it has any."""
+    return format_here_document(command, text) if text else command
+
+
 def format_here_document(command: str, text: str) -> str:
-    """Return a command with its standard input, as it is written in a shell."""
+    """Return a shell command with its standard input, which is empty if there is no text."""
     if "\n" in command and not text:
         return command
     if any(c in command for c in "\n;|&"):  # all commands read the text, not the last one only
@@ -185,28 +177,24 @@ def format_here_document(command: str, text: str) -> str:
 
 
 def describe_undo(entries: Iterable[UndoEntry]) -> str:
-    """Return the commands that undo steps, for a message."""
-    return "; ".join(
-        f"{u.why}: {format_here_document(u.command, u.text) if u.text else u.command}"
-        for u in entries
-    )
+    """Return the commands that undo steps, in one sentence for a message."""
+    return "; ".join(f"{u.why}: {format_command(u.command, u.text)}" for u in entries)
 
 
-PART_PREFIX = "part-"
-"""Prefix of the directories of further parts of a chain, below a machine's first one."""
+PART_PREFIX = "part-"  # of the directories of a chain's further parts on one machine
 LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"
 
 
 class DamagedRecord(DeviceNotRestored):
-    """The device was changed, and its undo record is empty, damaged or lost."""
+    """The undo record of a changed device is empty, damaged or lost."""
 
 
 class TimerStatus(NamedTuple):
-    """State of lock and rollback timer on the device; what is empty or None does not exist."""
+    """State of the lock and the rollback timer on the device."""
 
-    lock_holder: str
-    remaining_s: int | None
-    fired: str
+    lock_holder: str  # empty: nobody holds the lock
+    remaining_s: int | None  # time until the timer acts; None: it does not run
+    fired: str  # message of a timer that has acted; empty: none has
 
 
 class UndoStore:
@@ -225,7 +213,7 @@ class UndoStore:
         self._rollback_command = rollback_command
 
     def read(self) -> UndoRecord | None:
-        """Return the record; None if no file on the device records changes."""
+        """Return the record; None if the device has not been changed."""
         output = self._require("read_record", "read the undo record", "unexpected-answer")
         kind, _, text = output.out.partition("\n")
         if kind == "record":
@@ -239,18 +227,21 @@ class UndoStore:
         return None
 
     def read_progress(self) -> CommitProgress:
+        """Return how far the commit has come."""
         lines = set(self._call("read_progress").out.split())
         return CommitProgress(len(lines - {"verified"}), "verified" in lines)
 
     def read_undone(self) -> frozenset[int]:
+        """Return the numbers of the steps that were undone."""
         lines = self._call("read_undone").out.split()
         return frozenset(int(line) for line in lines if line.isdecimal())
 
     def note_verified(self) -> None:
+        """Record that the commit has been verified."""
         self._require("note_verified", "note the end of the commit", "undo-record-failed")
 
     def check_no_parts(self) -> None:
-        """Refuse to configure a machine as one device while it is configured as parts of a chain."""
+        """Refuse to configure a machine that is configured as parts of a chain."""
         parts = [line.rpartition("/")[0] for line in self._call("list_parts").out.split()]
         if parts:
             by_hand = " && ".join(f"sh {self._directory}/{part}/{SCRIPT}" for part in parts)
@@ -263,7 +254,7 @@ class UndoStore:
             )
 
     def write(self, record: UndoRecord) -> None:
-        """Store the record at both places and read it back; the script is stored first."""
+        """Write the script, then the record, in both places, and read them back."""
         files = {SCRIPT: build_undo_script(record), RECORD: record.to_json()}
         if self._record_dir is not None:
             self._record_dir.mkdir(exist_ok=True)
@@ -282,6 +273,7 @@ class UndoStore:
                 )
 
     def run_script(self, deadline_s: float) -> Output:
+        """Run ``undo.sh`` on the device."""
         path = shlex.quote(f"{self._directory}/{SCRIPT}")
         return self._transport.run(f"sh {path}", deadline_s=deadline_s)
 
@@ -290,7 +282,7 @@ class UndoStore:
         self._call("repeat_steps", *sorted(numbers))
 
     def remove(self) -> None:
-        """Remove the record from both places, after the timer was stopped."""
+        """Remove the record in both places; the timer must have been stopped."""
         output = self._call("remove_record")
         if output.status or output.out.strip():
             raise DutError(
@@ -305,11 +297,11 @@ class UndoStore:
                 self._record_dir.rmdir()
 
     def start_timer(self, limit_s: int, *, deadline: bool = False) -> None:
-        """Start the timer, in place of one that runs; the undo record must be on the device.
+        """Start or replace the timer; the undo record must be on the device.
 
         Args:
-            limit_s: undo everything after this time of silence [s].
-            deadline: count all the time from now on, not only silence.
+            limit_s: silence after which everything is undone [s].
+            deadline: count all time from now on, not only silence.
         """
         token = secrets.token_hex(8)
         program = build_timer_script(self._directory, token, limit_s, deadline=deadline)
@@ -320,7 +312,7 @@ class UndoStore:
             raise DutError(problem, hint, code="rollback-timer-failed")
 
     def stop_timer(self) -> None:
-        """Stop the timer: the configuration stays when the session ends."""
+        """Stop the timer, so that the configuration stays when the session ends."""
         self._require("remove_timer", "stop the rollback timer", "rollback-timer-failed")
 
     def read_timer(self) -> TimerStatus:
@@ -331,16 +323,19 @@ class UndoStore:
         return TimerStatus(holder, remaining_s, facts.get("fired", ""))
 
     def _call(self, function: str, *arguments: object, text: str = "") -> Output:
+        """Call a function of ``state.sh`` on the device."""
         script = build_call("state", function, *arguments, directory=self._directory)
         return self._transport.run(script, text)
 
     def _require(self, function: str, purpose: str, code: str) -> Output:
+        """Call a function of ``state.sh``; raise DutError if it fails."""
         output = self._call(function)
         if output.status:
             raise DutError(f"{self._transport.name}: cannot {purpose}: {output.words}", code=code)
         return output
 
     def _make_damage_error(self, problem: str, *, has_script: bool) -> DamagedRecord:
+        """Return the error for a damaged record, with the command that undoes the changes."""
         script = f"{self._directory}/{SCRIPT}"
         by_hand = f"`sh {shlex.quote(script)}` {self._transport.where}"
         hint = (
@@ -354,7 +349,7 @@ class UndoStore:
 
 
 def build_timer_script(directory: str, token: str, limit_s: int, *, deadline: bool = False) -> str:
-    """Return the program of the timer."""
+    """Return the shell program of the rollback timer."""
     values = {
         "directory": directory,
         "token": token,

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from v6t.drivers.duts.standing import ssh
+from v6t.drivers.duts.lab import ssh
 
 from . import fakebox, sshserver
 
@@ -114,11 +114,9 @@ class BoxServer(sshserver.Server):
         self.listen()
 
     def listen(self) -> None:
-        self.shell(f"{ssh.SSHD} -f /run/v6t-lab/sshd_config -E /run/v6t-lab/log")
+        self.shell(f"{ssh.SSHD_PROGRAM} -f /run/v6t-lab/sshd_config -E /run/v6t-lab/log")
         for _ in range(200):
-            connection = self._connect_now()
-            if connection is not None:
-                connection.close()
+            if self._is_listening():
                 return
             time.sleep(0.05)
         raise AssertionError("sshd does not listen")

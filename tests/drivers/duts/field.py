@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from v6t.drivers.duts.standing import host
+from v6t.drivers.duts.lab import namespaces
 from v6t.tests.core import warm
 
 from . import intents, sshserver
@@ -48,7 +48,7 @@ class Place:
     """One more network namespace, which ends with this process."""
 
     def __init__(self) -> None:
-        self._process, self.pid = host.start_namespaces(persistent=False)
+        self._process, self.pid = namespaces.start_namespaces(persistent=False)
 
     def run(self, command: str) -> str:
         words = ["nsenter", "-t", str(self.pid), "-n", "--", "sh", "-ec", command]

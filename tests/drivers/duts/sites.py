@@ -205,7 +205,7 @@ class Standing:
         server = self.servers[place.machine]
         transport = server.inside
         if place.netns:
-            transport = NamespaceTransport(server.namespace(place.netns), name)
+            transport = NamespaceTransport(server.add_namespace(place.netns), name)
         return lambda command: transport.run(command).out
 
     def states(self) -> dict[str, str]:

@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from v6t.drivers.duts.standing import ssh
+from v6t.drivers.duts.lab import ssh
 from v6t.drivers.transport.here import NamespaceTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
@@ -30,7 +30,7 @@ def unique(name: str) -> str:
 @functools.cache
 def _sweep() -> None:
     """A test process that was killed left its devices: they outlive whoever made them."""
-    for place in ssh.BASE.glob("v6t-lab-test-*"):
+    for place in ssh.RUN_DIRECTORY.glob("v6t-lab-test-*"):
         found = _OURS.fullmatch(place.name)
         if found and ssh.read_start_time(int(found[2])) != found[3] and lacking() is None:
             ssh.LabSshServer(found[1]).stop()
@@ -71,7 +71,7 @@ class Server(ssh.LabSshServer):
         return done.out
 
     def login(self, **changes) -> ssh.LabTransport:
-        options = self.options().model_dump()
+        options = self.make_options().model_dump()
         port = changes.pop("inner_port", 22)
         return ssh.LabTransport(self._pid, SshOptions(**{**options, **changes}), port)
 
@@ -80,7 +80,7 @@ class Server(ssh.LabSshServer):
                    "[ -e /run/sshd.pid ] || break; sleep 0.1; done")  # fmt: skip
 
     def listen(self) -> None:
-        self._serve()
+        self._start_sshd()
 
     def drop(self) -> None:
         """Cut all sessions, as a broken cable or a crash does."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from v6t.core.config.resolve import Flags
+from v6t.drivers.duts.lab.ssh import LabSshServer
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.standing.ssh import LabSshServer
 from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.expect import expect_error
 

@@ -201,7 +201,7 @@ LONG = (
 
 def test_a_connection_cut_during_a_measurement(tmp_path):
     """The trial in which it happened counts for nothing; the run goes on where it was."""
-    from v6t.drivers.duts.standing.ssh import LabSshServer
+    from v6t.drivers.duts.lab.ssh import LabSshServer
     from v6t.drivers.lab.privilege import available
     from v6t.drivers.transport.here import NamespaceTransport
 

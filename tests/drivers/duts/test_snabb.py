@@ -61,12 +61,12 @@ def test_frames_that_it_does_not_fetch_are_counted_and_are_its_own():
         frame = bytes(
             Ether(src=link.tester_mac, dst=link.dut_mac) / IPv6(dst="2001:db8:6::1", nh=4)
         )
-        samples = [bed.session.read()]
+        samples = [bed.session.read_sample()]
         worker = "$(ps -o pid= --ppid $(cat /run/v6t/snabb.pid))"
         assert shell.run(f"kill -STOP {worker}").status == 0
         for _ in range(3000):
             bed.left.send(frame)
-        samples.append(bed.session.read())
+        samples.append(bed.session.read_sample())
         shell.run(f"kill -CONT {worker}")
     told = summarize_samples(samples)
     assert told.polls and told.cores

@@ -140,7 +140,7 @@ TESTBED = {
 @pytest.mark.lab
 def test_a_run_that_is_given_up_says_how_to_put_its_device_back(tmp_path):
     """And the command it prints does that: a run's directory says enough."""
-    from v6t.drivers.duts.standing.ssh import LabSshServer
+    from v6t.drivers.duts.lab.ssh import LabSshServer
     from v6t.drivers.lab.privilege import available
     from v6t.drivers.transport.here import NamespaceTransport
 

@@ -17,10 +17,10 @@ from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.kinds.vpp import process
 from v6t.drivers.duts.kinds.vpp.map import MapE, MapT
+from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.telemetry_summary import summarize_samples
 from v6t.drivers.lab.setup import Bed
 from v6t.plugins.map_ce import LwB4
@@ -170,7 +170,7 @@ def test_the_printed_plan_makes_the_papers_frame():
     )  # fmt: skip
     assert done.status == 0, done.err
     with bare(intents.paper_mape()) as (dut, lab):
-        shell = dut._transport()
+        shell = dut._make_transport()
         ready = shell.run("mkdir -p /run/v6t; cat >/run/plan", commands(done.out))
         assert ready.status == 0
         ran = shell.run("sh /run/plan")
@@ -290,11 +290,11 @@ def test_frames_of_another_psid_are_told_by_their_reason():
         frame = bytes(Ether(src=link.tester_mac, dst=link.dut_mac) / outer / inner)
         bed.left.send(frame)
         assert bed.right.await_udp(b"not its own") is None
-        samples = [bed.session.read()]
+        samples = [bed.session.read_sample()]
         for _ in range(40):
             bed.left.send(frame)
         assert bed.right.await_udp(b"not its own") is None
-        samples.append(bed.session.read())
+        samples.append(bed.session.read_sample())
     verdict = judge_device(samples, lost=40)
     assert verdict.limited_by == "rules", verdict
     assert "security check failed" in verdict.says
@@ -371,10 +371,10 @@ def test_its_telemetry_is_read():
     with standing("vpp", intents.ROUTER4, **OWN) as bed:
         for n in range(20):
             assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"frame %d" % n)
-        first = bed.session.read()
+        first = bed.session.read_sample()
         for n in range(20):
             assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"again %d" % n)
-        told = summarize_samples([first, bed.session.read()])
+        told = summarize_samples([first, bed.session.read_sample()])
         assert told.polls and told.cores
         assert told.per_packet["clocks"] > 0
         assert told.drops == {}
@@ -414,7 +414,7 @@ def theirs(intent, **more):
         "left": "host-left", "right": "host-right", **more,
     }  # fmt: skip
     with bare(intent) as (dut, lab):
-        shell = dut._transport()
+        shell = dut._make_transport()
         cli = lambda command: shell.run(f"{control} -s /run/theirs/cli.sock {command}").out  # noqa: E731
         loaded = "".join(
             f"plugin {name}_plugin.so {{ enable }} " for name in (*process.PLUGINS, "npt66")
@@ -511,7 +511,7 @@ IPV6 = "ip -o -6 addr | sed 's/ tentative//'; ip -6 route show table all; ip -o 
 def test_the_kernels_interfaces_get_their_ipv6_back():
     """Addresses and routes that are configured, and a link that was down; none of it by refusing them."""
     with bare(intents.ROUTER4) as (dut, _):
-        shell = dut._transport()
+        shell = dut._make_transport()
         made = shell.run(
             "set -e; sysctl -q -w net.ipv6.conf.left.disable_ipv6=0 net.ipv6.conf.right.disable_ipv6=0; "
             "ip -6 addr add 2001:db8:77::1/64 dev left nodad; "

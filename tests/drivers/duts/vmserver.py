@@ -12,7 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 
-from v6t.drivers.duts.standing import ssh
+from v6t.drivers.duts.lab import ssh
 from v6t.drivers.transport.here import NamespaceTransport, enter
 from v6t.tests.jool.vm import MACS, JoolMachine, Standing
 from v6t.tests.machine import image
@@ -71,7 +71,7 @@ class Server(ssh.LabSshServer):
         super().__init__(sshserver.unique(name))
         self._recipe = recipe
         self.start()
-        self.inside = ssh.LabTransport(self._pid, self.options())
+        self.inside = ssh.LabTransport(self._pid, self.make_options())
         self.inside.open()
 
     @property
@@ -107,7 +107,7 @@ class Server(ssh.LabSshServer):
     def _create_keys(self) -> None:
         """The machine brings its own."""
 
-    def _serve(self) -> None:
+    def _start_sshd(self) -> None:
         self._machine = JoolMachine(
             self._recipe.image(), self._pid, MACS, like=_first(self._recipe)
         )

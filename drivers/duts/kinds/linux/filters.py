@@ -16,7 +16,7 @@ from v6t.intent.device import LinkIntent
 
 NFT_TABLE = "inet v6t_filters"
 FILTER_PROGRAM = "nft"
-DESTINATION_OFFSET = 100  # of a denied destination to its source in the spare network
+DESTINATION_OFFSET = 100  # from a denied source to its destination in the spare network
 
 
 def make_filter_steps(

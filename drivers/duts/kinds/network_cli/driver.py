@@ -69,7 +69,7 @@ class NetworkCliDriver(Driver):
 
     @cached_property
     def cli_options(self) -> CliOptions:
-        """Settings of the command line: options come before the platform's, these before defaults."""
+        """Settings of the command line, from the options, else the platform, else defaults."""
         own: CliOptions = self.options.cli
         platform = self.options.platform
         if not platform:
@@ -189,6 +189,7 @@ class NetworkCliDriver(Driver):
         }
 
     def _require_ssh(self) -> SshOptions:
+        """Return the SSH options, or refuse a device without them."""
         ssh: SshOptions | None = self.options.ssh
         if ssh is None:
             raise UsageError(

@@ -22,6 +22,8 @@ from v6t.base.errors import DutError, UsageError, V6tError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue
 from v6t.drivers.duts.kinds.network_cli.options import CliOptions
+from v6t.drivers.duts.lab.device import LabDut
+from v6t.drivers.duts.lab.ssh import LabSshServer, find_transport
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -30,8 +32,6 @@ from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.shell import SECTION_HEADING, Section
 from v6t.drivers.duts.session.telemetry import WATCH_INTERVAL_S, Sample, TelemetryWatcher
 from v6t.drivers.duts.session.undo_store import PROGRESS, UNDONE, UndoEntry, UndoRecord
-from v6t.drivers.duts.standing.device import LabDut
-from v6t.drivers.duts.standing.ssh import LabSshServer, find_transport
 from v6t.drivers.transport.contract import Output, Transport
 from v6t.drivers.transport.here import HereTransport
 from v6t.drivers.transport.openssh import SshTransport
@@ -75,9 +75,9 @@ class CliSession(Session):
         return self.facts
 
     def read_batch(
-        self, commands: Mapping[str, str], any_octets: str | None = None
+        self, commands: Mapping[str, str], binary_prefix: str | None = None
     ) -> dict[str, Section]:
-        del any_octets  # the dialogue makes text of any octet
+        del binary_prefix  # the dialogue makes text of any octet
         outputs = {name: self._cli.run(command) for name, command in commands.items()}
         return {name: Section(o.out.strip("\n"), o.status) for name, o in outputs.items()}
 
@@ -122,7 +122,7 @@ class CliSession(Session):
         return self._take_sample(self.driver.get_telemetry_readings(self.intent))
 
     def start_watcher(self, *readings: str) -> TelemetryWatcher:
-        chosen = self.choose_readings(readings)
+        chosen = self.select_readings(readings)
         stopped = threading.Event()
 
         def take_samples() -> Iterator[Sample]:
@@ -149,9 +149,9 @@ class LabCliDevice(LabDut):
             raise UsageError(problem, hint, code="missing-device")
         return [self.driver.name]
 
-    def namespace(self) -> int:
+    def create_namespace(self) -> int:
         self.look()
-        return super().namespace()
+        return super().create_namespace()
 
     def close(self) -> None:
         self._server = None

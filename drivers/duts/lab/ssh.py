@@ -1,7 +1,7 @@
-"""An sshd in the lab's device with its own keys and configuration.
+"""An sshd in a lab device with its own keys and configuration.
 
-The device and its sshd outlive a v6t that is killed, as a device elsewhere would: the next run with
-the same name finds it, restores it, and removes it at its end.
+The device and its sshd outlive a v6t that is killed, as a device elsewhere would. The next run with the same
+name finds it, rolls it back, and removes it at its end.
 """
 
 from __future__ import annotations
@@ -10,26 +10,23 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import threading
 import time
 from collections import Counter
 from pathlib import Path
 
 from v6t.base.errors import EnvironmentLacking
-from v6t.drivers.duts.standing import host
-from v6t.drivers.lab import netns
+from v6t.drivers.duts.lab import namespaces
 from v6t.drivers.transport.here import NamespaceTransport, enter
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
-BASE = Path("/run")
-SSHD = "/usr/sbin/sshd"
-_WAIT_S, _POLL_S = 5.0, 0.02
-_users: Counter[str] = Counter()
-"""Devices of this process that are parts of one machine, by its name."""
-_CONFIG = """\
+RUN_DIRECTORY = Path("/run")  # contains the directories of lab devices
+SSHD_PROGRAM = "/usr/sbin/sshd"
+_CHILD_DEADLINE_S, _CHILD_POLL_S = 5.0, 0.02
+_user_counts: Counter[str] = Counter()  # users of each server in this process, by its name
+# SHLVL keeps bash from reading this machine's .bashrc, which has nothing to do with a device.
+_SSHD_CONFIG = """\
 Port 22
 ListenAddress 127.0.0.1
 HostKey {place}/hostkey
@@ -44,51 +41,52 @@ LogLevel VERBOSE
 Subsystem sftp internal-sftp
 SetEnv SHLVL=9
 """
-"""SHLVL keeps bash from reading this machine's .bashrc, which says nothing about a device."""
 
 
 class LabSshServer:
-    """Namespaces with an sshd in them, by name."""
+    """A lab device with an sshd: namespaces that other processes find by name."""
 
     def __init__(self, name: str) -> None:
-        if os.geteuid() != 0 or not os.access(BASE, os.W_OK):
+        if os.geteuid() != 0 or not os.access(RUN_DIRECTORY, os.W_OK):
             hint = "leave ssh out: the lab needs none"
             raise EnvironmentLacking("an sshd of the lab's own needs root", hint, code="not-root")
-        if not Path(SSHD).exists():
+        if not Path(SSHD_PROGRAM).exists():
             problem = "sshd for the lab's device is not installed"
             hint = "apt-get install openssh-server"
             raise EnvironmentLacking(problem, hint, code="missing-program")
         self.name = name
-        self.directory = BASE / f"v6t-lab-{name}"
+        self.directory = RUN_DIRECTORY / f"v6t-lab-{name}"
         self._pid = 0
 
     def start(self) -> int:
+        """Start the namespaces and the sshd unless they run; return their process id."""
         self.directory.mkdir(mode=0o700, exist_ok=True)
         pid = self.find_pid()
         if pid:
             self._pid = pid
         else:
             self._create_keys()
-            _, self._pid = host.start_namespaces(persistent=True)
+            _, self._pid = namespaces.start_namespaces(persistent=True)
             (self.directory / "pid").write_text(f"{self._pid} {read_start_time(self._pid)}\n")
-        if self._connect_now() is None:
-            self._serve()
+        if not self._is_listening():
+            self._start_sshd()
         return self._pid
 
     def add_user(self) -> None:
-        """Count a user in this process; see :meth:`remove_user`."""
-        _users[self.name] += 1
+        """Count a user of this server in this process, see :meth:`remove_user`."""
+        _user_counts[self.name] += 1
 
     def remove_user(self) -> None:
-        """End the namespaces if no other part of this process uses them."""
-        _users[self.name] -= 1
-        if _users[self.name] <= 0:
-            del _users[self.name]
+        """Stop the server if this process has no other user of it."""
+        _user_counts[self.name] -= 1
+        if _user_counts[self.name] <= 0:
+            del _user_counts[self.name]
             self.stop()
 
-    def namespace(self, netns: str) -> int:
+    def add_namespace(self, netns: str) -> int:
+        """Add a network namespace unless it exists; return the id of a process in it."""
         pid_file = self.directory / f"netns-{netns}"
-        pid = _is_alive(pid_file)
+        pid = _read_live_pid(pid_file)
         if pid:
             return pid
         inside = NamespaceTransport(self._pid, f"lab device {self.name}")
@@ -106,10 +104,12 @@ class LabSshServer:
         pid_file.write_text(f"{pid} {read_start_time(pid)}\n")
         return pid
 
-    def transport(self, netns: str = "") -> SshTransport:
-        return LabTransport(self._pid, self.options(netns))
+    def make_transport(self, netns: str = "") -> SshTransport:
+        """Return an unopened transport to the server."""
+        return LabTransport(self._pid, self.make_options(netns))
 
-    def options(self, netns: str = "") -> SshOptions:
+    def make_options(self, netns: str = "") -> SshOptions:
+        """Return the options of a login."""
         return SshOptions(
             lab=self.name,
             netns=netns,
@@ -120,6 +120,7 @@ class LabSshServer:
         )
 
     def stop(self) -> None:
+        """Stop the server with everything that runs in its namespaces."""
         pid = self.find_pid()
         if pid:
             with contextlib.suppress(ProcessLookupError):
@@ -131,8 +132,8 @@ class LabSshServer:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def find_pid(self) -> int:
-        """Return the process id of the sshd; 0 if it does not run."""
-        return _is_alive(self.directory / "pid")
+        """Return the process id that names the namespaces; 0 if they do not exist."""
+        return _read_live_pid(self.directory / "pid")
 
     def _create_keys(self) -> None:
         for name in ("hostkey", "id"):
@@ -148,38 +149,34 @@ class LabSshServer:
         shutil.copyfile(self.directory / "id.pub", self.directory / "authorized_keys")
         (self.directory / "authorized_keys").chmod(0o600)
 
-    def _serve(self) -> None:
-        # the device's own /run hides this directory: it gets a copy
+    def _start_sshd(self) -> None:
+        # the device's own /run hides this directory, so it gets a copy
         inside = "/run/v6t-lab"
         files = {
             name: (self.directory / name).read_text() for name in ("hostkey", "authorized_keys")
         }
-        files["sshd_config"] = _CONFIG.format(place=inside)
+        files["sshd_config"] = _SSHD_CONFIG.format(place=inside)
         transport = NamespaceTransport(self._pid, f"lab device {self.name}")
         transport.run(f"mkdir -p -m 700 {inside}")
         for name, text in files.items():
             transport.run(f"umask 077; cat >{inside}/{name}", text)
-        done = transport.run(f"{SSHD} -f {inside}/sshd_config -E {inside}/log")
+        done = transport.run(f"{SSHD_PROGRAM} -f {inside}/sshd_config -E {inside}/log")
         if done.status:
             problem = f"the lab's sshd does not start: {done.words}"
             raise EnvironmentLacking(problem, code="lab-failed")
         for _ in range(100):
-            connection = self._connect_now()
-            if connection is not None:
-                connection.close()
+            if self._is_listening():
                 return
             time.sleep(0.05)
         raise EnvironmentLacking("the lab's sshd does not listen", code="lab-failed")
 
-    def _connect_now(self) -> socket.socket | None:
-        try:
-            return connect_in_namespace(self._pid, "127.0.0.1", 22)
-        except OSError:
-            return None
+    def _is_listening(self) -> bool:
+        sockets = NamespaceTransport(self._pid).run("ss -Hltn sport = :22")
+        return bool(sockets.out.strip())
 
 
 class LabTransport(SshTransport):
-    """SSH from within the device's own network namespace."""
+    """An SSH transport from within the device's own network namespace."""
 
     def __init__(self, pid: int, options: SshOptions, port: int = 22) -> None:
         inner = options.model_copy(update={"port": port})
@@ -188,45 +185,26 @@ class LabTransport(SshTransport):
 
 
 def find_transport(ssh: SshOptions) -> SshTransport | None:
-    """Return the transport to a device; None if it is one of the lab that does not run."""
+    """Return the transport to a device; None if it is a lab device that does not run."""
     if not ssh.lab:
         return SshTransport(ssh)
     lab = LabSshServer(ssh.lab)
     if not lab.find_pid():
         return None
     lab.start()
-    return lab.transport(ssh.netns)
-
-
-def connect_in_namespace(pid: int, host: str, port: int) -> socket.socket:
-    """Open a TCP connection from a thread in another process's network namespace."""
-    results: list[socket.socket | OSError] = []
-
-    def work() -> None:
-        try:
-            netns.enter(pid)
-            results.append(socket.create_connection((host, port), timeout=5))
-        except OSError as exc:
-            results.append(exc)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    if isinstance(results[0], OSError):
-        raise results[0]
-    results[0].setblocking(False)
-    return results[0]
+    return lab.make_transport(ssh.netns)
 
 
 def read_start_time(pid: int) -> str:
-    """Return the start time of a process [clock ticks since boot], which distinguishes reused process ids."""
+    """Return when a process started [ticks since boot]; it distinguishes reused process ids."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
 
 
-def _is_alive(pid_file: Path) -> int:
+def _read_live_pid(pid_file: Path) -> int:
+    """Return the process id in a file; 0 if that process has ended."""
     try:
         pid, _, started = pid_file.read_text().strip().partition(" ")
     except OSError:
@@ -236,13 +214,13 @@ def _is_alive(pid_file: Path) -> int:
 
 
 def _find_child(parent: int, name: str) -> int:
-    """Wait for a child process of this name and return its id."""
-    until = time.monotonic() + _WAIT_S
+    """Wait for a child process with this name; return its process id."""
+    until = time.monotonic() + _CHILD_DEADLINE_S
     while time.monotonic() < until:
         for directory in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError, IndexError):
                 before, _, after = (directory / "stat").read_text().rpartition(")")
                 if int(after.split()[1]) == parent and before.partition("(")[2] == name:
                     return int(directory.name)
-        time.sleep(_POLL_S)
+        time.sleep(_CHILD_POLL_S)
     raise EnvironmentLacking(f"no {name} runs in the lab's network namespace", code="lab-failed")

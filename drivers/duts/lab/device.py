@@ -1,4 +1,4 @@
-"""A real implementation as the lab's device."""
+"""A real implementation as a lab device."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 
 from v6t.base.errors import DutError, EnvironmentLacking, UsageError
 from v6t.drivers.duts.driver import Driver
+from v6t.drivers.duts.lab import namespaces
+from v6t.drivers.duts.lab.ssh import LabSshServer
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.session.session import Session, make_device_session
-from v6t.drivers.duts.standing import host
-from v6t.drivers.duts.standing.ssh import LabSshServer
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import LabDevice
 from v6t.drivers.transport.contract import Transport
 from v6t.drivers.transport.here import NamespaceTransport
 
-FREE_DEADLINE_S = 30.0
-"""Time for the interfaces of an earlier lab to go: a busy kernel removes namespaces late [s]."""
+# Time for the interfaces of an earlier lab to disappear; a busy kernel removes namespaces late.
+INTERFACES_FREE_DEADLINE_S = 30.0
 
 
 class LabDut(LabDevice):
     """A real implementation in namespaces of the lab, reached directly or, with ``ssh.lab``, over SSH."""
 
     def __init__(
-        self, driver: Driver, intent: Intent, keep: Path | None = None, part: str = ""
+        self, driver: Driver, intent: Intent, record_dir: Path | None = None, part: str = ""
     ) -> None:
         options = driver.options
         if options.ssh is not None and not options.ssh.lab:
@@ -44,7 +44,7 @@ class LabDut(LabDevice):
             raise UsageError(problem, "leave dut.options.left and right out", code="option-invalid")
         self.driver = driver
         self.intent = intent
-        self._keep = keep
+        self._record_dir = record_dir
         self._part = part
         self._host: subprocess.Popen[str] | None = None
         self._pid = 0
@@ -56,30 +56,31 @@ class LabDut(LabDevice):
         return self._session
 
     def namespaces(self) -> list[int | None]:
-        return [self.namespace()]
+        return [self.create_namespace()]
 
-    def namespace(self) -> int:
+    def create_namespace(self) -> int:
+        """Create the device's namespaces; return the id of a process in them."""
         login = self.driver.options.ssh
         try:
             if login is None:
-                self._host, self._pid = host.start_namespaces(persistent=False)
+                self._host, self._pid = namespaces.start_namespaces(persistent=False)
             else:
                 self._server = LabSshServer(login.lab)
                 self._server.add_user()
                 self._pid = self._server.start()
                 if login.netns:
-                    self._pid = self._server.namespace(login.netns)
+                    self._pid = self._server.add_namespace(login.netns)
         except OSError as exc:
             raise _make_namespace_error(exc) from exc
-        self._await_free()
+        self._await_free_interfaces()
         return self._pid
 
     def look(self) -> list[str]:
         login = self.driver.options.ssh
         if login is not None:
-            LabSshServer(login.lab)  # an sshd is there, and may be started
+            LabSshServer(login.lab)  # an error shows that no sshd can be started
         try:
-            process, pid = host.start_namespaces(persistent=False)
+            process, pid = namespaces.start_namespaces(persistent=False)
         except OSError as exc:
             raise _make_namespace_error(exc) from exc
         try:
@@ -92,7 +93,7 @@ class LabDut(LabDevice):
 
     def start_in_namespace(self, pid: int) -> None:
         session = make_device_session(
-            self.driver, self._transport(), self.intent, self._keep, part=self._part
+            self.driver, self._make_transport(), self.intent, self._record_dir, part=self._part
         )
         session.open()
         self._session = session
@@ -110,7 +111,7 @@ class LabDut(LabDevice):
         return {"kind": self.driver.name} if self.session is None else self.session.describe()
 
     def close(self) -> None:
-        """Roll back, which proves that it can be done, and remove the namespaces."""
+        """Roll back, which proves that the rollback works, and remove the namespaces."""
         session, self._session = self._session, None
         try:
             if session is not None:
@@ -127,14 +128,16 @@ class LabDut(LabDevice):
                 self._host.communicate()
                 self._host = None
 
-    def _transport(self) -> Transport:
+    def _make_transport(self) -> Transport:
+        """Return a transport into the namespaces or, with an sshd, over SSH."""
         if self._server is None:
             return NamespaceTransport(self._pid, f"lab device ({self.driver.name})")
-        return self._server.transport(self.driver.options.ssh.netns)
+        return self._server.make_transport(self.driver.options.ssh.netns)
 
-    def _await_free(self) -> None:
+    def _await_free_interfaces(self) -> None:
+        """Wait until the interfaces of an earlier lab have disappeared."""
         transport = NamespaceTransport(self._pid)
-        end = time.monotonic() + FREE_DEADLINE_S
+        end = time.monotonic() + INTERFACES_FREE_DEADLINE_S
         while time.monotonic() < end:
             if transport.run(f"ip link show {LEFT} || ip link show {RIGHT}").status:
                 return
@@ -161,5 +164,6 @@ class LabDut(LabDevice):
 
 
 def _make_namespace_error(exc: OSError) -> EnvironmentLacking:
+    """Return the error for namespaces that cannot be created."""
     hint = "it needs process and mount namespaces; root has them"
     return EnvironmentLacking(f"the lab's device could not be made: {exc}", hint, code="lab-failed")

@@ -1,7 +1,7 @@
-"""Network, process and mount namespaces of a lab device, and their init.
+"""Network, process and mount namespaces of a lab device, and their init process.
 
-``python -m v6t.drivers.duts.standing.host bound|persistent`` prints the process id that names the
-namespaces. Whatever is started in them ends with that process, however it ends.
+``python -m v6t.drivers.duts.lab.namespaces bound|persistent`` prints the process id that names the
+namespaces. All processes in them end with that process.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 
 from v6t.drivers.lab import netns
 
-_CLONE_NEWPID = 0x20000000
+_CLONE_NEWPID = 0x20000000  # flag of unshare(2)
 
 
 def start_namespaces(*, persistent: bool) -> tuple[subprocess.Popen[str], int]:
-    """Start the process that makes the namespaces; return it, and the process id of their init.
+    """Start the process that creates the namespaces; return it, and the process id of their init.
 
     Args:
-        persistent: it outlives this process, to be ended by its process id.
+        persistent: the process outlives this one, and is ended by its process id.
 
     Raises:
-        OSError: the kernel refuses; the text says what.
+        OSError: the kernel refuses.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", __name__, "persistent" if persistent else "bound"],
@@ -44,7 +44,7 @@ def start_namespaces(*, persistent: bool) -> tuple[subprocess.Popen[str], int]:
 
 
 def main() -> None:
-    """Make the namespaces and keep them."""
+    """Create the namespaces, and keep them until the process is ended."""
     bound = sys.argv[1:] != ["persistent"]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if bound:
@@ -56,10 +56,11 @@ def main() -> None:
         os.write(tell, f"{child}\n".encode())
         _, status = os.waitpid(child, 0)
         sys.exit(os.waitstatus_to_exitcode(status) != 0)
-    _init(os.read(reader, 32))
+    _run_init(os.read(reader, 32))
 
 
-def _init(outer_pid: bytes) -> None:
+def _run_init(outer_pid: bytes) -> None:
+    """Mount the file systems, print the process id, and reap processes until SIGTERM."""
     netns.die_with(0)  # a parent outside the process namespace is seen as 0
     netns.mount("none", "/", None, netns.MS_PRIVATE_REC)
     netns.mount("proc", "/proc", "proc")
