@@ -154,7 +154,8 @@ def count_clauses(audit: AuditRecord) -> Table:
 def summary_sentence(audit: AuditRecord) -> str:
     """Return the result in one sentence."""
     failed, counts = audit.select("deviates"), audit.counts()
-    tested = f"{len(audit.findings)} of {pluralize(audit.planned, 'clause')} tested"
+    count = len(audit.findings) - counts["not testable"]
+    tested = f"{count} of {pluralize(audit.planned, 'clause')} tested"
     further = [f"{counts[v]} {v}" for v in ("not testable", "information") if counts[v]]
     parts = [f"{n} {level}" for level in LEVELS if (n := sum(f.level == level for f in failed))]
     deviations = f"deviates from {' and '.join(parts)} clause{'s' * (len(failed) != 1)}"

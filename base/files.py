@@ -107,6 +107,16 @@ def explain_read_error(subject: Path | str, error: OSError) -> UsageError:
     return UsageError(f"cannot read {subject}: {error.strerror}", hint, code="file-unreadable")
 
 
+@contextlib.contextmanager
+def report_write_errors(path: Path) -> Iterator[None]:
+    """Turn operating system errors into the error for a path that cannot be written."""
+    try:
+        yield
+    except OSError as exc:
+        problem = f"cannot write {path}: {exc.strerror or exc}"
+        raise UsageError(problem, code="file-unwritable") from exc
+
+
 def write_atomically(
     path: Path, text: str, *, private: bool = False, durable: bool = False
 ) -> None:

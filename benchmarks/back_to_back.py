@@ -20,7 +20,7 @@ from v6t.analysis.sheet import (
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import (
-    COUNTING_COLUMN,
+    COUNTING_METHOD_COLUMN,
     POINT_COLUMNS,
     REPETITIONS_COLUMN,
     compare_minimum,
@@ -58,8 +58,7 @@ class BurstRecord(RangedSeries, AnnotatedSeries, Record):
     loss_tolerance: Number | None = Field(None, description="accepted lost share of a burst")
     implied_buffer_s: Number | None = Field(description="average burst over burst rate [s]")
     corrected_buffer_s: Number | None = Field(description="buffer time less forwarded frames [s]")
-    formula: str = ""
-    """of the corrected buffer time (RFC 9004 section 6.4)"""
+    formula: str = Field("", description="of the corrected buffer time (RFC 9004 section 6.4)")
     residual_wait_s: Number | None = Field(None, description="wait for late frames [s]")
 
     def describe(self) -> str:
@@ -92,16 +91,14 @@ RFC_BURSTS = 50
 class BurstSettings(StrictModel):
     """Back-to-back frames."""
 
-    repetitions: int = Field(default=50, ge=1, le=100_000)
-    """Searches for the longest burst."""
+    repetitions: int = Field(50, ge=1, le=100_000, description="Searches for the longest burst.")
     longest_s: float = Field(default=2.0, gt=0, le=3600)
     """Longest burst of the search, up to 30 s and more (RFC 9004 section 6.2) [s]."""
     resolution_frames: int = Field(default=64, ge=1)
     """Step size: stop when the bracket is this narrow [frames]."""
     residual_wait_s: float = Field(default=2.0, ge=0, le=3600)
     """At least 2 s, so that the buffer has drained (RFC 9004 section 6.2); longer after longer bursts."""
-    verifications: int = Field(default=1, ge=0, le=100)
-    """Times a burst that loses is offered again before it counts."""
+    verifications: int = Field(1, ge=0, le=100, description="Repeats of a burst that lost frames.")
     at: Literal["media", "tester"] = "media"
     """``media``: refuse where the tester cannot send at the medium's rate; ``tester``: send at the
     tester's own maximum and say so."""
@@ -142,7 +139,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         b = self.get_settings(context)
-        if unprovable := self._find_unprovable(context):
+        if unprovable := self._explain_unverifiable_bursts(context):
             yield f"back-to-back is not measured: {unprovable}"
         if (b.sending_time_tolerance or 1) > 1.001:
             yield (
@@ -171,7 +168,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                 f"{point.media_fps:,.0f}: bursts would not be back to back "
                 "(back_to_back.at: tester measures them all the same)"
             )
-        refused = refused or self._find_unprovable(point.context)
+        refused = refused or self._explain_unverifiable_bursts(point.context)
         result = (
             BurstResult(spec) if refused else measure_back_to_back(spec, point.measure, point.watch)
         )
@@ -208,13 +205,13 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         )
         return Measurement(record, self.make_rows(spec.conditions, rows))
 
-    def _get_tolerance(self, context: RunContext) -> float:
+    def _get_sending_tolerance(self, context: RunContext) -> float:
         general = context.settings.procedure.sending_time_tolerance
         return self.get_settings(context).sending_time_tolerance or general
 
-    def _find_unprovable(self, context: RunContext) -> str | None:
+    def _explain_unverifiable_bursts(self, context: RunContext) -> str | None:
         longest_s, error_s = self.get_settings(context).longest_s, context.tester.sending_error_s
-        slack_s = longest_s * (self._get_tolerance(context) - 1)
+        slack_s = longest_s * (self._get_sending_tolerance(context) - 1)
         if slack_s >= error_s:
             return None
         return (
@@ -225,7 +222,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
 
     def _specify(self, point: Point, throughput_fps: float) -> BurstSpec:
         b = self.get_settings(point.context)
-        tolerance = self._get_tolerance(point.context)
+        tolerance = self._get_sending_tolerance(point.context)
         error_s = point.context.tester.sending_error_s
         return point.specify(
             BurstSpec,
@@ -257,7 +254,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         ),
         Column("step\nframes", lambda r: r.resolution_frames),
         Column("longest\nsearched", lambda r: r.longest_frames, wide=True),
-        COUNTING_COLUMN,
+        COUNTING_METHOD_COLUMN,
     )
 
     def make_tables(self, records: Sequence[BurstRecord]) -> Iterator[Table]:

@@ -125,7 +125,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return self.capabilities
 
     def list_parts(self, context: RunContext) -> Sequence[Benchmark[Any, Any]]:
-        """List other benchmarks that are a part of it."""
+        """List the benchmarks that this one measures as well."""
         return ()
 
     def find_max_connections(self, context: RunContext) -> int:
@@ -151,7 +151,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return False
 
     def make_conditions(self, point: Point) -> Conditions:
-        """Make the conditions of its trials."""
+        """Make the conditions for the trials of a point."""
         return point.make_conditions()
 
     def check(self, context: RunContext) -> None:
@@ -170,9 +170,9 @@ class Benchmark(Presentation[R], Generic[R, S]):
         yield from ()
 
     def measure(self, point: Point) -> Measurement:
-        """Run at a point and add to the record what the tester's self-test covers."""
+        """Measure a point, and add to its record the rate that the self-test covers."""
         try:
-            return self._complete(point, self.run(point))
+            return self._finish(point, self.run(point))
         except NotMeasured as exc:
             return self.skip(point, str(exc))
 
@@ -188,9 +188,9 @@ class Benchmark(Presentation[R], Generic[R, S]):
             invalid_trials=[],
             conditions=point.run_conditions,
         )
-        return self._complete(point, Measurement(record))
+        return self._finish(point, Measurement(record))
 
-    def _complete(self, point: Point, measured: Measurement) -> Measurement:
+    def _finish(self, point: Point, measured: Measurement) -> Measurement:
         record = measured.record
         changes: dict[str, Any] = {}
         if record.offered_rates and self.phase is Phase.STREAMS:
@@ -243,10 +243,8 @@ class StreamRecord(Record):
 class ShareSettings(StrictModel):
     """Rate of a benchmark, as a share of the throughput."""
 
-    share: float = Field(default=0.9, gt=0, le=1)
-    """Rate, as a share of the measured throughput."""
-    rate_fps: float | None = Field(default=None, gt=0)
-    """This rate instead [fps]."""
+    share: float = Field(0.9, gt=0, le=1, description="Rate, as a share of the throughput.")
+    rate_fps: float | None = Field(None, gt=0, description="This rate instead [fps].")
 
 
 Q = TypeVar("Q", bound=ShareSettings)

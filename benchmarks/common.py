@@ -38,7 +38,7 @@ POINT_COLUMNS: tuple[Column[Any], ...] = (
     Column("direction", _label_direction, text=True),
 )
 """First columns of every table; a row is a record or a :class:`TableRow`."""
-COUNTING_COLUMN: Column[Any] = Column(
+COUNTING_METHOD_COLUMN: Column[Any] = Column(
     "counted\nby", lambda row: _get_record(row).counted_by or ABSENT, wide=True, optional=True
 )
 """How test frames were told from others, where testers differ."""
@@ -82,7 +82,7 @@ DISPERSION_COLUMN: Column[Any] = Column(
 )
 
 
-def make_rate_result(
+def make_rate_quantity(
     rates: Any,
     name: str = "rate",
     unit: str = "fps",
@@ -91,7 +91,7 @@ def make_rate_result(
     headline: str = "",
     card: tuple[str, str] | None = None,
 ) -> Quantity:
-    """Make the figure of a rate; ``card`` holds unit and description for the first page of a report."""
+    """Make the quantity of a rate; ``card`` is its unit and description on the first page."""
     limit = " - limited by the tester or the medium" if rates.limited else ""
     number = mark_limited(format_count(rates.median), rates.limited)
     return Quantity(

@@ -108,7 +108,7 @@ class ConnectionRateRecord(RateRecord):
 
     @property
     def per_bucket(self) -> str:
-        """Connections per bucket of the device's hash table, for a table."""
+        """Connections per bucket of the device's hash table, as text."""
         device = (self.counts.device if self.counts else None) or {}
         buckets = device.get("nf_conntrack_buckets")
         return f"{self.connections / buckets:.3g}" if buckets else "-"
@@ -211,32 +211,32 @@ class CapacityRecord(Record):
     setup: ConnectionSetup = Field(description="how the connections were made")
 
     @property
-    def bracketed(self) -> bool:
+    def is_bracketed(self) -> bool:
         """Whether the search ended between two numbers no farther apart than its error."""
         held = max((s.connections for s in self.steps if s.carried), default=0)
         failed = min((s.connections for s in self.steps if not s.carried), default=None)
         return failed is not None and held < failed <= held + self.error
 
     @property
-    def shown(self) -> str:
-        """The capacity, for a table."""
+    def capacity_text(self) -> str:
+        """Capacity as text for a table."""
         return ("at least " if self.at_least else "") + format_count(self.capacity)
 
     @property
-    def end(self) -> str:
-        """The end of the search, for a clause."""
+    def end_text(self) -> str:
+        """How the search ended, for a ruling."""
         return "no end was found" if self.at_least else f"within {self.error:,} connections"
 
 
 def make_capacity_record(
-    kind: type[X], result: CapacityResult, point: Point, also: Sequence[Attempt] = (), **values: Any
+    kind: type[X], result: CapacityResult, point: Point, more: Sequence[Attempt] = (), **values: Any
 ) -> X:
-    """Make a record of the capacity; ``also``: further trials behind it."""
+    """Make a record of the capacity; ``more``: trials that followed the search."""
     spec = result.spec
     if not result.capacity:
         values["not_measured"] = "not even one connection was established"
     return kind.from_result(
-        RepeatedResult(spec, (result,), (*result.attempts, *also)),
+        RepeatedResult(spec, (result,), (*result.attempts, *more)),
         point.run_conditions,
         direction=NO_DIRECTION,
         capacity=result.capacity,
@@ -253,9 +253,9 @@ def make_capacity_record(
     )
 
 
-def make_phase_one_settings(p: ProcedureSettings) -> PhaseOneSettings:
+def make_phase_one_settings(procedure: ProcedureSettings) -> PhaseOneSettings:
     """Make the settings of phase 1 from those of the run."""
-    c = p.connections
+    c = procedure.connections
     alpha = c.alpha if c.validate_connections else None
     return PhaseOneSettings(c.wait_ms / 1000, c.gap_ms / 1000, alpha, c.entries, c.keep)
 
@@ -368,8 +368,7 @@ class CapacityRange(StrictModel):
     """C0, connections that the search begins with."""
     most: int | None = Field(default=None, ge=1, le=MAX_CONNECTIONS)
     """Never more connections than these; None: as many as there are four-tuples."""
-    error: int = Field(default=1, ge=1)
-    """E, error of the search [connections]."""
+    error: int = Field(1, ge=1, description="E, error of the search [connections].")
 
 
 class CapacityBenchmark(TableBenchmark[C, S]):
@@ -402,11 +401,11 @@ class CapacityBenchmark(TableBenchmark[C, S]):
 def _make_count_column(
     heading: str, count_of: Callable[[ConnectionCounts], float | None]
 ) -> Column[ConnectionRateRecord]:
-    def cell(record: ConnectionRateRecord) -> str:
+    def format_cell(record: ConnectionRateRecord) -> str:
         value = count_of(record.counts) if record.counts else None
         return ABSENT if value is None else f"{value:,g}" if value % 1 else f"{int(value):,}"
 
-    return Column(heading, cell, wide=True)
+    return Column(heading, format_cell, wide=True)
 
 
 _SEARCH_COLUMNS = common.describe_search_columns("connections per second")
@@ -468,12 +467,12 @@ class ConnectionRate(TableBenchmark[ConnectionRateRecord, StrictModel]):
 
     def list_quantities(self, record: ConnectionRateRecord) -> Iterator[Quantity]:
         label = f"{record.title}, {record.point}"
-        yield make_rate_result(record, label, record.resolution_cps)
+        yield make_rate_quantity(record, label, record.resolution_cps)
 
     def check_clauses(
         self, data: RunData, records: Sequence[ConnectionRateRecord]
     ) -> Iterator[Ruling]:
-        yield _make_validation_clause(data, records)
+        yield _judge_validation(data, records)
         counts = [r.counts for r in records if r.counts]
         missing = sum(c.connections - c.learned for c in counts)
         yield judge("RFC 9693 section 4.5 (ST-06)", "no connection of phase 1 may be missing",
@@ -497,8 +496,7 @@ class CapacitySettings(CapacityRange):
 
     beta: float = Field(default=0.1, gt=0, le=1)
     """Below this share of the last rate the table is too small."""
-    gamma: float = Field(default=0.5, gt=0, le=1)
-    """At this share of the rate and above it is large enough."""
+    gamma: float = Field(0.5, gt=0, le=1, description="From this share on, it is large enough.")
     resolution_cps: float | None = Field(default=None, gt=0)
     """Error of the rate searches on the way; None: as for the connection rate."""
 
@@ -559,7 +557,7 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
-        Column("capacity\nconnections", lambda r: r.shown),
+        Column("capacity\nconnections", lambda r: r.capacity_text),
         Column("error", lambda r: r.error),
         Column("rate at it\nconnections/s", lambda r: r.rate_cps),
         Column("C0", lambda r: r.first_connections),
@@ -571,15 +569,15 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
     )
 
     def list_quantities(self, record: CapacityRecord) -> Iterator[Quantity]:
-        yield make_capacity_result(self.name, record)
+        yield make_capacity_quantity(self.name, record)
 
     def check_clauses(self, data: RunData, records: Sequence[CapacityRecord]) -> Iterator[Ruling]:
         for r in records:
             yield judge("RFC 9693 section 4.9 (ST-12)",
                         "exponential, then binary search for the capacity",
-                        f"{r.sizes}: from {r.c0:,} on, beta {r.beta:g}, gamma {r.gamma:g}; {r.end}",
-                        not r.at_least and r.bracketed)  # fmt: skip
-        yield _make_validation_clause(data, records)
+                        f"{r.sizes}: from {r.c0:,} on, beta {r.beta:g}, gamma {r.gamma:g}; {r.end_text}",
+                        not r.at_least and r.is_bracketed)  # fmt: skip
+        yield _judge_validation(data, records)
 
 
 class TeardownSettings(StrictModel):
@@ -650,13 +648,13 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
         Column(SIZES, lambda r: r.sizes),
         Column("connections", lambda r: r.connections),
         *common.make_rate_columns("median\nconnections/s"),
-        Column("full table\ns", lambda r: _format_longest(r.full_s)),
-        Column("empty table\ns", lambda r: _format_longest(r.idle_s)),
+        Column("full table\ns", lambda r: _format_longest_time(r.full_s)),
+        Column("empty table\ns", lambda r: _format_longest_time(r.idle_s)),
         common.REPETITIONS_COLUMN,
     )
 
     def list_quantities(self, record: TeardownRecord) -> Iterator[Quantity]:
-        yield make_rate_result(record, f"{record.title}, {record.point}")
+        yield make_rate_quantity(record, f"{record.title}, {record.point}")
 
     def check_clauses(self, data: RunData, records: Sequence[TeardownRecord]) -> Iterator[Ruling]:
         rates = [rate for r in records for rate in r.rates]
@@ -669,15 +667,15 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
         yield common.check_repetitions(self.name, records)
 
 
-def make_rate_result(
+def make_rate_quantity(
     record: ConnectionRateRecord | TeardownRecord,
     label: str,
     resolution_cps: float = 0.0,
     unit: str = "connections/s",
 ) -> Quantity:
-    """Make the figure of a connection rate; ``label`` and ``unit`` are those of its card."""
+    """Make the quantity of a connection rate; ``label`` and ``unit`` are for its card."""
     what = f"{label}, {record.connections:,} connections, median of {record.repetitions}"
-    return common.make_rate_result(
+    return common.make_rate_quantity(
         record,
         unit="connections/s",
         resolution=resolution_cps,
@@ -686,14 +684,14 @@ def make_rate_result(
     )
 
 
-def make_capacity_result(name: str, record: CapacityRecord) -> Quantity:
-    """Make the figure of a capacity, or of its lower bound."""
+def make_capacity_quantity(name: str, record: CapacityRecord) -> Quantity:
+    """Make the quantity of a capacity, or of its lower bound."""
     summary = Percentiles(*(record.capacity,) * 3)
     headline = LOWER_BOUND if record.at_least else name
     return Quantity("", "connections", (), headline=headline, summary=summary)
 
 
-def _make_validation_clause(data: RunData, records: Sequence[Record]) -> Ruling:
+def _judge_validation(data: RunData, records: Sequence[Record]) -> Ruling:
     connections = [t.result.connections for t in data.list_valid_trials(records)]
     filled = [c for c in connections if c is not None and c.is_complete]
     tried = [c.validated is not None for c in filled]
@@ -702,5 +700,5 @@ def _make_validation_clause(data: RunData, records: Sequence[Record]) -> Ruling:
                  tried)  # fmt: skip
 
 
-def _format_longest(times_s: Sequence[float | None]) -> str:
+def _format_longest_time(times_s: Sequence[float | None]) -> str:
     return format_seconds(max((t for t in times_s if t is not None), default=None))

@@ -59,8 +59,7 @@ class DelayStatistics(RecordModel):
 
     timed: list[int] = Field(description="frames (IPDV: pairs) that were timed, each repetition")
     lost: list[int] = Field(description="frames that were not received, each repetition")
-    clamped: Sequence[int] = ()
-    """negative delays counted as 0, each repetition"""
+    clamped: Sequence[int] = Field((), description="negative delays counted as 0, each repetition")
 
     @property
     def figures(self) -> dict[str, RepeatedFigure]:
@@ -103,7 +102,7 @@ class DelayRecord(StreamRecord):
     A figure that a lost frame decides is null, "undefined".
     """
 
-    names: ClassVar[tuple[str, ...]] = ()
+    keys: ClassVar[tuple[str, ...]] = ()
     timed_unit: ClassVar[str] = "frames"
 
     unit: Literal["ms"] = Field(description="unit of all figures")
@@ -116,8 +115,7 @@ class DelayRecord(StreamRecord):
     directions: Mapping[str, DelayStatistics] = Field(description="the figures of each direction")
     loopback: Mapping[str, Mapping[str, Number | None]] | None = None
     """the tester's own figures at this rate without a device; null: not measured [ms]"""
-    below_rfc_tags: bool = False
-    """fewer tagged frames than the 500 of RFC 8219"""
+    below_rfc_tags: bool = Field(False, description="fewer tagged frames than the 500 of RFC 8219")
     tester_error: str = Field("", description="documented error of the tester's delays")
 
     def describe(self) -> str:
@@ -143,11 +141,10 @@ class LatencyRecord(DelayRecord):
     """Typical and worst case latency (RFC 8219 section 7.2)."""
 
     heading = "Latency"
-    names = ("tl", "wcl", "min", "max")
+    keys = ("tl", "wcl", "min", "max")
     directions: Mapping[str, LatencyStatistics] = Field(description="latencies of each direction")
     tags: int | None = Field(None, description="tagged frames")
-    first_tag_s: Number | None = None
-    """when the first frame is tagged [s]"""
+    first_tag_s: Number | None = Field(None, description="when the first frame is tagged [s]")
     of_load: bool = Field(False, description="the tagged frames are a stream besides the load")
 
     def describe(self) -> str:
@@ -168,7 +165,7 @@ class PdvRecord(DelayRecord):
     """Packet delay variation (RFC 8219 section 7.3.1)."""
 
     heading = "PDV"
-    names = ("pdv", "min", "p99_9", "max")
+    keys = ("pdv", "min", "p99_9", "max")
     directions: Mapping[str, PdvStatistics] = Field(description="PDV of each direction")
 
 
@@ -176,7 +173,7 @@ class IpdvRecord(DelayRecord):
     """Inter packet delay variation (RFC 8219 section 7.3.2)."""
 
     heading, timed_unit = "IPDV", "pairs"
-    names = ("min", "med", "max")
+    keys = ("min", "med", "max")
     directions: Mapping[str, IpdvStatistics] = Field(description="IPDV of each direction")
 
 
@@ -187,13 +184,14 @@ def _summarize_direction(
     of_class = {
         n: [r.classes[direction][n] for r in valid if n in r.classes[direction]] for n in names
     }
-    classes = {name: _make_figures(kind, timed) for name, timed in of_class.items()}
-    return {**_make_figures(kind, [r.directions[direction] for r in valid]), "classes": classes}
+    classes = {name: _summarize_figures(kind, timed) for name, timed in of_class.items()}
+    whole = [r.directions[direction] for r in valid]
+    return {**_summarize_figures(kind, whole), "classes": classes}
 
 
-def _make_figures(kind: type[DelayRecord], timed: Sequence[DelayFigures]) -> dict[str, Any]:
+def _summarize_figures(kind: type[DelayRecord], timed: Sequence[DelayFigures]) -> dict[str, Any]:
     return {
-        **{name: {"values": [_to_ms(t.figures[name]) for t in timed]} for name in kind.names},
+        **{name: {"values": [_to_ms(t.figures[name]) for t in timed]} for name in kind.keys},
         "timed": [t.frames for t in timed],
         "lost": [t.lost for t in timed],
         "clamped": [t.clamped for t in timed],
@@ -211,25 +209,22 @@ class DelaySettings(StrictModel):
     """Rate of latency, PDV and IPDV [fps]; none: the measured throughput."""
     rate_bps: float | None = Field(default=None, gt=0)
     """The same rate in bit/s, each frame with its preamble and gap, on the link with the larger frames."""
-    duration_s: float = Field(default=60.0, ge=0.001, le=86_400)
-    """Length of the stream [s]."""
+    duration_s: float = Field(60.0, ge=0.001, le=86_400, description="Length of the stream [s].")
 
-    def given_fps(self, longest: float) -> float | None:
-        """Return the configured rate, for frames of ``longest`` octets on the link with the larger ones."""
+    def get_rate_fps(self, octets: float) -> float | None:
+        """Return the configured rate, where the larger frame has that many octets, or None."""
         if self.rate_bps is None:
             return self.rate_fps
-        return frame_rate_fps(self.rate_bps, longest)
+        return frame_rate_fps(self.rate_bps, octets)
 
 
 class LatencySettings(DelaySettings):
     """Latency."""
 
-    duration_s: float = Field(default=120.0, ge=0.001, le=86_400)
-    """Length of the stream [s]."""
+    duration_s: float = Field(120.0, ge=0.001, le=86_400, description="Length of the stream [s].")
     tags: Annotated[int, Flag("--tags")] = Field(default=50_000, ge=1, le=10_000_000)
     """Tagged frames of a stream and direction."""
-    first_tag_s: float = Field(default=60.0, ge=0, le=86_400)
-    """Tags begin so long after the stream [s]."""
+    first_tag_s: float = Field(60.0, ge=0, le=86_400, description="Time of the first tag [s].")
 
 
 class DelayVariationSettings(DelaySettings):
@@ -242,14 +237,14 @@ D = TypeVar("D", bound=DelaySettings)
 
 
 class DelayColumn(NamedTuple):
-    """Names of a figure in tables, comparisons, headlines and cards; empty to leave it out there."""
+    """Names of a delay figure in each place of a report; an empty one leaves it out there."""
 
-    key: str
-    column: str
+    key: str  # name of the figure in a record
+    column: str  # heading of the table column
     has_spread: bool = False  # with percentiles and interval
-    compared: str = ""
-    headline: str = ""
-    card: str = ""
+    compared: str = ""  # name in comparisons and trends
+    headline: str = ""  # name in summaries of campaigns
+    card: str = ""  # name on the first page of a report
 
 
 def _describe_columns(**figures: str) -> dict[str, str]:
@@ -266,17 +261,17 @@ def _describe_columns(**figures: str) -> dict[str, str]:
 
 
 def _make_columns(s: DelayColumn) -> Iterator[Column[TableRow]]:
-    def figure(line: TableRow) -> RepeatedFigure:
+    def get(line: TableRow) -> RepeatedFigure:
         found: RepeatedFigure = line.value.figures[s.key]
         return found
 
-    yield Column(f"{s.column}\nms", lambda line: format_milliseconds(figure(line).median))
+    yield Column(f"{s.column}\nms", lambda line: format_milliseconds(get(line).median))
     if s.has_spread:
-        yield Column("P1", lambda line: format_milliseconds(figure(line).p1))
-        yield Column("P99", lambda line: format_milliseconds(figure(line).p99))
+        yield Column("P1", lambda line: format_milliseconds(get(line).p1))
+        yield Column("P99", lambda line: format_milliseconds(get(line).p99))
         yield Column(
             "95 % interval",
-            lambda line: common.format_interval(figure(line).median_interval, format_milliseconds),
+            lambda line: common.format_interval(get(line).median_interval, format_milliseconds),
             wide=True,
         )
 
@@ -285,7 +280,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
     """A benchmark of delays at a rate, which is never adaptive."""
 
     record: ClassVar[type[DelayRecord]] = DelayRecord
-    source: ClassVar[str] = "RFC 8219 section 7.3"
+    clause_source: ClassVar[str] = "RFC 8219 section 7.3"
     distribution: ClassVar[Literal["delays", "ipdv"]] = "delays"
     caption: ClassVar[str] = (
         "One-way delays, {}, all repetitions together: histogram, and share of frames that take "
@@ -306,11 +301,11 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
             Column("lost", lambda line: _sum_counts(line.value.lost)),
             Column("timed", lambda line: _sum_counts(line.value.timed), wide=True),
             common.WIDE_REPETITIONS_COLUMN,
-            common.COUNTING_COLUMN,
+            common.COUNTING_METHOD_COLUMN,
         )
 
-    def request(self, settings: D, extra_s: float) -> DelayRequest:
-        """Make the request of delays; ``extra_s`` is the extra length of the stream."""
+    def make_request(self, settings: D, extra_s: float) -> DelayRequest:
+        """Return which frames to time; ``extra_s`` is added to the length of the stream."""
         return DelayRequest(ipdv="ipdv" in self.capabilities)
 
     def _specify(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
@@ -321,12 +316,12 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
             rate_fps=rate_fps,
             rate_source=source,
             duration_s=own.duration_s + at.extra_duration_s,
-            request=self.request(own, at.extra_duration_s),
+            request=self.make_request(own, at.extra_duration_s),
             benchmark=self.name,
         )
 
     def has_own_rate(self, context: RunContext) -> bool:
-        return self.get_settings(context).given_fps(1) is not None
+        return self.get_settings(context).get_rate_fps(1) is not None
 
     def check(self, context: RunContext) -> None:
         if context.settings.procedure.adaptive is not None:
@@ -346,7 +341,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
                 code="conflict",
             )
         for size, longest, media in _list_media_rates(context):
-            rate_fps = s.given_fps(longest)
+            rate_fps = s.get_rate_fps(longest)
             if rate_fps is not None and rate_fps > media:
                 raise UsageError(
                     f"{rate_fps:,.0f} fps of {size} octets are more than the {media:,} fps that "
@@ -356,7 +351,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
 
     def run(self, point: Point) -> Measurement:
         """Send a stream per repetition at the given rate, or at the throughput."""
-        fixed_fps = self.get_settings(point.context).given_fps(point.sizes.longest)
+        fixed_fps = self.get_settings(point.context).get_rate_fps(point.sizes.longest)
         if fixed_fps is not None:
             rate_fps, source = fixed_fps, "given"
         else:
@@ -428,7 +423,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         )
         rows = (
             (r.number, (direction, result.rate_fps, spec.duration_s,
-                        *(_to_ms(d.figures[name]) for name in kind.names), d.frames, d.lost, d.clamped))
+                        *(_to_ms(d.figures[name]) for name in kind.keys), d.frames, d.lost, d.clamped))
             for r in result.repetitions
             for direction, d in r.directions.items()
         )  # fmt: skip
@@ -512,7 +507,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         words, enough = common.compare_minimum(RFC_TRIAL_S, lengths)
         sampled = any(r.sampled for r in records)
         timed = "a sample of the frames" if sampled else "every frame"
-        yield judge(self.source, "60 s, every frame timed", f"{words}, {timed}",
+        yield judge(self.clause_source, "60 s, every frame timed", f"{words}, {timed}",
                     enough and not sampled)  # fmt: skip
 
 
@@ -537,7 +532,7 @@ class Latency(DelayBenchmark[LatencySettings]):
     quick_settings = LatencySettings(duration_s=1.0, first_tag_s=0.3, tags=500)
     capabilities = frozenset({"tags"})
 
-    def request(self, settings: LatencySettings, extra_s: float) -> DelayRequest:
+    def make_request(self, settings: LatencySettings, extra_s: float) -> DelayRequest:
         return DelayRequest(settings.tags, settings.first_tag_s + extra_s)
 
     def check(self, context: RunContext) -> None:
@@ -545,7 +540,7 @@ class Latency(DelayBenchmark[LatencySettings]):
         super().check(context)
         s = self.get_settings(context)
         for size, longest, media in _list_media_rates(context):
-            fixed_fps = s.given_fps(longest)
+            fixed_fps = s.get_rate_fps(longest)
             rate = media if fixed_fps is None else min(fixed_fps, media)
             problem = find_tag_conflict(s.tags, s.first_tag_s, s.duration_s, rate)
             if problem:
@@ -637,7 +632,7 @@ class Pdv(DelayVariationBenchmark):
     )
     record = PdvRecord
     metrics: ClassVar = {"PDV": "PDV"}
-    source = "RFC 8219 section 7.3.1 (PDV-01)"
+    clause_source = "RFC 8219 section 7.3.1 (PDV-01)"
     order = 70
     capabilities = frozenset({"every-frame"})
 
@@ -663,7 +658,7 @@ class Ipdv(DelayVariationBenchmark):
         max="largest difference",
     )
     record = IpdvRecord
-    source = "RFC 8219 section 7.3.2 (IPDV-01)"
+    clause_source = "RFC 8219 section 7.3.2 (IPDV-01)"
     order = 80
     capabilities = frozenset({"every-frame", "ipdv"})
 

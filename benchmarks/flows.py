@@ -110,7 +110,7 @@ class FlowsRecord(VariantsRecord):
 
     @property
     def all_figures(self) -> list[FlowDegradation]:
-        """Figures of the throughput, at what was found, and of the further benchmarks."""
+        """Figures of the throughput and of the further benchmarks."""
         rates = [
             FlowDegradation(
                 benchmark=THROUGHPUT,
@@ -398,18 +398,18 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
             for f in record.all_figures
         ]  # fmt: skip
 
-    def _vary_point(self, point: Point, each: FlowPoint) -> Point:
+    def _vary_point(self, point: Point, flow: FlowPoint) -> Point:
         if not point.context.settings.connects:
-            return point.runner.vary(each.variant, partial(entropy.limit_flows, count=each.flows))
-        return prepare_connections(point, each.flows) or point
+            return point.runner.vary(flow.variant, partial(entropy.limit_flows, count=flow.flows))
+        return prepare_connections(point, flow.flows) or point
 
-    def _list_parts(self, point: Point, each: FlowPoint) -> Sequence[Benchmark[Any, Any]]:
+    def _list_parts(self, point: Point, flow: FlowPoint) -> Sequence[Benchmark[Any, Any]]:
         """List the benchmarks to measure with a number of flows."""
-        if each.flows > 1 and each.start not in self.get_settings(point.context).also_starts:
+        if flow.flows > 1 and flow.start not in self.get_settings(point.context).also_starts:
             return ()
         # frames of flows that have not begun are left out: gaps in a burst
         benchmarks = self.list_parts(point.context)
-        return [b for b in benchmarks if b.can_stagger_flows or each.start == "together"]
+        return [b for b in benchmarks if b.can_stagger_flows or flow.start == "together"]
 
     def _list_points(self, point: Point) -> list[FlowPoint]:
         own, most = self.get_settings(point.context), self._find_max_flows(point.context)
@@ -438,7 +438,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
     def list_quantities(self, record: FlowsRecord) -> Iterator[Quantity]:
         for point in record.points:
             start = f", {point.start}" if point.flows > 1 else ""
-            yield _make_result(
+            yield _make_quantity(
                 point,
                 f"rate, {point.flows:,} flows, {point.start}",
                 f"{point.flows:,} flows{start}",
@@ -535,7 +535,8 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
 
     def list_quantities(self, record: ProbeRecord) -> Iterator[Quantity]:
         for case, variant in sorted(record.cases.items()):
-            yield _make_result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
+            varying = "nothing" if case == "fixed" else case
+            yield _make_quantity(variant, f"rate, varying: {varying}")
 
     def find_warnings(self, record: ProbeRecord) -> Iterator[tuple[str, str]]:
         yield "advice", record.why
@@ -599,7 +600,7 @@ def _format_value(figure: FlowDegradation) -> str:
     return f"{figure.median:.4f}" if figure.unit == "%" else f"{figure.median:,.6g}"
 
 
-def _make_result(variant: VariantRates, name: str, headline: str = "") -> Quantity:
-    return common.make_rate_result(
+def _make_quantity(variant: VariantRates, name: str, headline: str = "") -> Quantity:
+    return common.make_rate_quantity(
         variant, name, resolution=variant.resolution_fps, headline=headline
     )

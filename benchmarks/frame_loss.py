@@ -123,12 +123,12 @@ class FrameLossRecord(Record):
 
 
 def _summarize_rate(
-    result: FrameLossResult, rate_fps: float, ways: tuple[str, ...], media_fps: float
+    result: FrameLossResult, rate_fps: float, directions: tuple[str, ...], media_fps: float
 ) -> LossAtRate:
     offered = result.select_trials(rate_fps)
     lines = {
         name: _summarize_shares(o.loss(None if name == "sum" else name) for o in offered)
-        for name in ((*ways, "sum") if len(ways) > 1 else ways)
+        for name in ((*directions, "sum") if len(directions) > 1 else directions)
     }
     roles = {
         role: _summarize_shares(o.compute_role_loss(role) for o in offered)
@@ -142,7 +142,7 @@ def _summarize_rate(
                 for name in FramesAtRate.model_fields
             }
         )
-        for direction in ways
+        for direction in directions
     }
     return LossAtRate(
         rate=rate_fps,
@@ -173,8 +173,7 @@ class FrameLossSettings(StrictModel):
     """These rates instead of the RFC's descent: the procedure of the papers."""
     duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
     """Length of each stream [s]; None: that of the throughput trials."""
-    repetitions: int | None = Field(default=None, ge=1, le=100_000)
-    """None: as for throughput."""
+    repetitions: int | None = Field(None, ge=1, le=100_000, description="None: as for throughput.")
 
 
 class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
@@ -258,7 +257,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         Column("P1", lambda line: _format_loss(line, "p1")),
         Column("P99", lambda line: _format_loss(line, "p99")),
         Column("trials", lambda line: str(line.value[0].trials)),
-        common.COUNTING_COLUMN,
+        common.COUNTING_METHOD_COLUMN,
     )
 
     def list_rows(self, records: Sequence[FrameLossRecord]) -> list[TableRow]:
@@ -283,7 +282,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         yield make_table(records[0].title, records, _BRIEF_COLUMNS)
 
     def draw_figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
-        for part, some in enumerate(_split_readable(records)):
+        for part, some in enumerate(_split_curves(records)):
             points = "; ".join(f"{r.sizes} {r.direction}" for r in some) + "."
             name = f"-{part}" if part else ""
             yield Drawing(
@@ -360,9 +359,9 @@ class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
     name = "frame-loss-frame-timeout"
     order = 40
 
-    def trial_s(self, context: RunContext) -> float:
+    def get_trial_s(self, context: RunContext) -> float:
         """Return the length of its streams [s]."""
-        return self.get_settings(context).duration_s or super().trial_s(context)
+        return self.get_settings(context).duration_s or super().get_trial_s(context)
 
 
 def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
@@ -412,7 +411,7 @@ def _sort_rates(record: FrameLossRecord) -> list[LossAtRate]:
 
 
 def _is_descent(record: FrameLossRecord) -> bool:
-    """Return whether rates began at the maximum of the medium and fell as RFC 2544 section 26.3 says."""
+    """Check that rates fell from the medium's maximum as RFC 2544 section 26.3 requires."""
     shares = [row.media_percent for row in record.rates]
     steps = [high - low for high, low in pairwise([*shares, 0.0])]
     last = record.rates[-2:]
@@ -436,7 +435,7 @@ def _list_losses(row: LossAtRate) -> list[float]:
     ]
 
 
-def _split_readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
+def _split_curves(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
     if len(records) <= len(COLOR_CYCLE):
         yield records
         return
@@ -450,7 +449,7 @@ def _find_worst_loss(row: LossAtRate) -> float | None:
     return max(known) if known and row.valid else None
 
 
-def _find_lossless_rate(record: FrameLossRecord) -> str:
+def _format_lossless_rate(record: FrameLossRecord) -> str:
     highest = None
     for row in reversed(record.rates):
         if _find_worst_loss(row) != 0:
@@ -461,7 +460,7 @@ def _find_lossless_rate(record: FrameLossRecord) -> str:
 
 _BRIEF_COLUMNS: Sequence[Column[FrameLossRecord]] = (
     *common.POINT_COLUMNS,
-    Column("no loss up\nto fps", _find_lossless_rate),
+    Column("no loss up\nto fps", _format_lossless_rate),
     Column("highest\nfps", lambda r: format_offered_rate(r, r.rates[0].rate)),
     Column("loss %\nthere", lambda r: _find_worst_loss(r.rates[0]), ".4f"),
     Column("rates", lambda r: str(len(r.rates))),

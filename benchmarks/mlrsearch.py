@@ -61,9 +61,9 @@ class GoalSettings(StrictModel):
     expansion_coefficient: int = Field(default=2, ge=2, le=64)
     """By which the library widens its steps."""
 
-    def complete(self, trial_s: float) -> Goal:
-        """Make the goal; ``trial_s`` is the default of its final trial duration."""
-        final_s = self.final_trial_s or trial_s
+    def make_goal(self, default_s: float) -> Goal:
+        """Make the goal; ``default_s`` is the default of its final trial duration."""
+        final_s = self.final_trial_s or default_s
         durations: dict[str, Any] = {
             "initial_trial_s": self.initial_trial_s or max(0.001, final_s * INITIAL_TRIAL_SHARE),
             "final_trial_s": final_s,
@@ -75,8 +75,7 @@ class GoalSettings(StrictModel):
 class GoalAttributes(GoalSettings):
     """A search goal with all its attributes (RFC 9971 section 4.6)."""
 
-    name: str
-    """Of the goal, in tables and files; `RFC 2544` for a throughput."""
+    name: str = Field(description="Of the goal, in tables and files; `RFC 2544` for a throughput.")
     code: str
     """Final trial, duration sum, loss and exceed ratio in a word, as in the RFC: `60f120d0l50e`."""
     like_rfc2544: Literal["unconditionally", "conditionally", "not"]
@@ -106,14 +105,14 @@ class GoalBounds(RecordModel):
         return sum(bool(why) for why in self.irregular)
 
     @property
-    def mark(self) -> str:
+    def result_text(self) -> str:
         """``"regular"``, or how many repetitions are irregular."""
         many = self.irregular_count
         return f"IRREGULAR {many}/{len(self.irregular)}" if many else "regular"
 
     @property
     def regularity(self) -> str:
-        """How many repetitions are irregular and why (RFC 9971 section 4.8.4.2)."""
+        """Count and reasons of irregular repetitions (RFC 9971 section 4.8.4.2)."""
         whys = "; ".join(dict.fromkeys(filter(None, self.irregular)))
         return f"IRREGULAR in {self.irregular_count} of {len(self.irregular)}: {whys}"
 
@@ -227,7 +226,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     is_search = True
     connections = "also"
     settings_model = MlrSettings
-    # in shorter trials one hiccup of a shared machine is longer than what sending may take
+    # shorter trials are often invalid on a shared machine, which delays the sender
     quick_settings = MlrSettings(
         goals=(
             GoalSettings(name="NDR", initial_trial_s=0.25),
@@ -243,7 +242,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     def make_goals(self, context: RunContext) -> tuple[Goal, ...]:
         """Make the goals of a run."""
         trial_s = context.settings.procedure.trial_duration_s
-        return tuple(goal.complete(trial_s) for goal in self.get_settings(context).goals)
+        return tuple(goal.make_goal(trial_s) for goal in self.get_settings(context).goals)
 
     def check(self, context: RunContext) -> None:
         goals = self.make_goals(context)
@@ -319,7 +318,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         Column("conditional\nthroughput", _format_conditional),
         Column("aggregate\nof both\ndirections", _format_aggregate, wide=True),
         common.WIDE_REPETITIONS_COLUMN,
-        Column("result", lambda line: line.value.mark, text=True),
+        Column("result", lambda line: line.value.result_text, text=True),
     )
 
     def list_rows(self, records: Sequence[MlrRecord]) -> list[TableRow]:
@@ -342,7 +341,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             what = (
                 f"{record.title}, goal {goal.name}, {record.point}, median of {figures.repetitions}"
             )
-            lower = common.make_rate_result(
+            lower = common.make_rate_quantity(
                 figures,
                 f"lower bound, {goal.name} {goal.code}",
                 resolution=goal.width * figures.median,

@@ -103,7 +103,7 @@ class ResetRecord(OutageRecord):
         return [self.rate]
 
 
-def _check_moment(section: str, what: str, at_s: float, duration_s: float) -> None:
+def _check_event_time(section: str, what: str, at_s: float, duration_s: float) -> None:
     if at_s >= duration_s:
         raise UsageError(
             f"{what} at {at_s:g} s is not within a stream of {duration_s:g} s",
@@ -117,16 +117,13 @@ class ResetSettings(StrictModel):
 
     hook: str = "software-reset"
     """Name of the hook (`dut.options.hooks`) that resets the device."""
-    duration_s: float = Field(default=120.0, ge=0.001, le=86_400)
-    """Length of the stream [s]."""
-    at_s: float = Field(default=20.0, gt=0, le=86_400)
-    """The reset is so long after its beginning [s]."""
-    repetitions: int = Field(default=5, ge=1, le=100_000)
-    """Resets."""
+    duration_s: float = Field(120.0, ge=0.001, le=86_400, description="Length of the stream [s].")
+    at_s: float = Field(20.0, gt=0, le=86_400, description="Time of the reset in the stream [s].")
+    repetitions: int = Field(5, ge=1, le=100_000, description="Resets.")
 
 
 class OutageBenchmark(Benchmark[K, S]):
-    """A benchmark that measures how long frames of each direction stay away."""
+    """A benchmark that measures how long frames of each direction are lost."""
 
     connections = "also"
     used_settings = frozenset({"rate_from"})
@@ -167,7 +164,7 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
             raise UsageError(
                 f"unknown reset '{r.hook}'", "one of " + ", ".join(RESET_HOOKS), code="unknown-name"
             )
-        _check_moment("reset", "a reset", r.at_s, r.duration_s)
+        _check_event_time("reset", "a reset", r.at_s, r.duration_s)
         if not context.tester.simulates and r.hook not in context.driver.hooks:
             raise UsageError(
                 f"the device has no hook '{r.hook}'",
@@ -219,12 +216,10 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
 class RecoverySettings(StrictModel):
     """System recovery."""
 
-    overload_s: float = Field(default=60.0, ge=0.001, le=86_400)
-    """Length of the overload [s]."""
+    overload_s: float = Field(60.0, ge=0.001, le=86_400, description="Length of the overload [s].")
     afterwards_s: float = Field(default=60.0, ge=0.001, le=86_400)
     """Length of the lower rate after it [s]."""
-    repetitions: int | None = Field(default=None, ge=1, le=100_000)
-    """None: as for throughput."""
+    repetitions: int | None = Field(None, ge=1, le=100_000, description="None: as for throughput.")
 
 
 class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
@@ -317,7 +312,7 @@ class ReconfigurationRecord(StreamRecord):
     """blocked times by what was done (`nothing`, `add`, `change`, `remove`), then by direction"""
 
     @property
-    def ordered(self) -> Iterator[tuple[str, str, BlockedTimes]]:
+    def times(self) -> Iterator[tuple[str, str, BlockedTimes]]:
         """Changes, directions and times in the order of the streams."""
         for change in CONFIGURATION_CHANGES:
             yield from (
@@ -326,7 +321,7 @@ class ReconfigurationRecord(StreamRecord):
 
     def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
         yield from (
-            (f"{change} {direction} ", times, "s") for change, direction, times in self.ordered
+            (f"{change} {direction} ", times, "s") for change, direction, times in self.times
         )
 
 
@@ -337,12 +332,9 @@ _RENAMED_FIELDS = {"blocked_s": "values", "silence_s": "silence"}
 class ReconfigurationSettings(ShareSettings):
     """Reconfiguration under traffic."""
 
-    duration_s: float = Field(default=20.0, ge=0.1, le=3600)
-    """Length of each stream [s]."""
-    at_s: float = Field(default=5.0, gt=0, le=3600)
-    """The device is changed so long after its beginning [s]."""
-    repetitions: int = Field(default=5, ge=1, le=1000)
-    """Times each change is made."""
+    duration_s: float = Field(20.0, ge=0.1, le=3600, description="Length of each stream [s].")
+    at_s: float = Field(5.0, gt=0, le=3600, description="Time of the change in the stream [s].")
+    repetitions: int = Field(5, ge=1, le=1000, description="Times each change is made.")
 
 
 class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationSettings]):
@@ -373,7 +365,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
 
     def check(self, context: RunContext) -> None:
         own = self.get_settings(context)
-        _check_moment("reconfiguration", "a change", own.at_s, own.duration_s)
+        _check_event_time("reconfiguration", "a change", own.at_s, own.duration_s)
         if context.tester.simulates:
             return
         if not context.has_driver:
@@ -429,7 +421,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
         return [
             TableRow(r, (change, times), direction)
             for r in records
-            for change, direction, times in r.ordered
+            for change, direction, times in r.times
         ]
 
     def list_notes(self, records: Sequence[ReconfigurationRecord]) -> list[str]:
@@ -442,7 +434,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
         )
 
     def list_quantities(self, record: ReconfigurationRecord) -> Iterator[Quantity]:
-        for change, direction, series in record.ordered:
+        for change, direction, series in record.times:
             name, rate = f"blocked, {change}, {direction}", f"{record.rate:,.0f} fps"
             headline = f"blocked s, {change} {direction}"
             yield Quantity(

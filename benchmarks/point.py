@@ -59,7 +59,7 @@ class MeasuredTechnology(Protocol):
 class MeasuredDevice(Protocol):
     """The driver of the device under test."""
 
-    is_cable: ClassVar[bool]
+    is_cable: ClassVar[bool]  # the ports are joined without a device
 
     @property
     def hooks(self) -> Mapping[str, Any]: ...
@@ -68,13 +68,13 @@ class MeasuredDevice(Protocol):
 class MeasuringTester(Protocol):
     """Abilities of the kind of tester; see :class:`v6t.drivers.tester_kind.TesterKind`."""
 
-    simulates: ClassVar[bool]
-    sending_error_s: ClassVar[float]
-    overhead_s: ClassVar[float]
-    usual_retries: ClassVar[float]
-    usual_cps: ClassVar[float]
-    stamps: ClassVar[str]
-    delay_error: ClassVar[str]
+    simulates: ClassVar[bool]  # the device is simulated too, and no frame is sent
+    sending_error_s: ClassVar[float]  # typical error of the measured sending time
+    overhead_s: ClassVar[float]  # of a trial, besides pause, stream and wait
+    usual_retries: ClassVar[float]  # typical share of invalid trials in a search
+    usual_cps: ClassVar[float]  # typical connections per second
+    stamps: ClassVar[str]  # when and how finely frames are time-stamped, for reports
+    delay_error: ClassVar[str]  # measured error of the delays, for reports
 
     def describe_counting(
         self, needs: frozenset[Capability], mode: Mode, most_fps: float
@@ -131,7 +131,7 @@ TrafficChange = Callable[[Traffic], Traffic]
 
 
 class PointRunner(Protocol):
-    """Runs what a point needs: the run with its testers and journal, or a plan with an ideal device."""
+    """What a run, or a plan with an ideal device, provides for a point."""
 
     planned: ClassVar[bool]  # whether trials are only counted
 
@@ -240,15 +240,15 @@ class Point:
         )
         return replace(conditions, **{**self.trial_conditions, **changes})
 
-    def specify(self, kind: type[P], own: object, **values: Any) -> P:
+    def specify(self, kind: type[P], settings: object, **values: Any) -> P:
         """Make the specification of a procedure.
 
-        Fields that are not given are the settings of their name: the benchmark's ``own``, else the run's.
+        Fields that are not given are the benchmark's ``settings`` of that name, else the run's.
         """
         values.setdefault("conditions", self.make_conditions())
-        for name in {known.name for known in fields(kind)} - values.keys():
-            settings = (getattr(of, name, None) for of in (own, self.procedure))
-            setting = next((value for value in settings if value is not None), None)
+        for name in {f.name for f in fields(kind)} - values.keys():
+            known = (getattr(of, name, None) for of in (settings, self.procedure))
+            setting = next((value for value in known if value is not None), None)
             if setting is not None:
                 values[name] = setting
         if "repetitions" in values:

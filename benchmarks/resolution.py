@@ -42,7 +42,7 @@ from v6t.procedures.throughput import ThroughputResult, find_error_fps, measure_
 from v6t.trials.queries import MAX_QUERIES_PER_NAME, Queries
 from v6t.trials.trial import Capability
 
-MAX_TIMEOUT_S = 1.0
+MAX_TIMEOUT_S = 1.0  # RFC 8219 section 9.2
 
 CLAUSE_SOURCE = "RFC 8219 section 9.2"
 
@@ -171,8 +171,7 @@ class ResolutionSettings(StrictModel):
         default=(0,), min_length=1, max_length=101
     )
     """Shares of names with an AAAA record of their own [%]; 0 is always measured."""
-    timeout_s: float = Field(default=MAX_TIMEOUT_S, gt=0, le=60)
-    """An answer that takes longer is none [s]."""
+    timeout_s: float = Field(MAX_TIMEOUT_S, gt=0, le=60, description="Time limit of an answer [s].")
     delta: float = Field(default=0.1, ge=0.1, le=10)
     """The tester answers itself at twice the rate and this share more (section 9.2.1)."""
     cached_names: int = Field(default=1000, ge=1, le=65_000)
@@ -222,7 +221,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         if not context.has_driver and not simulated and "flush" not in context.driver.hooks:
             yield "nobody empties the device's cache between trials: names are asked once in a run only"
 
-    def combinations(self, context: RunContext) -> list[tuple[int, int]]:
+    def list_pairs(self, context: RunContext) -> list[tuple[int, int]]:
         """List the shares of cached names and of native AAAA records [%]; the required pair is first.
 
         When all names are cached it does not matter which have one (section 9.2).
@@ -236,8 +235,10 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         capacity = point.tester_capacity.rate_fps
         covered = max_covered_qps(capacity, own.delta)
         searches = {
-            pair: measure_throughput(self._spec(point, pair, covered), point.measure, point.watch)
-            for pair in self.combinations(context)
+            pair: measure_throughput(
+                self._specify(point, pair, covered), point.measure, point.watch
+            )
+            for pair in self.list_pairs(context)
         }
         selftest = ResolutionSelfTest(
             capacity_qps=capacity,
@@ -272,7 +273,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         ]  # fmt: skip
         return Measurement(record, rows, combinations[0].rates)
 
-    def _spec(self, point: Point, pair: tuple[int, int], covered: float) -> ResolutionSpec:
+    def _specify(self, point: Point, pair: tuple[int, int], covered: float) -> ResolutionSpec:
         own, p = self.get_settings(point.context), point.procedure
         cached, aaaa = pair
         upper = min(point.media_fps, covered)
@@ -368,7 +369,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         first = record.combinations[0]
         what = f"{record.title}, {first.name}, median of {first.repetitions}"
         for f in record.combinations:
-            result = common.make_rate_result(
+            result = common.make_rate_quantity(
                 f,
                 f"queries/s, {f.name}",
                 "queries/s",

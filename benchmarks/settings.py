@@ -24,12 +24,12 @@ RATE_SEARCH_SETTINGS = frozenset({
 MAX_CONNECTIONS = 1 << 28  # capacity of the Responder's table, which then takes 3 GiB
 
 
-def list_flags(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, str]]:
+def list_flags(model: type[StrictModel], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield the command line flags of a model, each with the name of its setting."""
     for name, field in model.model_fields.items():
         for mark in field.metadata:
             if isinstance(mark, Flag):
-                yield mark.name, above + name
+                yield mark.name, prefix + name
 
 
 class AdaptiveSettings(StrictModel):
@@ -37,12 +37,10 @@ class AdaptiveSettings(StrictModel):
 
     fewest: int = Field(default=MIN_ADAPTIVE_REPETITIONS, ge=MIN_ADAPTIVE_REPETITIONS, le=1000)
     """Repetitions at least."""
-    most: int = Field(default=50, ge=MIN_ADAPTIVE_REPETITIONS, le=1000)
-    """Repetitions at most."""
+    most: int = Field(50, ge=MIN_ADAPTIVE_REPETITIONS, le=1000, description="Repetitions at most.")
     width: float = Field(default=0.01, gt=0, lt=1)
     """Relative width of the median's confidence interval that is good enough."""
-    confidence: float = Field(default=0.95, ge=0.5, lt=1)
-    """Level of that interval."""
+    confidence: float = Field(0.95, ge=0.5, lt=1, description="Level of that interval.")
 
 
 @dataclass(frozen=True)
@@ -63,8 +61,7 @@ class ConnectionSettings(StrictModel):
     """Order in which the Responder reads its table."""
     wait_ms: float = Field(default=500.0, ge=0, le=60_000)
     """T, wait for late frames after phase 1."""
-    gap_ms: float = Field(default=0.0, ge=0, le=1e8)
-    """Further wait before phase 2."""
+    gap_ms: float = Field(0.0, ge=0, le=1e8, description="Further wait before phase 2.")
     alpha: float = Field(default=1.0, gt=0, le=1)
     """Every connection is tried at this share of its rate after phase 1."""
     validate_connections: bool = True
@@ -77,10 +74,8 @@ class ConnectionSettings(StrictModel):
     """Highest rate offered; None: what medium and tester carry."""
     resolution_cps: float | None = Field(default=None, gt=0)
     """Error of the search; None: ``resolution_ratio`` of the upper bound."""
-    retakes: int = Field(default=3, ge=0, le=100)
-    """Times phase 1 is taken again before phase 2 is given up."""
-    keep: bool = False
-    """Connections of one trial serve the next while they are whole."""
+    retakes: int = Field(3, ge=0, le=100, description="Times that a failed phase 1 is repeated.")
+    keep: bool = Field(False, description="Reuse the open connections of a trial in the next one.")
 
 
 class ProcedureSettings(StrictModel):
@@ -88,10 +83,8 @@ class ProcedureSettings(StrictModel):
 
     trial_duration_s: Annotated[float, Flag("--duration")] = Field(ge=0.001, le=86_400)
     """Length of each throughput trial [s]."""
-    residual_wait_s: float = Field(ge=0, le=3600)
-    """Wait for late frames after sending [s]."""
-    pause_s: float = Field(ge=0, le=86_400)
-    """Rest before each trial [s]."""
+    residual_wait_s: float = Field(ge=0, le=3600, description="Wait for late frames [s].")
+    pause_s: float = Field(ge=0, le=86_400, description="Rest before each trial [s].")
     repetitions: Annotated[int, Flag("--reps")] = Field(ge=1, le=100_000)
     """Repetitions of each benchmark that sets no number of its own."""
     resolution_fps: Annotated[float | None, Flag("--resolution")] = Field(default=None, ge=0.001)

@@ -102,13 +102,13 @@ class CriticalLoadRecord(Record):
         return f"Critical load at {loss} (PLRsearch, no RFC 8219 throughput)"
 
     @property
-    def lossy(self) -> bool:
+    def has_loss(self) -> bool:
         """Whether a valid trial lost frames."""
         return self.lossless < len(self.trials) - len(self.invalid_trials)
 
     @property
     def interval(self) -> str:
-        """The interval that holds the critical load, for a table."""
+        """Interval of the critical load, as text for a table."""
         return UNDEFINED if self.low is None else f"{self.low:,.0f} to {self.high:,.0f}"
 
     @property
@@ -117,7 +117,7 @@ class CriticalLoadRecord(Record):
 
     @property
     def excess(self) -> str:
-        """What is known of a critical load that was not found."""
+        """Text for a critical load above all offered rates."""
         return f"above {self.highest:,.0f} fps, all that was offered"
 
 
@@ -259,10 +259,10 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
             gaps = [n for n, trial in enumerate(data.find_trials(record)) if trial.key in invalid]
             hours = record.stretch_s / SECONDS_PER_HOUR
 
-            def adjust(at: Any, gaps: Sequence[int] = gaps, hours: float = hours) -> None:
+            def adjust(axes: Any, gaps: Sequence[int] = gaps, hours: float = hours) -> None:
                 for number in gaps:
-                    at.axvspan(number * hours, (number + 1) * hours, color="#dddddd")
-                at.set_ylim(bottom=0)
+                    axes.axvspan(number * hours, (number + 1) * hours, color="#dddddd")
+                axes.set_ylim(bottom=0)
 
             name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
             figure = draw_series(
@@ -307,8 +307,8 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
 LOAD_RANGE = 1000  # largest load over the smallest
 
 
-def _make_load_estimate(point: Point) -> EstimateLoad:
-    """Return the function that estimates a critical load from trials; a plan never ends early."""
+def _make_estimator(point: Point) -> EstimateLoad:
+    """Return the function that estimates a critical load; in a plan, it never finds one."""
     if point.runner.planned:
         return lambda loads, target, most_fps: None
     from v6t.analysis.posterior import (
@@ -325,10 +325,8 @@ class CriticalLoadSettings(StrictModel):
     """Share of the frames that is lost at the critical load, on average."""
     search_s: float = Field(default=1800.0, ge=0.1, le=86_400)
     """Length of all trials together [s]."""
-    first_s: float = Field(default=5.1, ge=0.01, le=3600)
-    """Length of the first trial [s]."""
-    longer_s: float = Field(default=0.1, ge=0, le=60)
-    """Each trial is longer by so much than the one before [s]."""
+    first_s: float = Field(5.1, ge=0.01, le=3600, description="Length of the first trial [s].")
+    longer_s: float = Field(0.1, ge=0, le=60, description="Growth of each trial's length [s].")
 
 
 class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
@@ -373,7 +371,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             least_fps=point.limit_fps / LOAD_RANGE,
             most_fps=point.limit_fps,
         )
-        result = measure_critical_load(spec, point.measure, _make_load_estimate(point), point.watch)
+        result = measure_critical_load(spec, point.measure, _make_estimator(point), point.watch)
         steps, estimate = result.steps, result.estimate
         if len(steps) < 2:
             raise NotMeasured("the tester faltered in all trials but one")
@@ -469,7 +467,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
 
     def find_warnings(self, record: CriticalLoadRecord) -> Iterator[tuple[str, str]]:
         if record.estimate is None:
-            seen = "too few frames were lost" if record.lossy else "no trial lost frames"
+            seen = "too few frames were lost" if record.has_loss else "no trial lost frames"
             yield "not-found", f"{seen}: the critical load is {record.excess}"
         elif record.estimate < record.lowest:
             text = "the critical load is below all that was offered: it is extrapolated"
@@ -493,12 +491,12 @@ def _draw_losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
     trials = Curve("trial", [point.rate_fps for point in points], losses, style=style)
     target = (record.target_percent, "target", {"color": BLACK, "linestyle": ":"})
 
-    def adjust(at: Any) -> None:
+    def adjust(axes: Any) -> None:
         if record.estimate is not None:
-            at.axvline(record.estimate, color=VERMILLION, label="critical load")
-            at.axvspan(record.low, record.high, color=VERMILLION, alpha=0.2)
-        at.set_yscale("symlog", linthresh=max(record.target_percent, 1e-6))
-        format_thousands(at, "x")
+            axes.axvline(record.estimate, color=VERMILLION, label="critical load")
+            axes.axvspan(record.low, record.high, color=VERMILLION, alpha=0.2)
+        axes.set_yscale("symlog", linthresh=max(record.target_percent, 1e-6))
+        format_thousands(axes, "x")
 
     return draw_series(
         f"critical-load-{record.frame_sizes.key}-{record.direction}",

@@ -34,9 +34,9 @@ from v6t.procedures.stateful.tcp_capacity import RETRY_FACTOR, TcpCapacitySpec, 
 from v6t.profiles.model import FramePair
 from v6t.profiles.tcp.http import (
     HEADER_OCTETS,
+    HTTP_VERSION,
     MAX_OBJECT_OCTETS,
     OPENING_OCTETS,
-    VERSION,
     build_response,
     split_into_segments,
 )
@@ -166,7 +166,7 @@ class TcpCapacityRecord(CapacityRecord):
         return self.attempt_rate_cps if self.decisive is None else self.decisive.rate_cps
 
 
-def _find_fastest(keys: Sequence[str], find: FindResult) -> LoopbackTimes | None:
+def _find_fastest_loopback(keys: Sequence[str], find: FindResult) -> LoopbackTimes | None:
     fastest = None
     for found in (find(key).connections for key in keys):
         tcp = None if found is None else found.tcp
@@ -179,7 +179,7 @@ def _find_fastest(keys: Sequence[str], find: FindResult) -> LoopbackTimes | None
     return fastest
 
 
-def _find_ending(attempt: Attempt, find: FindResult) -> ConnectionEnding | None:
+def _make_ending(attempt: Attempt, find: FindResult) -> ConnectionEnding | None:
     asked, phase_one = attempt.trial.connections, find(attempt.trial.key).connections
     if asked is None or asked.tcp is None or phase_one is None or phase_one.tcp is None:
         return None
@@ -229,7 +229,7 @@ def make_tcp_measure(context: RunContext, measure: Measure) -> Measure:
     The phase that lost more, or took longer, counts as the only direction.
     """
     settings: Any = context.settings.procedure
-    tcp = settings.tcp.for_trials
+    tcp = settings.tcp.trial_settings
 
     def rank(direction: DirectionResult) -> tuple[int, float]:
         lost = direction.count_frames("required") - direction.count_frames("received")
@@ -245,7 +245,7 @@ def make_tcp_measure(context: RunContext, measure: Measure) -> Measure:
     return measure_opening
 
 
-def _show_deciding(
+def _format_decisive(
     value: Callable[[TcpIteration], str | float | None],
 ) -> Callable[[Any], str | float | None]:
     return lambda record: value(record.last) if record.last else "-"
@@ -259,9 +259,9 @@ _TIME_COLUMNS: tuple[Column[TcpIteration], ...] = (
 )
 _EXCHANGE_COLUMNS: tuple[Column[Any], ...] = (
     Column("object\noctets", lambda record: record.exchange.object_octets),
-    *(replace(column, value=_show_deciding(column.value)) for column in _TIME_COLUMNS),
-    Column("objects\nrequested", _show_deciding(lambda one: one.requested)),
-    Column("returned", _show_deciding(lambda one: one.answered)),
+    *(replace(column, value=_format_decisive(column.value)) for column in _TIME_COLUMNS),
+    Column("objects\nrequested", _format_decisive(lambda one: one.requested)),
+    Column("returned", _format_decisive(lambda one: one.answered)),
 )
 
 
@@ -284,7 +284,7 @@ class TcpSettings(StrictModel):
     """That rate as a share of P1 of the measured maximum."""
 
     @property
-    def for_trials(self) -> Tcp:
+    def trial_settings(self) -> Tcp:
         """Return the settings of TCP in a trial."""
         return Tcp(self.object_octets, self.timeout_s, self.retransmissions, self.closing)
 
@@ -324,12 +324,12 @@ class TcpBenchmark(connections.TableBenchmark[C, S]):
 
     def _list_tester_warnings(self, context: RunContext) -> Iterator[str]:
         """Yield warnings of the tester about such connections; raise if it cannot make them."""
-        most, tcp = self.find_max_connections(context), self.get_tcp(context).for_trials
+        most, tcp = self.find_max_connections(context), self.get_tcp(context).trial_settings
         alpha = connections.make_phase_one_settings(context.settings.procedure).alpha
         return context.tester.check_tcp_connections(context.technology, most, tcp, alpha)
 
     def _make_phase_one(self, point: Point) -> PhaseOneSettings:
-        tcp = self.get_tcp(point.context).for_trials
+        tcp = self.get_tcp(point.context).trial_settings
         return replace(
             connections.make_phase_one_settings(point.procedure), wait_s=tcp.max_wait_s, tcp=tcp
         )
@@ -339,7 +339,7 @@ class TcpBenchmark(connections.TableBenchmark[C, S]):
         return self.number_rows(point, (dict(one).values() for one in iterations))
 
     def _make_exchange(self, context: RunContext) -> TcpExchange:
-        return TcpExchange(http=VERSION, **asdict(self.get_tcp(context).for_trials))
+        return TcpExchange(http=HTTP_VERSION, **asdict(self.get_tcp(context).trial_settings))
 
 
 class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
@@ -367,7 +367,9 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
             exchange=self._make_exchange(point.context),
             iterations=[one for tries in each for one in tries],
             decisive=[max(tries, key=lambda one: one.rate_cps) for tries in passed if tries],
-            alone=_find_fastest([f"tcp-{key}" for key in point.tester_capacity.keys], point.find),
+            alone=_find_fastest_loopback(
+                [f"tcp-{key}" for key in point.tester_capacity.keys], point.find
+            ),
         )
         return Measurement(record, self.list_trial_rows(point, record.iterations), record.rates)
 
@@ -377,7 +379,13 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
         *common.make_rate_columns("median\nconnections/s"),
         common.DISPERSION_COLUMN,
         *_EXCHANGE_COLUMNS,
-        Column("DUT\ncounts", lambda r: r.last and r.last.sessions, ",", absent=ABSENT, wide=True),
+        Column(
+            "DUT\ncounts",
+            lambda r: r.last and r.last.sessions,
+            ",",
+            absent=ABSENT,
+            wide=True,
+        ),
         common.WIDE_REPETITIONS_COLUMN,
     )
 
@@ -389,7 +397,7 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
 
     def list_quantities(self, record: TcpRateRecord) -> Iterator[Quantity]:
         resolution = record.resolution_cps
-        yield connections.make_rate_result(record, record.title, resolution, "TCP connections/s")
+        yield connections.make_rate_quantity(record, record.title, resolution, "TCP connections/s")
 
     def check_clauses(self, data: RunData, records: Sequence[TcpRateRecord]) -> Iterator[Ruling]:
         iterations = [one for r in records for one in r.decisive]
@@ -398,7 +406,7 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
                     "the highest rate at which all connections were opened",
                     f"found by {len(iterations)} of {wanted} repetitions",
                     len(iterations) == wanted if records else None)  # fmt: skip
-        yield _make_validation_clause("5.3.3", iterations)
+        yield _judge_validation("5.3.3", iterations)
         yield common.check_repetitions(self.name, records)
 
 
@@ -472,7 +480,7 @@ class TcpCapacity(
             decisive=max((o for o in tries if o.passed), key=lambda o: o.attempted, default=None),
             overfull=overfull,
             still_answered=None if overfull is None else overfull.answered,
-            endings=[ending for a in result.after if (ending := _find_ending(a, find)) is not None],
+            endings=[ending for a in result.after if (ending := _make_ending(a, find)) is not None],
             tcp_timeouts_s={name: s for name, s in device.items() if "tcp" in name},
         )
         after = find_iterations(result.after, find)
@@ -480,7 +488,7 @@ class TcpCapacity(
 
     columns = (
         Column(_SYN_HEADING, lambda r: r.sizes),
-        Column("maximum\nconnections", lambda r: r.shown),
+        Column("maximum\nconnections", lambda r: r.capacity_text),
         Column("error", lambda r: r.error),
         Column("attempt rate\nconnections/s", lambda r: r.attempted_cps),
         *_EXCHANGE_COLUMNS,
@@ -507,8 +515,8 @@ class TcpCapacity(
 
     def list_quantities(self, record: TcpCapacityRecord) -> Iterator[Quantity]:
         what = f"{record.title}, attempted at {format_count(record.attempted_cps)} a second"
-        card = Card(record.shown, "concurrent TCP connections", what)
-        yield replace(connections.make_capacity_result(self.name, record), card=card)
+        card = Card(record.capacity_text, "concurrent TCP connections", what)
+        yield replace(connections.make_capacity_quantity(self.name, record), card=card)
 
     def find_warnings(self, record: TcpCapacityRecord) -> Iterator[tuple[str, str]]:
         if record.overfull is not None:
@@ -524,8 +532,8 @@ class TcpCapacity(
         for r in records:
             yield judge("RFC 8219 section 8.1, RFC 3511 section 5.2.3",
                         "an iterative search for the maximum number of connections",
-                        f"{len(r.steps)} numbers of connections; {r.end}", not r.at_least)  # fmt: skip
-        yield _make_validation_clause("5.2.3", [r.decisive for r in records if r.decisive])
+                        f"{len(r.steps)} numbers of connections; {r.end_text}", not r.at_least)  # fmt: skip
+        yield _judge_validation("5.2.3", [r.decisive for r in records if r.decisive])
 
 
 _ITERATION_COLUMNS: Sequence[Column[TcpIteration]] = (
@@ -595,7 +603,7 @@ def _format_percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.4g}" if whole else "-"
 
 
-def _make_validation_clause(section: str, iterations: Sequence[TcpIteration]) -> Ruling:
+def _judge_validation(section: str, iterations: Sequence[TcpIteration]) -> Ruling:
     right = [o.answered == o.requested == o.established for o in iterations]
     return judge(f"RFC 3511 section {section}", "every connection is validated by HTTP 1.1",
                  f"{sum(o.answered for o in iterations):,} objects for "

@@ -177,24 +177,24 @@ class FrameTimeoutBenchmark(Benchmark[Any, Any]):
     }
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"frame-timeout"})
 
-    def timeout_s(self, context: RunContext) -> float:
+    def get_timeout_s(self, context: RunContext) -> float:
         """Return the deadline [s]."""
         return (self.get_shared_settings(context, "frame_timeout").deadline_ms or 0.0) / 1000
 
     def make_conditions(self, point: Point) -> Conditions:
-        return point.make_conditions(frame_timeout_s=self.timeout_s(point.context))
+        return point.make_conditions(frame_timeout_s=self.get_timeout_s(point.context))
 
-    def trial_s(self, context: RunContext) -> float:
+    def get_trial_s(self, context: RunContext) -> float:
         """Return the length of its trials [s]."""
         return context.settings.procedure.trial_duration_s
 
     def check(self, context: RunContext) -> None:
         super().check(context)
-        deadline_ms = 1000 * self.timeout_s(context)
+        deadline_ms = 1000 * self.get_timeout_s(context)
         if not deadline_ms:
             hint = "give --frame-timeout in milliseconds"
             raise UsageError(f"{self.name} needs a deadline", hint, code="missing-setting")
-        longest = 1000 * (self.trial_s(context) + context.settings.procedure.residual_wait_s)
+        longest = 1000 * (self.get_trial_s(context) + context.settings.procedure.residual_wait_s)
         if deadline_ms >= longest:
             raise UsageError(
                 f"a deadline of {deadline_ms:g} ms never ends before the trial: "
@@ -259,7 +259,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         Column("search\nends within", lambda r: r.resolution_fps, wide=True),
         Column("bound of\nthe search", lambda r: r.upper_bound, wide=True),
         Column("its\nreason", lambda r: r.upper_bound_reason, wide=True),
-        common.COUNTING_COLUMN,
+        common.COUNTING_METHOD_COLUMN,
     )
 
     def draw_lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
@@ -320,7 +320,9 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         what = f"{record.title}, {record.point}, median of {record.repetitions}"
         card = "frames/s per direction", what
         resolution = record.resolution_fps
-        yield common.make_rate_result(record, resolution=resolution, headline=self.name, card=card)
+        yield common.make_rate_quantity(
+            record, resolution=resolution, headline=self.name, card=card
+        )
 
     def find_warnings(self, record: ThroughputRecord) -> Iterator[tuple[str, str]]:
         if record.goal:
@@ -436,7 +438,7 @@ def _list_trials(data: RunData, record: ThroughputRecord) -> list[SearchTrial]:
 
 
 _OUTCOME_STYLES = {"passed": ("o", BLUE), "failed": ("x", VERMILLION), "invalid": ("s", ORANGE)}
-_PER_DIRECTION = "frames per second\nper direction"
+_RATE_AXIS_LABEL = "frames per second\nper direction"
 
 
 def _draw_trace(steps: Sequence[SearchTrial], result_fps: float, name: str) -> str:
@@ -450,7 +452,7 @@ def _draw_trace(steps: Sequence[SearchTrial], result_fps: float, name: str) -> s
         name,
         curves,
         "trial of the point",
-        f"offered {_PER_DIRECTION}",
+        f"offered {_RATE_AXIS_LABEL}",
         levels=[median],
         adjust=lambda at: at.set_ylim(bottom=0),
     )
@@ -469,7 +471,7 @@ def _draw_repetitions(record: ThroughputRecord, name: str) -> str:
         for word, value, dash in lines
         if value is not None
     ]
-    return draw_series(name, [dots], "repetition", _PER_DIRECTION, levels=levels)
+    return draw_series(name, [dots], "repetition", _RATE_AXIS_LABEL, levels=levels)
 
 
 def _draw_rate_by_size(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Row = dict[str, Any]
-TRIALS = "trials"
+TRIALS_TABLE = "trials"
 
 
 class Tables(ABC):
@@ -105,7 +105,7 @@ class Run(Tables):
         Raises:
             UsageError: the run has no such table.
         """
-        if name == TRIALS:
+        if name == TRIALS_TABLE:
             return [row for t in self.data.trials for row in list_trial_rows(t.asked, t.result)]
         rows = [
             row
@@ -114,7 +114,7 @@ class Run(Tables):
             for row in list_figure_rows(record, load_presentations().find(record))
         ]
         if not rows:
-            known = dict.fromkeys([*(r.benchmark for r in self.records), TRIALS])
+            known = dict.fromkeys([*(r.benchmark for r in self.records), TRIALS_TABLE])
             raise UsageError(
                 f"{self.path} has no table '{name}'", ", ".join(known), code="unknown-name"
             )
@@ -147,7 +147,7 @@ class Campaign(Tables):
         return [
             {"run": directory, **row}
             for directory, run in self.runs.items()
-            if name in (TRIALS, *(record.benchmark for record in run.records))
+            if name in (TRIALS_TABLE, *(record.benchmark for record in run.records))
             for row in run.table(name)
         ]
 

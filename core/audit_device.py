@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from v6t.intent.device import Links
     from v6t.plugins.base import Technology
 
-SETTLE_S = 0.3
-"""After the tester's hosts introduced themselves."""
+SETTLE_S = 0.3  # wait after the tester's hosts have introduced themselves
 
 
 @dataclass
@@ -49,6 +48,7 @@ class ProbedDevice:
     model: PacketModelDevice | None = None
 
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
+        """Send frames and return the received ones; see :meth:`v6t.drivers.prober.Prober.exchange`."""
         sent = [(frame.side, frame.octets) for frame in frames]
         return [Frame(*received) for received in self.prober.exchange(sent, wait_s, quiet_s)]
 
@@ -56,6 +56,7 @@ class ProbedDevice:
         time.sleep(seconds)
 
     def flush(self) -> None:
+        """Empty the device's connection table."""
         if self.model is not None:
             self.model.flush()
         else:
@@ -63,6 +64,7 @@ class ProbedDevice:
                 session.flush()
 
     def reset(self) -> None:
+        """Roll the configuration back, commit it again and verify it."""
         if self.model is not None:
             self.model.reset()
         else:
@@ -72,6 +74,7 @@ class ProbedDevice:
                 session.verify()
 
     def check(self) -> None:
+        """Raise an error if the device has lost its configuration."""
         if self.session is not None:
             self.session.check_configured()
 
@@ -108,6 +111,7 @@ class BoundDevice:
 
     @contextmanager
     def open(self) -> Iterator[ProbedDevice]:
+        """Configure the device and yield a probe of it; restore it at the end."""
         with open_probe(self.bound, self.interfaces) as probe:
             self.opened(probe.about)
             yield probe
@@ -150,6 +154,7 @@ def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[
 
 
 def _open_in_lab(bound: BoundRun, links: Links, stack: ExitStack) -> ProbedDevice:
+    """Return a probe of a lab device; ``stack`` removes it."""
     if bound.driver.is_cable:
         raise UsageError(
             "no device is configured for the audit",
@@ -174,6 +179,7 @@ def _open_in_lab(bound: BoundRun, links: Links, stack: ExitStack) -> ProbedDevic
 def _open_remote(
     bound: BoundRun, links: Links, interfaces: tuple[str, str] | None, stack: ExitStack
 ) -> ProbedDevice:
+    """Return a probe of a device outside the lab; ``stack`` rolls it back."""
     session = make_session(bound.driver, bound.intent, None, bound.rollback_command)
     if session is not None:
         session.open()  # a device that another user holds stays unchanged
@@ -248,6 +254,7 @@ class SocketProber:
             raise
 
     def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
+        """Send frames and return those that arrive within the waiting times."""
         received: list[Sided] = self._worker.ask(
             "exchange", frames=frames, wait_s=wait_s, quiet_s=quiet_s, deadline_s=wait_s + 30
         )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from v6t.analysis.report.render import to_html, to_markdown
 from v6t.audit.record import SCHEMA, AuditRecord, audit_document, to_junit
 from v6t.base.errors import UsageError
-from v6t.base.files import write_atomically
-from v6t.core.runs.manifest import commit, utc_now
+from v6t.base.files import report_write_errors, write_atomically
+from v6t.core.runs.manifest import find_commit, utc_now
 from v6t.core.runs.rundir import AUDIT, CONFIG
 from v6t.profiles.exports import write_pcap
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from v6t.audit.auditor import AuditProgress
     from v6t.core.config.bound import BoundRun
 
-FILES = {"json": AUDIT, "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
-CAPTURE = "frames.pcap"
+AUDIT_FILES = {"json": AUDIT, "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
+CAPTURE_NAME = "frames.pcap"
 _CAPTURE_FPS = 1000.0
 """Rate of the frames in the capture; no clause depends on their times."""
 
@@ -38,10 +38,8 @@ def reserve_directory(out: Path) -> Iterator[None]:
         if (out / name).is_file():
             hint = "give the audit its own directory: -o DIRECTORY"
             raise UsageError(f"{out} holds {content}", hint, code="file-exists")
-    try:
+    with report_write_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise _make_write_error(out, exc) from exc
     try:
         yield
     finally:
@@ -64,7 +62,7 @@ def make_record(
     return AuditRecord(
         schema=SCHEMA,
         version=version("v6t"),
-        source_commit=commit(),
+        source_commit=find_commit(),
         made=utc_now(),
         plugin=bound.settings.plugin,
         params=json.loads(bound.technology.params.model_dump_json()),
@@ -96,14 +94,8 @@ def write_audit(record: AuditRecord, frames: Sequence[bytes], out: Path) -> None
     """
     report = audit_document(record)
     texts = {"html": to_html(report), "md": to_markdown(report), "junit": to_junit(record)}
-    try:
+    with report_write_errors(out):
         write_record(record, out)
         for kind, text in texts.items():
-            write_atomically(out / FILES[kind], text)
-        write_pcap(out / CAPTURE, frames, _CAPTURE_FPS, overwrite=True)
-    except OSError as exc:
-        raise _make_write_error(out, exc) from exc
-
-
-def _make_write_error(out: Path, error: OSError) -> UsageError:
-    return UsageError(f"{out} cannot be written: {error.strerror}", code="file-unwritable")
+            write_atomically(out / AUDIT_FILES[kind], text)
+        write_pcap(out / CAPTURE_NAME, frames, _CAPTURE_FPS, overwrite=True)

@@ -1,8 +1,6 @@
 """Bit layouts of addresses and ports that hold an IPv4 address, EA bits or a PSID.
 
-RFC 7597 (MAP), RFC 7596 (lightweight 4over6), RFC 6052 and RFC 7757. ``ea`` holds an IPv4 suffix and then
-a PSID, ``host`` the rest of the address of a host whose CE has an IPv4 prefix; ``index`` numbers the
-ports around a PSID; ``softwire`` is a row's number.
+RFC 7597 (MAP), RFC 7596 (lightweight 4over6), RFC 6052 and RFC 7757.
 """
 
 from __future__ import annotations
@@ -14,18 +12,17 @@ from typing import Literal, NamedTuple, Protocol
 
 from v6t.packets.bit_layout import BitCopy, BitLayout
 
-IPV4 = "ipv4"
-PSID = "psid"
-EA = "ea"
-HOST = "host"
-INDEX = "index"
-SOFTWIRE = "softwire"
+IPV4 = "ipv4"  # variable: an IPv4 address
+PSID = "psid"  # variable: a port set identifier
+EA = "ea"  # variable: an IPv4 suffix and then a PSID
+HOST = "host"  # variable: the rest of the address of a host whose CE has an IPv4 prefix
+INDEX = "index"  # variable: the bits of a port around the PSID
+SOFTWIRE = "softwire"  # variable: a row's number
 
 IidFormat = Literal["rfc7597", "draft"]
 """Interface identifier of RFC 7597, section 6, or of the drafts before it (u octet first)."""
 
-_U_OCTET = 64
-"""First bit of the octet that an embedded address skips."""
+_U_OCTET = 64  # first bit of the octet that an embedded address skips
 
 
 class MappingRule(Protocol):
@@ -44,7 +41,7 @@ class MappingRule(Protocol):
 
 
 class CeLayouts(NamedTuple):
-    """IPv4 address (from ``ea`` and ``host``) and PSID (from ``ea``) of a CE, and the inverse."""
+    """Layouts of a CE's IPv4 address and PSID, computed from EA bits, and of the EA bits."""
 
     ipv4: BitLayout
     psid: BitLayout
@@ -53,7 +50,7 @@ class CeLayouts(NamedTuple):
 
 def ce_layouts(rule: MappingRule) -> CeLayouts:
     """Return how EA bits hold IPv4 suffix and PSID (RFC 7597, section 5.2)."""
-    r, k, embedded = rule.ipv4_prefix.prefixlen, rule.psid_len, _suffix_bits(rule)
+    r, k, embedded = rule.ipv4_prefix.prefixlen, rule.psid_len, _count_suffix_bits(rule)
     hosts = 32 - r - embedded
     base = int(rule.ipv4_prefix.network_address)
     ea_psid = k if rule.ea_len else 0
@@ -75,11 +72,11 @@ def end_user_prefix_layout(rule: MappingRule) -> BitLayout:
 def map_address_layout(rule: MappingRule, *, embeds_host: bool = False) -> BitLayout:
     """Return how a MAP address holds ``ipv4`` and ``psid`` (RFC 7597, section 6).
 
-    With ``whole_host`` the identifier of a CE with a prefix holds the host's complete address: MAP-T (erratum
-    5225 of RFC 7599), not MAP-E.
+    With ``embeds_host`` the identifier of a CE with a prefix holds the host's complete address: MAP-T
+    (erratum 5225 of RFC 7599), not MAP-E.
     """
     prefix = end_user_prefix_layout(rule).compose(ea=ce_layouts(rule).ea)
-    shown = 32 if embeds_host else rule.ipv4_prefix.prefixlen + _suffix_bits(rule)
+    shown = 32 if embeds_host else rule.ipv4_prefix.prefixlen + _count_suffix_bits(rule)
     end, k = 120 if rule.iid_format == "draft" else 128, rule.psid_len
     identifier = (BitCopy(IPV4, end - 48, shown), BitCopy(PSID, end - k, k))
     return BitLayout(128, {IPV4: 32, PSID: k}, (*prefix.copies, *identifier), prefix.constant)
@@ -113,7 +110,7 @@ class GeneratedSoftwires:
 
     @cached_property
     def ipv4_layout(self) -> BitLayout:
-        """How the IPv4 address holds ``softwire``."""
+        """Layout of the IPv4 address of softwire number ``softwire``."""
         bits = max(0, self.index_bits - self.psid_len)
         copy = BitCopy(SOFTWIRE, 32 - bits, bits)
         return BitLayout(
@@ -122,14 +119,14 @@ class GeneratedSoftwires:
 
     @cached_property
     def psid_layout(self) -> BitLayout:
-        """How the PSID holds ``softwire``."""
+        """Layout of the PSID of softwire number ``softwire``."""
         bits = min(self.psid_len, self.index_bits)
         copy = BitCopy(SOFTWIRE, self.psid_len - bits, bits, self.index_bits - bits)
         return BitLayout(self.psid_len, {SOFTWIRE: self.index_bits}, (copy,))
 
     @cached_property
     def b4_layout(self) -> BitLayout:
-        """How the lwB4's address holds ``softwire`` (RFC 7596, section 5.1)."""
+        """Layout of the lwB4's address of softwire number ``softwire`` (RFC 7596, section 5.1)."""
         k, number = self.psid_len, self.index_bits
         subnet, variables = (
             BitCopy(SOFTWIRE, 64 - number, number),
@@ -157,5 +154,5 @@ def eam_layout(ipv4_prefix: IPv4Network, ipv6_prefix: IPv6Network) -> BitLayout:
     return BitLayout(128, {IPV4: 32}, (copy,), int(ipv6_prefix.network_address))
 
 
-def _suffix_bits(rule: MappingRule) -> int:
+def _count_suffix_bits(rule: MappingRule) -> int:
     return min(rule.ea_len, 32 - rule.ipv4_prefix.prefixlen)

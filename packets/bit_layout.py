@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 Copy = TypeVar("Copy", bound=Any)
 """A named tuple with the fields of :class:`BitCopy`, and perhaps more."""
-FIELD = "field"
-"""The variable of a layout made by :meth:`BitLayout.inverse`."""
-_WORD = 64
+_FIELD = "field"  # variable of a layout that :meth:`BitLayout.invert` returns
+_WORD_BITS = 64  # of NumPy's largest integers
 
 
 class BitCopy(NamedTuple):
@@ -31,13 +30,13 @@ class BitCopy(NamedTuple):
 
 
 class _WordCopy(NamedTuple):
-    """Bits of one 64-bit word that are copied to one word; 0 for no mask and no shift."""
+    """Copy of bits of a variable's 64-bit word; mask and shifts of 0 are not applied."""
 
     variable: str
     word: int
     mask: np.uint64
-    left: np.uint64
-    right: np.uint64
+    left: np.uint64  # shift
+    right: np.uint64  # shift
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,8 @@ class BitLayout:
     A variable may be copied several times; copies of no bits are ignored.
     """
 
-    width: int
-    variables: Mapping[str, int]
+    width: int  # bits
+    variables: Mapping[str, int]  # widths in bits, by name
     copies: tuple[BitCopy, ...]
     constant: int = 0
 
@@ -63,8 +62,8 @@ class BitLayout:
         return field
 
     def decode(self, field: int) -> dict[str, int]:
-        """Read the variables; of bits that are copied twice, the last copy counts."""
-        return {name: self.inverse(name).encode(field=field) for name in self.variables}
+        """Read the variables; if bits are copied twice, the last copy counts."""
+        return {name: self.invert(name).encode(field=field) for name in self.variables}
 
     def encode_words(self, **values: U64 | Sequence[U64]) -> list[U64]:
         """Compute the field for arrays of values, as 64-bit words, highest first.
@@ -105,19 +104,19 @@ class BitLayout:
         octets = [word.astype(">u8").view(np.uint8).reshape(-1, 8) for word in words]
         return np.concatenate(octets, axis=1)[:, 8 * len(words) - self.width // 8 :]
 
-    def octet_places(self, variable: str) -> list[int]:
-        """Return the field's octets that hold a variable's, if all copies are of whole octets."""
+    def locate_octets(self, variable: str) -> list[int]:
+        """Return the field's octets that hold those of a variable; all copies must be of whole octets."""
         return [
             copy.source // 8 + octet
-            for copy in self.inverse(variable).copies
+            for copy in self.invert(variable).copies
             for octet in range(copy.length // 8)
         ]
 
     def decode_words(self, field: U64 | Sequence[U64]) -> dict[str, U64]:
         """Read variables of up to 64 bits from an array of fields or from its 64-bit words."""
-        return {name: self.inverse(name).encode_words(field=field)[0] for name in self.variables}
+        return {name: self.invert(name).encode_words(field=field)[0] for name in self.variables}
 
-    def inverse(self, variable: str) -> BitLayout:
+    def invert(self, variable: str) -> BitLayout:
         """Return the layout that computes a variable from the variable ``field``."""
         return self._inverses[variable]
 
@@ -137,8 +136,8 @@ class BitLayout:
             copies += follow_copies(inner.copies, copy)
         return BitLayout(self.width, variables, join_copies(copies), constant)
 
-    def mask(self, variable: str) -> int:
-        """Return the field's bits that hold a variable, as ones."""
+    def make_mask(self, variable: str) -> int:
+        """Return a mask of the field's bits that hold a variable."""
         copies = (c for c in self.copies if c.variable == variable)
         return sum((1 << c.length) - 1 << self.width - c.destination - c.length for c in copies)
 
@@ -158,21 +157,22 @@ class BitLayout:
     def _word_copies(self) -> list[tuple[np.uint64, list[_WordCopy]]]:
         import numpy as np
 
-        count = -(-self.width // _WORD) or 1
+        count = -(-self.width // _WORD_BITS) or 1
         words: list[list[_WordCopy]] = [[] for _ in range(count)]
         for variable, right, mask, left in self._terms:
             width, done = self.variables[variable], 0
             while done < mask.bit_length():
-                source, low = divmod(right + done, _WORD)
-                destination, at = divmod(left + done, _WORD)
-                size = min(mask.bit_length() - done, _WORD - low, _WORD - at)
-                bits = 0 if size == min(width, _WORD) else (1 << size) - 1 << low
+                source, low = divmod(right + done, _WORD_BITS)
+                destination, at = divmod(left + done, _WORD_BITS)
+                size = min(mask.bit_length() - done, _WORD_BITS - low, _WORD_BITS - at)
+                bits = 0 if size == min(width, _WORD_BITS) else (1 << size) - 1 << low
                 shifts = np.uint64(max(0, at - low)), np.uint64(max(0, low - at))
-                copy = _WordCopy(variable, (width - 1) // _WORD - source, np.uint64(bits), *shifts)
+                index = (width - 1) // _WORD_BITS - source
+                copy = _WordCopy(variable, index, np.uint64(bits), *shifts)
                 words[count - 1 - destination].append(copy)
                 done += size
-        ones = (1 << _WORD) - 1
-        constants = [np.uint64(self.constant >> _WORD * n & ones) for n in range(count)]
+        ones = (1 << _WORD_BITS) - 1
+        constants = [np.uint64(self.constant >> _WORD_BITS * n & ones) for n in range(count)]
         return list(zip(reversed(constants), words, strict=True))
 
     @cached_property
@@ -184,8 +184,8 @@ class BitLayout:
                 if copy.variable == name:
                     bits = range(copy.length)
                     origin |= {copy.source + bit: copy.destination + bit for bit in bits}
-            copies = join_copies(BitCopy(FIELD, bit, 1, origin[bit]) for bit in sorted(origin))
-            inverses[name] = BitLayout(width, {FIELD: self.width}, copies)
+            copies = join_copies(BitCopy(_FIELD, bit, 1, origin[bit]) for bit in sorted(origin))
+            inverses[name] = BitLayout(width, {_FIELD: self.width}, copies)
         return inverses
 
 
@@ -195,7 +195,7 @@ def make_variable_layout(name: str, width: int) -> BitLayout:
 
 
 def follow_copies(inner: Iterable[Copy], outer: BitCopy) -> Iterator[Copy]:
-    """Yield the bits copied to a variable that another copy takes from it, as copies to its field."""
+    """Yield the parts of ``inner`` copies that ``outer`` copies on, as copies to its destination."""
     for part in inner:
         first = max(part.destination, outer.source)
         length = min(part.destination + part.length, outer.source + outer.length) - first
@@ -206,7 +206,7 @@ def follow_copies(inner: Iterable[Copy], outer: BitCopy) -> Iterator[Copy]:
 
 
 def join_copies(copies: Iterable[Copy]) -> tuple[Copy, ...]:
-    """Join neighboring copies that continue each other."""
+    """Join copies of adjacent bits to adjacent bits."""
     joined: list[Copy] = []
     for copy in copies:
         last = joined[-1] if joined else None

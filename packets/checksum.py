@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8, U32, Mask
 
-_COLUMNS = 20
+_MAX_ADDED_COLUMNS = 20
 """Up to this number of words, adding columns is faster than reducing rows."""
 
 
@@ -30,7 +30,7 @@ def compute_checksum(octets: bytes) -> int:
 
 
 def build_pseudo_header(addresses: bytes, length: int, protocol: int) -> bytes:
-    """Return what a transport checksum covers in addition (RFC 8200, section 8.1), for IPv4 too.
+    """Return the pseudo header that transport checksums cover (RFC 8200, section 8.1), for IPv4 too.
 
     ``length`` is that of the transport header and its data.
     """
@@ -57,12 +57,12 @@ def update_checksum(checksum: Any, before: Any, after: Any) -> Any:
 
 
 def swap_octets(sums: U32) -> U32:
-    """Return folded sums of the same octets one place further (RFC 1071)."""
+    """Return the folded sums that the same octets have at an odd offset (RFC 1071)."""
     return sums.astype("u2").byteswap().astype("u4")
 
 
 def sum_columns(frames: U8, first: int, end: int) -> U32:
-    """Return the folded sum ``(n,)`` of octets ``first..end-1``, padded with zero if they are odd."""
+    """Return the folded sum ``(n,)`` of octets ``first..end-1``; an odd number is padded with zero."""
     length = end - first
     sums = fold(_sum_native(frames[:, first : end - (length & 1)]))
     if sys.byteorder == "little":
@@ -83,7 +83,7 @@ def has_valid_sum(headers: U8) -> Mask:
 def _sum_native(octets: U8) -> U32:
     """Sum words in the byte order of this machine."""
     words = octets.view("u2")
-    if not 0 < words.shape[1] <= _COLUMNS:
+    if not 0 < words.shape[1] <= _MAX_ADDED_COLUMNS:
         totals: U32 = words.sum(axis=1, dtype="u4")
         return totals
     sums = words[:, 0].astype("u4")
@@ -92,28 +92,30 @@ def _sum_native(octets: U8) -> U32:
     return sums
 
 
-def write_sum(frames: U8, at: int, sums: U32, *, udp: bool = False) -> None:
-    """Write checksums at an octet of ``(n, length)`` frames, given ``(n,)`` sums of what they cover.
+def write_sum(frames: U8, offset: int, sums: U32, *, udp: bool = False) -> None:
+    """Write checksums at an offset in ``(n, length)`` frames, given ``(n,)`` sums of what they cover.
 
     For UDP, 0xFFFF is written instead of 0, which means "not computed" (RFC 768).
     """
     value = fold(sums) ^ 0xFFFF
     if udp:
         value[value == 0] = 0xFFFF
-    frames[:, at : at + 2].view(">u2")[:, 0] = value
+    frames[:, offset : offset + 2].view(">u2")[:, 0] = value
 
 
-def write_update(frames: U8, at: int, before: U32 | int, after: U32, *, udp: bool = False) -> None:
+def write_update(
+    frames: U8, offset: int, before: U32 | int, after: U32, *, udp: bool = False
+) -> None:
     """Update the checksums that :func:`write_sum` wrote; see :func:`update_checksum`."""
-    field = frames[:, at : at + 2].view(">u2")[:, 0]
+    field = frames[:, offset : offset + 2].view(">u2")[:, 0]
     value = update_checksum(field.astype("u4"), before, after)
     if udp:
         value[value == 0] = 0xFFFF
     field[:] = value
 
 
-def write_ipv4_checksum(frames: U8, at: int = 0, length: int = 0) -> None:
-    """Write valid checksums of the IPv4 headers at octet ``at``; length 0: the first row's."""
-    frames[:, at + 10 : at + 12] = 0
-    end = at + (length or 4 * int(frames[0, at] & 15))
-    write_sum(frames, at + 10, sum_columns(frames, at, end))
+def write_ipv4_checksum(frames: U8, offset: int = 0, length: int = 0) -> None:
+    """Write valid checksums of the IPv4 headers at an offset; length 0 is read from the first row."""
+    frames[:, offset + 10 : offset + 12] = 0
+    end = offset + (length or 4 * int(frames[0, offset] & 15))
+    write_sum(frames, offset + 10, sum_columns(frames, offset, end))

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     Headers = NDArray[np.void]
 
 Dscp = Literal["allowed", "copied", "zero"] | int
-_FRAGMENT = 44
+_FRAGMENT_HEADER = 44
 _ECT1, _ECT0, _CE = 1, 2, 3
 _INNER, _OUTER = "copied from the inner header", "copied from the outer header"
 _RESET = "copied, CE reset to ECT(0)"
@@ -61,7 +61,7 @@ _RFC6040, _RFC3168 = "combined as in RFC 6040", "combined as in RFC 3168"
 
 @dataclass(frozen=True)
 class HeaderPolicy:
-    """What a device does where RFCs leave it a choice; ``allowed`` is all that they allow.
+    """What a device does where RFCs leave it a choice; ``allowed`` accepts all that they allow.
 
     Attributes:
         outer_ecn: ``reset`` copies it, but CE becomes ECT(0) (RFC 3168, section 9.1.1).
@@ -106,8 +106,8 @@ def merge_policies(policy: HeaderPolicy, device: HeaderPolicy) -> HeaderPolicy:
 class Change(Enum):
     """What a device did to a packet."""
 
-    PUT_IN = "put into another"
-    TAKEN_OUT = "taken out of another"
+    ENCAPSULATED = "encapsulated"
+    DECAPSULATED = "decapsulated"
     TRANSLATED = "translated"
     FORWARDED = "forwarded"
 
@@ -116,9 +116,9 @@ def classify_change(before: tuple[int, int], after: tuple[int, int]) -> Change:
     """Return what happened to a packet, given IP version and length in octets before and after."""
     (old, length), (new, new_length) = before, after
     if new_length - length == IP[new].itemsize:
-        return Change.PUT_IN
+        return Change.ENCAPSULATED
     if length - new_length == IP[old].itemsize:
-        return Change.TAKEN_OUT
+        return Change.DECAPSULATED
     return Change.FORWARDED if old == new else Change.TRANSLATED
 
 
@@ -139,11 +139,11 @@ class HeaderBits(NamedTuple):
 
 _DSCP = {4: HeaderBits("tos", 2, 6), 6: HeaderBits("ver_tc_fl", 22, 6)}
 _ECN = {4: HeaderBits("tos", 0, 2), 6: HeaderBits("ver_tc_fl", 20, 2)}
-_OCTET = {4: HeaderBits("tos", 0, 8), 6: HeaderBits("ver_tc_fl", 20, 8)}
-_OCTET_NAME = {4: "TOS", 6: "traffic class"}
-_HOPS = {4: HeaderBits("ttl", 0, 8), 6: HeaderBits("hlim", 0, 8)}
-_HOPS_NAME = {4: "TTL", 6: "hop limit"}
-_LABEL = HeaderBits("ver_tc_fl", 0, 20)
+_TOS = {4: HeaderBits("tos", 0, 8), 6: HeaderBits("ver_tc_fl", 20, 8)}
+_TOS_NAME = {4: "TOS", 6: "traffic class"}
+_HOP_LIMIT = {4: HeaderBits("ttl", 0, 8), 6: HeaderBits("hlim", 0, 8)}
+_HOP_LIMIT_NAME = {4: "TTL", 6: "hop limit"}
+_FLOW_LABEL = HeaderBits("ver_tc_fl", 0, 20)
 _IDENTIFICATION = HeaderBits("id", 0, 16)
 _DF = HeaderBits("flags_frag", 14, 1)
 
@@ -169,7 +169,7 @@ class FieldRule(NamedTuple):
         return good
 
     def count_behaviors(self, values: I64, good: Mask) -> Counter[str]:
-        """Count good frames by the behavior they show; a value of several behaviors shows none."""
+        """Count good frames by the only behavior that explains their value; leave out ambiguous ones."""
         if not self.behaviors:
             variants = sort_unique(values[good])
             words = f"{self.name}: {variants[0] if len(variants) == 1 else 'varies'}"
@@ -195,7 +195,7 @@ class FieldRule(NamedTuple):
 
 
 class ToleratedFrames(NamedTuple):
-    """Received frames with the reference's value, and a fitting header checksum, for allowed ones.
+    """Received frames, their allowed values and header checksums replaced by the reference's.
 
     ``allowed`` ``(n,)`` are rows with allowed values only; ``behaviors`` counts what frames show.
     """
@@ -209,7 +209,7 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
     """Replace allowed values in received frames by those of the reference translation."""
     out, behaviors = received.copy(), Counter[str]()
     allowed = np.ones(len(received), dtype=bool)
-    for rows, pair in _group_alike(sent, expected):
+    for rows, pair in _group_by_layout(sent, expected):
         frames, reference = out[rows], expected[rows]
         headers, wanted = pair.view_reference(frames), pair.view_reference(reference)
         # a header that arrived with a wrong checksum must not be given a right one
@@ -222,26 +222,26 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
             allowed[rows] &= good
             changed |= good & (values != right)
             rule.bits.write(headers, np.where(good, right, values))
-        if pair.new == 4 and changed.any():
+        if pair.new_version == 4 and changed.any():
             pair.write_checksums(frames, changed & fits)
             # surely not the reference's
             headers["chksum"] = np.where(changed & ~fits, ~wanted["chksum"], headers["chksum"])
         if policy.absent_checksum:
             pair.fill_udp_checksums(frames, reference)
-        elif policy.zero_checksum == "always" or (policy.zero_checksum == "ipv6" and pair.new == 6):
-            pair.fill_udp_checksums(frames, reference, only=0xFFFF)
+        elif policy.zero_checksum in ("always", f"ipv{pair.new_version}"):
+            pair.fill_udp_checksums(frames, reference, required=0xFFFF)
         out[rows] = frames
     return ToleratedFrames(out, allowed, behaviors)
 
 
 def describe_violation(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> str:
-    """Describe the first field of one frame whose value is not allowed; an empty string if there is none."""
-    for _, pair in _group_alike(sent, expected):
+    """Describe the first disallowed field value of a frame, or return an empty string."""
+    for _, pair in _group_by_layout(sent, expected):
         for rule in pair.list_rules(policy, sent):
             value = rule.bits.read(pair.view_reference(received))
             if not rule.allows(value)[0]:
                 return rule.describe(int(value[0]))
-        if pair.new == 4 and not pair.has_valid_checksums(received)[0]:
+        if pair.new_version == 4 and not pair.has_valid_checksums(received)[0]:
             mended = received.copy()
             pair.write_checksums(mended, np.ones(1, dtype=bool))
             if (tolerate(policy, sent, expected, mended).frames == expected).all():
@@ -250,38 +250,38 @@ def describe_violation(policy: HeaderPolicy, sent: U8, expected: U8, received: U
 
 
 def combine_ecn(inner: NDArray[np.integer], outer: NDArray[np.integer]) -> U8:
-    """Return the ECN of packets taken out of tunnels (RFC 6040, section 4.2).
+    """Return the ECN of decapsulated packets (RFC 6040, section 4.2).
 
     Not-ECT in CE is not in the table: such packets are dropped.
     """
-    combined: U8 = _COMBINED[inner, outer]
+    combined: U8 = _COMBINED_ECN[inner, outer]
     return combined
 
 
-_COMBINED = np.array([[0, 0, 0, 0], [1, 1, 1, 3], [2, 1, 2, 3], [3, 3, 3, 3]], dtype=np.uint8)
+_COMBINED_ECN = np.array([[0, 0, 0, 0], [1, 1, 1, 3], [2, 1, 2, 3], [3, 3, 3, 3]], dtype=np.uint8)
 """By inner and outer codepoint: 0 is Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE."""
 
 
-class _FramePair(NamedTuple):
-    """Frames laid out alike: the first IP header as sent, the expected one, and all expected headers."""
+class _HeaderPair(NamedTuple):
+    """First sent and first expected IP header of frames with the same layout; all expected headers."""
 
     sent: FrameHeader
     header: FrameHeader
     expected: tuple[FrameHeader, ...]
 
     @property
-    def old(self) -> int:
+    def old_version(self) -> int:
         return int(self.sent.name[3])
 
     @property
-    def new(self) -> int:
+    def new_version(self) -> int:
         return int(self.header.name[3])
 
     def view_sent(self, frames: U8) -> Headers:
-        return view(frames, IP[self.old], self.sent.start)
+        return view(frames, IP[self.old_version], self.sent.start)
 
     def view_reference(self, frames: U8) -> Headers:
-        return view(frames, IP[self.new], self.header.start)
+        return view(frames, IP[self.new_version], self.header.start)
 
     def has_valid_checksums(self, frames: U8) -> Mask:
         return checksum.has_valid_sum(frames[:, self.header.start : self.header.end])
@@ -292,46 +292,46 @@ class _FramePair(NamedTuple):
             checksum.write_ipv4_checksum(part, header.start, header.end - header.start)
             frames[rows] = part
 
-    def fill_udp_checksums(self, frames: U8, reference: U8, only: int | None = None) -> None:
-        """Replace UDP checksums of 0 by the reference's if that is valid, or if it is ``only``."""
+    def fill_udp_checksums(self, frames: U8, reference: U8, required: int | None = None) -> None:
+        """Replace UDP checksums of 0 by the reference's if that is valid and, if given, ``required``."""
         layout = build_layout(self.expected)
         if layout.transport != "UDP":
             return
         field = slice(layout.checksum, layout.checksum + 2)
         rows = ~frames[:, field].any(axis=1)
         rows &= checksum.fold(layout.sum_transport(reference)) == 0xFFFF
-        if only is not None:
-            rows &= (reference[:, field] == list(only.to_bytes(2, "big"))).all(axis=1)
+        if required is not None:
+            rows &= (reference[:, field] == list(required.to_bytes(2, "big"))).all(axis=1)
         frames[rows, field] = reference[rows, field]
 
     def list_rules(self, policy: HeaderPolicy, sent: U8) -> Sequence[FieldRule]:
-        """Return the rules of what the device did to these packets."""
+        """Return the field rules for the change that the device made to these packets."""
         before, after = (h.limit - h.start for h in (self.sent, self.header))
-        change = classify_change((self.old, before), (self.new, after))
-        if change is Change.PUT_IN:
+        change = classify_change((self.old_version, before), (self.new_version, after))
+        if change is Change.ENCAPSULATED:
             return _list_encapsulation_rules(policy, sent, self)
-        if change is Change.TAKEN_OUT:
+        if change is Change.DECAPSULATED:
             return _list_decapsulation_rules(policy, sent, self)
         if change is Change.TRANSLATED or policy.retranslated:
             return _list_translation_rules(policy, sent, self)
         return ()
 
 
-def _group_alike(sent: U8, expected: U8) -> Iterator[tuple[NDArray[np.intp], _FramePair]]:
-    """Group rows whose headers are laid out alike; frames without IP are left out."""
+def _group_by_layout(sent: U8, expected: U8) -> Iterator[tuple[NDArray[np.intp], _HeaderPair]]:
+    """Group rows whose headers have the same layout; leave out frames without IP."""
     for rows, headers in group_by_headers(expected):
         for part, sent_headers in group_by_headers(sent[rows]):
             before = [header for header in sent_headers if header.name in ("IPv4", "IPv6")]
             after = [header for header in headers if header.name in ("IPv4", "IPv6")]
             if before and after:
-                yield rows[part], _FramePair(before[0], after[0], headers)
+                yield rows[part], _HeaderPair(before[0], after[0], headers)
 
 
 def _list_encapsulation_rules(
-    policy: HeaderPolicy, sent: U8, pair: _FramePair
+    policy: HeaderPolicy, sent: U8, pair: _HeaderPair
 ) -> Sequence[FieldRule]:
-    version, inner = pair.new, pair.view_sent(sent)
-    dscp, ecn = _DSCP[pair.old].read(inner), _ECN[pair.old].read(inner)
+    version, inner = pair.new_version, pair.view_sent(sent)
+    dscp, ecn = _DSCP[pair.old_version].read(inner), _ECN[pair.old_version].read(inner)
     marks = {_INNER: ecn, "zero": np.zeros_like(ecn), _RESET: np.where(ecn == _CE, _ECT0, ecn)}
     allowed = {
         "allowed": (_INNER, "zero"), "copied": (_INNER,), "zero": ("zero",), "reset": (_RESET,),
@@ -341,9 +341,9 @@ def _list_encapsulation_rules(
         _make_rule("outer ECN", _ECN[version], marks, allowed, (_INNER, _RESET)),
     ]
     if not policy.tunnel_hop_limit:
-        rules.append(FieldRule(f"outer {_HOPS_NAME[version]}", _HOPS[version], {}, 1))
+        rules.append(FieldRule(f"outer {_HOP_LIMIT_NAME[version]}", _HOP_LIMIT[version], {}, 1))
     if version == 6:
-        return [*rules, _make_free_rule("outer flow label", _LABEL, policy.flow_label)]
+        return [*rules, _make_free_rule("outer flow label", _FLOW_LABEL, policy.flow_label)]
     return [
         *rules,
         _make_free_rule("outer identification", _IDENTIFICATION, policy.identification),
@@ -352,13 +352,13 @@ def _list_encapsulation_rules(
 
 
 def _list_decapsulation_rules(
-    policy: HeaderPolicy, sent: U8, pair: _FramePair
+    policy: HeaderPolicy, sent: U8, pair: _HeaderPair
 ) -> Sequence[FieldRule]:
-    version = pair.new
+    version = pair.new_version
     inner, outer = view(sent, IP[version], pair.sent.end), pair.view_sent(sent)
-    dscp = {"kept": _DSCP[version].read(inner), _OUTER: _DSCP[pair.old].read(outer)}
+    dscp = {"kept": _DSCP[version].read(inner), _OUTER: _DSCP[pair.old_version].read(outer)}
     ecn = _ECN[version].read(inner)
-    both = combine_ecn(ecn, _ECN[pair.old].read(outer)).astype(np.int64)
+    both = combine_ecn(ecn, _ECN[pair.old_version].read(outer)).astype(np.int64)
     old = np.where((ecn == _ECT0) & (both == _ECT1), _ECT0, both)
     marks = {_RFC6040: both, _RFC3168: old, "kept": ecn}
     kept = {"allowed": ("kept", _OUTER), "kept": ("kept",), "copied": (_OUTER,)}[policy.inner_dscp]
@@ -370,17 +370,17 @@ def _list_decapsulation_rules(
 
 
 def _list_translation_rules(
-    policy: HeaderPolicy, sent: U8, pair: _FramePair
+    policy: HeaderPolicy, sent: U8, pair: _HeaderPair
 ) -> Sequence[FieldRule]:
-    version, header = pair.new, pair.view_sent(sent)
-    octet = _OCTET[pair.old].read(header)
-    copied = f"copied from the {_OCTET_NAME[pair.old]}"
-    name, bits = _OCTET_NAME[version], _OCTET[version]
+    version, header = pair.new_version, pair.view_sent(sent)
+    octet = _TOS[pair.old_version].read(header)
+    copied = f"copied from the {_TOS_NAME[pair.old_version]}"
+    name, bits = _TOS_NAME[version], _TOS[version]
     rules = [_make_choice_rule(name, bits, policy.traffic_class, octet, copied)]
     if version == 6:
-        label = _make_free_rule("flow label", _LABEL, policy.flow_label)
-        return [*rules, label] if pair.old == 4 else rules
-    if pair.old == 6 and header["nh"][0] == _FRAGMENT:
+        label = _make_free_rule("flow label", _FLOW_LABEL, policy.flow_label)
+        return [*rules, label] if pair.old_version == 4 else rules
+    if pair.old_version == 6 and header["nh"][0] == _FRAGMENT_HEADER:
         return rules
     rules.append(_make_free_rule("identification", _IDENTIFICATION, policy.identification))
     if policy.dont_fragment == "either":
@@ -409,7 +409,7 @@ def _make_rule(
     allowed: Sequence[str],
     variants: Sequence[str] = (),
 ) -> FieldRule:
-    """Return the rule that allows some behaviors; variants of an allowed one are not alternatives."""
+    """Return the rule that allows some behaviors; the others but for ``variants`` are alternatives."""
     alternatives = [v for name, v in behaviors.items() if name not in (*allowed, *variants)]
     return FieldRule(name, bits, {name: behaviors[name] for name in allowed}, None, alternatives)
 

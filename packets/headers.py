@@ -36,8 +36,8 @@ IPV6 = np.dtype({
     "offsets": [0, 1, 4, 6, 7, 8, 24, 8, 16, 24, 32, 0],
 })  # fmt: skip
 """IPv6; addresses are octets (``src_octets``) or two numbers (``src_high``, ``src_low``)."""
-IP = {4: IPV4, 6: IPV6}
-HOPS = {4: "ttl", 6: "hlim"}
+IP = {4: IPV4, 6: IPV6}  # header layout by IP version
+HOP_LIMIT_FIELD = {4: "ttl", 6: "hlim"}
 """Name of the field that each device decrements, by IP version."""
 UDP = np.dtype([("sport", ">u2"), ("dport", ">u2"), ("len", ">u2"), ("chksum", ">u2")])
 TCP = np.dtype([
@@ -46,16 +46,16 @@ TCP = np.dtype([
 ])  # fmt: skip
 
 
-def view(frames: U8, dtype: np.dtype[np.void], at: int = 0) -> NDArray[np.void]:
-    """Return the headers ``(n,)`` at one octet of each frame ``(n, length)``, sharing memory with the frames.
+def view(frames: U8, dtype: np.dtype[np.void], offset: int = 0) -> NDArray[np.void]:
+    """Return the headers ``(n,)`` at an offset in frames ``(n, length)``, sharing memory with the frames.
 
     Raises:
         ValueError: the frames are too short.
     """
-    end = at + dtype.itemsize
+    end = offset + dtype.itemsize
     if frames.shape[1] < end:
         raise ValueError(f"frames have {frames.shape[1]} octets, the header ends at octet {end}")
-    return frames[:, at:end].view(dtype)[:, 0]
+    return frames[:, offset:end].view(dtype)[:, 0]
 
 
 def read_traffic_class(header: NDArray[np.void]) -> U8:
@@ -80,16 +80,16 @@ def to_octets(numbers: NDArray[np.integer], size: int) -> U8:
     return numbers.astype(f">u{size}").view(np.uint8).reshape(len(numbers), size)
 
 
-def read_hops(packets: U8, version: int, at: int = 0) -> U8:
+def read_hops(packets: U8, version: int, offset: int = 0) -> U8:
     """Return TTL or hop limit ``(n,)`` of IP headers, sharing memory with the packets."""
-    hops: U8 = view(packets, IP[version], at)[HOPS[version]]
+    hops: U8 = view(packets, IP[version], offset)[HOP_LIMIT_FIELD[version]]
     return hops
 
 
-def decrement_hops(packets: U8, version: int, at: int = 0) -> None:
+def decrement_hops(packets: U8, version: int, offset: int = 0) -> None:
     """Subtract one from TTL or hop limit in place, and update the checksum of IPv4 headers."""
-    header = view(packets, IP[version], at)
-    header[HOPS[version]] -= 1
+    header = view(packets, IP[version], offset)
+    header[HOP_LIMIT_FIELD[version]] -= 1
     if version == 4:
         header["chksum"] = update_checksum(header["chksum"].astype(np.uint32), 0x0100, 0)
 

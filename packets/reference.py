@@ -25,7 +25,7 @@ COMMON_REASONS = (
 
 
 class DropReason(IntEnum):
-    """Base of a technology's own drop reasons, numbered from 4 on: ``NO_ROUTE = "no route"``."""
+    """Base class of a technology's drop reasons, numbered from 4 on: ``NO_ROUTE = "no route"``."""
 
     text: str
 
@@ -58,7 +58,7 @@ class Expected:
 
 
 class ReferenceTranslation(Protocol):
-    """What a technology, a part of one, or a device's variant of one emits. Picklable."""
+    """The frames that a correct device emits; implementations must be picklable."""
 
     @abstractmethod
     def expect(self, direction: Direction, frames: U8) -> Expected:
@@ -66,7 +66,7 @@ class ReferenceTranslation(Protocol):
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """Header fields of expected frames that may have other values."""
+        """Policy for header fields that may differ from those of the expected frames."""
         return HeaderPolicy()
 
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-LENGTH = 16
-MAGIC = 0xAB
+LENGTH = 16  # octets
+MAGIC = 0xAB  # first octet of each trailer
 
 
 @cache
-def _fields() -> np.dtype[np.void]:
+def _make_dtype() -> np.dtype[np.void]:
     """Return the layout of a trailer; the compiler imports this module without NumPy."""
     import numpy as np
 
@@ -48,7 +48,7 @@ class Checksum:
 
 @dataclass(frozen=True)
 class Trailers:
-    """Trailers of ``(n, length)`` frames, each field ``(n,)``; without ``magic_ok`` they mean nothing."""
+    """Trailers of ``(n, length)`` frames, each field ``(n,)``; only rows with ``magic_ok`` are valid."""
 
     magic_ok: NDArray[np.bool_]
     nonce: NDArray[np.uint8]
@@ -73,7 +73,7 @@ def stamp(
     import numpy as np
 
     length = frames.shape[1]
-    trailers = np.empty(len(frames), _fields())
+    trailers = np.empty(len(frames), _make_dtype())
     trailers["magic"], trailers["nonce"], trailers["stream_id"] = MAGIC, nonce, stream_id
     trailers["seq"], trailers["time_ns"] = seq, time_ns
     octets = trailers.view(np.uint8).reshape(-1, LENGTH)
@@ -91,6 +91,6 @@ def read(frames: NDArray[np.uint8]) -> Trailers:
     import numpy as np
 
     octets = np.ascontiguousarray(frames[:, frames.shape[1] - LENGTH :])
-    trailers = octets.view(_fields())[:, 0]
+    trailers = octets.view(_make_dtype())[:, 0]
     fields = {name: trailers[name] for name in ("nonce", "stream_id", "seq", "time_ns")}
     return Trailers(magic_ok=trailers["magic"] == MAGIC, **fields)

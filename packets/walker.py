@@ -22,34 +22,34 @@ if TYPE_CHECKING:
 
 MIN_FRAME_OCTETS = 60  # padded Ethernet frames, FCS off
 ETHERTYPES_VLAN = (0x8100, 0x88A8)
-_BY_ETHERTYPE = {0x0800: "IPv4", 0x86DD: "IPv6", 0x6558: "Ethernet"}
-_BY_PROTOCOL = {
+_ETHERTYPES = {0x0800: "IPv4", 0x86DD: "IPv6", 0x6558: "Ethernet"}  # names of headers
+_PROTOCOLS = {
     1: "ICMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 47: "GRE", 58: "ICMPv6",
 }  # fmt: skip
-_OPTIONS = (0, 60)
+_OPTION_HEADERS = (0, 60)
 """Hop-by-hop and destination options: the only extension headers that change nothing else."""
-_SHORTEST = {
+_MIN_HEADER_OCTETS = {
     "Ethernet": 14, "IPv4": 20, "IPv6": 40, "GRE": 4, "UDP": 8, "TCP": 20, "ICMP": 4, "ICMPv6": 4,
 }  # fmt: skip
-_VERSIONS = {"IPv4": 4, "IPv6": 6}
-_ADDRESSES = {4: (12, 4), 6: (8, 16)}
+_VERSIONS = {"IPv4": 4, "IPv6": 6}  # by name of a header
+_ADDRESS_FIELDS = {4: (12, 4), 6: (8, 16)}
 """First octet of an IP header's source address, and its length; the destination follows."""
-_CHECKSUMS = {"ICMP": 2, "ICMPv6": 2, "UDP": 6, "TCP": 16, "GRE": 4}
+_CHECKSUM_OFFSETS = {"ICMP": 2, "ICMPv6": 2, "UDP": 6, "TCP": 16, "GRE": 4}
 """Octet of a header where its checksum begins."""
 TRANSPORTS = {"UDP": 17, "TCP": 6, "ICMPv6": 58}
 """Protocols whose checksum covers a pseudo header."""
-_PORTS = {"UDP": (0, 2), "TCP": (0, 2), "ICMP": (4, 4), "ICMPv6": (4, 4)}
+_PORT_OFFSETS = {"UDP": (0, 2), "TCP": (0, 2), "ICMP": (4, 4), "ICMPv6": (4, 4)}
 """Octets of a transport header where the numbers of source and destination begin."""
-_DECIDING = {
+_STRUCTURE_OCTETS = {
     "Ethernet": (), "IPv4": (0, 2, 3, 6, 7, 9), "IPv6": (4, 5, 6), "GRE": (0, 1, 2, 3),
     "UDP": (4, 5), "TCP": (12,), "ICMP": (0,), "ICMPv6": (0,),
 }  # fmt: skip
 """Octets of a header that decide where and what the next one is."""
-_ICMP_ERRORS = {"ICMP": (3, 11, 12), "ICMPv6": (1, 2, 3, 4)}
+_ICMP_ERRORS = {"ICMP": (3, 11, 12), "ICMPv6": (1, 2, 3, 4)}  # types
 
 
 class FrameHeader(NamedTuple):
-    """One header of a frame, in octets from the frame's first; ``limit`` ends what it says it holds."""
+    """A header with offsets in its frame; ``limit`` is the end of its content by its length field."""
 
     name: str
     start: int
@@ -73,48 +73,48 @@ def walk_with_quote(frame: bytes) -> tuple[FrameHeader, ...]:
 
 
 def _walk(frame: bytes, name: str | None, start: int, limit: int) -> Iterator[FrameHeader]:
-    while name is not None and limit - start >= _SHORTEST[name]:
+    while name is not None and limit - start >= _MIN_HEADER_OCTETS[name]:
         end, own_limit, following = _measure(frame, name, start, limit)
         yield FrameHeader(name, start, end, own_limit)
         start, limit, name = end, min(limit, own_limit), following
 
 
-def _number(frame: bytes, at: int) -> int:
-    return int.from_bytes(frame[at : at + 2], "big")
+def _read_u16(frame: bytes, offset: int) -> int:
+    return int.from_bytes(frame[offset : offset + 2], "big")
 
 
-def _measure(frame: bytes, name: str, at: int, limit: int) -> tuple[int, int, str | None]:
-    """Return the end and the limit of a header at an octet, and the name of the next one."""
+def _measure(frame: bytes, name: str, start: int, limit: int) -> tuple[int, int, str | None]:
+    """Return the end and the limit of the header at ``start``, and the name of the next one."""
     match name:
         case "Ethernet":
-            kind = at + 12
-            while _number(frame, kind) in ETHERTYPES_VLAN and kind + 6 <= limit:
+            kind = start + 12
+            while _read_u16(frame, kind) in ETHERTYPES_VLAN and kind + 6 <= limit:
                 kind += 4
-            return kind + 2, limit, _BY_ETHERTYPE.get(_number(frame, kind))
+            return kind + 2, limit, _ETHERTYPES.get(_read_u16(frame, kind))
         case "IPv4":
-            end = at + 4 * (frame[at] & 15)
-            is_fragment = _number(frame, at + 6) & 0x3FFF
-            following = None if is_fragment or end > limit else _BY_PROTOCOL.get(frame[at + 9])
-            return min(end, limit), at + _number(frame, at + 2), following
+            end = start + 4 * (frame[start] & 15)
+            is_fragment = _read_u16(frame, start + 6) & 0x3FFF
+            following = None if is_fragment or end > limit else _PROTOCOLS.get(frame[start + 9])
+            return min(end, limit), start + _read_u16(frame, start + 2), following
         case "IPv6":
-            end, protocol = at + 40, frame[at + 6]
-            while protocol in _OPTIONS and end + 8 <= limit:
+            end, protocol = start + 40, frame[start + 6]
+            while protocol in _OPTION_HEADERS and end + 8 <= limit:
                 protocol, end = frame[end], end + 8 + 8 * frame[end + 1]
-            return end, at + 40 + _number(frame, at + 4), _BY_PROTOCOL.get(protocol)
+            return end, start + 40 + _read_u16(frame, start + 4), _PROTOCOLS.get(protocol)
         case "GRE":
-            optional = sum(bool(frame[at] & bit) for bit in (0x80, 0x20, 0x10))
-            return at + 4 + 4 * optional, limit, _BY_ETHERTYPE.get(_number(frame, at + 2))
+            optional = sum(bool(frame[start] & bit) for bit in (0x80, 0x20, 0x10))
+            return start + 4 + 4 * optional, limit, _ETHERTYPES.get(_read_u16(frame, start + 2))
         case "UDP":
-            return at + 8, at + _number(frame, at + 4), None
+            return start + 8, start + _read_u16(frame, start + 4), None
         case "TCP":
-            return at + 4 * (frame[at + 12] >> 4), limit, None
-    return min(at + 8, limit), limit, None  # ICMP
+            return start + 4 * (frame[start + 12] >> 4), limit, None
+    return min(start + 8, limit), limit, None  # ICMP
 
 
 def group_by_headers(
     frames: U8, walker: Callable[[bytes], tuple[FrameHeader, ...]] = walk
 ) -> Iterator[tuple[NDArray[np.intp], tuple[FrameHeader, ...]]]:
-    """Group equally long frames ``(n, length)`` whose headers begin at the same octets: rows and headers.
+    """Group equally long frames ``(n, length)`` by layout; yield the rows and the headers of each group.
 
     ``walker`` is :func:`walk` or :func:`walk_with_quote`.
     """
@@ -124,16 +124,16 @@ def group_by_headers(
     while len(rows):
         first = frames[rows[0]]
         headers = walker(first.tobytes())
-        octets = _deciding_octets(headers, len(first))
+        octets = _list_structure_octets(headers, len(first))
         alike = (frames[rows][:, octets] == first[octets]).all(axis=1)
         yield rows[alike], headers
         rows = rows[~alike]
 
 
-def _deciding_octets(headers: Sequence[FrameHeader], length: int) -> list[int]:
+def _list_structure_octets(headers: Sequence[FrameHeader], length: int) -> list[int]:
     octets: set[int] = set()
     for name, start, end, _ in headers:
-        octets |= {start + at for at in _DECIDING[name]}
+        octets |= {start + at for at in _STRUCTURE_OCTETS[name]}
         if name in ("Ethernet", "IPv6"):  # VLAN tags, extension headers
             octets |= set(range(start + (12 if name == "Ethernet" else 40), end))
     return sorted(octet for octet in octets if octet < length)
@@ -147,24 +147,24 @@ class Network(NamedTuple):
 
     @property
     def protocol(self) -> int:
-        """The octet that names what follows the header."""
+        """Offset of the protocol or next header field."""
         return self.start + (9 if self.version == 4 else 6)
 
     def address(self, *, source: bool) -> slice:
         """Return the octets of the source or the destination address."""
-        offset, size = _ADDRESSES[self.version]
+        offset, size = _ADDRESS_FIELDS[self.version]
         first = self.start + offset + (0 if source else size)
         return slice(first, first + size)
 
     @property
     def addresses(self) -> slice:
-        """The octets of both addresses."""
+        """Octets of both addresses."""
         return slice(self.address(source=True).start, self.address(source=False).stop)
 
 
 @dataclass(frozen=True)
 class FrameLayout:
-    """Where equally long frames have their headers and the endpoints of their connections.
+    """Offsets of IP headers, addresses and ports in equally long frames.
 
     Ports, or the identifier of an ICMP query (RFC 5508, section 3.1), tell connections apart. IP headers are
     outermost first; ``limit`` ends the transport's data.
@@ -187,20 +187,20 @@ class FrameLayout:
 
     def port(self, *, source: bool) -> slice:
         """Return the octets of a port, or of the identifier of an ICMP query."""
-        first = self.start + _PORTS[self.transport][0 if source else 1]
+        first = self.start + _PORT_OFFSETS[self.transport][0 if source else 1]
         return slice(first, first + 2)
 
     @cached_property
     def row(self) -> slice | list[int]:
         """Octets of innermost addresses and ports; a slice, which is fast, if they are neighbors."""
-        return self._columns(self.networks[-1:])
+        return self._find_columns(self.networks[-1:])
 
     @cached_property
     def tunnel_row(self) -> slice | list[int]:
-        """The same with the addresses of tunnels before the inner ones."""
-        return self._columns(self.networks)
+        """Octets of the addresses of all IP headers, outermost first, and of the ports."""
+        return self._find_columns(self.networks)
 
-    def _columns(self, networks: Sequence[Network]) -> slice | list[int]:
+    def _find_columns(self, networks: Sequence[Network]) -> slice | list[int]:
         ends = (True, False)
         places = [network.address(source=end) for end in ends for network in networks]
         places += [self.port(source=end) for end in ends]
@@ -210,19 +210,19 @@ class FrameLayout:
 
     @cached_property
     def swapped_row(self) -> list[int]:
-        """Octets of a row with source and destination exchanged."""
-        size = _ADDRESSES[self.version][1]
+        """Indices that exchange source and destination in the octets of :attr:`row`."""
+        size = _ADDRESS_FIELDS[self.version][1]
         ports = 2 * size
         return [*range(size, ports), *range(size), ports + 2, ports + 3, ports, ports + 1]
 
     @property
     def checksum(self) -> int:
         """Octet where the transport checksum begins."""
-        return self.start + _CHECKSUMS[self.transport]
+        return self.start + _CHECKSUM_OFFSETS[self.transport]
 
     @cached_property
     def row_checksums(self) -> list[tuple[int, slice]]:
-        """Octet of each checksum that covers a row, and which 16-bit words of the row it covers."""
+        """Offset of each checksum that covers :attr:`row`, and the 16-bit words of it that are covered."""
         outer = self.networks[-1].start + 10
         places = [(outer, slice(None, -2))] if self.version == 4 else []
         words = slice(None) if self.transport in ("UDP", "TCP") else slice(None, -1)
@@ -235,10 +235,10 @@ class FrameLayout:
         frames[:, self.checksum : self.checksum + 2] = 0
         self.write_sum(frames, self.checksum, self.sum_transport(frames))
 
-    def write_sum(self, frames: U8, at: int, sums: U32) -> None:
-        """Write the complement of sums as a checksum of the row; for UDP, 0 becomes 0xFFFF."""
-        udp = self.transport == "UDP" and at == self.checksum
-        checksum.write_sum(frames, at, sums, udp=udp)
+    def write_sum(self, frames: U8, offset: int, sums: U32) -> None:
+        """Write the complements of sums as checksums at an offset; for UDP, 0 becomes 0xFFFF."""
+        udp = self.transport == "UDP" and offset == self.checksum
+        checksum.write_sum(frames, offset, sums, udp=udp)
 
     def sum_transport(self, frames: U8) -> U32:
         """Return the sums of pseudo header, transport header and data; 0xFFFF folded if valid."""
@@ -255,23 +255,23 @@ class FrameLayout:
 
 
 def locate_headers(frame: bytes | U8, first: str = "Ethernet") -> FrameLayout:
-    """Return where a frame, or a packet that begins with another header, has its headers."""
+    """Return the layout of a frame, or of a packet that begins with another header."""
     return build_layout(walk(bytes(frame), first))
 
 
 def build_layout(headers: Sequence[FrameHeader]) -> FrameLayout:
-    """Return the layout of frames whose headers were walked."""
+    """Return the layout of frames with these headers."""
     networks = tuple(Network(_VERSIONS[h.name], h.start) for h in headers if h.name in _VERSIONS)
     if not headers:
         return FrameLayout((), "", 0, 0, 0)
     last = headers[-1]
-    transport = last.name if networks and last.name in _PORTS else ""
+    transport = last.name if networks and last.name in _PORT_OFFSETS else ""
     start = last.start if transport else last.end
     return FrameLayout(networks, transport, start, last.end, last.limit)
 
 
 def locate_endpoints(frame: bytes | U8, first: str = "Ethernet") -> FrameLayout:
-    """Return where a frame has ports or the identifier of a query, or raise TesterError."""
+    """Return the layout of a frame with ports or a query identifier, or raise TesterError."""
     layout = locate_headers(frame, first)
     if not layout.transport:
         problem = "a frame without ports or query identifier does not belong to a connection"
@@ -280,7 +280,7 @@ def locate_endpoints(frame: bytes | U8, first: str = "Ethernet") -> FrameLayout:
 
 
 def find_problems(frame: bytes) -> list[str]:
-    """Describe lengths that do not fit and checksums that are wrong; an empty list if there are none."""
+    """Return a description of each wrong length and wrong checksum of a frame."""
     problems: list[str] = []
     limit = len(frame)
     network: FrameHeader | None = None
@@ -307,11 +307,11 @@ def find_problems(frame: bytes) -> list[str]:
 def _check_transport(
     frame: bytes, header: FrameHeader, limit: int, network: FrameHeader | None
 ) -> list[str]:
-    at = _CHECKSUMS.get(header.name)
-    if at is None or (header.name == "GRE" and not frame[header.start] & 0x80):
+    offset = _CHECKSUM_OFFSETS.get(header.name)
+    if offset is None or (header.name == "GRE" and not frame[header.start] & 0x80):
         return []
     covered = frame[header.start : limit]
-    if header.name == "UDP" and not _number(frame, header.start + at):
+    if header.name == "UDP" and not _read_u16(frame, header.start + offset):
         # none was computed (RFC 768); over IPv6 there must be one (RFC 8200, section 8.1)
         six = network is not None and network.name == "IPv6"
         return ["UDP: the checksum is missing"] if six else []

@@ -12,7 +12,7 @@ from v6t.intent.device import Network
 from v6t.intent.families import RouterConfig
 from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
-from v6t.packets.headers import HOPS, IP, view
+from v6t.packets.headers import HOP_LIMIT_FIELD, IP, view
 from v6t.packets.reference import DropReason
 from v6t.plugins.audit_views import Router as RouterView
 from v6t.plugins.audit_views import SideName
@@ -173,7 +173,7 @@ class Router(StatelessTechnology):
         ends = p.make_address(near, destination=False), p.make_address(far, destination=True)
         header = make_ipv4(p, *ends) if p.version == 4 else make_ipv6(p, *ends)
         made = make_foreground(self, direction, sizes, header)
-        expired = change_header(made, "expired", header.name, **{HOPS[p.version]: 1})
+        expired = change_header(made, "expired", header.name, **{HOP_LIMIT_FIELD[p.version]: 1})
         return combine(self, made, [expired], direction, sizes, seed)
 
     def build_reference_device(self) -> ReferenceDevice:

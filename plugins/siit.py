@@ -24,7 +24,7 @@ from v6t.intent.families import ClatConfig, SiitConfig
 from v6t.packets.arrays import U8, Mask
 from v6t.packets.bit_layout import BitCopy, BitLayout
 from v6t.packets.direction import Direction
-from v6t.packets.headers import DONT_FRAGMENT, HOPS, IP, IPV6, to_octets, view
+from v6t.packets.headers import DONT_FRAGMENT, HOP_LIMIT_FIELD, IP, IPV6, to_octets, view
 from v6t.packets.reference import EXHAUSTED, DropReason
 from v6t.plugins import audit_views as views
 from v6t.plugins import translation
@@ -310,7 +310,7 @@ class StatelessTranslator(StatelessTechnology):
             return convert(*translation.select_rows(rows, packets, source, destination))
 
         checks = [
-            (EXHAUSTED, header[HOPS[version]] <= 1),
+            (EXHAUSTED, header[HOP_LIMIT_FIELD[version]] <= 1),
             (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
             (TranslatorDrop.UNTRANSLATABLE, ~plain),
         ]

@@ -115,7 +115,7 @@ def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6
         outer["id"], outer["flags_frag"] = 0, 0
         outer["ttl"], outer["proto"] = OUTER_HOPS, headers.PROTOCOL_IPV6
         write_ipv4_checksum(out, 0, size)
-    decrement_hops(out, inner_version, at=size)
+    decrement_hops(out, inner_version, offset=size)
     return out
 
 

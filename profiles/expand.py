@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 BLOCK_FRAMES = 2048  # computed at a time: the working set stays in the cache
 MULTIPLIER, INCREMENT = 214013, 2531011  # of TRex's linear congruential generator, ``fastrand``
-CORE_SPREAD = 514229  # seeds of cores differ by this factor (``generate_random_seed``)
-_U32 = 0xFFFFFFFF
+CORE_SEED_FACTOR = 514229  # seeds of cores differ by this factor (``generate_random_seed``)
+_U32 = 0xFFFFFFFF  # mask of 32 bits
 _HIGH = "/high"  # suffix for the upper 32 bits of an 8-octet variable, for masked writes
 
 
@@ -112,7 +112,7 @@ def expand_set(streams: StreamSet, first: int, count: int) -> Iterator[bytes]:
 
 def seed_core(seed: int, core: int) -> int:
     """Return the initial generator state of a core for a stream's ``random_seed``."""
-    return seed * (core + 1) * CORE_SPREAD & _U32
+    return seed * (core + 1) * CORE_SEED_FACTOR & _U32
 
 
 def advance_state(state: int, draws: int) -> int:

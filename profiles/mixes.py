@@ -18,10 +18,10 @@ from v6t.profiles.model import FramePair
 MIX_PREFIX = "imix"  # the first word of a mix
 NAMED_MIXES = {"csit": "64x28,570x16,1518x4", "snabb": "64x5,594x3,1500x1"}
 """FD.io CSIT's IMIX_v4_1 (7:4:1), the default, and the one that Snabb's lwAFTR is tested with."""
-MAX_SIZES = 16
-MAX_ROUND_FRAMES = 10_000
+MAX_SIZES = 16  # of a mix
+MAX_ROUND_FRAMES = 10_000  # frames after which a mix repeats
 MAX_GENOME_FRAMES = 99  # of a sequence that is spelled out (RFC 6985, section 3)
-_SIZE = re.compile(r"\s*(\d{1,5})\s*x\s*(\d{1,5})\s*")
+_SIZE_RE = re.compile(r"\s*(\d{1,5})\s*x\s*(\d{1,5})\s*")
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def parse_mix(text: str) -> tuple[tuple[int, int], ...]:
     """Parse ``imix``, ``imix:NAME`` or ``imix:OCTETSxFRAMES,...``; return (octets, frames) pairs."""
     word, _, spec = text.strip().lower().partition(":")
     spec = "csit" if word == text.strip().lower() == MIX_PREFIX else spec
-    matches = [_SIZE.fullmatch(part) for part in NAMED_MIXES.get(spec.strip(), spec).split(",")]
+    matches = [_SIZE_RE.fullmatch(part) for part in NAMED_MIXES.get(spec.strip(), spec).split(",")]
     found = tuple((int(m[1]), int(m[2])) for m in matches if m)
     sizes, counts = [size for size, _ in found], [count for _, count in found]
     if len(found) < len(matches) or 0 in counts:

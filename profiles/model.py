@@ -42,8 +42,8 @@ class Kind(str, Enum):
 
     UNIFORM = "uniform"  # independent pseudorandom draws
     PERMUTATION = "permutation"  # every value exactly once per cycle, in pseudorandom order
-    INC = "inc"
-    DEC = "dec"
+    INC = "inc"  # counts up
+    DEC = "dec"  # counts down
     LIST = "list"  # the given values in the given order, repeated
 
 
@@ -60,13 +60,13 @@ class Variable:
     """
 
     name: str
-    width: int
+    width: int  # bits
     kind: Kind = Kind.UNIFORM
     low: int = 0
     high: int | None = None
     step: int = 1
     values: Sequence[int] = field(default=(), repr=False)
-    apart: int = 0
+    apart: int = 0  # bits of the frame number
 
     @property
     def top(self) -> int:

@@ -18,8 +18,8 @@ from v6t.profiles.streams import Stream, StreamSet, compute_period
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
 
-SIZES = (1, 2, 4, 8)
-EXACT_ROWS = 8192  # programs whose frames repeat after so many are always replaced
+WINDOW_SIZES = (1, 2, 4, 8)  # octets of a list's values
+MAX_EXACT_ROWS = 8192  # programs with a period of up to this are always replaced
 
 
 def convert_to_rows(streams: StreamSet, rows: int) -> StreamSet:
@@ -35,7 +35,7 @@ def convert_to_rows(streams: StreamSet, rows: int) -> StreamSet:
 
 def _list_rows(stream: Stream, rows: int) -> Stream:
     count = rows or compute_period(stream)
-    if not stream.program or count is None or (not rows and count > EXACT_ROWS):
+    if not stream.program or count is None or (not rows and count > MAX_EXACT_ROWS):
         return stream
     frames = Expander(stream).frames(0, count)
     try:
@@ -75,9 +75,9 @@ def cover_octets(changing: list[int], length: int) -> list[tuple[int, int]]:
     spans = []
     while changing:
         first = changing[0]
-        window = [octet for octet in changing if octet < first + SIZES[-1]]
+        window = [octet for octet in changing if octet < first + WINDOW_SIZES[-1]]
         changing = changing[len(window) :]
-        size = next(s for s in SIZES if s > window[-1] - first)
+        size = next(s for s in WINDOW_SIZES if s > window[-1] - first)
         spans.append((min(first, length - size), size))
     return spans
 
@@ -86,4 +86,4 @@ def list_values(frames: U8, offset: int, size: int) -> ins.Instruction:
     """Return the instruction that declares a list of the values of ``size`` octets in each frame."""
     octets = frames[:, offset : offset + size].tobytes()
     values = [int.from_bytes(octets[i : i + size], "big") for i in range(0, len(octets), size)]
-    return ins.list_var(f"at{offset}", size, values)
+    return ins.declare_list(f"at{offset}", size, values)

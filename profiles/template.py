@@ -15,11 +15,11 @@ from v6t.packets.trailer import Checksum
 from v6t.profiles.model import Layer, VariableBits, make_model_error
 
 MAX_PACKET_OCTETS = 9 * 1024 + 22  # of TRex (``MAX_PKT_SIZE``), FCS not counted
-_CHKSUM_LAYERS = {"IP", "UDP", "TCP", "ICMP", "GRE"}  # ICMPv6 has ``cksum``
-_WITHOUT_ADDRESSES = {"IP", "ICMP", "GRE"}  # their checksum covers no addresses
-_COMPUTED_FIELDS = {"chksum", "cksum", "len", "plen"}  # unless the layer sets them
+_CHECKSUM_LAYERS = {"IP", "UDP", "TCP", "ICMP", "GRE"}  # ICMPv6 has ``cksum``
+_NO_PSEUDO_HEADER = {"IP", "ICMP", "GRE"}  # their checksum covers no addresses
+_COMPUTED_FIELDS = {"chksum", "cksum", "len", "plen"}  # by scapy, unless the layer sets them
 _ADDRESSED_LAYERS = {"Ether", "IP", "IPv6"}  # scapy would take their addresses from this machine
-_PROTOCOLS = {"UDP": 17, "TCP": 6}
+_PROTOCOL_NUMBERS = {"UDP": 17, "TCP": 6}
 _SCAPY_ERRORS = (AttributeError, TypeError, ValueError, OSError, struct.error)
 
 
@@ -82,11 +82,11 @@ class TemplateLayout:
         checksums = []
         for header in self.headers:
             # GRE has one only if its C bit says so (RFC 2784, section 2.1)
-            name = "chksum" if header.name in _CHKSUM_LAYERS else "cksum"
+            name = "chksum" if header.name in _CHECKSUM_LAYERS else "cksum"
             field = None if name in header.explicit else header.fields.get(name)
             if field is not None:
                 spans = [(header.offset, header.end if header.name == "IP" else length)]
-                if network is not None and header.name not in _WITHOUT_ADDRESSES:
+                if network is not None and header.name not in _NO_PSEUDO_HEADER:
                     first, last = network.fields["src"], network.fields["dst"]
                     spans.append((first.first // 8, (last.first + last.width) // 8))
                 checksums.append(HeaderChecksum(header, network, field.first // 8, tuple(spans)))
@@ -203,7 +203,7 @@ def _build(
         problem = f"a frame of {frame_size} octets (FCS included) cannot be sent"
         hint = f"choose {MIN_FRAME_OCTETS} to {MAX_PACKET_OCTETS + FCS_OCTETS} octets"
         raise UsageError(problem, hint, code="out-of-range")
-    headers = len(_render(packet))
+    headers = len(_to_bytes(packet))
     explicit = [dict(fields) for _, fields in layers]
     layout = locate_fields(packet, explicit)
     if headers > length:
@@ -211,7 +211,7 @@ def _build(
         hint = f"its headers and the FCS take {headers + FCS_OCTETS} octets"
         raise UsageError(problem, hint, code="frame-too-small")
     _check_widths(explicit, layout)
-    octets = _render(packet / Raw(bytes(length - headers)))
+    octets = _to_bytes(packet / Raw(bytes(length - headers)))
     if len(octets) != length:
         problem = f"the headers make a packet of {len(octets)} octets instead of {length}"
         raise UsageError(problem, code="frame-too-long")
@@ -225,7 +225,7 @@ def refresh_checksums(packet: bytearray, layout: TemplateLayout) -> None:
         packet[at : at + 2] = b"\0\0"
         covered = bytes(packet[slice(*whole)])
         for span in addresses:
-            protocol = _PROTOCOLS.get(header.name, 58)
+            protocol = _PROTOCOL_NUMBERS.get(header.name, 58)
             pseudo = build_pseudo_header(bytes(packet[slice(*span)]), len(covered), protocol)
             covered = pseudo + covered
         value = compute_checksum(covered)
@@ -267,7 +267,7 @@ def _make_layer(known: Mapping[str, type], name: str, fields: Mapping[str, Any])
         raise make_model_error(f"scapy cannot make the layer {name}: {exc}") from exc
 
 
-def _render(packet: Any) -> bytes:
+def _to_bytes(packet: Any) -> bytes:
     try:
         return bytes(packet)
     except _SCAPY_ERRORS as exc:

@@ -18,7 +18,7 @@ from typing import Any
 
 from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import UsageError, V6tError, hides_interrupt
-from v6t.base.files import read_json, write_atomically
+from v6t.base.files import read_json, report_write_errors, write_atomically
 from v6t.core.campaigns.file import PlannedRun, read_campaign
 from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.config.bound import bind
@@ -32,12 +32,11 @@ from v6t.core.runs.results import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.testers import kind_of
 
-SCHEMA = "v6t-campaign-plan/1"
+SCHEMA = "v6t-campaign-plan/1"  # of campaign.json
 PLAN, FAILURES = "campaign.json", "failures"
-SUMMARY = "summary.json"
-"""File of a published campaign that `compare` and `trend` read."""
+SUMMARY = "summary.json"  # file of a published campaign that `compare` and `trend` read
 WAITING, FAILED = "waiting", "failed"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_DIRECTORY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class CampaignRun:
 
 @dataclass(frozen=True)
 class Campaign:
-    """A whole campaign; notes are by experiment, and by ``""`` of all of them."""
+    """A complete campaign; ``notes`` maps each experiment to its notes, ``""`` to those on all of it."""
 
     name: str
     title: str
@@ -163,6 +162,7 @@ def _is_lab(bed: Mapping[str, Any]) -> bool:
 
 
 def _add_differences(note: str, differs: Mapping[str, str]) -> str:
+    """Return the note followed by the differences from the paper."""
     differences = "; ".join(text.rstrip(".") for text in differs.values())
     return f"{note} Differs from the paper: {differences}.".strip() if differs else note
 
@@ -173,6 +173,7 @@ def _resolve_run(
     overrides: Overrides,
     compiled: dict[str, Mapping[str, Streams]],
 ) -> CampaignRun:
+    """Return a planned run with its settings resolved and its trials counted."""
     tester = planned.bed.data.get("tester") or {}
     # a tester that is not a section is an error of the resolution
     is_other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
@@ -203,6 +204,7 @@ def name_directory(number: str, experiment: str, axes: Mapping[str, Any]) -> str
 
 
 def _slug(value: Any) -> str:
+    """Return a varying value in a form that suits a directory name."""
     if isinstance(value, dict):
         value = [f"{k}{v}" for k, v in value.items()]
     if isinstance(value, list):
@@ -216,15 +218,12 @@ def create_campaign(campaign: Campaign, directory: Path) -> None:
         problem = f"{directory} holds a campaign already"
         hint = f"v6t campaign --resume {shlex.quote(str(directory))}"
         raise UsageError(problem, hint, code="file-exists")
-    try:
+    with report_write_errors(directory):
         if directory.exists() and any(directory.iterdir()):
             problem = f"{directory} is not empty"
             raise UsageError(problem, "choose another directory with -o", code="file-exists")
         directory.mkdir(parents=True, exist_ok=True)
         _write_plan(directory, campaign)
-    except OSError as exc:
-        problem = f"cannot create {directory}: {exc.strerror}"
-        raise UsageError(problem, code="file-unwritable") from exc
 
 
 def load_campaign(directory: Path) -> Campaign:
@@ -237,7 +236,7 @@ def load_campaign(directory: Path) -> Campaign:
         if content.pop("schema", SCHEMA) != SCHEMA:
             raise ValueError("its version is unknown")
         campaign: Campaign = TypeAdapter(Campaign).validate_python(content)
-        outside = [r.directory for r in campaign.runs if not _NAME.fullmatch(r.directory)]
+        outside = [r.directory for r in campaign.runs if not _DIRECTORY_NAME.fullmatch(r.directory)]
         if outside:  # runs are made in them
             raise ValueError(f"{outside[0]!r} is not a directory of a run")
         if campaign.paper is not None and campaign.paper not in list_sources():
@@ -297,8 +296,8 @@ def read_status(directory: Path, run: CampaignRun) -> str:
     """Return ``waiting``, ``running`` (interrupted), ``complete``, ``translation incorrect``, ``failed``."""
     if read_failure(directory, run):
         return FAILED
-    content = _read_object(directory / run.directory / rundir.RESULTS)
-    return WAITING if content is None else str(content.get("status", RUNNING))
+    manifest = _read_object(directory / run.directory / rundir.MANIFEST)
+    return WAITING if manifest is None else str(manifest.get("status", RUNNING))
 
 
 def read_failure(directory: Path, run: CampaignRun) -> dict[str, Any] | None:

@@ -91,7 +91,7 @@ class ExperimentSettings(YamlFile):
         self._location = origin.format_location(keys)
 
     def format_location(self, keys: Sequence[Any]) -> str:
-        """Return the experiment's line, and the setting."""
+        """Return the experiment's line, followed by the setting at a path of keys."""
         return f"{self._location}{'.'.join(map(str, keys))}: " if keys else self._location
 
 
@@ -129,6 +129,7 @@ def read_campaign(
 def _plan_runs(
     document: YamlFile, content: CampaignFile, experiment: Experiment, keys: tuple[str | int, ...]
 ) -> Iterator[PlannedRun]:
+    """Yield the runs of an experiment, one for each combination of its matrix."""
     with locate_errors(document, *keys):
         for choice in itertools.product(*_list_axes(experiment)):
             axes = dict(zip(experiment.matrix, (name for name, _ in choice), strict=True))
@@ -197,7 +198,7 @@ def _load_bed(document: YamlFile, content: CampaignFile, name: str) -> dict[str,
 
 
 def _set_axis(values: dict[str, Any], name: str, value: Any) -> None:
-    """Set ``a.b.c``; sections are merged; a single frame size is a list of one."""
+    """Set a setting named like ``a.b.c``: merge sections, and turn a single frame size into a list."""
     *path, last = name.split(".")
     section: Any = values
     for part in path:

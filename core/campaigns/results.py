@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.base.files import write_atomically
+from v6t.base.files import report_write_errors, write_atomically
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.campaigns.campaign import (
     FAILED,
-    FAILURES,
     PLAN,
     SUMMARY,
     WAITING,
@@ -65,13 +64,11 @@ def write_summary(
     }
     place = output or directory
     written = [place / REPORT_FILES[kind] for kind in formats if kind in REPORT_FILES]
-    try:
+    with report_write_errors(place):
         place.mkdir(parents=True, exist_ok=True)
         for kind in formats:
             if kind in REPORT_FILES:
                 write_atomically(place / REPORT_FILES[kind], texts[kind]())
-    except OSError as exc:
-        raise UsageError(f"cannot write {place}: {exc.strerror}", code="file-unwritable") from exc
     return written
 
 
@@ -165,39 +162,13 @@ def to_csv(content: dict[str, Any]) -> str:
     return out.getvalue()
 
 
-class CampaignProgress:
-    """Reads the states of runs in other processes; unchanged files are not read again."""
-
-    def __init__(self, directory: Path, campaign: Campaign) -> None:
-        self._directory, self._runs = directory, campaign.runs
-        self._known: dict[str, tuple[object, str]] = {}
-
-    def describe(self) -> tuple[str, int]:
-        """Return a progress message and the number of finished runs."""
-        states = {run.directory: self._read(run) for run in self._runs}
-        done = sum(state == COMPLETE for state in states.values())
-        running = ", ".join(name for name, state in states.items() if state == RUNNING)
-        text = (
-            f"{done} of {len(states)} runs are complete; now {running or 'none has a result yet'}"
-        )
-        return text, sum(state not in (WAITING, RUNNING) for state in states.values())
-
-    def _read(self, run: CampaignRun) -> str:
-        versions = [
-            _read_file_version(self._directory / run.directory / rundir.RESULTS),
-            _read_file_version(self._directory / FAILURES / f"{run.directory}.json"),
-        ]
-        if self._known.get(run.directory, ((), ""))[0] != versions:
-            self._known[run.directory] = versions, read_status(self._directory, run)
-        return self._known[run.directory][1]
-
-
-def _read_file_version(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino
+def describe_progress(directory: Path, campaign: Campaign) -> tuple[str, int]:
+    """Return a progress message about runs in other processes and the number of finished runs."""
+    states = {run.directory: read_status(directory, run) for run in campaign.runs}
+    done = sum(state == COMPLETE for state in states.values())
+    running = ", ".join(name for name, state in states.items() if state == RUNNING)
+    text = f"{done} of {len(states)} runs are complete; now {running or 'none has a result yet'}"
+    return text, sum(state not in (WAITING, RUNNING) for state in states.values())
 
 
 def are_campaigns(directories: Sequence[Path]) -> bool:

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from v6t.core.audit_device import BoundDevice
     from v6t.core.config.bound import BoundRun
 
-DEVIATES = 6
-"""Exit status: the device deviates from a MUST or SHOULD."""
+DEVIATION_STATUS = 6  # exit status: the device deviates from a MUST or SHOULD
 
 
 def parse_interfaces(
@@ -137,12 +136,12 @@ def command(
             _print_record(made, out, show_all, as_json)
     if error is not None:
         raise error
-    return DEVIATES if made.fails or (made.stopped and not made.findings) else 0
+    return DEVIATION_STATUS if made.fails or (made.stopped and not made.findings) else 0
 
 
 @contextlib.contextmanager
 def _state_line() -> Iterator[Callable[[int, int, str], None]]:
-    """Show the number and name of the clause on a terminal."""
+    """Yield a function that shows the number and name of the current clause on the terminal."""
     from v6t.core.cli.stopping import CLEAR_LINE
 
     def write(text: str) -> None:

@@ -11,7 +11,7 @@ from v6t.core.cli.options import CommandGroup, OneOf, json_option
 from v6t.core.cli.terminal import print_json, print_text
 from v6t.core.log import print_notice
 
-SHOWN_RANGES = 8
+MAX_SHOWN_RANGES = 8
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
@@ -85,6 +85,7 @@ def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) 
 
 
 def _print_values(values: dict[str, Any], as_json: bool, warnings: Iterable[str] = ()) -> None:
+    """Print warnings, then the computed values as JSON or line by line."""
     for warning in warnings:
         print_notice(f"v6t: note: {warning}")
     if as_json:
@@ -97,7 +98,7 @@ def _print_values(values: dict[str, Any], as_json: bool, warnings: Iterable[str]
             text = "none (not shared)" if name == "psid" else "none"
         elif name == "port_ranges":
             ranges = [f"{first}-{last}" for first, last in value]
-            text = ", ".join(ranges[:SHOWN_RANGES])
-            if len(ranges) > SHOWN_RANGES:
+            text = ", ".join(ranges[:MAX_SHOWN_RANGES])
+            if len(ranges) > MAX_SHOWN_RANGES:
                 text += f", ... {ranges[-1]} ({len(ranges)} ranges)"
         print_text(f"{name.replace('_', ' '):<{width}}  {text}", indent=width + 2)

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from v6t.core.reporting.live import LiveView
 
 _LOG = logging.getLogger(__name__)
-POLL_INTERVAL_S = 1.0
-"""Between two looks at the states of other processes."""
+POLL_INTERVAL_S = 1.0  # between two looks at the states of other processes
 
 
 def show_packaged() -> None:
@@ -147,18 +146,18 @@ def _show_states(
     """Show on the live page which runs other processes execute."""
     if view is None:
         return
-    from v6t.core.campaigns.results import CampaignProgress
+    from v6t.core.campaigns.results import describe_progress
 
-    progress = CampaignProgress(directory, campaign)
     with view:
         while at_work():
-            view.show_state(progress.describe)
+            view.show_state(lambda: describe_progress(directory, campaign))
             time.sleep(POLL_INTERVAL_S)
 
 
 def _measure(
     directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: str, view: LiveView | None
 ) -> int:
+    """Execute the runs of one testbed, write their reports and return the exit status."""
     try:
         with contextlib.ExitStack() as stack:
             events = stack.enter_context(show_progress(prefix=prefix, part=True))

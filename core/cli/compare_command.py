@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.cli.options import PATH, Command, flag, json_option, output_option
+from v6t.core.cli.options import PATH_TYPE, Command, flag, json_option, output_option
 from v6t.core.cli.terminal import deliver
 from v6t.core.log import is_verbose
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from v6t.analysis.compare.comparison import RunComparison
     from v6t.analysis.rundata import RunData
 
-WORSE = 7
-"""Exit status if a result is worse, as of `v6t trend`."""
+WORSE_STATUS = 7  # exit status: a result is worse
 TWO_RUNS_NEEDED = "a comparison needs two runs, but no later run exists here or below ./runs"
 
 
 class _Options(NamedTuple):
+    """Options of the command."""
+
     anyway: bool
     published: bool
     output: Path | None
@@ -30,7 +31,7 @@ class _Options(NamedTuple):
 
 
 @click.command(cls=Command)
-@click.argument("directories", nargs=-1, type=PATH)
+@click.argument("directories", nargs=-1, type=PATH_TYPE)
 @flag("--anyway", text="Compare runs under different conditions, too, and print the differences.")
 @flag("--published", text="Print published results under the same conditions next to the runs.")
 @output_option
@@ -119,7 +120,7 @@ def _deliver(
         return make_brief_document(comparison, directories)
 
     deliver(make_document, options.output, options.as_json, comparison.to_json)
-    return WORSE if any(line.improved is False for line in comparison.lines) else 0
+    return WORSE_STATUS if any(line.improved is False for line in comparison.lines) else 0
 
 
 def _compare_audits(directories: tuple[Path, ...], options: _Options) -> None:

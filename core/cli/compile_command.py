@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
-from v6t.base.files import write_atomically
+from v6t.base.files import report_write_errors, write_atomically
 from v6t.base.quantities import convert_quantity, is_bit_rate
 from v6t.core.cli.options import (
     Command,
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from v6t.packets.direction import Direction
     from v6t.plugins.base import Technology
 
-ANY_SIZE = {"connections": {"count": 1}}
+ONE_CONNECTION = {"connections": {"count": 1}}
 """Nothing is measured: the traffic can have any size, independent of the connections of a run."""
-ENDLESS_FRAMES = 1000
-"""Frames in a capture without ``--count``."""
+DEFAULT_CAPTURE_FRAMES = 1000  # in a capture without ``--count``
 
 
 @click.command(cls=Command)
@@ -85,7 +84,7 @@ def command(
         raise UsageError(f"{cores} cores cannot send", code="out-of-range")
     sizes_given = () if frame_size is None else (frame_size,)
     flags = Flags(
-        plugin=plugin, params=params, frame_sizes=sizes_given, seed=seed, procedure=ANY_SIZE
+        plugin=plugin, params=params, frame_sizes=sizes_given, seed=seed, procedure=ONE_CONNECTION
     )
     bound = resolve_and_bind(None, testbed, flags)
     technology = bound.technology
@@ -106,7 +105,7 @@ def command(
     if kind == "pcap" or expected is not None:
         from v6t.profiles.expand import expand_set
 
-        frames = list(expand_set(streams, 0, count or ENDLESS_FRAMES))
+        frames = list(expand_set(streams, 0, count or DEFAULT_CAPTURE_FRAMES))
     if expected is not None:
         from v6t.packets.reference import translate_frames
 
@@ -160,10 +159,8 @@ def _write_capture(
     """
     from v6t.profiles.exports import write_pcap
 
-    try:
+    with report_write_errors(path):
         written = write_pcap(path, frames, rate_fps, overwrite=force)
-    except OSError as exc:
-        raise UsageError(f"cannot write {path}: {exc.strerror}", code="file-unwritable") from exc
     print(f"{written} frames in {path}", file=sys.stderr)
 
 
@@ -171,10 +168,8 @@ def _write_text(path: Path, text: str, force: bool) -> None:
     if path.exists() and not force:
         hint = "choose another name or use --force"
         raise UsageError(f"{path} exists already", hint, code="file-exists")
-    try:
+    with report_write_errors(path):
         write_atomically(path, text)
-    except OSError as exc:
-        raise UsageError(f"cannot write {path}: {exc.strerror}", code="file-unwritable") from exc
 
 
 def _parse_rate(text: str, octets: float, line_rate_bps: float) -> float:

@@ -11,7 +11,7 @@ from v6t.base.text import escape_line
 from v6t.core.cli.options import Command, json_option, name_option, path_option
 from v6t.core.cli.terminal import print_json, print_text
 
-LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}
+STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}
 
 
 @click.command(cls=Command)
@@ -42,6 +42,6 @@ def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
         print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            line = f"{LABELS[finding.state]} {finding.what}: {finding.text}"
+            line = f"{STATE_LABELS[finding.state]} {finding.what}: {finding.text}"
             print_text(escape_line(line), indent=8)
     return 3 if any(finding.state == "missing" for finding in findings) else 0

@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import (
-    PATH,
+    PATH_TYPE,
     CommandGroup,
     combine,
     device_options,
@@ -24,7 +23,7 @@ from v6t.core.cli.options import (
     read_run_files,
 )
 from v6t.core.cli.terminal import (
-    WIDTH,
+    PIPE_WIDTH,
     make_console,
     print_json,
     print_table,
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 ROLLBACK_COMMAND = ("v6t", "dut", "rollback")
-DIFFERENT = 7
-"""Exit status: a comparison found a difference."""
+DIFFERENCE_STATUS = 7  # exit status: a comparison found a difference
 FEW_CONNECTIONS = {"connections": {"count": 16}}
 """Enough for a clause of an audit; a device with few sessions can be examined and restored, too."""
 
@@ -67,9 +65,10 @@ def list_drivers(as_json: bool) -> None:
         return
 
     is_whole = is_verbose() or not sys.stdout.isatty()
-    technologies_width, programs_width = (WIDTH, WIDTH) if is_whole else (40, 20)
+    technologies_width, programs_width = (PIPE_WIDTH, PIPE_WIDTH) if is_whole else (40, 20)
 
     def list_programs(driver: DriverSummary) -> str:
+        """Return the installed programs of a driver, or the missing ones if any is missing."""
         programs, is_ready = driver.programs.items(), all(driver.programs.values())
         return truncate(" ".join(p for p, there in programs if there == is_ready), programs_width)
 
@@ -126,7 +125,7 @@ def compare(as_json: bool, **arguments: Any) -> int:
         as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNREADABLE))
         line = f"{name}: {as_planned} of {len(steps)} steps as planned"
         print_text(line + (f", {unread} without read-back" if unread else ""))
-    return DIFFERENT if any(step.differs for step in steps) else 0
+    return DIFFERENCE_STATUS if any(step.differs for step in steps) else 0
 
 
 @command.command(short_help="configure the device and leave it so")
@@ -229,19 +228,8 @@ def rollback(as_json: bool, forget: bool, by_script: bool, **arguments: Any) -> 
         print_text(line)
 
 
-def _add_alias(name: str, target: click.Command) -> None:
-    alias = copy(target)
-    alias.name, alias.short_help = name, f"alias of {target.name}"
-    alias.help = f"Alias of `v6t dut {target.name}`, with the same options."
-    command.add_command(alias)
-
-
-_add_alias("apply", commit)
-_add_alias("restore", rollback)
-
-
 @command.command(short_help="watch it at the rates a run has found")
-@click.argument("directory", type=PATH)
+@click.argument("directory", type=PATH_TYPE)
 @click.option("--duration", type=float, default=10.0, help="Seconds at each rate.")
 @json_option
 def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
@@ -256,7 +244,7 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     arguments = {"run_file": directory}
     with RunDir(directory, new=False) as held:
         run = replace(
-            bind(held.config()), rollback_command=_rollback_command(arguments, whole=False)
+            bind(held.load_config()), rollback_command=_rollback_command(arguments, whole=False)
         )
     run.tester.prepare()
     show = print_notice if as_json else print_text
@@ -267,7 +255,7 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
 
 
 def resolve_device(arguments: dict[str, Any]) -> BoundRun:
-    """Return the run that :func:`device_options` describe, for single frames."""
+    """Return the run described by :func:`device_options`, limited to sending single frames."""
     return _resolve(arguments, single_frames=True)
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.cli.options import PATH, Command, path_option
+from v6t.core.cli.options import PATH_TYPE, Command, path_option
 from v6t.core.log import print_notice
 
 
 @click.command(cls=Command)
 @click.option(
-    "--dir", "directory", default=".", show_default=True, type=PATH, help="Where to write."
+    "--dir", "directory", default=".", show_default=True, type=PATH_TYPE, help="Where to write."
 )
 @path_option("--from-siitperf", "siitperf", metavar="FILE", text="Take over a siitperf.conf.")
 @path_option(

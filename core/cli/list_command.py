@@ -6,12 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from v6t.core.cli.options import PATH, Command, json_option
+from v6t.core.cli.options import PATH_TYPE, Command, json_option
 from v6t.core.cli.terminal import make_console, print_json, print_table
 
 
 @click.command(cls=Command)
-@click.argument("directory", required=False, type=PATH)
+@click.argument("directory", required=False, type=PATH_TYPE)
 @json_option
 def command(directory: Path | None, as_json: bool) -> None:
     """List the runs in DIRECTORY and in campaigns below it, oldest first; default: ./runs, else here."""

@@ -42,9 +42,8 @@ COMMANDS = {
 
 ONE_LINE_STATUSES = (1, 2, 3)
 """Exit statuses whose message is one line; the others may show frames or output of a tester."""
-BROKEN_PIPE = 141
-"""Exit status if the reader of standard output is gone, as shells report SIGPIPE."""
-CLICK_CODES: dict[type[click.ClickException], str] = {
+BROKEN_PIPE_STATUS = 141  # exit status if the reader of the output is gone, as for SIGPIPE
+CLICK_ERROR_CODES: dict[type[click.ClickException], str] = {
     click.NoSuchOption: "unknown-option",
     click.MissingParameter: "invalid-command-line",
     click.BadParameter: "invalid-argument",
@@ -122,7 +121,7 @@ def main(arguments: list[str] | None = None) -> None:
     # imported modules stay: garbage collection among them takes a tenth of the start
     gc.set_threshold(100_000, 20, 20)
     _open_standard_streams()
-    sys.exit(_run(sys.argv[1:] if arguments is None else arguments))
+    sys.exit(_run_command(sys.argv[1:] if arguments is None else arguments))
 
 
 def _open_standard_streams() -> None:
@@ -143,20 +142,21 @@ def _open_standard_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
-def _run(words: list[str]) -> int:
+def _run_command(words: list[str]) -> int:
+    """Run the command line, print its error and return the exit status."""
     for word in words:
         if not is_encodable(word):  # it can be neither printed nor written into a record
             message = f"{word!a} is not UTF-8 text"
             return _print_error(message, "write names and values in UTF-8", 2, "not-text")
     try:
-        status = _call(words)
+        status = _invoke_command(words)
         sys.stdout.flush()  # while its failure can still be reported
     except (click.Abort, KeyboardInterrupt):
         print("v6t: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return BROKEN_PIPE_STATUS
     except V6tError as exc:
         if isinstance(exc, UsageError) and (exc.params or exc.dut_params or exc.technology):
             from v6t.core.cli.hints import add_option_hints
@@ -181,7 +181,8 @@ def _run(words: list[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _call(words: list[str]) -> Any:
+def _invoke_command(words: list[str]) -> Any:
+    """Run the command line; blame errors of an extension on its distribution."""
     try:
         return cli.main(words, prog_name="v6t", standalone_mode=False)
     except Exception:
@@ -202,7 +203,7 @@ def _describe_click_error(error: click.ClickException) -> tuple[str, str, int, s
         hints.append(f"did you mean {' or '.join(map(repr, similar))}?")
     if context := getattr(error, "ctx", None):
         hints.append(f"see `{context.command_path} --help`")
-    codes = (code for kind, code in CLICK_CODES.items() if isinstance(error, kind))
+    codes = (code for kind, code in CLICK_ERROR_CODES.items() if isinstance(error, kind))
     return message, "; ".join(hints), 2, next(codes, "internal-error")
 
 

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from v6t.core.config.yaml_file import YamlFile
 
 F = TypeVar("F", bound=Callable[..., Any])
-RFC_SIZES = "rfc"
-_VERBOSITY = "v6t.verbosity"
+RFC_SIZES = "rfc"  # value of --frame-size: the sizes that RFC 8219 lists
+_VERBOSITY_KEY = "v6t.verbosity"
 """In a context's ``meta``: -v or -q is given."""
-_WITHOUT_SETTINGS = "v6t.without_settings"
+_WITHOUT_SETTINGS_KEY = "v6t.without_settings"
 """In a context's ``meta``: the command line has no option that stands for a setting."""
 
 
 # ---------------------------------------------------------------- types of values
 
 
-PATH = click.Path(path_type=Path, readable=False)
+PATH_TYPE = click.Path(path_type=Path, readable=False)
 """A path that click does not check: v6t's own errors name the reason and have a code."""
 
 
@@ -133,7 +133,7 @@ def flag(*names: str, text: str) -> Callable[[F], F]:
 
 def path_option(*names: str, text: str, **more: Any) -> Callable[[F], F]:
     """Return a decorator that adds an option for a file or directory."""
-    return click.option(*names, type=PATH, help=text, **more)
+    return click.option(*names, type=PATH_TYPE, help=text, **more)
 
 
 def names_option(*names: str, text: str, **more: Any) -> Callable[[F], F]:
@@ -156,6 +156,7 @@ def combine(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     """Return a decorator that adds options, which help texts list in this order."""
 
     def decorate(command: Any) -> Any:
+        """Add the options to a command."""
         for option in reversed(options):
             command = option(command)
         return command
@@ -164,7 +165,7 @@ def combine(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 run_file_argument = click.argument(
-    "run_file", required=False, type=PATH, metavar="[TECHNOLOGY|RUN_FILE|RUN]"
+    "run_file", required=False, type=PATH_TYPE, metavar="[TECHNOLOGY|RUN_FILE|RUN]"
 )
 json_option = flag("--json", "as_json", text="Print JSON.")
 results_option = flag("--json", "as_json", text="Print results.json instead of the table.")
@@ -279,11 +280,11 @@ def run_options(command: F) -> F:
 def _configure_log(ctx: click.Context, _param: click.Parameter, value: int) -> None:
     if not value or ctx.resilient_parsing:
         return
-    if ctx.meta.get(_VERBOSITY):
+    if ctx.meta.get(_VERBOSITY_KEY):
         raise UsageError(
             "-v and -q exclude each other", "leave one of them out", code="conflicting-options"
         )
-    ctx.meta[_VERBOSITY] = True
+    ctx.meta[_VERBOSITY_KEY] = True
     log.configure_verbosity(log.QUIET if value is True else value)
 
 
@@ -338,7 +339,7 @@ class RunCommand(Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = super().get_params(ctx)
-        if ctx.meta.get(_WITHOUT_SETTINGS):
+        if ctx.meta.get(_WITHOUT_SETTINGS_KEY):
             return params
         end = [param.name for param in params].index("label") + 1
         return [*params[:end], *self._setting_options, *params[end:]]
@@ -347,9 +348,9 @@ class RunCommand(Command):
         known = {name for param in super().get_params(ctx) for name in _list_names(param)}
         used = {word.partition("=")[0] for word in args if word.startswith("--")}
         listed = ctx.resilient_parsing or not {*used, *args}.isdisjoint(ctx.help_option_names)
-        ctx.meta[_WITHOUT_SETTINGS] = used <= known and not listed
+        ctx.meta[_WITHOUT_SETTINGS_KEY] = used <= known and not listed
         rest = super().parse_args(ctx, args)
-        options = () if ctx.meta[_WITHOUT_SETTINGS] else self._setting_options
+        options = () if ctx.meta[_WITHOUT_SETTINGS_KEY] else self._setting_options
         texts = {option.opts[0]: ctx.params.pop(option.name or "", None) for option in options}
         ctx.params["settings"] = {name: text for name, text in texts.items() if text is not None}
         return rest
@@ -377,6 +378,7 @@ class RunCommand(Command):
 
 
 def _list_names(param: click.Parameter) -> tuple[str, ...]:
+    """Return all names of a parameter, such as ``-v`` and ``--verbose``."""
     return (*param.opts, *param.secondary_opts)
 
 
@@ -449,6 +451,7 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
 
 
 def _is_technology(arguments: Mapping[str, Any]) -> bool:
+    """Return whether the first argument names a technology in place of a file."""
     from v6t.core.config.plugins import is_technology, resolve_alias
 
     path = arguments["run_file"]

@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from v6t.intent.device import LinkIntent
 
 NAME_WIDTH = 13
-MOST_ADDRESSES = 3
-MOST_PURPOSES = 6
-EARLY_SHARE = 0.8
-"""A shorter time is printed if it may be less than this share of the planned one."""
+MAX_SHOWN_ADDRESSES = 3
+MAX_SHOWN_PURPOSES = 6
+EARLY_SHARE = 0.8  # the minimum duration is printed below this share of the planned one
 
-MANY_CLIENTS = "--set subscribers=N --set connections_per_subscriber=M"
+MANY_CLIENTS_OPTIONS = "--set subscribers=N --set connections_per_subscriber=M"
 
 
 def show_plan(bound: BoundRun, as_json: bool, detailed: bool) -> None:
@@ -43,6 +42,7 @@ def show_plan(bound: BoundRun, as_json: bool, detailed: bool) -> None:
 
 
 def _summarize(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
+    """Yield the plan on one screen: traffic, benchmarks, time, device and warnings."""
     sizes = dict.fromkeys(format_sizes(p.frame_sizes) for p in planned.points)
     sides = " (IPv6/IPv4 side)"
     if all(size[0] == size[1] for size in (text.split("/") for text in sizes) if len(size) == 2):
@@ -67,6 +67,7 @@ def _summarize(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
 
 
 def _label_first(name: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield lines, the first with a label."""
     for number, line in enumerate(lines):
         yield "" if number else name, line
 
@@ -74,7 +75,7 @@ def _label_first(name: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 def _describe_clients(p: Any) -> Iterator[str]:
     """Describe clients, servers and public addresses of a technology with connections."""
     last = p.initiator + (p.initiator_count - 1) * p.initiator_step
-    clients = f"1 Initiator {p.initiator}, as in RFC 9693 (many: {MANY_CLIENTS})"
+    clients = f"1 Initiator {p.initiator}, as in RFC 9693 (many: {MANY_CLIENTS_OPTIONS})"
     if p.subscribers:
         each = f"{p.connections_per_subscriber:,} connections each"
         clients = f"{p.subscribers:,} subscribers {p.initiator} to {last}, {each}"
@@ -115,8 +116,10 @@ def _describe_device(bound: BoundRun) -> Iterator[str]:
     sides: tuple[tuple[str, LinkIntent], ...] = (("left", intent.left), ("right", intent.right))
     for name, side in sides:
         addresses = [str(a) for a in side.addresses]
-        more = len(addresses) - MOST_ADDRESSES
-        shown = ", ".join(addresses[:MOST_ADDRESSES]) + (f" and {more} more" if more > 0 else "")
+        more = len(addresses) - MAX_SHOWN_ADDRESSES
+        shown = ", ".join(addresses[:MAX_SHOWN_ADDRESSES]) + (
+            f" and {more} more" if more > 0 else ""
+        )
         yield f"{name} {shown or 'no address'}"
     routes = sum(len(side.routes) for _, side in sides)
     neighbors = sum(len(side.neighbors) for _, side in sides)
@@ -126,12 +129,13 @@ def _describe_device(bound: BoundRun) -> Iterator[str]:
 def _describe_rules(steps: Iterable[Step]) -> Iterator[str]:
     """Yield the purposes of the steps that do not concern one link."""
     purposes = [step.why for step in steps if "left" not in step.why and "right" not in step.why]
-    more = len(purposes) - MOST_PURPOSES
+    more = len(purposes) - MAX_SHOWN_PURPOSES
     if purposes:
-        yield "; ".join(purposes[:MOST_PURPOSES]) + (f"; {more} more" if more > 0 else "")
+        yield "; ".join(purposes[:MAX_SHOWN_PURPOSES]) + (f"; {more} more" if more > 0 else "")
 
 
 def _describe_all(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
+    """Yield every point, stream, capability and device command, and all warnings."""
     for point in planned.points:
         counted = f"; counted by {point.counted_by}" if point.counted_by else ""
         yield (

@@ -151,10 +151,11 @@ class LiveProgress(LineProgress):
         return Text("\n".join(short))
 
     def _describe_state(self, activity: Activity) -> tuple[str, str]:
+        """Return the lines with the progress bar and with the current trial."""
         passed_s = time.monotonic() - self._activity_began
         left_s = max(0.0, activity.left_s - passed_s)
-        done_s = activity.done_s + passed_s
-        share = done_s / (done_s + left_s) if done_s + left_s else 0.0
+        elapsed_s = activity.elapsed_s + passed_s
+        share = elapsed_s / (elapsed_s + left_s) if elapsed_s + left_s else 0.0
         total = activity.number + activity.trials_left
         state = (
             f" {share:4.0%}   trial {activity.number:,} of ~{total:,}   "

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.cli.options import PATH, Command, flag, names_option, path_option
+from v6t.core.cli.options import PATH_TYPE, Command, flag, names_option, path_option
 
 if TYPE_CHECKING:
     from v6t.core.reporting.write import FiguresWanted
 
 
 @click.command(cls=Command)
-@click.argument("directory", required=False, type=PATH)
+@click.argument("directory", required=False, type=PATH_TYPE)
 @names_option(
     "--format",
     "formats",
@@ -49,11 +49,11 @@ def command(
     The HTML file holds everything, figures included, and fetches nothing. Runs that were
     interrupted, or are going on, have reports too.
     """
-    from v6t.core.reporting.write import ALL_FILES, FILES, write
+    from v6t.core.reporting.write import DEFAULT_FILES, FILES_BY_FORMAT, write
     from v6t.core.runs.rundir import find_latest_run
 
     directory = find_latest_run(directory)
-    chosen = formats or tuple(FILES)
+    chosen = formats or tuple(DEFAULT_FILES)
     if (directory / "campaign.json").exists():
         from v6t.core.campaigns.results import write_summary
 
@@ -69,8 +69,8 @@ def command(
         written = write_summary(directory, chosen, output, figures=not no_figures)
     else:
         for name in chosen:
-            if name not in ALL_FILES:
-                known = f"known: {', '.join(ALL_FILES)}"
+            if name not in FILES_BY_FORMAT:
+                known = f"known: {', '.join(FILES_BY_FORMAT)}"
                 hint = (
                     "open report.html in a browser and print it to PDF" if name == "pdf" else known
                 )

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from v6t.analysis.presentation import Presentations
     from v6t.analysis.rundata import RunData
 
-SHOWN_WARNINGS = 3
-SAME_CODE = (
+MAX_SHOWN_WARNINGS = 3
+SHARED_CODE_WARNING = (
     "The reference device uses v6t's own translation; matching frames verify the data path only."
 )
 
@@ -86,10 +86,10 @@ def print_results(
         lines += [text for text, count in kinds if not count]
         lines += [str(warning) for warning in found if warning.code != NOT_MEASURED]
     elif kinds:
-        is_cut = len(kinds) > SHOWN_WARNINGS or any(count > 1 for _, count in kinds)
+        is_cut = len(kinds) > MAX_SHOWN_WARNINGS or any(count > 1 for _, count in kinds)
         more = f"; all: v6t show {quote(str(path))} --warnings" if is_cut else ""
         lines += ["", f"{pluralize(len(kinds), 'kind')} of warnings{more}"]
-        for text, count in kinds[:SHOWN_WARNINGS]:
+        for text, count in kinds[:MAX_SHOWN_WARNINGS]:
             end = f"   {pluralize(count, 'figure')}" if count else ""
             room = console.width - len(end) - 2
             lines.append(f"  {truncate(text, room).ljust(room if count else 0)}{end}")
@@ -102,7 +102,10 @@ def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, 
     """Return a warning of each kind with the number of affected figures, 0 for the whole run."""
     from v6t.analysis.warnings import list_warnings
 
-    whole = [*data.results.get("caveats", ()), *([SAME_CODE] if data.shares_oracle else ())]
+    whole = [
+        *data.results.get("caveats", ()),
+        *([SHARED_CODE_WARNING] if data.shares_oracle else ()),
+    ]
     kinds: dict[tuple[str, str], tuple[str, int]] = {}
     for record in data.records:
         for warning in list_warnings([record], known) if record.measured else ():

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from v6t.core.cli.options import PATH, Command, live_option, report_option, results_option
+from v6t.core.cli.options import PATH_TYPE, Command, live_option, report_option, results_option
 
 
 @click.command(cls=Command)
-@click.argument("directory", required=False, type=PATH)
+@click.argument("directory", required=False, type=PATH_TYPE)
 @results_option
 @report_option
 @live_option

@@ -25,8 +25,7 @@ from v6t.core.log import is_verbose, print_notice
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
-BELOW_LIMIT = 7
-"""Exit status if a throughput is below ``--fail-below``."""
+BELOW_LIMIT_STATUS = 7  # exit status: a throughput is below ``--fail-below``
 RATE_FACTORS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -142,7 +141,7 @@ def _check_rates(path: Path, min_fps: float) -> int:
         lines = ["no throughput was measured: --fail-below cannot be checked"]
     for line in lines:
         click.echo(line, err=True)
-    return BELOW_LIMIT if lines else 0
+    return BELOW_LIMIT_STATUS if lines else 0
 
 
 def _plan_audit(bound: BoundRun, audit: str) -> str:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from v6t.core.runs.plan import RunPlan
 
 _LOG = logging.getLogger(__name__)
-WATCH_DURATION_S = 10.0
-"""Load at each rate while the device is watched [s]."""
+WATCH_DURATION_S = 10.0  # load at each rate while the device is watched
 
 
 def execute_and_report(
@@ -78,7 +77,7 @@ def continue_run(path: Path, as_json: bool, report: bool = True, live: str | Non
     from v6t.core.runs.runner import resume
 
     with RunDir(path, new=False) as directory:
-        run = directory.config()
+        run = directory.load_config()
         complete = read_results(path).get("status") == COMPLETE
     if complete:
         data = resume(path, Listener())

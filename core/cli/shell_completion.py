@@ -11,24 +11,25 @@ if TYPE_CHECKING:
     import click
     from v6t.base.entry_points import Extensions
 
-LISTS = ("benchmarks", "suites")
+LIST_PARAMETERS = ("benchmarks", "suites")
 """Parameters whose names can be separated by commas."""
-MODES = ("bidirectional", "forward", "reverse")
 
 
 def complete_value(
-    subject: str, ctx: click.Context | None, incomplete: str
+    parameter: str, ctx: click.Context | None, incomplete: str
 ) -> list[CompletionItem]:
     """Return the completions of a parameter, with an error as help for a broken extension."""
-    before, comma, last = incomplete.rpartition(",") if subject in LISTS else ("", "", incomplete)
+    before, comma, last = (
+        incomplete.rpartition(",") if parameter in LIST_PARAMETERS else ("", "", incomplete)
+    )
     helps: dict[str, str] = {}
-    extensions = _find_extensions(subject)
+    extensions = _find_extensions(parameter)
     if extensions is None:
-        names = list(_find_names(subject, ctx)) if ctx is not None else []
+        names = list(_find_names(parameter, ctx)) if ctx is not None else []
     else:
         rows = extensions.list_rows(foreign=True)
         helps = {row.name: f"BROKEN: {row.error}" for row in rows if row.error}
-        names = [*(["auto"] if subject == "tester" else []), *extensions.names()]
+        names = [*(["auto"] if parameter == "tester" else []), *extensions.names()]
     return [
         CompletionItem(f"{before}{comma}{name}", help=helps.get(name))
         for name in dict.fromkeys(names)
@@ -36,8 +37,9 @@ def complete_value(
     ]
 
 
-def _find_extensions(subject: str) -> Extensions[Any] | None:
-    match subject:
+def _find_extensions(parameter: str) -> Extensions[Any] | None:
+    """Return the extensions whose names are the values of a parameter, or None."""
+    match parameter:
         case "plugin":
             from v6t.core.config.plugins import TECHNOLOGIES
 
@@ -61,20 +63,20 @@ def _find_extensions(subject: str) -> Extensions[Any] | None:
     return None
 
 
-def _find_names(subject: str, ctx: click.Context) -> Iterable[str]:
+def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
     """Return the names of settings, followed by ``=`` for assignments."""
     from v6t.core.config.explain import list_all_settings, list_settings
     from v6t.core.config.plugins import TECHNOLOGIES, load_plugin
-    from v6t.core.config.settings import make_procedure_model
+    from v6t.core.config.settings import TRAFFIC_MODES, make_procedure_model
     from v6t.drivers.testers import TESTERS
 
     usable = {row.name for row in TECHNOLOGIES.list_rows() if not row.error}
     plugin = ctx.params.get("plugin")
     plugin = plugin if plugin in usable else None
     models: list[Any] = []
-    match subject:
+    match parameter:
         case "modes":
-            return MODES
+            return TRAFFIC_MODES
         case "setting":
             return [row.name for row in list_all_settings(plugin)]
         case "procedure_texts":

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from v6t.core.cli.options import PATH, Command, flag
+from v6t.core.cli.options import PATH_TYPE, Command, flag
 from v6t.core.log import is_verbose
 
 
 @click.command(cls=Command)
-@click.argument("directory", required=False, type=PATH, metavar="[RUN]")
+@click.argument("directory", required=False, type=PATH_TYPE, metavar="[RUN]")
 @flag("--warnings", text="Print every warning.")
 @flag("--trials", text="List the trials.")
 @flag("--json", "as_json", text="Print results.json.")

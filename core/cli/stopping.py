@@ -83,7 +83,7 @@ def describe_device_stop(run: ResolvedRun, rollback_command: str) -> Stop:
 
 
 def _find_device(run: ResolvedRun) -> str:
-    """Return the host of the device; empty if the device ends with this process."""
+    """Return the hosts of the device; empty if it exists only within this process."""
     if run.tester.kind == "sim":
         return ""
     parts: dict[str, Any] = run.dut.options.get("parts") or {}
@@ -113,6 +113,7 @@ def handle_signals(describe: Callable[[], Stop] | None) -> Iterator[None]:
     """
 
     def stop(number: int, _frame: FrameType | None) -> None:
+        """Print the first message and interrupt the work."""
         for name in HANDLED_SIGNALS:  # programs that a worker starts would inherit SIG_IGN
             signal.signal(name, end if describe else lambda *_: None)
         try:
@@ -124,6 +125,7 @@ def handle_signals(describe: Callable[[], Stop] | None) -> Iterator[None]:
             raise KeyboardInterrupt
 
     def end(number: int, _frame: FrameType | None) -> None:
+        """Print the second message and end the process by the signal."""
         for name in HANDLED_SIGNALS:
             signal.signal(name, signal.SIG_DFL)
         if os.isatty(2):

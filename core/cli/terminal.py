@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from v6t.analysis.blocks import ReportDocument
     from v6t.analysis.sheet import Table
 
-WIDTH = 140
-"""Width of tables that are not printed on a terminal [characters]."""
-SENTENCE = 40
-"""Cells above this length are sentences and may be wrapped."""
-GAP = 2
-SUPPLEMENTS = (("matched",), ("aggregate",), ("P1", "P99"))
+PIPE_WIDTH = 140  # characters of tables that are not printed on a terminal
+MAX_PLAIN_CELL = 40  # characters; longer cells are sentences and may be wrapped
+COLUMN_GAP = 2  # spaces between columns
+OPTIONAL_COLUMNS = (("matched",), ("aggregate",), ("P1", "P99"))
 """Words of the headings of columns that are left out of narrow tables, in this order."""
-LONG_TABLE = 100
+MIN_LONG_TABLE_ROWS = 100
 """Rows above which a table without wrapped cells is printed line by line: rich takes 1 ms for each row."""
 
 
@@ -54,7 +52,7 @@ def truncate(text: str, width: int) -> str:
 
 
 def print_text(text: str, indent: int = 2) -> None:
-    """Print lines, on a terminal wrapped between words, with more indentation from the second on."""
+    """Print text; on a terminal, wrap it between words with a hanging indent."""
     for line in escape_controls(text).split("\n"):
         if sys.stdout.isatty():
             line = wrap(line, len(line) - len(line.lstrip()) + indent)  # noqa: PLW2901
@@ -66,7 +64,7 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=1, default=str))
 
 
-def make_console(width: int = WIDTH, *, stderr: bool = False) -> Console:
+def make_console(width: int = PIPE_WIDTH, *, stderr: bool = False) -> Console:
     """Return a console with the colors of ``--color``.
 
     Args:
@@ -158,7 +156,7 @@ def deliver(
         print_document(document())
         return
     from v6t.analysis.report.render import to_html, to_markdown
-    from v6t.base.files import write_atomically
+    from v6t.base.files import report_write_errors, write_atomically
 
     if output.suffix == ".json" and content is not None:
         text = json.dumps(content(), indent=1) + "\n"
@@ -170,11 +168,8 @@ def deliver(
             "use .html, .md or .json",
             code="wrong-kind-of-file",
         )
-    try:
+    with report_write_errors(output):
         write_atomically(output, text)
-    except OSError as exc:
-        message = f"cannot write {output}: {exc.strerror}"
-        raise UsageError(message, code="file-unwritable") from exc
     print(output, file=sys.stderr)
 
 
@@ -186,7 +181,7 @@ def print_table(console: Console, sheet: Table) -> None:
     fitting = fit_table(sheet, console.width)
     if sheet.cards or fitting is None:
         _print_cards(console, sheet.narrow())
-    elif len(fitting.rows) > LONG_TABLE and _has_plain_lines(fitting, console.width):
+    elif len(fitting.rows) > MIN_LONG_TABLE_ROWS and _has_plain_lines(fitting, console.width):
         _print_lines(console, fitting)
     else:
         _print_grid(console, fitting)
@@ -201,7 +196,7 @@ def fit_table(sheet: Table, width: int) -> Table | None:
         None if the rest is too wide even with its texts wrapped between words.
     """
     table = sheet.narrow()
-    for words in SUPPLEMENTS:
+    for words in OPTIONAL_COLUMNS:
         while sum(_compute_widths(table)) > width:
             indices = [i for i, c in enumerate(table.columns) if {*words} & {*c.name.split()}]
             if not indices:
@@ -225,20 +220,22 @@ def _compute_widths(table: Table, *, wrapped: bool = False, capped: bool = True)
             lines = [word for line in lines for word in line.split()]
         longest = max(map(len, lines), default=0)
         is_whole = wrapped or not capped or not column.text
-        yield GAP + (longest if is_whole else min(SENTENCE, longest))
+        yield COLUMN_GAP + (longest if is_whole else min(MAX_PLAIN_CELL, longest))
 
 
 def _has_plain_lines(sheet: Table, width: int) -> bool:
+    """Return whether each row fits into one line."""
     is_narrow = sum(_compute_widths(sheet, capped=False)) <= width
     return is_narrow and not any("\n" in column.name for column in sheet.columns)
 
 
 def _print_lines(console: Console, sheet: Table) -> None:
+    """Print a long table row by row, without the layout of rich."""
     widths = list(_compute_widths(sheet, capped=False))
 
     def align(cells: Sequence[str]) -> str:
         return "".join(
-            " " * GAP + cell.ljust(width - GAP) if column.text else cell.rjust(width)
+            " " * COLUMN_GAP + cell.ljust(width - COLUMN_GAP) if column.text else cell.rjust(width)
             for cell, width, column in zip(
                 map(escape_controls, cells), widths, sheet.columns, strict=True
             )
@@ -251,16 +248,17 @@ def _print_lines(console: Console, sheet: Table) -> None:
 
 
 def _print_grid(console: Console, sheet: Table) -> None:
+    """Print a table with wrapped cells."""
     from rich.table import Table
     from rich.text import Text
 
     title = Text(escape_controls(sheet.title), style="bold")
     table = Table(
-        title=title, title_justify="left", title_style="", box=None, padding=(0, 0, 0, GAP)
+        title=title, title_justify="left", title_style="", box=None, padding=(0, 0, 0, COLUMN_GAP)
     )
     is_whole = sum(_compute_widths(sheet)) <= console.width
     for place, column in enumerate(sheet.columns):
-        has_sentences = max((len(row[place]) for row in sheet.rows), default=0) > SENTENCE
+        has_sentences = max((len(row[place]) for row in sheet.rows), default=0) > MAX_PLAIN_CELL
         table.add_column(
             Text(escape_controls(column.name)),
             justify="left" if column.text else "right",
@@ -291,8 +289,8 @@ def _print_cards(console: Console, sheet: Table) -> None:
         subjects = zip(row[:named], names, texts, strict=False)
         subject = ", ".join(cell if text else f"{cell} {name}" for cell, name, text in subjects)
         console.print(Text(escape_controls(subject), style="bold"))
-        grid = Table.grid(padding=(0, GAP))
-        grid.add_column(width=width + GAP, no_wrap=True)
+        grid = Table.grid(padding=(0, COLUMN_GAP))
+        grid.add_column(width=width + COLUMN_GAP, no_wrap=True)
         grid.add_column()
         for name, cell in zip(names[named:], row[named:], strict=True):
             grid.add_row(f"  {name}", Text(escape_controls(cell)))

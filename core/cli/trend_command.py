@@ -6,15 +6,14 @@ from pathlib import Path
 
 import click
 from v6t.analysis.trend import MIN_CHANGE_PERCENT
-from v6t.core.cli.options import PATH, Command, NumberRange, json_option, output_option
+from v6t.core.cli.options import PATH_TYPE, Command, NumberRange, json_option, output_option
 from v6t.core.cli.terminal import deliver
 
-WORSE = 7
-"""Exit status if the last change of a result is for the worse."""
+WORSE_STATUS = 7  # exit status: the last change of a result is for the worse
 
 
 @click.command(cls=Command)
-@click.argument("directories", nargs=-1, required=True, type=PATH)
+@click.argument("directories", nargs=-1, required=True, type=PATH_TYPE)
 @click.option("--by", "order", type=click.Choice(["time", "label", "given"]), default="time",
               show_default=True, help="Order of the runs: when they began, their labels (for "
               "example a device's version: 26.02 before 26.10), or as given.")  # fmt: skip
@@ -48,4 +47,4 @@ def command(
     trend = find(directories, order, least_percent)
     has_figures = output is not None
     deliver(lambda: make_document(trend, figures=has_figures), output, as_json, trend.to_json)
-    return WORSE if trend.worse else 0
+    return WORSE_STATUS if trend.worse else 0

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from v6t.plugins.base import DeviceIntent
     from v6t.profiles.model import Traffic
 
-SHARED_CORES_SHARE = 0.5
-MAX_SHARED_CORES = 2
-"""On a machine with more cores, tester and device need not share them."""
+SHARED_CORES_SHARE = 0.5  # of the tester's capacity, if tester and device share cores
+MAX_SHARED_CORES = 2  # with more cores, tester and device need not share them
 
 
 @dataclass(frozen=True)

@@ -38,17 +38,15 @@ _FORMAT_NAMES = {
         ("network", "prefix"),
     )
 }
-_LIMITS = {
+_LIMIT_TEXTS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "above {}",
     "maximum": "at most {}",
     "exclusiveMaximum": "below {}",
     "maxItems": "at most {} of them",
 }
-MAX_SETTINGS = 5
-"""Settings of a benchmark that its explanation lists."""
-MAX_TERMS = 5
-"""Words of its columns that it explains."""
+MAX_SETTINGS = 5  # of a benchmark, in its explanation
+MAX_TERMS = 5  # of the columns of a benchmark, in its explanation
 OBVIOUS_TERMS = (
     "octets",
     "direction",
@@ -62,8 +60,8 @@ OBVIOUS_TERMS = (
     "start",
 )
 """Words of columns that an explanation of a benchmark leaves out."""
-TERM = "word of tables and figures"
-TITLE = "title of a table"
+TERM_KIND = "word of tables and figures"
+TITLE_KIND = "title of a table"
 _COLUMN_UNIT = re.compile(
     r",? +(?:fps|cps|ms|us|s|%|octets|frames|connections|entries|(?:connections|queries)/s)"
     r"(?: per direction)?$|^IPv6/IPv4 |^frame "
@@ -175,7 +173,7 @@ def _describe_schema(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
     )
     limits = [
         text.format(f"{schema[key]:,g}" if schema[key] < 1e6 else f"{schema[key]:,.0f}")
-        for key, text in _LIMITS.items()
+        for key, text in _LIMIT_TEXTS.items()
         if key in schema
     ]
     return ", ".join([word, *limits])
@@ -198,9 +196,11 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
             with contextlib.suppress(UsageError):  # the unit may be the only known word
                 return look_up(bare, plugin)
         words = f" {name.lower()} "
-        matches = [row for row in known if row.kind == TITLE and f" {row.name.lower()}" in words]
+        matches = [
+            row for row in known if row.kind == TITLE_KIND and f" {row.name.lower()}" in words
+        ]
         matches = matches or [
-            row for row in known if row.kind == TERM and f" {row.name.lower()} " in words
+            row for row in known if row.kind == TERM_KIND and f" {row.name.lower()} " in words
         ]
     if not matches:
         names = list(dict.fromkeys(part for row in known for part in (row.name, row.parts[-1])))
@@ -226,6 +226,7 @@ def _list_parameters() -> Iterator[Setting]:
 
 
 def _filter_rows(rows: Iterable[Setting], wanted: list[str]) -> list[Setting]:
+    """Return the settings whose name begins or ends with the wanted parts."""
     size = len(wanted)
     return [
         row
@@ -238,10 +239,10 @@ def list_names(plugin: str | None = None) -> dict[str, list[str]]:
     """List the names that can be looked up, by kind."""
     words = list(_list_words())
     return {
-        "benchmarks": [row.name for row in _list_benchmarks() if row.kind != TITLE],
-        "words of tables and figures": [row.name for row in words if row.kind == TERM],
+        "benchmarks": [row.name for row in _list_benchmarks() if row.kind != TITLE_KIND],
+        "words of tables and figures": [row.name for row in words if row.kind == TERM_KIND],
         "settings": list(dict.fromkeys(row.name for row in list_all_settings(plugin))),
-        "error codes": [row.name for row in words if row.kind != TERM],
+        "error codes": [row.name for row in words if row.kind != TERM_KIND],
     }
 
 
@@ -252,7 +253,7 @@ def _list_benchmarks() -> Iterator[Setting]:
         yield Setting(benchmark.name, "benchmark", "", "\n".join(_describe_benchmark(benchmark)))
         title = benchmark.record.heading.split(" (")[0].split(",")[0]
         if title and title.lower() != benchmark.name:
-            yield Setting(title, TITLE, "", f"{benchmark.name}: {benchmark.summary}")
+            yield Setting(title, TITLE_KIND, "", f"{benchmark.name}: {benchmark.summary}")
 
 
 def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
@@ -283,12 +284,13 @@ def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
 
 
 def _list_words() -> Iterator[Setting]:
+    """Yield the terms of tables and the error codes."""
     from v6t.analysis.terms import read_terms
     from v6t.base.error_codes import ERROR_CODES
 
     meanings = read_terms()
     for term, meaning in {**meanings["tables"], **meanings["common"]}.items():
-        yield Setting(term, TERM, "", f"{meaning[0].upper()}{meaning[1:]}.")
+        yield Setting(term, TERM_KIND, "", f"{meaning[0].upper()}{meaning[1:]}.")
     for code, meaning in ERROR_CODES.items():
         yield Setting(code, "error code", "", meaning)
 
@@ -329,14 +331,14 @@ def list_all_settings(plugin: str | None = None) -> Iterator[Setting]:
                 yield replace(row, text=f"{row.text} ({user})")
 
 
-_LAST_COLUMN = {"Limited": "`yes`: the tester or the medium limits the row"}
-_MEDIAN = {"median": "median of the repetitions at this point [see `unit` in results.json]"}
-_JOURNAL = {
+_LIMIT_COLUMN = {"Limited": "`yes`: the tester or the medium limits the row"}
+_MEDIAN_COLUMN = {"median": "median of the repetitions at this point [see `unit` in results.json]"}
+_JOURNAL_FIELDS = {
     "schema": "name and version of this format",
     "run": "mark of the run, as in manifest.json",
     "n": "number of the trial, from 1",
 }
-_CONDITIONS = {
+_CONDITION_FIELDS = {
     "preset": "preset of the settings",
     "demonstration": "the settings demonstrate v6t and do not follow the RFCs",
     "caveats": "warnings about all numbers of the run",
@@ -353,7 +355,7 @@ _CONDITIONS = {
     "machine": "`processor`, `cores` and `kernel` of the tester's machine",
     "connections": "settings of phase 1, with the names of journal.jsonl and of `params`",
 }
-_UNIT = re.compile(r"\s*\[([^\]]+)\]")
+_UNIT_PATTERN = re.compile(r"\s*\[([^\]]+)\]")
 _UNITS_BY_SUFFIX = {
     "_s": "s",
     "_ms": "ms",
@@ -366,12 +368,15 @@ _UNITS_BY_SUFFIX = {
     "_percent": "%",
     "_octets": "octets",
 }
-_SPELLINGS = {"fps": "frames per second", "fps per direction": "frames per second per direction"}
+_UNIT_SPELLINGS = {
+    "fps": "frames per second",
+    "fps per direction": "frames per second per direction",
+}
 
 
 @dataclass(frozen=True)
 class DataField:
-    """A column or a field.
+    """A column of a table, or a field of a JSON file.
 
     Attributes:
         file: name of the file, and of the object within results.json.
@@ -402,9 +407,9 @@ def list_fields() -> tuple[DataField, ...]:
 
 def _make_field(file: str, name: str, text: str) -> DataField:
     text = convert_docstring(text).rstrip(".")
-    if found := _UNIT.search(text):
+    if found := _UNIT_PATTERN.search(text):
         unit, text = found[1], text[: found.start()] + text[found.end() :]
-        return DataField(file, name, _SPELLINGS.get(unit, unit), text)
+        return DataField(file, name, _UNIT_SPELLINGS.get(unit, unit), text)
     suffix = next((s for s in _UNITS_BY_SUFFIX if name.endswith(s)), "")
     return DataField(file, name, _UNITS_BY_SUFFIX.get(suffix, ""), text)
 
@@ -419,18 +424,18 @@ def _list_tables() -> Iterator[tuple[str, Mapping[str, str]]]:
 
     for benchmark in registry.load_installed():
         model = describe_fields(benchmark.csv_model) if benchmark.csv_model else {}
-        median = _MEDIAN if issubclass(benchmark.record, RateRecord) else {}
-        columns = {**FIRST_CSV_COLUMNS, **model, **benchmark.csv_columns, **_LAST_COLUMN, **median}
+        median = _MEDIAN_COLUMN if issubclass(benchmark.record, RateRecord) else {}
+        columns = {**FIRST_CSV_COLUMNS, **model, **benchmark.csv_columns, **_LIMIT_COLUMN, **median}
         yield benchmark.csv_file, columns
         for file, further in benchmark.extra_csv_columns.items():
-            yield file, {**further, **_LAST_COLUMN}
+            yield file, {**further, **_LIMIT_COLUMN}
     yield "medians.csv", FIGURE_COLUMNS
     yield "trials.csv", TRIAL_COLUMNS
     yield "summary.csv", SUMMARY_COLUMNS
 
 
 def _list_journal_fields() -> Iterator[tuple[str, str]]:
-    yield from _JOURNAL.items()
+    yield from _JOURNAL_FIELDS.items()
     yield from _list_dataclass_fields(Trial, "trial.")
     yield from _list_dataclass_fields(TrialResult, "result.")
 
@@ -469,4 +474,4 @@ def _list_result_fields() -> Iterator[tuple[str, Mapping[str, str]]]:
     for name, part in {"": schema, **schema["$defs"]}.items():
         keys = {key: known["description"] for key, known in part["properties"].items()}
         yield f"results.json {name}".strip(), keys
-    yield "results.json conditions", _CONDITIONS
+    yield "results.json conditions", _CONDITION_FIELDS

@@ -9,8 +9,10 @@ from v6t.base.entry_points import Extensions
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
 
-GROUP = "v6t.plugins"
-TECHNOLOGIES: Extensions[Technology] = Extensions(GROUP, "v6t.plugins.base:Technology", "plugin")
+ENTRY_POINT_GROUP = "v6t.plugins"
+TECHNOLOGIES: Extensions[Technology] = Extensions(
+    ENTRY_POINT_GROUP, "v6t.plugins.base:Technology", "plugin"
+)
 ALIASES = {
     "464xlat": "clat",
     "4in6": "dslite-aftr",

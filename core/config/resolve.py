@@ -29,8 +29,8 @@ from v6t.core.config.checks import (
 )
 from v6t.core.config.plugins import load_plugin, resolve_alias
 from v6t.core.config.settings import (
-    MODES,
     PRESETS,
+    TRAFFIC_MODES,
     DutSettings,
     Flags,
     Preset,
@@ -61,8 +61,7 @@ if TYPE_CHECKING:
     from v6t.drivers.tester_kind import TesterKind
     from v6t.plugins.base import PluginParams, Technology
 
-DEMONSTRATION = "mape-br"
-"""Technology of a run without any file or flag."""
+DEMONSTRATION_TECHNOLOGY = "mape-br"  # of a run without any file or flag
 DEFAULT_LINE_RATE = "10G"
 
 File = Path | YamlFile | None
@@ -82,7 +81,9 @@ def resolve_and_bind(
     run, run_source = _read_run(run_file, flags)
     bed, bed_source = _read_testbed(testbed, flags)
     is_bare = flags == Flags() and not run_file and not testbed
-    name = _choose_technology(flags.plugin or run.plugin, DEMONSTRATION if is_bare else None)
+    name = _choose_technology(
+        flags.plugin or run.plugin, DEMONSTRATION_TECHNOLOGY if is_bare else None
+    )
     with locate_errors(run_source, "plugin"):
         kind = load_plugin(name)
     with locate_errors(run_source, "benchmarks"):
@@ -92,7 +93,7 @@ def resolve_and_bind(
     if registry.ALL in named:
         benchmarks, left_out = registry.expand_all(kind, named)
     with locate_errors(run_source, "modes"):
-        modes = check_names(flags.modes or run.modes or kind.modes, MODES, "mode")
+        modes = check_names(flags.modes or run.modes or kind.modes, TRAFFIC_MODES, "mode")
     initiator: Any = check_name(flags.initiator or bed.initiator, ("left", "right"), "port")
     tester_settings, tester = _choose_tester(bed, bed_source, flags)
     default_driver = (tester.in_lab and kind.default_driver) or DEFAULT_DRIVER

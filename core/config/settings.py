@@ -75,6 +75,7 @@ class LinksSettings(StrictModel):
 
     @model_validator(mode="after")
     def _check_backgrounds(self) -> LinksSettings:
+        """Refuse a background VLAN on one link only."""
         if (self.left.background is None) != (self.right.background is None):
             problem = "only one of the links has a VLAN for the background"
             hint = "write background: {vlan: ...} within left and right"
@@ -189,6 +190,7 @@ def make_procedure_model() -> type[ProcedureSettings]:
 
 @lru_cache(maxsize=4)
 def _compose_model(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[ProcedureSettings]:
+    """Return the model of the procedure with a section for each benchmark."""
     fields: dict[str, Any] = {
         name: (model, Field(model(), description=describe_model(model))) for name, model in sections
     }
@@ -204,6 +206,7 @@ def describe_model(model: type[StrictModel]) -> str:
 
 
 def _add_sections(values: Any) -> Any:
+    """Validate procedure settings with the sections of all benchmarks."""
     if isinstance(values, ProcedureSettings):
         return values
     return make_procedure_model().model_validate(values)
@@ -250,7 +253,7 @@ def load_saved_run(values: Any) -> ResolvedRun:
 
 
 PRESETS = ("quick", "rfc")
-MODES = ("bidirectional", "forward", "reverse")
+TRAFFIC_MODES = ("bidirectional", "forward", "reverse")
 RFC_REPETITIONS = 20
 
 _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
@@ -284,7 +287,7 @@ _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
 
 
 def make_preset(preset: Preset) -> dict[str, Any]:
-    """Return the settings of a preset, with those of every installed benchmark."""
+    """Return the procedure settings of a preset, including those of every installed benchmark."""
     return {
         **_PRESET_SETTINGS[preset],
         **(registry.make_quick_preset() if preset == "quick" else {}),

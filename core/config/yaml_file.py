@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 EXAMPLES = Path(__file__).parent / "examples"
-MAX_DEPTH = 50
-MAX_VALUES = 200_000
-"""Limit for the values of a file with its aliases expanded."""
-MAX_BITS = 256
-"""Of a whole number: twice an IPv6 address."""
+MAX_DEPTH = 50  # of nested values
+MAX_VALUES = 200_000  # of a file with its aliases expanded
+MAX_BITS = 256  # of a whole number: twice an IPv6 address
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 _TAGS = {
     f"tag:yaml.org,2002:{kind}"
@@ -164,6 +162,7 @@ class _Converter:
 
 
 def _check_text(text: str, path: Keys) -> str:
+    """Return the text; refuse one that cannot be written as UTF-8."""
     if not is_encodable(text):
         raise UsageError("the text contains an unpaired surrogate", path=path, code="not-text")
     return text
@@ -273,7 +272,7 @@ def check_name(name: str, known: Sequence[str], noun: str, path: Keys = ()) -> s
 def validate(
     model: type[BaseModel], data: Mapping[str, Any], origin: Origin = None, above: Keys = ()
 ) -> Any:
-    """Validate settings."""
+    """Return settings as a validated model; errors name the file, the line and the setting."""
     from pydantic import ValidationError
 
     with locate_errors(origin, *above):

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.core.migrate.migration import NO_COUNTERPART, Migration
+from v6t.core.migrate.migration import Migration
 
-CORE_PARAMETERS = ("CPU-FW-Send", "CPU-FW-Receive", "CPU-RV-Send", "CPU-RV-Receive")
 PARAMETERS = (
     *("Tester-L-IPv6", "Tester-R-IPv6", "Tester-R-IPv4", "DUT-L-IPv6"),
     *("Tester-L-MAC", "Tester-R-MAC", "DUT-L-MAC", "DUT-R-MAC"),
@@ -18,7 +17,7 @@ PARAMETERS = (
     *("FW-var-sport", "FW-var-dport", "RV-var-sport", "RV-var-dport", "NUM-OF-CEs"),
     *("BMR-IPv6-Prefix", "BMR-IPv6-prefix-length", "BMR-IPv4-Prefix", "BMR-IPv4-prefix-length"),
     *("BMR-EA-length", "DMR-IPv6-Prefix", "DMR-IPv6-prefix-length"),
-    *CORE_PARAMETERS,
+    *("CPU-FW-Send", "CPU-FW-Receive", "CPU-RV-Send", "CPU-RV-Receive"),
     *("Mem-Channels", "FW", "RV", "Promisc"),
 )
 ALIASES = {
@@ -28,7 +27,7 @@ ALIASES = {
     "bmr-ipv4-prefx-length": "BMR-IPv4-prefix-length",
     "dmr-ipv6-prefx-length": "DMR-IPv6-prefix-length",
 }
-PLUGINS = ("mape-br", "mapt-br")
+MAP_PLUGINS = ("mape-br", "mapt-br")
 ADDRESS_PARAMETERS = {
     "tester_left_ipv6": ("Tester-L-IPv6", "2001:db8:6::2"),
     "tester_right_ipv6": ("Tester-R-IPv6", "2001:db8:7::2"),
@@ -40,9 +39,9 @@ RULE_PARAMETERS = {"ea_len": ("BMR-EA-length", 13), "ces": ("NUM-OF-CEs", 1000)}
 def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
     """Convert a configuration file; the default plugin is MAP-E if the file names a BR."""
     source = Migration(path, PARAMETERS, ALIASES)
-    if plugin not in (None, *PLUGINS):
+    if plugin not in (None, *MAP_PLUGINS):
         problem = f"this file is not for {plugin}"
-        raise UsageError(problem, "--plugin " + " or ".join(PLUGINS), code="wrong-kind-of-file")
+        raise UsageError(problem, "--plugin " + " or ".join(MAP_PLUGINS), code="wrong-kind-of-file")
     chosen = plugin or ("mape-br" if source.has_parameter("DUT-L-IPv6") else "mapt-br")
     reason = "the file names no BR address: --plugin mape-br is MAP-E"
     if chosen == "mape-br":
@@ -65,9 +64,6 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
         "links": source.read_mac_addresses("Tester-{}-MAC", "DUT-{}-MAC"),
         "line_rate": "10G",
     }
-    source.record_absence(NO_COUNTERPART["core_list"], *CORE_PARAMETERS)
-    source.record_absence(NO_COUNTERPART["memory"], "Mem-Channels")
-    source.record_absence(NO_COUNTERPART["promiscuous"], "Promisc")
     source.comments += [
         f"{chosen} because {reason}",
         "Frame size, repetitions and resolution are arguments of the peer's scripts, not in the "
@@ -110,8 +106,6 @@ def _read_rule(source: Migration, plugin: str) -> dict[str, Any]:
         "exclude_network_broadcast": True,
     }
     if plugin == "mape-br":
-        why = "none: MAP-E has no default mapping rule"
-        source.record_absence(why, "DMR-IPv6-Prefix", "DMR-IPv6-prefix-length")
         return rule
     return rule | {"dmr": source.read_prefix("dmr", "DMR-IPv6", "64:ff9b::", 64)}
 

@@ -14,14 +14,10 @@ from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.base.text import find_similar_names
 from v6t.core.config.yaml_file import to_yaml, write_files
 
-POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
+VARIATION_POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
 """How a value varies, in the numbers of siitperf and Mapperf."""
-NO_COUNTERPART = {
-    "core_list": "none: tester.options.core_list in the testbed file",
-    "memory": "none: TRex configures its memory itself",
-    "promiscuous": "none: the tester always receives promiscuously",
-}
-"""Reasons why parameters have no counterpart in v6t."""
+NOT_USED = "not used"
+"""What became of a known parameter that no setting corresponds to."""
 
 
 class ForeignParameter(NamedTuple):
@@ -81,7 +77,7 @@ class Migration:
 
     def read_policy(self, name: str, target: str, default: str = "0") -> str:
         """Return the policy by which a value varies."""
-        return POLICIES[self.read_choice(name, default, target, POLICIES)]
+        return VARIATION_POLICIES[self.read_choice(name, default, target, VARIATION_POLICIES)]
 
     def read_number(self, name: str, default: int, target: str) -> int:
         """Return a parameter as an integer, given in decimal or hexadecimal."""
@@ -159,7 +155,7 @@ class Migration:
     def check_networks(self, problem: str) -> None:
         """Refuse several networks on a side, for the reason given."""
         for name in ("Num-L-Nets", "Num-R-Nets"):
-            if self.read_number(name, 1, "none: one network on either side") > 1:
+            if self.read_number(name, 1, NOT_USED) > 1:
                 hint = "set it to 1, or vary addresses (IP-L-var, IP-R-var)"
                 raise self.make_error(name, problem, hint)
 
@@ -180,17 +176,12 @@ class Migration:
         swapped._targets = {exchange(name): what for name, what in self._targets.items()}
         return swapped
 
-    def record_absence(self, why: str, *names: str) -> None:
-        """Record why parameters have no counterpart, except those already converted."""
-        for name in names:
-            if name in self._parameters:
-                self._targets.setdefault(name, why)
-
     @property
     def parameter_targets(self) -> list[tuple[ForeignParameter, str]]:
         """Parameters in the order of the file, each with its target."""
         rows = [
-            (parameter, self._targets.get(name, "")) for name, parameter in self._parameters.items()
+            (parameter, self._targets.get(name, NOT_USED))
+            for name, parameter in self._parameters.items()
         ]
         for parameter in self._unknown:
             near = find_similar_names(parameter.name.lower(), self._spelt)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.core.migrate.migration import NO_COUNTERPART, Migration
-from v6t.core.migrate.siitperf_stateful import PLUGINS, read_stateful
+from v6t.core.migrate.migration import NOT_USED, Migration
+from v6t.core.migrate.siitperf_stateful import STATEFUL_PLUGINS, read_stateful
 
 SIDES = (("L", "left"), ("R", "right"))
 PORT_PARAMETERS = (
@@ -17,19 +17,17 @@ PORT_PARAMETERS = (
     ("Rev-var-sport", "Rev-sport", "rv_sport", 1024, 65535),
     ("Rev-var-dport", "Rev-dport", "rv_dport", 1, 49151),
 )
-CORE_PARAMETERS = ("CPU-L-Send", "CPU-R-Recv", "CPU-R-Send", "CPU-L-Recv")
-STATEFUL_PARAMETERS = ("Enumerate-ports", "Enumerate-ips", "Responder-tuples")
-OFFSET_PARAMETERS = tuple(f"IPv{v}-{s}-offset" for v in "64" for s in "LR")
 PARAMETERS = (
-    *("IP-L-Vers", "IP-R-Vers", "Forward", "Reverse", "Promisc", "MEM-Channels", *CORE_PARAMETERS),
+    *("IP-L-Vers", "IP-R-Vers", "Forward", "Reverse", "Promisc", "MEM-Channels"),
+    *("CPU-L-Send", "CPU-R-Recv", "CPU-R-Send", "CPU-L-Recv"),
     *(f"IPv{v}-{s}-{kind}" for v in "64" for s in "LR" for kind in ("Real", "Virt")),
     *(f"MAC-{s}-{end}" for end in ("Tester", "DUT") for s in "LR"),
     *(f"Num-{s}-Nets" for s in "LR"),
     *(policy for policy, *_ in PORT_PARAMETERS),
     *(f"{ports}-{end}" for _, ports, *_ in PORT_PARAMETERS for end in ("min", "max")),
     *(f"IP-{s}-{what}" for s in "LR" for what in ("var", "min", "max")),
-    *OFFSET_PARAMETERS,
-    *("Stateful", *STATEFUL_PARAMETERS),
+    *(f"IPv{v}-{s}-offset" for v in "64" for s in "LR"),
+    *("Stateful", "Enumerate-ports", "Enumerate-ips", "Responder-tuples"),
 )
 ALIASES = {"responder-ports": "Responder-tuples"}
 ORIENTATIONS = {("6", "4"): "nat64", ("4", "6"): "nat46"}
@@ -43,7 +41,7 @@ ROUTER_HOSTS = {
 def read_siitperf(path: Path) -> Migration:
     """Convert a configuration file of siitperf."""
     source = Migration(path, PARAMETERS, ALIASES)
-    kind = source.read_choice("Stateful", "0", "none: stateless", ("0", "1", "2"))
+    kind = source.read_choice("Stateful", "0", NOT_USED, ("0", "1", "2"))
     left = source.read_choice("IP-L-Vers", "6", "plugin", ("4", "6"))
     right = source.read_choice("IP-R-Vers", "4", "plugin", ("4", "6"))
     letters, versions = "LR", (left, right)
@@ -64,15 +62,8 @@ def read_siitperf(path: Path) -> Migration:
         "line_rate": "10G",
         **device,
     }
-    source.record_absence(NO_COUNTERPART["core_list"], *CORE_PARAMETERS)
-    source.record_absence(NO_COUNTERPART["memory"], "MEM-Channels")
-    source.record_absence(NO_COUNTERPART["promiscuous"], "Promisc")
-    source.record_absence("none: stateful tests only", *STATEFUL_PARAMETERS)
-    source.record_absence(
-        f"none: not used between IPv{versions[0]} and IPv{versions[1]}", *OFFSET_PARAMETERS
-    )
     absent = [policy for policy, *_ in PORT_PARAMETERS if not source.has_parameter(policy)]
-    if absent and source.run["plugin"] not in PLUGINS.values():
+    if absent and source.run["plugin"] not in STATEFUL_PLUGINS.values():
         source.comments.append(
             f"{', '.join(absent)}: not in the file, so fixed, siitperf's default; RFC 4814 "
             "requires pseudorandom ports (policy: random)."
@@ -122,8 +113,6 @@ def _read_translator(source: Migration, orientation: str) -> dict[str, Any]:
     outside4 = source.read_string(f"IPv4-{v4}-Real", "198.19.0.2", "params.ipv4_hosts, params.eam")
     outside6 = source.read_string(f"IPv6-{v4}-Virt", "2001:2:0:1000::2", "params.eam")
     beyond = source.read_string(f"IPv6-{v4}-Real", "2001:2:0:8000::2", "params.bg_ipv4_side")
-    why = f"none: not used when the left side is IPv{'6' if v6 == 'L' else '4'}"
-    source.record_absence(why, f"IPv6-{v6}-Virt", f"IPv4-{v6}-Real", f"IPv4-{v4}-Virt")
     source.check_networks("a translator's hosts must be in one network on each side")
     hosts6, eam6 = _read_hosts(source, v6, "ipv6_hosts", inside4, inside6)
     hosts4, eam4 = _read_hosts(source, v4, "ipv4_hosts", outside4, outside6)
@@ -184,7 +173,6 @@ def _read_hosts(
 def _read_router(source: Migration, version: str) -> dict[str, Any]:
     """Read hosts and networks on both sides of a router."""
     params: dict[str, Any] = {}
-    other = "6" if version == "4" else "4"
     *defaults, low, high, octet = ROUTER_HOSTS[version]
     for (letter, side), host in zip(SIDES, defaults, strict=True):
         target = f"params.{side}_hosts"
@@ -200,7 +188,4 @@ def _read_router(source: Migration, version: str) -> dict[str, Any]:
             f"IPv{version}-{letter}-offset", octet, f"{target}.offset"
         )
         params[f"{side}_hosts"] = {"policy": policy, **({} if policy == "fixed" else varying)}
-        unused = [f"IPv{version}-{letter}-Virt"]
-        unused += [f"IPv{other}-{letter}-{form}" for form in ("Real", "Virt")]
-        source.record_absence(f"none: not used when both sides are IPv{version}", *unused)
     return params

@@ -6,29 +6,25 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.core.migrate.migration import POLICIES, Migration
+from v6t.core.migrate.migration import NOT_USED, VARIATION_POLICIES, Migration
 
 FIXED_SOURCE, FIXED_DESTINATION = 0xC020, 7
 """Ports of siitperf where it does not vary them, as in RFC 2544, appendix C.2.6.4."""
 
-PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}
+STATEFUL_PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}
 FLUSH_COMMANDS = {"nat64": "'modprobe -r jool && modprobe jool'", "nat44": "conntrack -F"}
-ENUMERATION_MODES = (*POLICIES, "4")
+ENUMERATION_MODES = (*VARIATION_POLICIES, "4")
 """4 was unique pseudorandom with accounting, before siitperf's commit 6ab741d."""
 READING_ORDERS = {"0": "fixed", "1": "linear", "2": "linear", "3": "pseudorandom"}
-DEFAULT_CONNECTIONS = 4_000_000
-MIN_PORT = 1024
+DEFAULT_CONNECTIONS = 4_000_000  # at most, if the ranges give more
+MIN_PORT = 1024  # a NAT maps lower ports to lower ports
 PUBLIC_PORTS = 65536 - MIN_PORT
-MIN_OFFSET = 8
+MIN_IPV6_OFFSET = 8  # first octet of an Initiator's IPv6 address that may vary
 LAST_16_BITS = {"4": 2, "6": 14}
 """Octet at which the last 16 bits of an address begin, by IP version."""
 UNSUPPORTED_OFFSET = (
     "addresses that vary there cannot be converted",
     "let them vary in their last 16 bits, Initiators with IPv6 at octet 8 or above",
-)
-REVERSE_PORTS = (
-    *("Rev-var-sport", "Rev-var-dport"),
-    *(f"Rev-{port}-{end}" for port in ("sport", "dport") for end in ("min", "max")),
 )
 
 
@@ -36,21 +32,21 @@ def read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, Any
     """Fill in the run of a stateful test.
 
     Args:
-        p: the file, turned if the Initiator is on the right: here it is always the left.
+        source: the file, turned if the Initiator is on the right: here it is always the left.
         versions: of IP, the Initiator's and the Responder's.
 
     Returns:
         The testbed's device, with an example of how its table is emptied before each trial.
     """
     source.read_string("Stateful", "1", "plugin; testbed: initiator")
-    if versions not in PLUGINS:
+    if versions not in STATEFUL_PLUGINS:
         raise UsageError(
             f"{source.path}: a stateful test from IPv{versions[0]} to IPv{versions[1]} cannot be "
             "converted",
             "NAT64 (6 to 4) and NAT44 (4 to 4) can; `v6t plugins` lists what v6t measures",
             code="invalid-foreign-file",
         )
-    plugin = PLUGINS[versions]
+    plugin = STATEFUL_PLUGINS[versions]
     params = _read_ports(source) | _read_addresses(source, versions[0])
     _choose_ports(source, params)
     params |= _choose_pool(params)
@@ -91,13 +87,10 @@ def _read_ports(source: Migration) -> dict[str, Any]:
         "initiator_ports": source.read_bounds("Fwd-sport", "params.initiator_ports", 1024, 65535),
         "responder_ports": source.read_bounds("Fwd-dport", "params.responder_ports", 1, 49151),
     }
-    for name, known in (("ports", ENUMERATION_MODES), ("ips", tuple(POLICIES))):
+    for name, known in (("ports", ENUMERATION_MODES), ("ips", tuple(VARIATION_POLICIES))):
         target = f"enumerate_{name}"
         mode = source.read_choice(f"Enumerate-{name}", "0", f"params.{target}", known)
         params[target] = min(int(mode), 3)
-    why = "none: ports vary by params.enumerate_ports"
-    source.record_absence(why, "Fwd-var-sport", "Fwd-var-dport")
-    source.record_absence("none: the Responder's ports are those it has learned", *REVERSE_PORTS)
     return params
 
 
@@ -146,9 +139,7 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
         )
         responder = str(IPv4Address(server & 0xFFFFFFFF))
         params["prefix"] = str(IPv6Network((server >> 32 << 32, 96)))
-        unused = source.read_address(
-            "IPv4-R-Real", "4", responder, "none: siitperf sends to IPv6-R-Virt"
-        )
+        unused = source.read_address("IPv4-R-Real", "4", responder, NOT_USED)
         if unused not in (responder, "0.0.0.0"):  # noqa: S104
             source.comments.append(
                 f"IPv4-R-Real {unused} is unused, as in siitperf: the Responder is {responder}, the "
@@ -160,7 +151,7 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
     if low is not None:
         initiator = _replace_16_bits(initiator, octet, low)
         if octet != LAST_16_BITS[version]:
-            if version == "4" or octet < MIN_OFFSET:
+            if version == "4" or octet < MIN_IPV6_OFFSET:
                 raise source.make_error(f"IPv{version}-L-offset", *UNSUPPORTED_OFFSET)
             params["initiator_offset"] = octet
     low, params["responder_count"], octet = _read_range(source, "R", "responder", version)
@@ -169,17 +160,13 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
             raise source.make_error(f"IPv{version}-R-offset", *UNSUPPORTED_OFFSET)
         responder = _replace_16_bits(responder, LAST_16_BITS["4"], low)
     source.check_networks("a stateful test must have one network on each side")
-    names = ["IPv6-R-Real", "IPv4-L-Virt", "IPv4-R-Virt", "IPv6-L-Virt"]
-    names += ["IPv4-L-Real"] if version == "6" else ["IPv6-L-Real", "IPv6-R-Virt"]
-    names += [f"IPv{v}-{s}-offset" for v in "64" for s in "LR"]
-    source.record_absence("none: not used in this stateful test", *names)
     return {name: initiator, "responder_ipv4": responder, **params}
 
 
 def _read_range(
     source: Migration, letter: str, name: str, version: str
 ) -> tuple[int | None, int, int]:
-    """Read the smallest value of the varying 16 bits of a side (None: fixed), count, and their octet."""
+    """Return the lowest value (None: fixed), the number of values and the octet of varying addresses."""
     target = f"params.{name}_count"
     policy = source.read_policy(f"IP-{letter}-var", target)
     low, high = (source.read_number(f"IP-{letter}-{end}", 0, target) for end in ("min", "max"))

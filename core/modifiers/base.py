@@ -93,6 +93,7 @@ def repeat_action(trial: Trial, action: Action, interval_s: float) -> Iterator[d
     failures: list[BaseException] = []
 
     def act() -> None:
+        """Act once on the device and count the outcome."""
         began, what, why = time.monotonic(), counts["what"], ""
         try:
             what = action()
@@ -105,6 +106,7 @@ def repeat_action(trial: Trial, action: Action, interval_s: float) -> Iterator[d
             counts["right"] += not why
 
     def run() -> None:
+        """Act repeatedly while the stream is sent."""
         due = time.monotonic() + trial.pause_s
         end = due + trial.total_duration_s
         try:

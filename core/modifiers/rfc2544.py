@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from v6t.trials.trial import Trial
 
 FRAMES_PER_BROADCAST = 99
-ETHERTYPE = 0x88B5
-"""For local experiments (IEEE 802): a router has to take the frame and drop it."""
-ROUTE_INTERVAL_S = 30.0
-"""RFC 2544, appendix C.2.3, for trials longer than a minute."""
+ETHERTYPE = 0x88B5  # for local experiments (IEEE 802): a router must drop the frame
+ROUTE_INTERVAL_S = 30.0  # RFC 2544, appendix C.2.3, for trials longer than a minute
 
 
 class Broadcast(Modifier):

@@ -41,7 +41,7 @@ MAX_LISTED_REASONS = 10
 """Quantities that were not compared, whose reasons a terminal shows."""
 MAX_DRAWN_FACTORS = 40
 """Factors that one figure can show."""
-RATE_SUFFIX = " fps"
+RATE_SUFFIX = " fps"  # at the end of loads that are frame rates
 
 METHOD_TEXT = (
     "Factors and differences are Hodges-Lehmann estimates; their intervals follow from the "

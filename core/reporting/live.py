@@ -32,16 +32,15 @@ from v6t.drivers.device import ignore_message
 from v6t.procedures.trial_runner import Progress
 
 DEFAULT_PORT = 8219
-"""Default port."""
 VIEWER_TIMEOUT_S = 10.0
 """The report is made only if the page was requested within this time; it requests itself every 2 s."""
 REPORT_INTERVAL_FACTOR = 20
 """Making reports takes at most one part in this number of the run's time."""
-MAX_LISTED_STEPS = 8
-MAX_CLIENTS = 16
+MAX_LISTED_STEPS = 8  # last steps that the page lists
+MAX_CLIENTS = 16  # at a time
 CLIENT_TIMEOUT_S = 5.0
-PAGE = Path(__file__).with_name("live.html").read_text("utf-8")
-_SCRIPT = PAGE.partition("<script>")[2].partition("</script>")[0]
+PAGE_HTML = Path(__file__).with_name("live.html").read_text("utf-8")
+_SCRIPT = PAGE_HTML.partition("<script>")[2].partition("</script>")[0]
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; "
     f"script-src 'sha256-{b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()}'; "
@@ -180,13 +179,14 @@ class LiveView(Listener):
         """Return content type and text of a URL path, or None if it is unknown."""
         self._viewed = time.monotonic()
         pages = {
-            "/": ("text/html", PAGE),
+            "/": ("text/html", PAGE_HTML),
             "/now": ("application/json", self._state),
             "/report": ("text/html", self._report),
         }
         return pages.get(path)
 
     def _show(self, state: str) -> None:
+        """Show a state, and update the report unless that takes too much time."""
         began = time.monotonic()
         if began - self._viewed < VIEWER_TIMEOUT_S and began >= self._next_report:
             self._update_report()

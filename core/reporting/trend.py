@@ -181,6 +181,7 @@ def _plot_series(series: TrendSeries, name: str) -> str:
         curves.append(Curve(label, ends, [level, level], style={"color": GREY}))
 
     def adjust(axes: Any) -> None:
+        """Mark the changes, and label some of the runs."""
         for change in series.changes:
             label = f"{change.percent:+.1f} %"
             axes.axvline(change.place - 0.5, color=VERMILLION, linestyle="--", label=label)
@@ -194,6 +195,7 @@ def _plot_series(series: TrendSeries, name: str) -> str:
 
 
 def _summarize(trend: Trend) -> Paragraph:
+    """Return the number of changed results in a sentence."""
     runs, results = pluralize(len(trend.runs), "run"), pluralize(len(trend.series), "result")
     changed = sum(bool(s.changes) for s in trend.series)
     if not any(s.has_enough_runs for s in trend.series):

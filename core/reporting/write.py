@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.base.files import read_text, write_atomically
+from v6t.base.files import read_text, report_write_errors, write_atomically
 from v6t.core.runs.rundir import REPETITIONS, report_damage
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
 
-FILES = {
+DEFAULT_FILES = {
     "html": "report.html",
     "md": "report.md",
     "json": "report.json",
@@ -21,7 +21,7 @@ FILES = {
     "csv": REPETITIONS,
 }
 """Files of a report; the run itself writes the last one, in siitperf's column order."""
-ALL_FILES = {**FILES, "openmetrics": "results.prom", "tex": "tables.tex"}
+FILES_BY_FORMAT = {**DEFAULT_FILES, "openmetrics": "results.prom", "tex": "tables.tex"}
 """With the files that are written on request only."""
 REPORT_ERRORS = (
     *(V6tError, OSError, ImportError, ValueError, TypeError, AttributeError, RuntimeError),
@@ -34,7 +34,7 @@ FiguresWanted = Literal["none", "few", "all", "pdf"]
 def write(
     path: Path,
     output: Path | None = None,
-    formats: Sequence[str] = tuple(FILES),
+    formats: Sequence[str] = tuple(DEFAULT_FILES),
     *,
     paper: str | None = None,
     figures: FiguresWanted = "few",
@@ -45,7 +45,7 @@ def write(
     Args:
         path: the run directory.
         output: another directory for the report; created if absent.
-        formats: some of :data:`ALL_FILES`.
+        formats: some of :data:`FILES_BY_FORMAT`.
         paper: reproduce the tables of this paper.
         figures: at most 40 on a page, all, or all and each as PDF with ``figures.tex``.
         data: of the run; None: it is read from the directory.
@@ -69,19 +69,16 @@ def write(
     renderers = _make_renderers(path, data, paper, most)
     directory = output or path
     written = []
-    try:
+    with report_write_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
         for kind in formats:
-            written.append(directory / ALL_FILES[kind])
+            written.append(directory / FILES_BY_FORMAT[kind])
             if kind != "csv" or output is not None:
                 with report_damage(path):
                     text = renderers[kind]()
                 write_atomically(written[-1], text)
         if figures == "pdf":
             written.append(_write_pdf(directory, data))
-    except OSError as exc:
-        problem = f"cannot write {directory}: {exc.strerror}"
-        raise UsageError(problem, code="file-unwritable") from exc
     return written
 
 
@@ -102,6 +99,7 @@ def _write_pdf(directory: Path, data: RunData) -> Path:
 def _make_renderers(
     path: Path, data: RunData, paper: str | None, max_figures: int | None
 ) -> Mapping[str, Callable[[], str]]:
+    """Return a function for each format that makes its text."""
     from v6t.analysis.report.exports import to_json, to_junit, to_openmetrics
     from v6t.analysis.report.latex import to_latex
     from v6t.analysis.report.render import to_html, to_markdown

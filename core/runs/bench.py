@@ -201,6 +201,7 @@ class Bench:
         return result
 
     def _connect(self, tester: Tester) -> Measure:
+        """Return the function that measures a trial with an open tester."""
         from v6t.drivers.oracle.two_phase import TwoPhaseTester
 
         if self._two_phase is None:

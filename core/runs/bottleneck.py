@@ -30,11 +30,10 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.session.session import Session
     from v6t.drivers.duts.session.telemetry import Sample
 
-MIN_TRIAL_S = 5.0
+MIN_TRIAL_S = 5.0  # shortest trial in which the device is sampled
 RATE_FACTOR_ABOVE, MIN_RATE_FACTOR_ABOVE = 1.25, 1.02
 """The rate above a found one, and the least that shows more than it, as multiples of it."""
-IDLE_SAMPLING_S = 1.5
-"""Time of the samples without load before and after [s]."""
+IDLE_SAMPLING_S = 1.5  # sampling without load before and after the trials
 SHARED_CPU_READING = "perf"
 """It also counts what the tester does on the same cores."""
 SHARED_CORES_WARNING = "the tester works on the same cores: its time is in these figures"
@@ -77,7 +76,7 @@ def watch_device(
     sampling costs the device time.
     """
     with RunDir(path, new=False) as directory:
-        bound = bound or bind(directory.config())
+        bound = bound or bind(directory.load_config())
         check_watchable(bound)
         results = read_results(path)
         entries = []

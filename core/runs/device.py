@@ -25,7 +25,7 @@ from v6t.trials.result import Measure, TrialResult
 from v6t.trials.timeline import DeviceLoad
 from v6t.trials.trial import Trial
 
-RETRY_AFTER_S = 1.0
+RETRY_AFTER_S = 1.0  # pause between two tries of a hook
 
 
 def run_hook(name: str, hook: Hook) -> str:
@@ -95,12 +95,10 @@ def measure_with_event(
     return result
 
 
-MIN_SAMPLED_TRIAL_S = 3.0
-"""Shorter trials see too few samples."""
+MIN_SAMPLED_TRIAL_S = 3.0  # shorter trials have too few samples
 LOAD_READING = "cpu"
 """The only one during trials: others may stop a device's workers for a moment, or take a lock."""
-COUNTERS_KEY = "device"
-"""Of the counters in ``results.json``."""
+COUNTERS_KEY = "device"  # of the counters in ``results.json``
 
 
 def with_device_load(measure: Measure, session: Callable[[], DeviceSession | None]) -> Measure:

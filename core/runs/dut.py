@@ -65,7 +65,7 @@ def open_session(
 
 
 def compare(bound: BoundRun) -> tuple[str, list[Difference]]:
-    """Compare the plan with the present state of the device; return its name and the steps."""
+    """Compare the plan with the present state of the device; return the device name and the differences."""
     with open_session(bound, lock=False) as device:
         device.make_plan()
         return device.name, list(device.compare())
@@ -259,6 +259,7 @@ def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _check(bound: BoundRun) -> None:
+    """Refuse the reference device, which has no configuration."""
     if not bound.driver.configures_device:
         problem = "the reference device needs no configuration"
         raise UsageError(problem, "name a driver with --driver", code="missing-driver")

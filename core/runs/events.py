@@ -33,7 +33,7 @@ class Activity:
     Attributes:
         before: result of the trial before it in this stage; None for the first.
         left_s: estimated rest of the run [s].
-        done_s: time since the run began [s].
+        elapsed_s: time since the run began [s].
         number: number of the trial, self-tests and retries included.
         trials_left: estimated number of trials after this one.
     """
@@ -42,7 +42,7 @@ class Activity:
     trial: Trial
     before: TrialResult | None
     left_s: float
-    done_s: float = 0.0
+    elapsed_s: float = 0.0
     number: int = 1
     trials_left: int = 0
 
@@ -88,8 +88,7 @@ def _call_all(receivers: Sequence[Callable[[Any], None]], value: Any) -> None:
         receive(value)
 
 
-MIN_TIMED_TRIAL_S = 5.0
-"""Shortest trial whose elapsed time is shown."""
+MIN_TIMED_TRIAL_S = 5.0  # shortest trial whose elapsed time is shown
 
 
 class RemainingTime:

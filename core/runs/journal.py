@@ -21,7 +21,7 @@ from v6t.trials.codec import TRIAL_DEFAULTS, result_from_json, result_to_json, t
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
 
-SCHEMA = "v6t-trial/1"
+SCHEMA = "v6t-trial/1"  # of each line of the journal
 RESTORE_HINT = "nothing was changed; restore the journal of this run"
 
 
@@ -187,6 +187,7 @@ def _parse_lines(
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a line, or None if its checksum is wrong."""
     checksum, _, body = line.partition(b" ")
     try:
         entry = parse_json(body) if int(checksum, 16) == zlib.crc32(body) else None

@@ -31,7 +31,7 @@ def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> d
         "created": utc_now(),
         "seed": run.seed,
         "packages": {name: _read_version(name) for name in PACKAGES},
-        "source_commit": commit(),
+        "source_commit": find_commit(),
         "python": sys.version.split()[0],
         "machine": describe_machine(),
         "setup": {**describe_setup(plugin, run.frame_sizes), "simulated": simulated},
@@ -105,7 +105,7 @@ def _read_version(name: str) -> str | None:
         return None
 
 
-def commit() -> str | None:
+def find_commit() -> str | None:
     """Return the commit of this checkout, marked if modified, or None without a checkout."""
     here = Path(__file__).resolve().parents[2]
     if not (here / ".git").exists():
@@ -132,6 +132,7 @@ def _describe_memory() -> int | None:
 
 
 def _read(path: str) -> str | None:
+    """Return the content of a system file; None if it is unreadable or empty."""
     try:
         return Path(path).read_text().strip() or None
     except OSError:

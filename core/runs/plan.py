@@ -31,7 +31,7 @@ from v6t.trials.result import ClassCount, DirectionResult, Measure, TrialResult
 from v6t.trials.tcp import TcpCounts
 from v6t.trials.trial import Capability, Mode, Trial, list_directions
 
-IDEAL_DELAY_NS = 1000
+IDEAL_DELAY_NS = 1000  # of each frame through an ideal device
 FLUSH_S_PER_CONNECTION = 12e-6
 """Time to remove a connection from the table: nftables on Linux 6.18 with 100,000 of them [s]."""
 
@@ -116,6 +116,7 @@ class IdealDevice:
         self.seconds += seconds * (self.weight if weight is None else weight)
 
     def _count_filling(self, connections: Connections) -> None:
+        """Add the time of filling the connection table, unless it is already full."""
         if connections.reuse and self._filled == connections.count:
             return
         self._filled = connections.count
@@ -150,6 +151,7 @@ class IdealDevice:
         )
 
     def _establish(self, connections: Connections) -> PhaseOneResult:
+        """Return the outcome of opening connections."""
         count = connections.count
         fails = connections.rate_cps > self.max_cps or count > self.table_size
         learned = count // 2 if fails and connections.purpose == "establish" else count
@@ -369,6 +371,7 @@ def plan_stage(
 
 
 def _name_mode(phase: Phase, mode: str) -> str:
+    """Return the direction of a stage, or ``connections`` or ``queries`` if it has none."""
     if phase.directed:
         return mode
     return QUERIES if phase == Phase.QUERIES else CONNECTIONS

@@ -15,10 +15,10 @@ from v6t.core.config.settings import is_demonstration
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.manifest import describe_machine
 from v6t.core.runs.plan import CONNECTIONS, SELFTEST, Stage, Streams
-from v6t.core.runs.preflight import measure_phase_one, with_loopback_setup
+from v6t.core.runs.preflight import with_loopback_setup, with_phase_one
 from v6t.core.runs.tester_capacity import (
     MIN_OPENING_TRIAL_S,
-    THIS_RUN,
+    THIS_RUN_SOURCE,
     SelfTest,
     make_capacity_spec,
 )
@@ -59,7 +59,7 @@ class MeasuredPoint:
         capacity, source = self.test.find_capacity(trials.directory, min_fps)
         if not connects:
             rates[spec.mode] = capacity.rate_fps
-        if source != THIS_RUN:
+        if source != THIS_RUN_SOURCE:
             self.test.say(f"{spec.mode}: the tester's own capacity: {source}")
         if not capacity.rate_fps:
             raise TesterError(
@@ -141,9 +141,7 @@ def make_point(
     bound = trials.bound
     media = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
     spec = make_capacity_spec(bound.settings, sizes, mode, media, opens_connections=connects)
-    measure = (measure_phase_one if connects else partial(with_loopback_setup, bound))(
-        trials.loopback
-    )
+    measure = (with_phase_one if connects else partial(with_loopback_setup, bound))(trials.loopback)
     test = SelfTest(bound, replace(spec, variant=variant), streams, measure, connects)
     return _make_point(trials, sizes, media, test)
 
@@ -176,7 +174,7 @@ def remeasure_tester(point: Point, number: int) -> Point | None:
         return None
     trials.capacities.setdefault(spec.variant + sizes.label, {})[spec.mode] = capacity.rate_fps
     better = MeasuredPoint(trials, sizes, runner.test)
-    better.capacity = capacity, THIS_RUN
+    better.capacity = capacity, THIS_RUN_SOURCE
     conditions = {**point.trial_conditions, "variant": f"{spec.variant}again{number}-"}
     return replace(point, runner=better, trial_conditions=conditions)
 

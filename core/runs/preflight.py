@@ -62,10 +62,11 @@ def _with_queries(measure: Measure, queries: Queries) -> Measure:
     return lambda trial: measure(replace(trial, queries=queries))
 
 
-def measure_phase_one(measure: Measure) -> Measure:
+def with_phase_one(measure: Measure) -> Measure:
     """Wrap ``measure`` so that each trial establishes connections, to measure phase 1."""
 
     def establish(trial: Trial) -> TrialResult:
+        """Measure a trial that opens one connection per frame."""
         connections = Connections(
             trial.frames, trial.rate_fps, wait_s=trial.residual_wait_s, purpose="establish"
         )

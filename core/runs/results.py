@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from v6t.plugins.base import Technology
 
 
-SCHEMA = "v6t-results/1"
+SCHEMA = "v6t-results/1"  # of results.json
 COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
 INTERRUPTED, IN_PROGRESS = "interrupted", "in progress"
 OTHER_VERSION_HINT = "use the v6t that wrote it; manifest.json names its version"
@@ -287,6 +287,7 @@ def list_runs(directory: Path) -> list[RunSummary]:
 
 
 def _summarize(path: Path) -> Iterator[RunSummary]:
+    """Yield the summary of a run directory; nothing if it does not hold a run."""
     try:
         config, manifest = read_json(path / CONFIG), read_json(path / MANIFEST)
     except (OSError, UsageError):

@@ -13,7 +13,14 @@ from typing import Any
 
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import UsageError
-from v6t.base.files import LOCK, acquire_lock, explain_read_error, read_json, write_atomically
+from v6t.base.files import (
+    LOCK,
+    acquire_lock,
+    explain_read_error,
+    read_json,
+    report_write_errors,
+    write_atomically,
+)
 from v6t.core.config.settings import ResolvedRun, load_saved_run, make_preset, make_procedure_model
 from v6t.core.config.yaml_file import YamlFile, to_yaml, write_files
 
@@ -21,12 +28,10 @@ CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
 RESULTS, REPETITIONS, TRIALS = "results.json", "results.csv", "trials.csv"
 MEDIANS = "medians.csv"
 LOG, BOTTLENECK = "log.txt", "bottleneck.json"
-AUDIT = "audit.json"
-"""In the directory of an audit."""
-PRIVATE = frozenset({CONFIG, MANIFEST})
+AUDIT = "audit.json"  # in the directory of an audit
+PRIVATE_FILES = frozenset({CONFIG, MANIFEST})
 """Only the owner may read these: settings hold host names and the user's commands for the device."""
-LATEST = "latest"
-"""In place of a directory: the run here or below ``runs`` that was changed last."""
+LATEST = "latest"  # in place of a directory: the last changed run here or below ``runs``
 _RUN_FILES = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS, MEDIANS)
 _REMOVABLE_FILES = {*_RUN_FILES, *(f".{name}.part" for name in _RUN_FILES)}
 """Files of a run that ended before its first trial."""
@@ -87,13 +92,13 @@ class RunDir:
 
     def write_text(self, name: str, text: str) -> None:
         """Replace a file, atomically and durably."""
-        write_atomically(self.path / name, text, private=name in PRIVATE, durable=True)
+        write_atomically(self.path / name, text, private=name in PRIVATE_FILES, durable=True)
 
     def read_json(self, name: str) -> Any:
         """Read a JSON file of the run; None if it does not exist."""
         return read_optional_json(self.path / name)
 
-    def config(self) -> ResolvedRun:
+    def load_config(self) -> ResolvedRun:
         """Return the resolved settings of the run."""
         return read_config(self.path / CONFIG)
 
@@ -108,16 +113,13 @@ class RunDir:
         self.close()
 
     def _create(self) -> None:
-        try:
+        with report_write_errors(self.path):
             if self.path.exists():
                 self._check_free()
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as exc:
-            problem = f"cannot create {self.path}: {exc.strerror or exc}"
-            raise UsageError(problem, code="file-unwritable") from exc
 
     def _check_free(self) -> None:
-        """Refuse a directory with files other than a run without results or a configured device."""
+        """Refuse a directory unless it is empty or holds only a run without trials."""
         entries = {p.name: p for p in self.path.iterdir()}
         begun = JOURNAL in entries and entries[JOURNAL].stat().st_size > 0
         if not begun and entries.keys() <= {LOCK, LOG, *_REMOVABLE_FILES}:

@@ -43,8 +43,7 @@ from v6t.procedures.stateful.phases import PhaseOneError
 from v6t.procedures.tester_rate import MAX_REMEASUREMENTS, compute_usable_rate
 from v6t.profiles.mixes import Sizes
 
-WRITING_INTERVAL_FACTOR = 20
-"""Results are written again after this multiple of the time that writing takes."""
+WRITING_INTERVAL_FACTOR = 20  # pause between two writes, as a multiple of the time of one
 
 
 def execute(
@@ -71,7 +70,7 @@ def execute(
 def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunData:
     """Continue an interrupted run, or read a complete one, and return its data."""
     with RunDir(path, new=False) as run_dir:
-        run = run_dir.config()
+        run = run_dir.load_config()
         with report_damage(path):
             results = read_results(path)
             journal = read_journal(run_dir, results)
@@ -83,7 +82,7 @@ def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunD
 
 
 class Runner:
-    """Executes a run.
+    """Executes a run: every benchmark at every point, and the files of the results.
 
     Benchmarks are measured frame size by frame size, phase by phase, mode by mode, and find their
     trials in the journal if the run is resumed. A finished record is not changed any more.

@@ -43,20 +43,20 @@ from v6t.profiles.streams import StreamSet
 from v6t.trials.result import Measure
 from v6t.trials.trial import Mode
 
-THIS_RUN = "this run"
-UNKNOWN_CAPACITY = (
+THIS_RUN_SOURCE = "this run"
+UNKNOWN_SOURCE = (
     "not measured: join the ports by a cable and run `v6t selftest` with this testbed; until then "
     "only the faults of each trial tell the tester's limit"
 )
-LAXER_RULES = (
+LAXER_RULES_SOURCE = (
     "not known under this run's rules: the self-test of {when} found {fps:,.0f} fps with shorter "
     "trials, a shorter or longer wait or more time to send; run `v6t selftest` with this run's "
     "settings"
 )
-SHORT_SELFTEST = (
+SHORT_SELFTEST_SOURCE = (
     "twice what a short look found, or the medium's: the run itself measures the tester"
 )
-FILE = "tester-capacity.json"
+CAPACITY_FILE = "tester-capacity.json"
 """In the cache, and in a run directory: there the remembered capacities that the run used."""
 MIN_OPENING_TRIAL_S = 1.0
 """A TCP client listens while it sends: one wait for a core must be short compared with the trial."""
@@ -129,21 +129,21 @@ class SelfTest:
                 replace(self._start_at(min_fps), rules=None), self.measure
             )
             rate_fps = min(spec.media_fps, _SHORT_SELFTEST_FACTOR * seen.rate_fps)
-            return replace(seen, rate_fps=rate_fps), SHORT_SELFTEST
+            return replace(seen, rate_fps=rate_fps), SHORT_SELFTEST_SOURCE
         if can_loop_back and (self.opens_connections or not self._is_cacheable):
-            return self.measure_capacity(min_fps), THIS_RUN
-        used = directory.read_json(FILE) or {}
+            return self.measure_capacity(min_fps), THIS_RUN_SOURCE
+        used = directory.read_json(CAPACITY_FILE) or {}
         if self.key not in used:
             capacity, source = self._find_stored_capacity()
-            if can_loop_back and (source == UNKNOWN_CAPACITY or capacity.rate_fps < min_fps):
-                return self.measure_capacity(min_fps, store=True), THIS_RUN
+            if can_loop_back and (source == UNKNOWN_SOURCE or capacity.rate_fps < min_fps):
+                return self.measure_capacity(min_fps, store=True), THIS_RUN_SOURCE
             used[self.key] = {"fps": capacity.rate_fps, "source": source}
-            directory.write_json(FILE, used)
+            directory.write_json(CAPACITY_FILE, used)
         found = used[self.key]
         return TesterCapacity(spec.mode, found["fps"], (), ()), found["source"]
 
     def measure_capacity(self, min_fps: float, *, store: bool = False) -> TesterCapacity:
-        """Measure the capacity."""
+        """Measure the capacity of the tester; ``store`` keeps it for later runs."""
         spec = self._start_at(min_fps)
         capacity = measure_plausible_capacity(spec, self.measure, min_fps, self.say)
         if store:
@@ -180,7 +180,7 @@ class SelfTest:
         known = {**_read_cache(), self.key: entry}
         with contextlib.suppress(OSError):
             locate_cache().mkdir(parents=True, exist_ok=True)
-            write_atomically(locate_cache() / FILE, json.dumps(known, indent=1))
+            write_atomically(locate_cache() / CAPACITY_FILE, json.dumps(known, indent=1))
 
     def _find_stored_capacity(self) -> tuple[TesterCapacity, str]:
         """Return the stored capacity, or else the medium's rate, and its source.
@@ -190,10 +190,10 @@ class SelfTest:
         entry, needed = _read_cache().get(self.key), self.spec.rules
         medium = TesterCapacity(self.spec.mode, self.spec.media_fps, (), ())
         if entry is None:
-            return medium, UNKNOWN_CAPACITY
+            return medium, UNKNOWN_SOURCE
         rules = entry.get("rules")
         if needed is not None and not (rules and TrialRules(**rules).is_as_strict_as(needed)):
-            return medium, LAXER_RULES.format(**entry)
+            return medium, LAXER_RULES_SOURCE.format(**entry)
         return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
 
     def _start_at(self, min_fps: float) -> CapacitySpec:
@@ -279,7 +279,7 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator
 def _read_cache() -> dict[str, dict[str, Any]]:
     known = None
     with contextlib.suppress(OSError, UsageError):
-        known = read_json(locate_cache() / FILE)
+        known = read_json(locate_cache() / CAPACITY_FILE)
     return known if isinstance(known, dict) else {}
 
 

@@ -209,6 +209,7 @@ def list_steal_time_warnings(shares: Sequence[float]) -> list[str]:
 
 
 def _read_ticks() -> Sequence[int]:
+    """Return the CPU times of this machine since it started, in ticks."""
     try:
         first = PROC_STAT.read_text(encoding="ascii").partition("\n")[0]
     except OSError:

@@ -81,7 +81,7 @@ class DnsAuthority(ServerPort):
         for rows, answers in self._authority.answer(frames[:, at : at + octets]):
             made = self._layout.make_replies(frames[rows], answers.shape[1])
             made[:, at:] = answers
-            self._layout.finish(made)
+            self._layout.write_lengths(made)
             self._tx.send(made)
 
 
@@ -202,7 +202,7 @@ class DnsClient(ClientPort):
         write_questions(rows[:, self._layout.dns_offset :], queries // ports & 0xFFFF, addresses)
         header = view(rows, UDP, self._layout.udp_offset)
         header["sport"], header["dport"] = low + queries % ports, DNS_PORT
-        self._layout.finish(rows)
+        self._layout.write_lengths(rows)
 
     def _handle_frames(self, frames: U8, times: I64) -> None:
         low, ports = self._ports
@@ -255,7 +255,7 @@ class DnsClient(ClientPort):
         has_record = reason == messages.WRONG and right.shape[1] >= data + 16
         if has_record:
             right[0, data : data + 16] = expected
-            self._layout.finish(right)
+            self._layout.write_lengths(right)
         return {
             "class": "queries",
             "sent": sent.tobytes().hex(),

@@ -15,10 +15,10 @@ from v6t.profiles.tcp.segments import (
     NUMBER_BITS,
     SegmentFields,
     TcpLayout,
-    compute_client_isn,
-    compute_server_isn,
-    decode_client_isn,
-    decode_server_isn,
+    compute_client_isns,
+    compute_server_isns,
+    decode_client_isns,
+    decode_server_isns,
 )
 from v6t.trials.tcp import TcpCounts
 
@@ -155,18 +155,18 @@ class TcpEnd(ExchangePort):
         return stamps
 
     def _client_number(self, which: Connections) -> Numbers:
-        number: Numbers = compute_client_isn(which) + self._turn
+        number: Numbers = compute_client_isns(which) + self._turn
         return number
 
     def _server_number(self, which: Connections) -> Numbers:
-        number: Numbers = compute_server_isn(which) + self._turn
+        number: Numbers = compute_server_isns(which) + self._turn
         return number
 
     def _client_of(self, first: Numbers) -> Connections:
-        return decode_client_isn(first - self._turn).astype(np.int64)
+        return decode_client_isns(first - self._turn).astype(np.int64)
 
     def _server_of(self, first: Numbers) -> Connections:
-        return decode_server_isn(first - self._turn).astype(np.int64)
+        return decode_server_isns(first - self._turn).astype(np.int64)
 
     def _which(self, stamps: Numbers) -> tuple[Connections, Mask]:
         """Return the connections of timestamps, and whether there are such connections."""

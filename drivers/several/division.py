@@ -9,7 +9,7 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.profiles.expand import Expander
-from v6t.profiles.rows import EXACT_ROWS, list_frames, list_values
+from v6t.profiles.rows import MAX_EXACT_ROWS, list_frames, list_values
 from v6t.profiles.streams import Stream, StreamSet, compute_period, start_at_frame
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial, divide
@@ -75,7 +75,7 @@ def _divide_flows(stream: Stream, part: int, parts: int) -> Stream:
     divided = None
     if period is None:
         divided = _divide_draws(stream, part, parts)
-    elif parts <= period <= EXACT_ROWS:
+    elif parts <= period <= MAX_EXACT_ROWS:
         first = period * part // parts
         frames = Expander(stream).frames(first, divide(period, part, parts))
         return list_frames(stream, frames, list_values, "use fewer flows or one server")[0]

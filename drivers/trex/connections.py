@@ -248,7 +248,7 @@ def find_connections(blocks: Sequence[Block], frames: U8) -> tuple[NDArray[np.bo
 def _pack_list(frames: U8, at: int, size: int) -> ins.Instruction:
     """Make a list as the worker unpacks it: octets of the network's order, in base64."""
     values = base64.b64encode(frames[:, at : at + size].tobytes()).decode()
-    return {**ins.list_var(f"at{at}", size, ()), "value_list": None, "packed": values}
+    return {**ins.declare_list(f"at{at}", size, ()), "value_list": None, "packed": values}
 
 
 class StreamOracle(OracleDecorator):

@@ -107,7 +107,7 @@ def with_stamp(stream: Stream) -> Stream:
             packet[l3 + 2 : l3 + 4] = b"\xff\xff"
     elif octets:
         value = int.from_bytes(packet[l3 : l3 + octets], "big")
-        restore = [ins.flow_var(_HEADER, octets, "inc", value, value), ins.write(_HEADER, l3)]
+        restore = [ins.declare_range(_HEADER, octets, "inc", value, value), ins.write(_HEADER, l3)]
         program = restore + program
     return with_checksum_fixes(_change(stream, packet=bytes(packet), program=program))
 
@@ -173,7 +173,7 @@ def with_mark(stream: Stream) -> Stream:
     packet[end - trailer.LENGTH :] = bytes(trailer.LENGTH)
     packet[end - trailer.LENGTH] = trailer.MAGIC
     packet[end - 14 : end - 12] = stream.stream_id.to_bytes(2, "little")
-    count = ins.flow_var(_NUMBER, NUMBER_OCTETS, "inc", 0, (1 << 32) - 1)
+    count = ins.declare_range(_NUMBER, NUMBER_OCTETS, "inc", 0, (1 << 32) - 1)
     place = ins.write(_NUMBER, end - number_distance(end))
     program = [count, place, *stream.trex["vm"]["instructions"]]
     return _change(stream, packet=bytes(packet), program=program)

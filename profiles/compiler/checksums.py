@@ -22,7 +22,7 @@ HARDWARE_CHECKSUM_NS = 15.0  # the lowest measured value (15 to 30)
 
 @dataclass(frozen=True)
 class ChecksumPlan:
-    """Additions to a program: instructions at its end, and complements in the payload.
+    """Additions to a field-engine program: instructions at its end, and complements in the payload.
 
     ``constants`` are template bits (first bit, width, value) that have to be changed first.
     """
@@ -37,7 +37,7 @@ class ChecksumPlan:
 def plan_checksums(
     template: Template, flow_vars: Sequence[FlowVariable], writes: Sequence[Write]
 ) -> ChecksumPlan:
-    """Plan how to keep valid the checksums that ``writes`` invalidate."""
+    """Plan how the checksums that ``writes`` would invalidate are kept valid."""
     if not writes:
         return ChecksumPlan()
     invalid = [
@@ -54,7 +54,7 @@ def plan_checksums(
         problem = f"the checksums of {names} both change, but TRex fixes only one per frame"
         raise make_limit_error(problem, "vary fields of one transport header only")
     if transport and not ipv4:
-        neutral = _neutralize(template, transport[0], flow_vars, writes)
+        neutral = _plan_complements(template, transport[0], flow_vars, writes)
         if neutral:
             return neutral
     fixes, notes = [], []
@@ -71,7 +71,7 @@ def plan_checksums(
 
 
 def _find_span(checksum: HeaderChecksum, write: Write, *, whole: bool) -> tuple[int, int] | None:
-    """Return the span, in bits, that covers a part of a write, or all of it if ``whole``."""
+    """Return the covered span, in bits, that contains a part of a write, or all of it if ``whole``."""
     for start, end in checksum.spans:
         is_within = 8 * start <= write.first and write.bits.stop <= 8 * end
         if is_within or (not whole and write.first < 8 * end and 8 * start < write.bits.stop):
@@ -79,8 +79,8 @@ def _find_span(checksum: HeaderChecksum, write: Write, *, whole: bool) -> tuple[
     return None
 
 
-def _fix_transport(transport: HeaderChecksum) -> tuple[ins.Instruction, str]:
-    header, network = transport.header, transport.network
+def _fix_transport(checksum: HeaderChecksum) -> tuple[ins.Instruction, str]:
+    header, network = checksum.header, checksum.network
     if network is None:
         problem = (
             f"the {header.label} checksum changes, but TRex computes it only directly above IP"
@@ -102,7 +102,7 @@ def _fix_transport(transport: HeaderChecksum) -> tuple[ins.Instruction, str]:
     return fix, f"checksums: {pair} by the NIC (by TRex if it cannot), header at octet {l2_len}"
 
 
-def _neutralize(
+def _plan_complements(
     template: Template,
     transport: HeaderChecksum,
     flow_vars: Sequence[FlowVariable],

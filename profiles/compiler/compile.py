@@ -16,7 +16,7 @@ from v6t.profiles.compiler import flow_variables
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.checksums import plan_checksums
 from v6t.profiles.compiler.enumeration import split_counter, split_permutation, split_values
-from v6t.profiles.compiler.flow_variables import WORD, BoundVariable, FlowVariable, FrameBits, Split
+from v6t.profiles.compiler.flow_variables import WORD, FlowVariable, FrameBits, FrameVariable, Split
 from v6t.profiles.compiler.random_draws import split_uniform
 from v6t.profiles.compiler.schedule import count_frames, find_first_positions
 from v6t.profiles.compiler.writes import Write, encode_writes
@@ -32,7 +32,7 @@ from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import Template, build_template, find_final_checksum
 
 MAX_STREAMS = 128  # identifiers 0..127 are TRex's latency packet groups
-MAX_BURST = (1 << 32) - 1
+MAX_BURST = (1 << 32) - 1  # frames
 _SPLITTERS = {
     Kind.UNIFORM: split_uniform,
     Kind.PERMUTATION: split_permutation,
@@ -50,7 +50,7 @@ def compile_traffic(
     first_stream_id: int = 0,
     cores: int = 1,
 ) -> StreamSet:
-    """Compile the streams of one direction, one per traffic class and in that order.
+    """Compile one stream for each traffic class of a direction, in the order of the classes.
 
     Args:
         traffic: traffic classes of one direction.
@@ -99,7 +99,7 @@ def compile_traffic(
             "isg": 1e6 * position / rate_fps,
             "core_id": -1,
             "random_seed": seed,
-            "mode": _make_mode(rate_fps * weight / sum(weights), share),
+            "mode": _make_stream_mode(rate_fps * weight / sum(weights), share),
             "packet": {"binary": base64.b64encode(template.packet).decode(), "meta": ""},
             "vm": {"instructions": program},
             "flow_stats": {"enabled": False},
@@ -130,14 +130,14 @@ def _compile_class(
     notes: list[str] = []
     for variable in variables:
         own_seed = _derive_seed(seed, zlib.crc32(variable.name.encode()))
-        bound = BoundVariable(variable, tuple(copies.get(variable.name, ())), own_seed)
-        if not bound.copies:
+        placed = FrameVariable(variable, tuple(copies.get(variable.name, ())), own_seed)
+        if not placed.copies:
             continue
-        split = _SPLITTERS[variable.kind](bound)
+        split = _SPLITTERS[variable.kind](placed)
         flow_vars += split.flow_vars
         notes += split.notes
-        for copy in bound.copies:
-            more, fixed = _write_copy(split, variable.width, copy)
+        for copy in placed.copies:
+            more, fixed = _make_writes(split, variable.width, copy)
             writes += more
             constants += fixed
     template = template.with_bits(constants)
@@ -177,7 +177,7 @@ def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str,
     return copies
 
 
-def _write_copy(
+def _make_writes(
     split: Split, variable_width: int, copy: FrameBits
 ) -> tuple[list[Write], list[tuple[int, int, int]]]:
     """Return the writes of a copy, and the constant bits that no flow variable supplies."""
@@ -235,7 +235,7 @@ def _check_limits(
             raise make_limit_error(f"{problem}, but TRex only the first {ins.MAX_OFFSET}")
 
 
-def _make_mode(pps: float, share: int | None) -> dict[str, Any]:
+def _make_stream_mode(pps: float, share: int | None) -> dict[str, Any]:
     rate = {"type": "pps", "value": pps}
     if share is None:
         return {"type": "continuous", "rate": rate}

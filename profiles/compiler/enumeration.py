@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from v6t.profiles.compiler.flow_variables import (
-    BoundVariable,
     FlowVariable,
+    FrameVariable,
     Split,
     count_trailing_zeros,
     list_sizes,
@@ -29,67 +29,65 @@ from v6t.profiles.model import Kind, make_limit_error
 if TYPE_CHECKING:
     import numpy as np
 
-LISTED_BITS = 15  # of the longest list that TRex takes
-MIN_SHUFFLED_BITS = 12  # below a slow counter, in pseudorandom order
-ONE_STRIDE_BITS = 31  # of a counter of 4 octets with an odd stride below ``2^(32 - n)``
-MAX_MIXED_BITS = 48  # of frame numbers an 8-octet counter can be multiplied with
-_SHORT_BITS = 2  # above the list, each from a counter of 4 octets: others would change seldom
-_STRIDE_CANDIDATES = 64
-_LONG_COUNTERS = 4  # of 8 octets at most: a stream of TRex has 64 octets of variables
+LISTED_BITS = 15  # a list of TRex has at most 2^15 values that fill these low bits
+MIN_SHUFFLED_BITS = 12  # low bits that must be shuffled below a slow counter
+ONE_STRIDE_BITS = 31  # of the widest permutation that one 4-octet counter supplies
+MAX_MIXED_BITS = 48  # of the frame numbers that an 8-octet counter can multiply
+_SHORT_COUNTERS = 2  # of 4 octets, for the bits just above the list; others change seldom
+_STRIDE_CANDIDATES = 64  # random strides of which the best one is taken
+_MAX_LONG_COUNTERS = 4  # of 8 octets: a stream of TRex has 64 octets of variables
 
 
-def split_permutation(bound: BoundVariable) -> Split:
+def split_permutation(variable: FrameVariable) -> Split:
     """Split a variable that takes every value once per cycle, in pseudorandom order.
 
     Up to 65,535 values are a shuffled list, ``2^n`` values are mixed, ``odd * 2^k`` values are a list and a
     permutation of the low bits. Other multiples of ``2^k`` count their high bits.
     """
-    variable = bound.variable
-    low, high = variable.low, variable.top
+    model = variable.model
+    low, high = model.low, model.top
     count = high - low + 1
-    if count <= MAX_LIST and not variable.apart:
-        split = bound.split_list(shuffle_range(low, high, bound.seed))
-        text = f"{variable.name}: a shuffled list of all {count} values"
+    if count <= MAX_LIST and not model.apart:
+        split = variable.split_list(shuffle_range(low, high, variable.seed))
+        text = f"{model.name}: a shuffled list of all {count} values"
         return Split(split.flow_vars, split.constant, (text,) if split.flow_vars else ())
-    bits, constant = bound.split_constant_bits(low, high)
+    bits, constant = variable.split_constant_bits(low, high)
     low, high = low - constant, high - constant
     if low == 0 and count == 1 << bits:
-        flow_vars, text = _permute_low_bits(bound, bits)
+        flow_vars, text = _permute_low_bits(variable, bits)
         return Split(flow_vars, constant, (text,))
     zeros = min(count_trailing_zeros(low, bits), count_trailing_zeros(count, bits))
     # with values apart, a counter of the low bits may be named after the same bit
-    label = "above" if variable.apart and zeros >= LISTED_BITS else zeros
-    odd, name = count >> zeros, f"{variable.name}.{label}"
-    if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= bound.max_cut:
-        once = shuffle_range(low >> zeros, high >> zeros, bound.seed)
-        values = _shuffle_passes(once, zeros, bound.seed + 2)
+    label = "above" if model.apart and zeros >= LISTED_BITS else zeros
+    odd, name = count >> zeros, f"{model.name}.{label}"
+    if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= variable.max_cut:
+        once = shuffle_range(low >> zeros, high >> zeros, variable.seed)
+        values = _shuffle_passes(once, zeros, variable.seed + 2)
         above = make_list_flow_var(name, zeros, bits - zeros, values)
         text = f"{name}: a shuffled list of {odd} values, coprime to the 2^{zeros} of the low bits"
-    elif MIN_SHUFFLED_BITS <= zeros <= min(bound.max_cut, 32) and high >> zeros < 1 << 30:
+    elif MIN_SHUFFLED_BITS <= zeros <= min(variable.max_cut, 32) and high >> zeros < 1 << 30:
         least, most = low >> zeros << 32, (((high >> zeros) + 1) << 32) - 1
         step = 1 << 32 - zeros
         above = FlowVariable(name, zeros, bits - zeros, "inc", least, most, step, sizes=(8,))
         text = f"{name}: counts up once per 2^{zeros} frames, only the bits below are shuffled"
     else:
-        problem = (
-            f"variable '{variable.name}' cannot enumerate {count} values from {variable.low} on"
-        )
+        problem = f"variable '{model.name}' cannot enumerate {count} values from {model.low} on"
         hint = f"choose 2^n values that begin at a multiple of 2^n, or at most {MAX_LIST}"
         raise make_limit_error(problem, hint)
-    below, note = _permute_low_bits(bound, zeros)
+    below, note = _permute_low_bits(variable, zeros)
     return Split((above, *below), constant, (text, note))
 
 
-def split_counter(bound: BoundVariable) -> Split:
-    """Split a variable that counts ``low, low + step, ...`` (``INC``), or downwards (``DEC``)."""
-    variable, name = bound.variable, bound.variable.name
-    low, step = variable.low, variable.step
-    op: Op = "inc" if variable.kind is Kind.INC else "dec"
-    count = (variable.top - low) // step + 1
+def split_counter(variable: FrameVariable) -> Split:
+    """Split a variable that counts up (``INC``) or down (``DEC``) by its step."""
+    model, name = variable.model, variable.model.name
+    low, step = model.low, model.step
+    op: Op = "inc" if model.kind is Kind.INC else "dec"
+    count = (model.top - low) // step + 1
     top = low + (count - 1) * step
-    if count == 1 and not bound.has_additions:
+    if count == 1 and not variable.has_additions:
         return Split((), low)
-    bits, constant = bound.split_constant_bits(low, top)
+    bits, constant = variable.split_constant_bits(low, top)
     least, most, add = low - constant, low - constant + count * step - 1, 0
     if op == "dec":
         least, most = least - step + 1, top - constant
@@ -102,10 +100,10 @@ def split_counter(bound: BoundVariable) -> Split:
         return Split((counter,), constant)
     if count <= MAX_LIST:
         values = range(low, top + 1, step)
-        return bound.split_list(values[::-1] if op == "dec" else values)
+        return variable.split_list(values[::-1] if op == "dec" else values)
     if low == constant and count * step == 1 << bits and step & (step - 1) == 0:
         # the low word, and the high word of an 8-octet flow variable
-        bound.choose_cuts([(32,)], "a counter")
+        variable.choose_cuts([(32,)], "a counter")
         # downwards TRex starts at all ones, but the low bits below the step have to stay 0
         add, ones = 1 - step if op == "dec" else 0, (1 << 32) - 1
         bounds = 0, (1 << bits) - 1, step
@@ -118,36 +116,34 @@ def split_counter(bound: BoundVariable) -> Split:
     raise make_limit_error(problem, hint)
 
 
-def split_values(bound: BoundVariable) -> Split:
+def split_values(variable: FrameVariable) -> Split:
     """Split a variable that takes listed values in their order."""
-    variable = bound.variable
-    if len(variable.values) > MAX_LIST:
-        problem = (
-            f"variable '{variable.name}' lists {len(variable.values)} values, but TRex {MAX_LIST}"
-        )
+    model = variable.model
+    if len(model.values) > MAX_LIST:
+        problem = f"variable '{model.name}' lists {len(model.values)} values, but TRex {MAX_LIST}"
         hint = "spread the values over several traffic classes, or draw them from a range"
         raise make_limit_error(problem, hint)
-    return bound.split_list(variable.values)
+    return variable.split_list(model.values)
 
 
-def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariable, ...], str]:
-    """Permute the low ``bits`` of a variable; return flow variables and a note."""
+def _permute_low_bits(variable: FrameVariable, bits: int) -> tuple[tuple[FlowVariable, ...], str]:
+    """Return flow variables that permute the low ``bits`` of a variable, and a note."""
     import numpy as np
 
-    name, apart = bound.variable.name, bound.variable.apart
+    name, apart = variable.model.name, variable.model.apart
     note = f"{name}: each of 2^{bits} values once per cycle"
     if bits <= LISTED_BITS:
         note = f"{name}: a shuffled list of 2^{bits} values in the low bits"
-    elif bound.max_cut < bits:
+    elif variable.max_cut < bits:
         note += ", at a fixed stride (it is added to)"
     else:
         note += " on any number of cores, mixed from a shuffled list and counters"
     if bits + apart <= LISTED_BITS:
-        values = shuffle_range(0, (1 << bits) - 1, bound.seed + 1)
+        values = shuffle_range(0, (1 << bits) - 1, variable.seed + 1)
         return (make_list_flow_var(f"{name}.0", 0, bits, values),), note
-    rng = np.random.default_rng(bound.seed)
-    if bound.max_cut >= bits:
-        return mix_permutation(name, bits, apart, bound.cuts, rng), note
+    rng = np.random.default_rng(variable.seed)
+    if variable.max_cut >= bits:
+        return mix_permutation(name, bits, apart, variable.cuts, rng), note
     if bits > ONE_STRIDE_BITS:
         problem = (
             f"variable '{name}' of {bits} bits has a constant added; TRex carries {ONE_STRIDE_BITS}"
@@ -160,7 +156,7 @@ def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariab
 
 
 def _shuffle_passes(values: Sequence[int], bits: int, seed: int) -> list[int]:
-    """Repeat a list of an odd number of values in orders that differ from pass to pass.
+    """Repeat a list, whose length is odd, in a new order for each pass.
 
     Together with a permutation of ``2^bits`` values, every pair still comes exactly once.
     """
@@ -219,26 +215,26 @@ def mix_permutation(
 
 
 def _plan_counters(first: int, end: int) -> list[tuple[int, list[int]]]:
-    """Return the octets of each counter, and the digits of the frame number that it supplies, ascending."""
-    short = min(first + _SHORT_BITS, end)
+    """Return each counter's size in octets and, ascending, the frame number's bits that it supplies."""
+    short = min(first + _SHORT_COUNTERS, end)
     counters: list[list[int]] = []
     for slack in range(end):
         # stretches from the top on whose highest bit changes once in 2^(slack + 2) frames
         counters, top = [], end - 1
         while top >= short:
             low = top
-            while low > short and _limit_stride_bits(8, [low - 1, top]) >= top - 1 - slack:
+            while low > short and _max_stride_bits(8, [low - 1, top]) >= top - 1 - slack:
                 low -= 1
             stretch = list(range(low, top + 1))
             counters += [bits for bits in (stretch[0::2], stretch[1::2]) if bits]
             top = low - 1
-        if len(counters) <= _LONG_COUNTERS:
+        if len(counters) <= _MAX_LONG_COUNTERS:
             break
     return [*((4, [t]) for t in range(first, short)), *((8, bits) for bits in counters)]
 
 
-def _limit_stride_bits(octets: int, digits: Sequence[int]) -> int:
-    """Return the number of bits of a stride with which TRex's server multiplies without overflow."""
+def _max_stride_bits(octets: int, digits: Sequence[int]) -> int:
+    """Return the width, in bits, of the largest stride that TRex can multiply without overflow."""
     if octets == 4:
         return 31 - digits[-1]
     return 61 - digits[-1] - max(0, 32 - digits[0])
@@ -250,7 +246,7 @@ def _choose_stride(octets: int, digits: Sequence[int], rng: np.random.Generator)
     TRex reads a counter of 8 octets from bit 32 on.
     """
     raised = max(0, 32 - digits[0]) if octets == 8 else 0
-    bits = max(1, min(_limit_stride_bits(octets, digits), digits[-1] + 1))
+    bits = max(1, min(_max_stride_bits(octets, digits), digits[-1] + 1))
     drawn = rng.integers(1 << bits - 1, 1 << bits, size=_STRIDE_CANDIDATES)
 
     def measure_evenness(stride: int) -> float:

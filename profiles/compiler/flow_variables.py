@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from v6t.profiles.compiler.instructions import Instruction, Op, flow_var, list_var
+from v6t.profiles.compiler.instructions import Instruction, Op, declare_list, declare_range
 from v6t.profiles.model import make_limit_error
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ class FlowVariable:
     """
 
     name: str
-    low: int
-    width: int
+    low: int  # bit of the variable
+    width: int  # bits
     op: Op
     minimum: int = 0
     maximum: int = 0
     step: int = 1
     values: Sequence[int] = field(default=(), repr=False)
-    sizes: tuple[int, ...] = (4,)
+    sizes: tuple[int, ...] = (4,)  # octets
     shift: int = 0
     add: int = 0
     exact: bool = True
@@ -60,8 +60,8 @@ class FlowVariable:
 
     def declare(self, size: int) -> Instruction:
         if len(self.values):
-            return list_var(self.name, size, self.values)
-        return flow_var(self.name, size, self.op, self.minimum, self.maximum, self.step)
+            return declare_list(self.name, size, self.values)
+        return declare_range(self.name, size, self.op, self.minimum, self.maximum, self.step)
 
     def complement(self, name: str) -> FlowVariable | None:
         """Return a flow variable with all bits inverted, or None if TRex has none."""
@@ -93,10 +93,10 @@ class FrameBits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BoundVariable:
+class FrameVariable:
     """A variable with its copies in the frame, and the seed of its pseudorandom order."""
 
-    variable: Variable
+    model: Variable
     copies: tuple[FrameBits, ...]
     seed: int = 1
 
@@ -104,7 +104,7 @@ class BoundVariable:
     def cuts(self) -> list[int]:
         """Bits of the variable at which copies begin or end."""
         edges = {bit for copy in self.copies for bit in (copy.low, copy.high)}
-        return sorted(edges - {0, self.variable.width})
+        return sorted(edges - {0, self.model.width})
 
     @property
     def has_additions(self) -> bool:
@@ -112,8 +112,8 @@ class BoundVariable:
 
     @property
     def max_cut(self) -> int:
-        """Highest bit at which the variable may be cut, because additions carry from it upwards."""
-        width = self.variable.width
+        """Highest bit at which the variable may be cut; additions carry through the bits above it."""
+        width = self.model.width
         return min(count_trailing_zeros(copy.add, width) for copy in self.copies)
 
     def choose_cuts(self, candidates: Iterable[Sequence[int]], purpose: str) -> Sequence[int]:
@@ -122,14 +122,14 @@ class BoundVariable:
         usable = [c for c in candidates if max(c, default=0) <= max_cut]
         if not usable:
             problem = (
-                f"TRex cannot carry a constant through variable '{self.variable.name}' ({purpose})"
+                f"TRex cannot carry a constant through variable '{self.model.name}' ({purpose})"
             )
             raise make_limit_error(problem, "copy it without a constant, or narrow it")
         return min(usable, key=self._cost_ns)
 
     def _cost_ns(self, cuts: Sequence[int]) -> float:
         """Estimate the time per frame of all writes if the variable is cut at these bits."""
-        pieces, writes = list(pairwise([0, *sorted(cuts), self.variable.width])), 0
+        pieces, writes = list(pairwise([0, *sorted(cuts), self.model.width])), 0
         for copy, (start, end) in product(self.copies, pieces):
             low, high = max(copy.low, start), min(copy.high, end)
             if low < high:
@@ -138,12 +138,12 @@ class BoundVariable:
         return 6.0 * len(pieces) + 5.5 * writes
 
     def split_constant_bits(self, low: int, high: int) -> tuple[int, int]:
-        """Return the number of low bits that differ within ``low..high``, and the bits above.
+        """Return the number of low bits that vary within ``low..high``, and the constant bits above.
 
         If a copy adds a constant, all bits differ because of the carry.
         """
         if self.has_additions:
-            return self.variable.width, 0
+            return self.model.width, 0
         bits = (low ^ high).bit_length()
         return bits, low >> bits << bits
 
@@ -152,7 +152,7 @@ class BoundVariable:
 
         array = np.asarray(values, dtype=np.uint64)
         low, high = int(array.min()), int(array.max())
-        bits, constant = self.variable.width, 0
+        bits, constant = self.model.width, 0
         if not self.has_additions:
             bits = int(np.bitwise_or.reduce(array ^ array[0])).bit_length()
             constant = low >> bits << bits
@@ -164,7 +164,7 @@ class BoundVariable:
         flow_vars = []
         for start, end in pairwise([0, *cuts, bits]):
             column = (array >> np.uint64(start)) & np.uint64((1 << end - start) - 1)
-            name = f"{self.variable.name}.{start}" if cuts else self.variable.name
+            name = f"{self.model.name}.{start}" if cuts else self.model.name
             flow_vars.append(make_list_flow_var(name, start, end - start, column.tolist()))
         return Split(tuple(reversed(flow_vars)), constant)
 

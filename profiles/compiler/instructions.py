@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 Instruction = dict[str, Any]
-Op = Literal["inc", "dec", "random"]
+Op = Literal["inc", "dec", "random"]  # how TRex advances a flow variable
 
 MAX_VARIABLE_OCTETS = 64  # of one stream (``svMAX_FLOW_VAR``)
 MAX_OFFSET = 512  # end of the highest octet a program may touch (``svMAX_PACKET_OFFSET_CHANGE``)
@@ -19,20 +19,20 @@ MAX_L2_OCTETS = 127  # before the IP header whose checksums the NIC fills in (``
 L4_UDP, L4_TCP = 11, 13
 L4_TYPES = {"UDP": L4_UDP, "TCP": L4_TCP}
 """Checksums that the NIC (or TRex instead of it) computes, by layer."""
-_VARIABLE_END = {"step": 1, "split_to_cores": True, "next_var": None}
+_VARIABLE_DEFAULTS = {"step": 1, "split_to_cores": True, "next_var": None}
 
 
-def flow_var(name: str, size: int, op: Op, low: int, high: int, step: int = 1) -> Instruction:
-    """Declare a variable of 1, 2, 4 or 8 octets; the range must be a multiple of the step."""
+def declare_range(name: str, size: int, op: Op, low: int, high: int, step: int = 1) -> Instruction:
+    """Declare a flow variable of 1, 2, 4 or 8 octets; the range must be a multiple of the step."""
     head = {"type": "flow_var", "name": name, "size": size, "op": op}
     bounds = {"init_value": high if op == "dec" else low, "min_value": low, "max_value": high}
-    return {**head, **bounds, **_VARIABLE_END, "step": step}
+    return {**head, **bounds, **_VARIABLE_DEFAULTS, "step": step}
 
 
-def list_var(name: str, size: int, values: Sequence[int]) -> Instruction:
-    """Declare a variable that takes the given values in turn."""
+def declare_list(name: str, size: int, values: Sequence[int]) -> Instruction:
+    """Declare a flow variable that takes the given values in turn."""
     head = {"type": "flow_var", "name": name, "size": size, "op": "inc"}
-    return {**head, "value_list": list(values), **_VARIABLE_END}
+    return {**head, "value_list": list(values), **_VARIABLE_DEFAULTS}
 
 
 def write(name: str, offset: int, add: int = 0) -> Instruction:
@@ -50,7 +50,7 @@ def write_mask(
 
 
 def _make_addition(add: int) -> Instruction:
-    # the server parses a 32-bit signed number, which the data path wraps
+    """Return the keys of an addition: a 32-bit signed number, which the data path wraps."""
     add = (add + (1 << 31)) % (1 << 32) - (1 << 31)
     return {"add_value": add, "is_big_endian": True}
 

@@ -2,9 +2,9 @@
 
 ``vm_rand16`` gives 15 bits, ``vm_rand32`` two of them, and a variable is ``min + random % range``
 (trex_stl_stream_vm.h). The low bits repeat early and depend on each other. Therefore up to 15 bits are the
-top bits of one draw; 16 bits are the low half of a variable with range :data:`FILLED`; ``odd * 2^k`` values
-are top bits, too; in other ranges the modulo mixes the bits, and its bias is computed. Where the bias is
-too large, up to 65,535 values are a shuffled list.
+top bits of one draw; 16 bits are the low half of a variable with :data:`FILLED_RANGE`; ``odd * 2^k``
+values are top bits, too; in other ranges the modulo mixes the bits, and its bias is computed. Where the bias
+is too large, up to 65,535 values are a shuffled list.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 from v6t.profiles.compiler.flow_variables import (
     WORD,
-    BoundVariable,
     FlowVariable,
+    FrameVariable,
     Split,
     count_trailing_zeros,
     make_list_flow_var,
@@ -25,24 +25,24 @@ from v6t.profiles.compiler.flow_variables import (
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import make_limit_error
 
-DRAW_BITS = 15
-FILLED = (1 << 30) + (1 << 15)
-FILLED_BITS = 16
-FILLED_BIAS = 2.0**-14
+DRAW_BITS = 15  # of one draw
+FILLED_RANGE = (1 << 30) + (1 << 15)  # range of two draws whose low 16 bits are nearly uniform
+FILLED_BITS = 16  # low bits used of a variable with this range
+FILLED_BIAS = 2.0**-14  # relative deviation of the probability of each of their values
 MAX_BIAS = 0.01  # largest accepted relative deviation of a value's probability
-SHIFTED_BIAS = 0.002  # the same if dropping fewer low bits is an alternative
+MAX_SHIFTED_BIAS = 0.002  # the same for draws whose low bits are dropped
 
-_Drawn = tuple[list[FlowVariable], list[str]]
+_Draws = tuple[list[FlowVariable], list[str]]
 """Flow variables, most significant bits first, and notes."""
 
 
-def split_uniform(bound: BoundVariable) -> Split:
-    """Split a ``UNIFORM`` variable."""
-    low, high = bound.variable.low, bound.variable.top
-    if low == high and not bound.has_additions:
+def split_uniform(variable: FrameVariable) -> Split:
+    """Split a variable that is drawn at random (``UNIFORM``)."""
+    low, high = variable.model.low, variable.model.top
+    if low == high and not variable.has_additions:
         return Split((), low)
-    bits, constant = bound.split_constant_bits(low, high)
-    flow_vars, notes = _draw_range(bound, low - constant, high - constant, 0, bits)
+    bits, constant = variable.split_constant_bits(low, high)
+    flow_vars, notes = _draw_range(variable, low - constant, high - constant, 0, bits)
     return Split(tuple(flow_vars), constant, tuple(notes))
 
 
@@ -74,12 +74,12 @@ def compute_bias(span: int, dropped: int = 0) -> float:
     return float(np.abs(counts - mean).max() / mean)
 
 
-def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int) -> _Drawn:
-    """Draw ``low..high`` in bits ``shift..shift + bits - 1`` of the variable."""
+def _draw_range(variable: FrameVariable, low: int, high: int, shift: int, bits: int) -> _Draws:
+    """Return draws of ``low..high`` for bits ``shift..shift + bits - 1`` of the variable."""
     span = high - low + 1
     if low == 0 and span == 1 << bits:
-        return _draw_bits(bound, shift, bits)
-    name = f"{bound.variable.name}.{shift}" if shift else bound.variable.name
+        return _draw_bits(variable, shift, bits)
+    name = f"{variable.model.name}.{shift}" if shift else variable.model.name
     # bits to draw below the value and to drop; more than this and blocks of 2^15 neighbors would
     # leave every second one out
     most = max(DRAW_BITS - count_trailing_zeros(span, WORD), 0) if span <= 1 << 16 else 0
@@ -87,33 +87,32 @@ def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int
         if (high + 1) << raised > 1 << WORD:
             continue
         bias = compute_bias(span, raised)
-        if bias <= (SHIFTED_BIAS if raised else MAX_BIAS):
+        if bias <= (MAX_SHIFTED_BIAS if raised else MAX_BIAS):
             bounds = low << raised, ((high + 1) << raised) - 1
             drawn = FlowVariable(
                 name, shift, bits, "random", *bounds, shift=raised, exact=not raised
             )
             return [drawn], [f"{name}: each of {span} values within {bias:.2%} of equally likely"]
-    zeros = min(
-        count_trailing_zeros(low, bits), count_trailing_zeros(high + 1, bits), bound.max_cut - shift
-    )
+    zeros = min(count_trailing_zeros(low | high + 1, bits), variable.max_cut - shift)
     if 0 < zeros < bits:
         top = ((high + 1) >> zeros) - 1
-        above, notes = _draw_range(bound, low >> zeros, top, shift + zeros, bits - zeros)
-        below, more = _draw_bits(bound, shift, zeros)
+        above, notes = _draw_range(variable, low >> zeros, top, shift + zeros, bits - zeros)
+        below, more = _draw_bits(variable, shift, zeros)
         return above + below, notes + more
     if bits <= WORD and span <= MAX_LIST:
         text = (
             f"{name}: TRex's 15-bit random numbers cannot draw evenly from {span} values, so a "
             f"shuffled list gives each exactly once per {span} frames"
         )
-        return [make_list_flow_var(name, shift, bits, shuffle_range(low, high, bound.seed))], [text]
-    problem = f"variable '{bound.variable.name}' cannot be drawn uniformly from {span} values"
+        values = shuffle_range(low, high, variable.seed)
+        return [make_list_flow_var(name, shift, bits, values)], [text]
+    problem = f"variable '{variable.model.name}' cannot be drawn uniformly from {span} values"
     hint = "choose a range of 2^n values that begins at a multiple of 2^n, or a smaller one"
     raise make_limit_error(problem, hint)
 
 
-def _draw_bits(bound: BoundVariable, shift: int, bits: int) -> _Drawn:
-    """Draw all ``2^bits`` values of bits ``shift..shift + bits - 1``."""
+def _draw_bits(variable: FrameVariable, shift: int, bits: int) -> _Draws:
+    """Return draws of all ``2^bits`` values for bits ``shift..shift + bits - 1``."""
     top, most = shift + bits, FILLED_BITS
     candidates: list[tuple[int, ...]] = [()]
     if bits > 2 * most:
@@ -126,12 +125,12 @@ def _draw_bits(bound: BoundVariable, shift: int, bits: int) -> _Drawn:
         candidates = [(c,) for c in range(top - most, shift + most + 1)]
     # of equally cheap cuts take one of exact draws only
     candidates.sort(key=lambda c: any(b - a > DRAW_BITS for a, b in pairwise([shift, *c, top])))
-    cuts = bound.choose_cuts(candidates, f"{bits} random bits")
+    cuts = variable.choose_cuts(candidates, f"{bits} random bits")
     flow_vars, notes = [], []
     for low, high in pairwise([shift, *cuts, top]):
-        name = f"{bound.variable.name}.{low}" if cuts or shift else bound.variable.name
+        name = f"{variable.model.name}.{low}" if cuts or shift else variable.model.name
         width, is_exact = high - low, high - low <= DRAW_BITS
-        draw: dict[str, Any] = {"maximum": FILLED - 1, "sizes": (4,), "shift": 0}
+        draw: dict[str, Any] = {"maximum": FILLED_RANGE - 1, "sizes": (4,), "shift": 0}
         if is_exact:
             draw = {"maximum": (1 << DRAW_BITS) - 1, "sizes": (2,), "shift": DRAW_BITS - width}
         else:

@@ -14,12 +14,12 @@ from typing import NamedTuple
 from v6t.profiles.compiler.flow_variables import FlowVariable
 from v6t.profiles.compiler.instructions import Instruction, write, write_mask
 
-PLAIN_WRITE_NS = 3.5
-MASKED_WRITE_NS = 5.5
+PLAIN_WRITE_NS = 3.5  # measured time of an instruction
+MASKED_WRITE_NS = 5.5  # measured time of an instruction
 
 
 class Write(NamedTuple):
-    """Copy of bits of ``flow_var + add``, from bit ``low`` up, to ``width`` frame bits from ``first`` on."""
+    """Copy of ``width`` bits of ``flow_var + add``, from bit ``low`` up, to frame bits from ``first`` on."""
 
     flow_var: str
     first: int
@@ -46,8 +46,8 @@ class _PlainWrite(NamedTuple):
     """A store of the whole flow variable, which also overwrites the bits ``overwritten`` of other groups."""
 
     group: _WriteGroup
-    offset: int
-    add: int
+    offset: int  # octet of the frame
+    addend: int
     overwritten: frozenset[int]
 
 
@@ -67,7 +67,7 @@ def encode_writes(
     groups.sort(key=lambda g: min(g.bits))
     sizes, plain = _choose_plain_writes(flow_vars, groups, packet)
     used = [v for v in flow_vars if any(g.flow_var is v for g in groups)]
-    stored = [write(p.group.flow_var.name, p.offset, p.add) for p in plain]
+    stored = [write(p.group.flow_var.name, p.offset, p.addend) for p in plain]
     rest = [group for group in groups if not any(p.group is group for p in plain)]
     masked = [instruction for group in rest for instruction in _encode_masked(group, len(packet))]
     masked.sort(key=lambda i: (i["pkt_offset"], i["mask"]))
@@ -80,7 +80,7 @@ def encode_writes(
 def _choose_plain_writes(
     flow_vars: Sequence[FlowVariable], groups: Sequence[_WriteGroup], packet: bytes
 ) -> tuple[dict[str, int], list[_PlainWrite]]:
-    """Choose the size of each flow variable that allows the most plain writes; return these in order."""
+    """Return the size of each flow variable that allows the most plain writes, and these writes."""
     owner = {bit: group for group in groups for bit in group.bits}
     sizes: dict[str, int] = {}
     accepted: list[_PlainWrite] = []

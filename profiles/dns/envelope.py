@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import U8, Mask
 
 DNS_PORT = 53
-_ETHERTYPES = {4: 0x0800, 6: 0x86DD}
+_ETHERTYPES = {4: 0x0800, 6: 0x86DD}  # by IP version
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class DnsLayout:
         return self.udp_offset + 8
 
     def recognizes(self, frames: U8) -> Mask:
-        """Select frames with a UDP datagram that can hold a DNS header, to any address."""
+        """Mark frames with a UDP datagram that can hold a DNS header, to any address."""
         if frames.shape[1] < self.dns_offset + 12:
             return np.zeros(len(frames), bool)
         tag = self.ip_offset - VLAN.itemsize
@@ -60,7 +60,7 @@ class DnsLayout:
         source: IPv4Address | IPv6Address,
         destination: IPv4Address | IPv6Address,
     ) -> bytes:
-        """Build all headers, with lengths, ports and checksums 0; ``macs`` are sender and receiver."""
+        """Build all headers; lengths, ports and checksums are 0, ``macs`` are sender and receiver."""
         link = bytes.fromhex("".join((macs[1], macs[0])).replace(":", ""))
         if self.vlan is not None:
             link += b"\x81\x00" + self.vlan.to_bytes(2, "big")
@@ -68,7 +68,7 @@ class DnsLayout:
         ethertype = _ETHERTYPES[self.version].to_bytes(2, "big")
         return link + ethertype + ip + source.packed + destination.packed + bytes(8)
 
-    def finish(self, frames: U8) -> None:
+    def write_lengths(self, frames: U8) -> None:
         """Write lengths and checksums of equally long frames."""
         length = frames.shape[1] - self.udp_offset
         view(frames, UDP, self.udp_offset)["len"] = length

@@ -9,7 +9,7 @@ import numpy as np
 from v6t.packets.arrays import sort_unique
 from v6t.packets.headers import to_octets
 from v6t.profiles.dns.zone import (
-    LABEL,
+    LABEL_OCTETS,
     NAME_OCTETS,
     SUFFIX,
     SUFFIX_WIRE,
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import U8, U32, Mask
 
 A, CNAME, SOA, AAAA = 1, 5, 6, 28
-HEADER = 12
+HEADER = 12  # octets
 LABEL_OFFSET = HEADER + 1
-SUFFIX_OFFSET = LABEL_OFFSET + LABEL
+SUFFIX_OFFSET = LABEL_OFFSET + LABEL_OCTETS
 QUESTION_END = HEADER + NAME_OCTETS + 4  # header, name, type and class
 CLASS_IN = b"\0\1"
-_POINTER = b"\xc0\x0c"
+_NAME_POINTER = b"\xc0\x0c"  # to the name in the question
 _ZONE_POINTER = (0xC000 | SUFFIX_OFFSET).to_bytes(2, "big")
-_EDNS = b"\0\0\x29\x04\xd0\0\0\0\0\0\0"
+_OPT = b"\0\0\x29\x04\xd0\0\0\0\0\0\0"
 """An OPT record of 1232 octets without options (RFC 6891, section 6.1.2)."""
 _REFUSED, _RESPONSE, _AUTHORITATIVE = 5, 0x80, 0x04
 _SUFFIX = np.frombuffer(SUFFIX_WIRE, np.uint8)
@@ -40,8 +40,8 @@ _SUFFIX_LABELS, _ = read_name(SUFFIX_WIRE, 0)
 
 
 def build_question() -> bytes:
-    """Return a question for the AAAA record of a name of zeros, recursion desired."""
-    name = bytes((LABEL,)) + bytes(LABEL) + SUFFIX_WIRE
+    """Return a question for the AAAA record of a name to be filled in, with recursion desired."""
+    name = bytes((LABEL_OCTETS,)) + bytes(LABEL_OCTETS) + SUFFIX_WIRE
     return b"\0\0\1\0\0\1\0\0\0\0\0\0" + name + AAAA.to_bytes(2, "big") + CLASS_IN
 
 
@@ -51,24 +51,24 @@ def write_questions(messages: U8, identifiers: NDArray[np.integer], addresses: U
     messages[:, LABEL_OFFSET : SUFFIX_OFFSET + 1] = encode_labels(addresses)
 
 
-def make_mask(message: bytes) -> U8:
+def make_case_mask(message: bytes) -> U8:
     """Return a mask of the bits to compare, as resolvers may change the case of the zone's letters."""
     mask = np.full(len(message), 0xFF, np.uint8)
     mask[SUFFIX_OFFSET : SUFFIX_OFFSET + len(SUFFIX_WIRE)][ord("a") <= _SUFFIX] = 0xDF
     return mask
 
 
-_FORM = np.frombuffer(build_question(), np.uint8)
-_FORM_MASK = make_mask(build_question())  # the bits that identify a question for a name's record
-_FORM_MASK[:4] = 0, 0, 0xF8, 0
-_FORM_MASK[6:12] = 0
-_FORM_MASK[LABEL_OFFSET:SUFFIX_OFFSET] = 0
-_FORM_MASK[QUESTION_END - 3] = 0
+_QUERY = np.frombuffer(build_question(), np.uint8)
+_QUERY_MASK = make_case_mask(build_question())  # the bits that identify such a question
+_QUERY_MASK[:4] = 0, 0, 0xF8, 0
+_QUERY_MASK[6:12] = 0
+_QUERY_MASK[LABEL_OFFSET:SUFFIX_OFFSET] = 0
+_QUERY_MASK[QUESTION_END - 3] = 0
 
 
 @dataclass
 class QuestionCounts:
-    """Numbers of questions from the device; ``repeated`` are those whose answers it has in its cache."""
+    """Numbers of questions from the device; ``repeated`` ones are for records in its cache."""
 
     aaaa: int = 0
     a: int = 0
@@ -85,7 +85,7 @@ class Authority:
 
     zone: Zone
     native_share: float = 0.0
-    cached: int = 0
+    cached: int = 0  # names
     counts: QuestionCounts = field(default_factory=QuestionCounts)
 
     def answer(self, messages: U8) -> list[tuple[NDArray[np.int64], U8]]:
@@ -93,7 +93,7 @@ class Authority:
         answers: list[tuple[NDArray[np.int64], U8]] = []
         ours: Mask = np.zeros(len(messages), bool)
         if messages.shape[1] >= QUESTION_END:
-            ours = np.logical_not(((messages[:, :QUESTION_END] ^ _FORM) & _FORM_MASK).any(axis=1))
+            ours = np.logical_not(((messages[:, :QUESTION_END] ^ _QUERY) & _QUERY_MASK).any(axis=1))
             addresses, spelled = decode_labels(messages[:, LABEL_OFFSET : SUFFIX_OFFSET + 1])
             ours &= spelled
             kind = messages[:, QUESTION_END - 3]
@@ -104,11 +104,11 @@ class Authority:
             self.counts.repeated += int(np.count_nonzero(early))
             is_native = (kind == AAAA) & self.zone.has_native_record(addresses, self.native_share)
             record = np.where(is_native, AAAA, np.where(kind == A, A, 0))
-            extended = messages[:, 11] > 0  # the question has an OPT record
-            for form in sort_unique((record * 2 + extended)[ours]):
-                chosen = np.nonzero(ours & (record * 2 + extended == form))[0]
+            has_opt = messages[:, 11] > 0  # the question has an OPT record
+            for form in sort_unique((record * 2 + has_opt)[ours]):
+                chosen = np.nonzero(ours & (record * 2 + has_opt == form))[0]
                 alike = messages[chosen], addresses[chosen]
-                answers.append((chosen, self._answer_uniformly(*alike, *divmod(int(form), 2))))
+                answers.append((chosen, self._answer_batch(*alike, *divmod(int(form), 2))))
         for row in np.nonzero(~ours)[0]:
             reply = self._answer_single(messages[row].tobytes())
             if reply:
@@ -116,23 +116,23 @@ class Authority:
                 answers.append((np.array([row]), np.frombuffer(reply, np.uint8)[None, :]))
         return answers
 
-    def _answer_uniformly(self, questions: U8, addresses: U32, record: int, extended: int) -> U8:
-        """Answer questions that agree in the number of records and in the use of OPT."""
+    def _answer_batch(self, questions: U8, addresses: U32, record: int, has_opt: int) -> U8:
+        """Answer questions that all get the same kind of record and all have, or lack, an OPT record."""
         rest, data = self._build_negative_soa(_ZONE_POINTER), None
         if record:
             data = (
                 to_octets(addresses, 4) if record == A else self.zone.list_native_records(addresses)
             )
             size = data.shape[1]
-            head = _POINTER + record.to_bytes(2, "big") + CLASS_IN
+            head = _NAME_POINTER + record.to_bytes(2, "big") + CLASS_IN
             rest = head + self.zone.ttl_s.to_bytes(4, "big") + size.to_bytes(2, "big") + bytes(size)
-        rest += _EDNS * extended
+        rest += _OPT * has_opt
         answers = np.empty((len(questions), QUESTION_END + len(rest)), np.uint8)
         answers[:, :QUESTION_END] = questions[:, :QUESTION_END]
         answers[:, QUESTION_END:] = np.frombuffer(rest, np.uint8)
         answers[:, 2] = answers[:, 2] & 1 | _RESPONSE | _AUTHORITATIVE
         answers[:, 3] = 0
-        answers[:, 6:12] = (0, int(record > 0), 0, int(not record), 0, extended)
+        answers[:, 6:12] = (0, int(record > 0), 0, int(not record), 0, has_opt)
         if data is not None:
             begin = QUESTION_END + 12
             answers[:, begin : begin + data.shape[1]] = data
@@ -158,15 +158,15 @@ class Authority:
         if end > len(message):
             return None
         inside = labels[-len(_SUFFIX_LABELS) :] == _SUFFIX_LABELS
-        extended = message[10:12] != b"\0\0"
+        has_opt = message[10:12] != b"\0\0"
         code = 0 if inside else _REFUSED
         flags = bytes((message[2] & 1 | _RESPONSE | (_AUTHORITATIVE if inside else 0), code))
-        counts = bytes((0, 1, 0, 0, 0, int(inside), 0, int(extended)))
+        counts = bytes((0, 1, 0, 0, 0, int(inside), 0, int(has_opt)))
         rest = self._build_negative_soa(SUFFIX_WIRE) if inside else b""
-        return message[:2] + flags + counts + message[HEADER:end] + rest + _EDNS * extended
+        return message[:2] + flags + counts + message[HEADER:end] + rest + _OPT * has_opt
 
 
-VALID = "valid"
+VALID = "valid"  # verdict on an answer
 LATE, MISSING, REPEATED, STRAY = "late", "no answer", "repeated", "to no question of the trial"
 MALFORMED, OTHER_QUESTION, EMPTY = "malformed", "another question", "no AAAA record"
 WRONG, TRUNCATED = "wrong AAAA record", "truncated"
@@ -182,8 +182,8 @@ _ANSWER_OCTETS = bytearray(
 )
 """The usual form of an answer."""
 _ANSWER_OCTETS[2:4], _ANSWER_OCTETS[6:8] = b"\x80\0", b"\0\1"
-_ANSWER_FORM, _ANSWER_END = np.frombuffer(bytes(_ANSWER_OCTETS), np.uint8), len(_ANSWER_OCTETS)
-_ANSWER_MASK = make_mask(bytes(_ANSWER_OCTETS))  # the bits that make such an answer right
+_ANSWER, _ANSWER_END = np.frombuffer(bytes(_ANSWER_OCTETS), np.uint8), len(_ANSWER_OCTETS)
+_ANSWER_MASK = make_case_mask(bytes(_ANSWER_OCTETS))  # the bits that make such an answer right
 _ANSWER_MASK[:4] = 0, 0, 0xFA, 0x0F  # a response, not truncated, to a query; its code
 _ANSWER_MASK[8:12] = 0  # records after the answer
 _ANSWER_MASK[QUESTION_END + 6 : QUESTION_END + 10] = 0  # time to live
@@ -202,7 +202,7 @@ def judge_answers(messages: U8, addresses: U32, expected: U8) -> AnswerVerdicts:
     right: Mask = np.zeros(len(messages), bool)
     if messages.shape[1] >= _ANSWER_END:
         form = np.empty((len(messages), _ANSWER_END), np.uint8)
-        form[:] = _ANSWER_FORM
+        form[:] = _ANSWER
         form[:, LABEL_OFFSET : SUFFIX_OFFSET + 1] = encode_labels(addresses)
         form[:, -16:] = expected
         right = np.logical_not(((messages[:, :_ANSWER_END] ^ form) & _ANSWER_MASK).any(axis=1))
@@ -248,19 +248,19 @@ def _judge_single(message: bytes, address: int, expected: bytes) -> str:
     return VALID if records == {expected} else WRONG
 
 
-def _read_records(message: bytes, at: int, name: tuple[bytes, ...]) -> set[bytes]:
+def _read_records(message: bytes, offset: int, name: tuple[bytes, ...]) -> set[bytes]:
     """Return the AAAA records of a name in the answer section, following aliases in order."""
     records = set()
     for _ in range(int.from_bytes(message[6:8], "big")):
-        owner, at = read_name(message, at)
-        kind, size = (int.from_bytes(message[at + n : at + n + 2], "big") for n in (0, 8))
-        kind *= message[at + 2 : at + 4] == CLASS_IN
-        begin = at + 10
-        at = begin + size
-        if at > len(message):
+        owner, offset = read_name(message, offset)
+        kind, size = (int.from_bytes(message[offset + n : offset + n + 2], "big") for n in (0, 8))
+        kind *= message[offset + 2 : offset + 4] == CLASS_IN
+        begin = offset + 10
+        offset = begin + size
+        if offset > len(message):
             raise ValueError("a record ends behind the message")
         if owner == name and kind == AAAA:
-            records.add(message[begin:at])
+            records.add(message[begin:offset])
         elif owner == name and kind == CNAME:
             name, _ = read_name(message, begin)
     return records

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import U8, U32, Mask
 
 SUFFIX = "dns64perf.test"
-LABEL = 15  # octets of a name's first label: four numbers of three digits, and the dashes
-_SPREAD = 2_654_435_769  # 2^32 over the golden ratio, whose multiples are spread evenly
+LABEL_OCTETS = 15  # of a name's first label: four numbers of three digits, and the dashes
+_HASH_MULTIPLIER = 2_654_435_769  # 2^32 over the golden ratio, whose multiples are spread evenly
 
 
 def encode_name(name: str) -> bytes:
@@ -29,13 +29,13 @@ def encode_name(name: str) -> bytes:
 
 
 SUFFIX_WIRE = encode_name(SUFFIX)
-NAME_OCTETS = 1 + LABEL + len(SUFFIX_WIRE)
-_WORDS = np.frombuffer(
+NAME_OCTETS = 1 + LABEL_OCTETS + len(SUFFIX_WIRE)
+_ENCODED_NUMBERS = np.frombuffer(
     b"".join(b"%03d%c" % (n, after) for after in (*b"---", SUFFIX_WIRE[0]) for n in range(256)),
     "<u4",
 ).reshape(4, 256)
 """A number of a label and the octet after it, by its place in the label."""
-_PLACES = np.arange(4)
+_NUMBER_PLACES = np.arange(4)
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Zone:
         return addresses
 
     def has_native_record(self, addresses: U32, share: float) -> Mask:
-        """Select the names with their own AAAA record, a ``share`` of all names."""
-        spread = addresses.astype(np.uint64) * _SPREAD & 0xFFFFFFFF
+        """Mark the addresses whose names have an AAAA record, a ``share`` of all."""
+        spread = addresses.astype(np.uint64) * _HASH_MULTIPLIER & 0xFFFFFFFF
         chosen: Mask = spread < round(share * 2**32)
         return chosen
 
@@ -90,7 +90,7 @@ class Zone:
 
 def encode_labels(addresses: U32) -> U8:
     """Encode the first labels ``(n, 16)`` of names, each followed by the length of the next label."""
-    return _WORDS[_PLACES, to_octets(addresses, 4)].view(np.uint8)
+    return _ENCODED_NUMBERS[_NUMBER_PLACES, to_octets(addresses, 4)].view(np.uint8)
 
 
 def decode_labels(labels: U8) -> tuple[U32, Mask]:
@@ -98,11 +98,11 @@ def decode_labels(labels: U8) -> tuple[U32, Mask]:
     words = np.ascontiguousarray(labels).view("<u4")
     values = (words & 15) * 100 + (words >> 8 & 15) * 10 + (words >> 16 & 15)
     values &= 0xFF  # a number above 255 is written otherwise
-    right = (_WORDS[_PLACES, values] == words).all(axis=1)
+    right = (_ENCODED_NUMBERS[_NUMBER_PLACES, values] == words).all(axis=1)
     return values.astype(np.uint8).view(">u4")[:, 0].astype(np.uint32), right
 
 
-def read_name(message: bytes, at: int) -> tuple[tuple[bytes, ...], int]:
+def read_name(message: bytes, offset: int) -> tuple[tuple[bytes, ...], int]:
     """Return a name in lower case, following pointers (RFC 1035, section 4.1.4), and the next offset.
 
     A name that ends behind the message raises IndexError or ValueError.
@@ -110,16 +110,16 @@ def read_name(message: bytes, at: int) -> tuple[tuple[bytes, ...], int]:
     labels: list[bytes] = []
     end = None
     for _ in range(len(message)):
-        length = message[at]
+        length = message[offset]
         if length >= 0xC0:
-            end = at + 2 if end is None else end
-            at = (length & 0x3F) << 8 | message[at + 1]
+            end = offset + 2 if end is None else end
+            offset = (length & 0x3F) << 8 | message[offset + 1]
         elif not length:
-            return tuple(labels), at + 1 if end is None else end
+            return tuple(labels), offset + 1 if end is None else end
         else:
-            label = message[at + 1 : at + 1 + length]
+            label = message[offset + 1 : offset + 1 + length]
             if len(label) < length or length > 63:
                 raise ValueError("a label ends behind the message")
             labels.append(label.lower())
-            at += 1 + length
+            offset += 1 + length
     raise ValueError("a name without end")

@@ -22,36 +22,36 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.uint32]
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
-NUMBER_BITS = 28  # of a timestamp for the connection; the others identify the trial
-_WINDOW = 0xFFFF
+NUMBER_BITS = 28  # of a timestamp, for the connection number; the other 4 identify the trial
+_WINDOW = 0xFFFF  # advertised window in octets
 _TIMESTAMPS_START = 0x0101080A  # two no-operations, kind and length of the option
 _TIMESTAMP_OPTION = np.dtype([("start", ">u4"), ("value", ">u4"), ("echo", ">u4")])
-_MAXIMUM_SEGMENT_OPTION = (2, 4, SEGMENT_OCTETS >> 8, SEGMENT_OCTETS & 0xFF)
+_MSS_OPTION = (2, 4, SEGMENT_OCTETS >> 8, SEGMENT_OCTETS & 0xFF)
 _ISN_FACTOR = 0x9E3779B1
 _ISN_INVERSE = pow(_ISN_FACTOR, -1, 1 << 32)
 _SERVER_ISN_MASK = 0x5BD1E995
 
 
-def compute_client_isn(connections: NDArray[np.integer]) -> Numbers:
+def compute_client_isns(connections: NDArray[np.integer]) -> Numbers:
     """Return the initial sequence number of each connection's client."""
     numbers: Numbers = connections.astype(np.uint32) * np.uint32(_ISN_FACTOR)
     return numbers
 
 
-def decode_client_isn(first: Numbers) -> Numbers:
-    """Return the connections whose clients have these initial sequence numbers."""
-    connections: Numbers = first * np.uint32(_ISN_INVERSE)
+def decode_client_isns(isns: Numbers) -> Numbers:
+    """Return the connection numbers in these initial sequence numbers of clients."""
+    connections: Numbers = isns * np.uint32(_ISN_INVERSE)
     return connections
 
 
-def compute_server_isn(connections: NDArray[np.integer]) -> Numbers:
+def compute_server_isns(connections: NDArray[np.integer]) -> Numbers:
     """Return the initial sequence number of each connection's server."""
-    return compute_client_isn(connections) ^ np.uint32(_SERVER_ISN_MASK)
+    return compute_client_isns(connections) ^ np.uint32(_SERVER_ISN_MASK)
 
 
-def decode_server_isn(first: Numbers) -> Numbers:
-    """Return the connections whose servers have these initial sequence numbers."""
-    return decode_client_isn(first ^ np.uint32(_SERVER_ISN_MASK))
+def decode_server_isns(isns: Numbers) -> Numbers:
+    """Return the connection numbers in these initial sequence numbers of servers."""
+    return decode_client_isns(isns ^ np.uint32(_SERVER_ISN_MASK))
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class TcpLayout:
         self.width = len(columns)
 
     def recognizes(self, frames: U8) -> Mask:
-        """Select frames with TCP after these headers, unfragmented and without IP options."""
+        """Mark frames with TCP after these headers, unfragmented and without IP options."""
         if frames.shape[1] < self.tcp + 20:
             return np.zeros(len(frames), bool)
         outer = self.networks[0].start
@@ -144,7 +144,7 @@ class TcpLayout:
         header["dataofs"], header["flags"] = (begin - at) << 2, flags
         header["window"], header["urgptr"] = _WINDOW, 0
         if flags & SYN:
-            rows[:, at + 20 : at + 24] = _MAXIMUM_SEGMENT_OPTION
+            rows[:, at + 20 : at + 24] = _MSS_OPTION
         options = view(rows, _TIMESTAMP_OPTION, begin - _TIMESTAMP_OPTION.itemsize)
         options["start"] = _TIMESTAMPS_START
         options["value"], options["echo"] = timestamps

@@ -13,7 +13,7 @@ from v6t.base.error_codes import ERROR_CODES
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.base.validation import describe_problem
-from v6t.core.cli.main import CLICK_CODES
+from v6t.core.cli.main import CLICK_ERROR_CODES
 from v6t.drivers.options import options_of
 from v6t.drivers.trex.options import TrexOptions
 from v6t.tests.core.support import v6t
@@ -25,7 +25,7 @@ FOLDERS = (
 )  # fmt: skip
 COMPUTED_CODES = {
     "unknown-command", "internal-error", "system-error", "disk-full", "resource-missing",
-    "invalid-value", *CLICK_CODES.values(), *(code for code, *_ in validation._PROBLEMS.values()),
+    "invalid-value", *CLICK_ERROR_CODES.values(), *(code for code, *_ in validation._PROBLEMS.values()),
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from v6t.audit.self_check import DeviceProbe
 from v6t.base.errors import DutError, UsageError
 from v6t.core import audit_device, audit_output
 from v6t.core.audit_device import BoundDevice, ProbedDevice
-from v6t.core.audit_output import CAPTURE, FILES
+from v6t.core.audit_output import AUDIT_FILES, CAPTURE_NAME
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.rundir import CONFIG
@@ -303,7 +303,7 @@ def test_audit_of_correct_and_wrong_device_in_the_lab(tmp_path: Path) -> None:
     common = ["audit", "--plugin", "siit", "--clause", "5.1-udp,4.1-udp,ttl-1,df-too-big,2.2-up-56"]
     right = v6t(*common, "-o", tmp_path / "right")
     assert right.status == 0, right.out
-    for name in (*FILES.values(), CAPTURE):
+    for name in (*AUDIT_FILES.values(), CAPTURE_NAME):
         assert (tmp_path / "right" / name).stat().st_size > 100
     made = json.loads((tmp_path / "right" / "audit.json").read_text())
     assert [f["verdict"] for f in made["findings"]] == ["conforms"] * 7

@@ -18,7 +18,7 @@ from v6t.core.cli import entry, main
 from v6t.core.cli.terminal import make_console
 from v6t.core.config import plugins
 from v6t.core.runs.journal import Journal
-from v6t.core.runs.manifest import commit
+from v6t.core.runs.manifest import find_commit
 from v6t.tests.expect import expect_refusal
 
 from .support import COMMAND, RUN_FILES, SIM, tree, v6t, v6t_process
@@ -78,7 +78,7 @@ def bad(tmp_path):
     "words",
     [
         "run nested", "run fifo", "run --plugin siit --testbed fifo", "selftest nested",
-        "campaign nested", "campaign fifo", "dut plan nested", "dut apply --testbed fifo",
+        "campaign nested", "campaign fifo", "dut plan nested", "dut commit --testbed fifo",
         "init --from-siitperf fifo", "init --from-siitperf conf",
     ],
 )  # fmt: skip
@@ -344,7 +344,7 @@ def test_a_suggestion_needs_a_likeness():
 
 def test_a_checkout_without_git_is_one_without_a_commit(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert commit() is None
+    assert find_commit() is None
 
 
 def test_memory_that_does_not_suffice_is_no_defect_of_v6t(monkeypatch, capsys):

@@ -7,7 +7,7 @@ from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import load_run
 from v6t.core.runs.runner import execute
-from v6t.core.runs.tester_capacity import SHORT_SELFTEST
+from v6t.core.runs.tester_capacity import SHORT_SELFTEST_SOURCE
 from v6t.core.runs.trials import find_steal_time
 from v6t.tests.core.support import v6t
 from v6t.tests.core.test_measures import by_benchmark, results
@@ -36,7 +36,7 @@ def test_it_is_the_tester_that_is_measured(tmp_path):
     found = by_benchmark(tmp_path / "out")
     assert 600_000 < found["throughput"]["median"] <= 714_000  # sending may take 1.02 times as long
     assert found["throughput"]["upper_bound"] > 1_200_000
-    assert found["throughput"]["conditions"]["ceiling"] == SHORT_SELFTEST
+    assert found["throughput"]["conditions"]["ceiling"] == SHORT_SELFTEST_SOURCE
     delays = found["latency"]["directions"]["forward"]["tl"]
     assert delays["median"] == pytest.approx(0.003, rel=0.01)
     assert any("no device" in c for c in results(tmp_path / "out")["caveats"])

@@ -86,7 +86,7 @@ def test_a_rate_in_bits_counts_preamble_and_gap():
     run = bound(settings={"--rate": "1Gbps"}, benchmarks=("pdv",), frame_sizes=[104])
     s = run.settings.procedure.delay_variation
     assert (s.rate_fps, s.rate_bps) == (None, 1e9)
-    assert s.given_fps(104) == pytest.approx(1e9 / 8 / 124)
+    assert s.get_rate_fps(104) == pytest.approx(1e9 / 8 / 124)
     with expect_error("above-line-rate", path=["procedure"]):
         bound(settings={"--rate": "11Gbps"}, benchmarks=("pdv",))
     with expect_error("conflict", path=["procedure", "delay_variation", "rate_fps"]):

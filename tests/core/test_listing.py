@@ -142,7 +142,7 @@ def test_long_table_is_printed_like_a_short_one(monkeypatch):
     made = make_text_table("Runs", [*make_text_columns("name"), "rate"], rows)
     printed = []
     for limit in (100, 300):
-        monkeypatch.setattr(terminal, "LONG_TABLE", limit)
+        monkeypatch.setattr(terminal, "MIN_LONG_TABLE_ROWS", limit)
         console = Console(file=io.StringIO(), width=60)
         terminal.print_table(console, made)
         printed.append([line.rstrip() for line in console.file.getvalue().splitlines()])

@@ -32,7 +32,9 @@ def install(tmp_path, monkeypatch):
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1\n")
         lines = [f"{name.replace('_', '-')} = {value}" for name, value in plugins.items()]
-        (info / "entry_points.txt").write_text("\n".join([f"[{registry.GROUP}]", *lines]) + "\n")
+        (info / "entry_points.txt").write_text(
+            "\n".join([f"[{registry.ENTRY_POINT_GROUP}]", *lines]) + "\n"
+        )
 
     return make
 

@@ -121,7 +121,7 @@ def test_a_report_has_every_file_and_touches_no_other(run, tmp_path):
     before = tree(copy)
     done = v6t("report", copy)
     assert done.status == 0
-    assert done.out.split() == [str(copy / name) for name in write.FILES.values()]
+    assert done.out.split() == [str(copy / name) for name in write.DEFAULT_FILES.values()]
     after = tree(copy)
     assert {k: after[k] for k in before} == before
     assert set(after) - set(before) == {"report.html", "report.md", "report.json", "junit.xml"}

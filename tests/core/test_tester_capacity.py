@@ -11,8 +11,8 @@ from v6t.core.runs import tester_capacity
 from v6t.core.runs.bench import compile_point
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.tester_capacity import (
-    THIS_RUN,
-    UNKNOWN_CAPACITY,
+    THIS_RUN_SOURCE,
+    UNKNOWN_SOURCE,
     SelfTest,
     make_capacity_spec,
 )
@@ -66,7 +66,7 @@ def test_every_run_measures_unless_told_otherwise(directory):
     for limit in (1e6, 2e6):
         rate, source, trials = look(a_run(selftest="run"), directory, limit)
         assert 0.9 * limit < rate <= 1.1 * limit
-        assert (source, trials > 3) == (THIS_RUN, True)
+        assert (source, trials > 3) == (THIS_RUN_SOURCE, True)
 
 
 class Hasty:
@@ -88,7 +88,7 @@ def test_what_bounds_a_benchmark_passed_under_its_rules(directory):
     spec, door = make_capacity_spec(run, sizes, "forward", MEDIA), Hasty(2e6, 1e6)
     streams = compile_point(plugin, sizes, run.seed)
     found, source = SelfTest(bind(run), spec, streams, door).find_capacity(directory)
-    assert source == THIS_RUN
+    assert source == THIS_RUN_SOURCE
     assert 0.85e6 < found.rate_fps <= 1e6
     last = door.asked[-1]
     p = run.procedure
@@ -147,7 +147,7 @@ def test_a_self_test_under_laxer_rules_bounds_nothing(directory):
 
 def test_what_was_found_is_good_for_the_next_run(directory, tmp_path):
     first, source, trials = look(a_run(), directory)
-    assert (source, trials > 3) == (THIS_RUN, True)
+    assert (source, trials > 3) == (THIS_RUN_SOURCE, True)
     second = RunDir(tmp_path / "second", new=True)
     rate, source, trials = look(a_run(), second, limit_fps=5e6)
     assert (rate, trials) == (first, 0)
@@ -169,20 +169,20 @@ def test_any_change_is_a_new_self_test(directory, changed):
     look(a_run(), directory)
     given = {"run": a_run(), **changed}
     _, source, trials = look(given.pop("run"), directory, **given)
-    assert (source, trials > 3) == (THIS_RUN, True)
+    assert (source, trials > 3) == (THIS_RUN_SOURCE, True)
 
 
 def test_another_machine_is_a_new_self_test(directory, monkeypatch):
     look(a_run(), directory)
     machine = {**tester_capacity.describe_machine(), "processor": "another"}
     monkeypatch.setattr(tester_capacity, "describe_machine", lambda: machine)
-    assert look(a_run(), directory)[1] == THIS_RUN
+    assert look(a_run(), directory)[1] == THIS_RUN_SOURCE
 
 
 def test_a_resumed_run_keeps_the_capacity_it_had(directory):
     first, _, _ = look(a_run(), directory)
     look(a_run(), directory)
-    cache = locate_cache() / tester_capacity.FILE
+    cache = locate_cache() / tester_capacity.CAPACITY_FILE
     known = json.loads(cache.read_text())
     cache.write_text(json.dumps({k: {**v, "fps": 7.0} for k, v in known.items()}))
     rate, source, trials = look(a_run(), directory)
@@ -192,10 +192,10 @@ def test_a_resumed_run_keeps_the_capacity_it_had(directory):
 
 def test_nothing_is_remembered_of_a_simulation_or_a_failure(directory):
     run = a_run(tester="sim")
-    assert look(run, directory)[1] == THIS_RUN
-    assert look(run, directory)[1] == THIS_RUN
+    assert look(run, directory)[1] == THIS_RUN_SOURCE
+    assert look(run, directory)[1] == THIS_RUN_SOURCE
     assert look(a_run(), directory, limit_fps=0.0)[0] == 0.0
-    assert not (locate_cache() / tester_capacity.FILE).exists()
+    assert not (locate_cache() / tester_capacity.CAPACITY_FILE).exists()
 
 
 def test_phase_one_has_a_capacity_of_its_own(directory):
@@ -207,7 +207,7 @@ def test_phase_one_has_a_capacity_of_its_own(directory):
         door = Counting(1e6)
         test = SelfTest(bind(run), spec, streams, door, opens_connections=True)
         _, source = test.find_capacity(directory)
-        assert (source, door.trials > 3) == (THIS_RUN, True)
+        assert (source, door.trials > 3) == (THIS_RUN_SOURCE, True)
 
 
 def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_path):
@@ -216,14 +216,14 @@ def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_p
     )
     assert not bind(run).tester.can_loop_back
     rate, source, trials = look(run, directory)
-    assert (rate, source, trials) == (MEDIA, UNKNOWN_CAPACITY, 0)
+    assert (rate, source, trials) == (MEDIA, UNKNOWN_SOURCE, 0)
     sizes = bind(run).technology.make_frame_pair(104)
     spec = make_capacity_spec(run, sizes, "forward", MEDIA)
     streams = compile_point(bind(run).technology, sizes, 1)
     test = SelfTest(bind(run), spec, streams, Counting(1e6))
     test.store(TesterCapacity("forward", 123.0, (), ()))
     # how long the self-test looked does not matter here, and a run that had none goes on so
-    assert look(run, directory, duration_s=9.0)[1] == UNKNOWN_CAPACITY
+    assert look(run, directory, duration_s=9.0)[1] == UNKNOWN_SOURCE
     other = RunDir(tmp_path / "other", new=True)
     assert look(run, other, duration_s=9.0)[0] == 123.0
     other.close()

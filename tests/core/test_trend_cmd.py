@@ -8,7 +8,7 @@ import shutil
 import jsonschema
 import pytest
 from v6t.analysis.report.exports import read_schema
-from v6t.core.cli.trend_command import WORSE
+from v6t.core.cli.trend_command import WORSE_STATUS
 from v6t.tests.expect import expect_refusal
 
 from .support import v6t
@@ -49,9 +49,9 @@ def own(runs):
 
 def test_a_change_for_the_worse_has_a_status_of_its_own(runs):
     done = v6t("trend", *own(runs))
-    assert done.status == WORSE
+    assert done.status == WORSE_STATUS
     assert "-5.0 % from r09" in " ".join(done.out.split())
-    assert v6t("trend", *reversed(own(runs))).status == WORSE  # by time, however given
+    assert v6t("trend", *reversed(own(runs))).status == WORSE_STATUS  # by time, however given
     assert v6t("trend", "--by", "given", *reversed(own(runs))).status == 0  # now it is better
     assert v6t("trend", "--least", 6, *own(runs)).status == 0
     assert v6t("trend", *own(runs)[:9]).status == 0
@@ -110,7 +110,7 @@ def test_a_directory_of_runs_stands_for_them_and_strangers_are_left_out(runs):
 def test_files(runs, tmp_path):
     page = tmp_path / "trend.html"
     done = v6t("trend", *own(runs), "-o", page)
-    assert done.status == WORSE
+    assert done.status == WORSE_STATUS
     text = page.read_text()
     assert text.count("<svg") == 1
     assert "from r09 on" in text

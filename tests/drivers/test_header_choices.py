@@ -585,9 +585,9 @@ def test_a_refusal_says_what_would_have_been_allowed(name, direction, octet, cha
 @pytest.mark.parametrize(
     ("before", "after", "change"),
     [
-        ((4, 46), (6, 86), Change.PUT_IN), ((6, 86), (4, 46), Change.TAKEN_OUT),
-        ((6, 86), (4, 106), Change.PUT_IN), ((4, 106), (6, 86), Change.TAKEN_OUT),
-        ((4, 46), (4, 66), Change.PUT_IN), ((6, 100), (6, 60), Change.TAKEN_OUT),
+        ((4, 46), (6, 86), Change.ENCAPSULATED), ((6, 86), (4, 46), Change.DECAPSULATED),
+        ((6, 86), (4, 106), Change.ENCAPSULATED), ((4, 106), (6, 86), Change.DECAPSULATED),
+        ((4, 46), (4, 66), Change.ENCAPSULATED), ((6, 100), (6, 60), Change.DECAPSULATED),
         ((4, 46), (6, 66), Change.TRANSLATED), ((6, 66), (4, 46), Change.TRANSLATED),
         ((4, 46), (6, 74), Change.TRANSLATED), ((6, 74), (4, 46), Change.TRANSLATED),
         ((4, 46), (4, 46), Change.FORWARDED), ((6, 66), (6, 66), Change.FORWARDED),

@@ -223,7 +223,9 @@ def test_tcp_connections_are_opened_used_and_closed(tcp_nat, tcp):
     assert counted.established == counted.requested == counted.answered == 300
     assert counted.closed == found.sessions == found.learned == found.validated == 300
     assert counted.wrong == counted.retransmitted == counted.reset_later == 0
-    assert (found.duplicate_tuples, found.outside_endpoints > 1) == (0, True)
+    assert found.duplicate_tuples == 0
+    if tcp_nat.kind == "embedded":  # TRex does not report the endpoints of its connections
+        assert found.outside_endpoints > 1
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from v6t.packets import trailer
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.walker import locate_headers
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.compiler.instructions import flow_var
+from v6t.profiles.compiler.instructions import declare_range
 from v6t.profiles.expand import Expander
 from v6t.profiles.exports import from_stl_json
 from v6t.profiles.rows import convert_to_rows
@@ -275,7 +275,7 @@ def test_what_trex_marks_is_put_back_in_every_frame(plugin, direction, rows):
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_a_program_without_room_keeps_the_marks(direction):
-    full = [flow_var(f"v{k}", 8, "inc", 0, 9) for k in range(8)]
+    full = [declare_range(f"v{k}", 8, "inc", 0, 9) for k in range(8)]
     for stream in compiled()[direction].streams:
         vm = {**stream.trex["vm"], "instructions": full}
         (made,) = with_stamps(

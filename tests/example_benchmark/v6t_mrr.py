@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
-from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.plots import Curve, draw_errorbars, make_summary_curve
 from v6t.analysis.presentation import Quantity, Ruling, judge
 from v6t.analysis.record import FPS, Number, Record, RepeatedFigure
 from v6t.analysis.rundata import RunData
@@ -21,10 +19,8 @@ from v6t.trials.trial import list_directions
 class MrrSettings(StrictModel):
     """Maximum receive rate (MRR)."""
 
-    duration_s: float = Field(default=1.0, ge=0.001, le=86_400)
-    """Length of each trial [s]."""
-    trials: int = Field(default=10, ge=1, le=1000)
-    """Times the rate is offered."""
+    duration_s: float = Field(1.0, ge=0.001, le=86_400, description="Length of each trial [s].")
+    trials: int = Field(10, ge=1, le=1000, description="Times the rate is offered.")
 
 
 @dataclass(frozen=True)
@@ -40,10 +36,8 @@ class MrrRecord(Record):
     """What arrived at the highest rate, whatever was lost."""
 
     heading = "Maximum receive rate (MRR)"
-    rate: Number
-    """offered [frames per second per direction]"""
-    directions: Mapping[str, RepeatedFigure]
-    """what arrived in each direction [frames per second]"""
+    rate: Number = Field(description="offered rate [frames per second per direction]")
+    directions: Mapping[str, RepeatedFigure] = Field(description="received [frames per second]")
 
     @property
     def offered_rates(self) -> Sequence[float]:
@@ -85,17 +79,6 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
             {"No": n, "Size": point.sizes.ipv6, "Dir": point.mode[0], "direction": d, "fps": rate}
             for d, rates in received.items() for n, rate in enumerate(rates, 1)
         ])  # fmt: skip
-
-    def draw_figures(self, data: RunData, records: Sequence[MrrRecord]) -> Iterator[Drawing]:
-        places = {place: f"{r.sizes}\n{r.direction}" for place, r in enumerate(records)}
-        curves = [
-            make_summary_curve(0, "received", [(n, f) for n, r in enumerate(records)
-                                               for f in r.directions.values()]),
-            Curve("offered", list(places), [r.rate for r in records], style={"color": "black"}),
-        ]  # fmt: skip
-        what = "Maximum receive rate by frame size and mode, with the rate that was offered."
-        ylabel = "frames per second, per direction"
-        yield Drawing(draw_errorbars(self.name, curves, "point", ylabel, ticks=places), what, what)
 
     def list_quantities(self, record: MrrRecord) -> Iterator[Quantity]:
         for d, figure in record.directions.items():

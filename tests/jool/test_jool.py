@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import ExitStack, closing
 
 import pytest
 from v6t.base.errors import EnvironmentLacking
@@ -71,16 +72,14 @@ def in_machine(machine, monkeypatch):
 @pytest.fixture
 def bedded(machine):
     """The machine with the tester's two ports; several in one test are closed late."""
-    beds = []
+    with ExitStack() as stack:
 
-    def stand(intent, **options):
-        dut = MachineDut(make_driver("jool", options), intent, machine)
-        beds.append(Bed(intent.links, dut))
-        return Bedded(dut, beds[-1].open())
+        def stand(intent, **options):
+            dut = MachineDut(make_driver("jool", options), intent, machine)
+            bed = stack.enter_context(closing(Bed(intent.links, dut)))
+            return stack.enter_context(closing(Bedded(dut, bed.open())))
 
-    yield stand
-    for bed in beds:
-        bed.close()
+        yield stand
 
 
 @pytest.fixture

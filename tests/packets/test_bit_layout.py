@@ -63,7 +63,7 @@ def test_decode_of_a_bit_copied_twice_reads_the_last_copy():
 
 
 def test_mask_selects_the_bits_of_one_variable():
-    assert (NIBBLES.mask("x"), NIBBLES.mask("y")) == (0xF00F, 0x0F00)
+    assert (NIBBLES.make_mask("x"), NIBBLES.make_mask("y")) == (0xF00F, 0x0F00)
 
 
 def test_compose_replaces_variables_and_joins_adjacent_copies():

@@ -68,7 +68,7 @@ def test_write_traffic_class_keeps_the_flow_label(value):
 @pytest.mark.parametrize("version", [4, 6])
 def test_decrement_hops_all_values_keep_the_checksum_valid(version):
     kind = IP if version == 4 else IPv6
-    field = headers.HOPS[version]
+    field = headers.HOP_LIMIT_FIELD[version]
     made = [bytes(kind(**{field: hops}, src="2001:db8::1", dst="::2") if version == 6
                   else kind(ttl=hops, id=257 * hops, src="192.0.2.1", dst="192.0.2.2"))
             for hops in range(1, 256)]  # fmt: skip

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from v6t.packets.arrays import sort_unique
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.enumeration import LISTED_BITS
-from v6t.profiles.compiler.random_draws import FILLED, FILLED_BIAS, FILLED_BITS, compute_bias
+from v6t.profiles.compiler.random_draws import FILLED_BIAS, FILLED_BITS, FILLED_RANGE, compute_bias
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Kind, Role, Traffic, Variable
 from v6t.tests.expect import expect_error
@@ -74,7 +74,10 @@ def test_seeds_are_repeatable_distinct_and_never_zero():
 
 @pytest.mark.parametrize(
     ("width", "maximum", "shifts"),
-    [(5, 0x7FFF, [-10]), (16, FILLED - 1, [])],  # the low bits of three draws depend on each other
+    [
+        (5, 0x7FFF, [-10]),
+        (16, FILLED_RANGE - 1, []),
+    ],  # the low bits of three draws depend on each other
 )
 def test_random_bits_are_the_top_of_one_draw(width, maximum, shifts):
     program = compile_low(Variable("v", width)).program
@@ -140,9 +143,9 @@ def test_bias_is_what_counting_finds(span, dropped):
 def test_sixteen_bits_of_the_filled_range_are_even():
     counts = np.zeros(1 << FILLED_BITS, dtype=np.int64)
     for high in range(1 << 15):
-        first = (high << 16) % FILLED & 0xFFFF
+        first = (high << 16) % FILLED_RANGE & 0xFFFF
         # the draws of one block stay together
-        assert ((high << 16) + 0x7FFF) % FILLED & 0xFFFF == first + 0x7FFF
+        assert ((high << 16) + 0x7FFF) % FILLED_RANGE & 0xFFFF == first + 0x7FFF
         counts[first : first + (1 << 15)] += 1
     mean = 2.0 ** (30 - FILLED_BITS)
     assert np.abs(counts - mean).max() / mean == FILLED_BIAS

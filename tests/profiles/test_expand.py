@@ -159,7 +159,7 @@ def with_end(*instructions, drop):
 
 @pytest.mark.parametrize(("op", "first"), [("inc", [0, 7, 14]), ("dec", [255, 248, 241])])
 def test_range_is_rounded_up_to_the_step_as_the_server_does(op, first):
-    stream = with_end(ins.flow_var("x", 2, op, 0, 255, 7), ins.write("x", 22), drop=99)
+    stream = with_end(ins.declare_range("x", 2, op, 0, 255, 7), ins.write("x", 22), drop=99)
     values = Expander(stream).frames(0, 75)[:, 22:24].copy().view(">u2")[:, 0].tolist()
     assert values[:3] == first
     assert len(set(values)) == 37
@@ -173,7 +173,7 @@ REFUSED = {
     "a write behind the checksum": (EA, 0),
     "a write past the end": ({**EA, "pkt_offset": 99}, 1),
     "a little-endian write": ({**EA, "is_big_endian": False}, 1),
-    "a random variable of 8 octets": (ins.flow_var("x", 8, "random", 0, 9), 1),
+    "a random variable of 8 octets": (ins.declare_range("x", 8, "random", 0, 9), 1),
     "a checksum of ICMPv6": ({"type": "fix_checksum_icmpv6", "l2_len": 54, "l3_len": 20}, 1),
     "a checksum of neither UDP nor TCP": (ins.fix_hardware(54, 20, 17), 1),
     "a checksum at an odd offset": (ins.fix_hardware(54, 21, 11), 1),

@@ -89,7 +89,7 @@ def test_pseudorandom_and_long_traffic_remains_a_program(made):
 )
 def test_period_is_that_of_the_frames(op, count, step, low):
     stream = sets("ipv4-router", size=84)["forward"].streams[0]
-    program = [ins.flow_var("v", 2, op, low, low + count * step - 1, step), ins.write("v", 36)]
+    program = [ins.declare_range("v", 2, op, low, low + count * step - 1, step), ins.write("v", 36)]
     alone = stream.with_program(program)
     found = compute_period(alone)
     frames = Expander(alone).frames(0, 2 * found)

@@ -22,8 +22,8 @@ from v6t.profiles.tcp.segments import (
     RST,
     SYN,
     TcpLayout,
-    compute_client_isn,
-    compute_server_isn,
+    compute_client_isns,
+    compute_server_isns,
     read_quoted_segments,
 )
 
@@ -52,7 +52,7 @@ def segments(name, count, flags=ACK, data=b"", *, is_reversed=False):
     if not is_reversed:
         endpoints[:, -4:-2] = [[4, n] for n in which]
     rows = np.zeros((count, layout.count_frame_octets(flags, len(data))), np.uint8)
-    numbers = compute_client_isn(which), compute_server_isn(which)
+    numbers = compute_client_isns(which), compute_server_isns(which)
     content = np.frombuffer(data, np.uint8) if data else None
     layout.write(rows, endpoints, flags, *numbers, (which.astype(np.uint32), 9), content)
     return layout, rows
@@ -73,8 +73,8 @@ def test_segments_are_those_of_scapy(name, flags, data):
         seen = Ether(row.tobytes())
         assert seen[TCP].sport == 1024 + number
         assert seen[TCP].dport == 7
-        assert seen[TCP].seq == int(compute_client_isn(which)[number])
-        assert seen[TCP].ack == int(compute_server_isn(which)[number])
+        assert seen[TCP].seq == int(compute_client_isns(which)[number])
+        assert seen[TCP].ack == int(compute_server_isns(which)[number])
         assert bytes(seen[TCP].payload) == data
         assert ("Timestamp", (number, 9)) in seen[TCP].options
         assert (("MSS", SEGMENT_OCTETS) in seen[TCP].options) == (flags == SYN)

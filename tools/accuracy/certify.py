@@ -21,7 +21,7 @@ from v6t.base.files import read_json
 from v6t.core.config.bound import validate_params
 from v6t.core.config.plugins import load_plugin
 from v6t.core.runs.bench import compile_point
-from v6t.core.runs.manifest import commit, describe_machine, utc_now
+from v6t.core.runs.manifest import describe_machine, find_commit, utc_now
 from v6t.core.runs.tester_capacity import collect_tester_facts
 from v6t.drivers import clock
 from v6t.drivers.lab.setup import frame_octets
@@ -119,7 +119,7 @@ def certify(bound: BoundRun, out: Path, say: Say) -> Certificate:
     certificate = Certificate(
         made=utc_now(),
         version=version("v6t"),
-        source_commit=commit(),
+        source_commit=find_commit(),
         tester=steps.tester,
         options=bound.settings.tester.options,
         machine=describe_machine(),

@@ -198,7 +198,7 @@ def format_drop_rules(edge: CustomerConfig, customer_port: str) -> list[str]:
     if not edge.psid_len:
         return rules
     layout = port_layout(edge.psid_offset, edge.psid_len)
-    mask, psid = layout.mask(PSID), layout.encode(psid=edge.psid, index=0)
+    mask, psid = layout.make_mask(PSID), layout.encode(psid=edge.psid, index=0)
     for way, end in ways:
         port = f"{way} meta l4proto {{ {TCP}, {UDP} }} th {end}port"
         rules.append(f"{port} & {mask} != {psid} counter drop")

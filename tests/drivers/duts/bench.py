@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -47,6 +47,9 @@ class Port:
     def send(self, frame: bytes) -> None:
         self._socket.send(frame)
 
+    def close(self) -> None:
+        self._socket.close()
+
     def await_udp(self, payload: bytes, seconds: float = 3.0):
         """The frame that ends with a payload, None if it does not come."""
         end = time.monotonic() + seconds
@@ -70,6 +73,11 @@ class Standing:
         self.links = dut.intent.links
         self.left, self.right = Port(lab.tester.pid, "left"), Port(lab.tester.pid, "right")
 
+    def close(self) -> None:
+        """Close the ports: an open socket keeps the tester's namespace, and its cables."""
+        self.left.close()
+        self.right.close()
+
     def through(self, way: str, src: str, dst: str, sport: int, dport: int, payload: bytes):
         """The frame that comes out on the other side."""
         near, far = (self.left, self.right) if way == "forward" else (self.right, self.left)
@@ -85,7 +93,8 @@ def standing(driver: str, intent, **options):
     dut = LabDut(make_driver(driver, options), intent)
     bed = Bed(intent.links, dut)
     try:
-        yield Standing(dut, bed.open())
+        with closing(Standing(dut, bed.open())) as device:
+            yield device
     finally:
         bed.close()
 

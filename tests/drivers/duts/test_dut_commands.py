@@ -6,7 +6,6 @@ import json
 import subprocess
 
 import pytest
-from v6t.core.cli import dut_command
 from v6t.tests.core import warm
 from v6t.tests.core.support import v6t
 
@@ -36,7 +35,6 @@ def test_plan_as_json_has_undo_and_check():
         (("plan", "--plugin", "siit"), "missing-driver"),
         (("verify", "--plugin", "siit"), "missing-driver"),
         (("commit", "--plugin", "siit", "--driver", "tayga"), "missing-device"),
-        (("apply", "--plugin", "siit", "--driver", "tayga"), "missing-device"),
     ],
 )
 def test_command_without_a_device_to_configure_is_rejected(words, code):
@@ -50,13 +48,6 @@ def test_a_dry_run_shows_the_plan():
     assert v6t("run", "--dry-run", "-v", "--plugin", "siit", "--driver", "tayga").out == shown.out
     inner = "\n".join(line.removeprefix("  ") for line in shown.out.splitlines())
     assert plan.out.strip() in inner
-
-
-@pytest.mark.parametrize(("alias", "verb"), [("apply", "commit"), ("restore", "rollback")])
-def test_alias_has_the_options_of_its_command(alias, verb):
-    commands = dut_command.command.commands
-    assert commands[alias].params == commands[verb].params
-    assert f"alias of {verb}" in v6t("dut", "--help").out
 
 
 # ---------------------------------------------------- a device elsewhere
