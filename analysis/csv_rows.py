@@ -44,7 +44,7 @@ def list_figure_rows(record: Record, presentation: Presentation[Any]) -> Iterato
             summary.p1 if summary else None,
             summary.p99 if summary else None,
             len(result.values) or record.repetitions,
-            result.limited or result.uncovered,
+            result.limited or not result.load_covered,
             result.at,
         )
         yield dict(zip(FIGURE_COLUMNS, values, strict=True))

@@ -13,7 +13,7 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.plots import MedianSummary, draw_points
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import ABSENT, SIZES, Column, Table, format_count, make_table
+from v6t.analysis.sheet import ABSENT, SIZES_HEADING, Column, Table, format_count, make_table
 from v6t.base.entry_points import describe_culprit
 
 R = TypeVar("R", bound=Record)
@@ -59,7 +59,7 @@ class Quantity:
         headline: name in a summary of a campaign: the name of the benchmark where that is enough,
             :data:`LOWER_BOUND` for a lower bound; empty: it is left out there.
         summary: median and percentiles there.
-        uncovered: measured at a load that the self-test does not cover.
+        load_covered: whether the self-test covers the load at which it was measured.
         card: on the first page of a report; None: not there.
     """
 
@@ -73,7 +73,7 @@ class Quantity:
     share: bool = False
     headline: str = ""
     summary: MedianSummary | None = None
-    uncovered: bool = False
+    load_covered: bool = True
     card: Card | None = None
 
     @property
@@ -88,7 +88,7 @@ class Quantity:
 
 
 class TableRow(NamedTuple):
-    """A row of a table: a part of a record, with its direction (None for the record's) and variant."""
+    """A row of a table: part of a record, with variant and direction (None: as the whole record)."""
 
     record: Any
     value: Any
@@ -174,7 +174,7 @@ class Presentation(Generic[R]):
         plain = [_list_values(r) for r in records]
         keys = dict.fromkeys(key for values in plain for key in values)
         columns: list[Column[tuple[R, dict[str, str | float]]]] = [
-            Column(SIZES, lambda row: row[0].sizes, text=True),
+            Column(SIZES_HEADING, lambda row: row[0].sizes, text=True),
             Column("direction", lambda row: row[0].direction, text=True),
             *(
                 Column(key.replace("_", " "), lambda row, key=key: str(row[1].get(key, ABSENT)))

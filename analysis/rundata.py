@@ -113,7 +113,7 @@ class RunData:
 
     @property
     def behaviour(self) -> Mapping[str, Mapping[str, int]]:
-        """Choices of the device that compared frames show, by direction."""
+        """Choices of the device revealed by comparing frames, by direction."""
         by_direction: dict[str, Counter[str]] = {}
         for trial in self.trials:
             for direction, counted in trial.result.directions.items():

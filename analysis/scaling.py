@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-S_CPU = "S_CPU(n) = P(n) / (n * P(1))"
-S_C = "S_C(n, n0) = P(n) / P(n0)"
-XPD = "Xpd = (X1 - Xn) / X1 * 100 %"
+S_CPU_FORMULA = "S_CPU(n) = P(n) / (n * P(1))"
+S_C_FORMULA = "S_C(n, n0) = P(n) / P(n0)"
+XPD_FORMULA = "Xpd = (X1 - Xn) / X1 * 100 %"
 """Degradation where higher values are better (RFC 8219 section 10.2.1)."""
-XPD_LOWER = "Xpd = (Xn - X1) / X1 * 100 %"
+XPD_LOWER_FORMULA = "Xpd = (Xn - X1) / X1 * 100 %"
 """Degradation where lower values are better, such as delays."""
-T_MIN = "T(a) = min(Tt / a, Tn / (1 - a))"
-T_HARMONIC = "T(a) = 1 / (a / Tt + (1 - a) / Tn)"
+MIN_THROUGHPUT_FORMULA = "T(a) = min(Tt / a, Tn / (1 - a))"
+HARMONIC_THROUGHPUT_FORMULA = "T(a) = 1 / (a / Tt + (1 - a) / Tn)"
 
 
 def count_cores(value: Any) -> int | None:
@@ -34,8 +34,8 @@ def compute_scaling(
 
     Args:
         performance: by the number of connections, CEs, rules or cores.
-        per_core: whether to return the efficiency by :data:`S_CPU`, where 1 is perfect, and not the
-            scale-up by :data:`S_C`.
+        per_core: whether to return the efficiency by :data:`S_CPU_FORMULA`, where 1 is perfect, and
+            not the scale-up by :data:`S_C_FORMULA`.
 
     Raises:
         ValueError: there is no positive result for the smallest number, or for one core.
@@ -47,7 +47,7 @@ def compute_scaling(
 
 
 def compute_degradation(with_n: float, with_one: float, *, more_is_better: bool = True) -> float:
-    """Compute the degradation by :data:`XPD` or :data:`XPD_LOWER`, positive where it is worse.
+    """Compute the degradation, positive if worse (:data:`XPD_FORMULA`, :data:`XPD_LOWER_FORMULA`).
 
     Raises:
         ValueError: ``with_one`` is 0, or not positive where more is better. A smallest IPDV is negative, and
@@ -60,14 +60,14 @@ def compute_degradation(with_n: float, with_one: float, *, more_is_better: bool 
 
 
 def predict_minimum(translated: float, native: float, share: float) -> float:
-    """Predict a mixture with this translated share by :data:`T_MIN`: several cores."""
+    """Predict a mixture with this translated share by :data:`MIN_THROUGHPUT_FORMULA`: several cores."""
     _check_mixture(translated, native, share)
     limits = ([translated / share] if share else []) + ([native / (1 - share)] if share < 1 else [])
     return min(limits)
 
 
 def predict_harmonic(translated: float, native: float, share: float) -> float:
-    """Predict a mixture by :data:`T_HARMONIC`: one core, or many flows."""
+    """Predict a mixture by :data:`HARMONIC_THROUGHPUT_FORMULA`: one core, or many flows."""
     _check_mixture(translated, native, share)
     return 1 / (share / translated + (1 - share) / native)
 

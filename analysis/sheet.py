@@ -12,8 +12,8 @@ from v6t.base.ethernet import max_frame_rate_fps
 
 T = TypeVar("T")
 UNDEFINED, ABSENT = "undefined", "-"
-_BOTH_SIZES = "IPv6/IPv4\n"
-SIZES = f"{_BOTH_SIZES}octets"
+_FAMILIES_LABEL = "IPv6/IPv4\n"
+SIZES_HEADING = f"{_FAMILIES_LABEL}octets"
 """Heading of the column of frame sizes on both links."""
 INVALID = "invalid"
 """Cell of a row whose trials are all invalid."""
@@ -93,10 +93,12 @@ def _make_table(
         if not (column.optional and all(row[place] in ("", ABSENT) for row in rows))
     }
     for place, column in kept.items():
-        both = column.name.startswith(_BOTH_SIZES)
+        both = column.name.startswith(_FAMILIES_LABEL)
         if both and all(_is_one_size(row[place]) for row in rows):
             name = (
-                "frame\noctets" if column.name == SIZES else column.name.removeprefix(_BOTH_SIZES)
+                "frame\noctets"
+                if column.name == SIZES_HEADING
+                else column.name.removeprefix(_FAMILIES_LABEL)
             )
             kept[place] = replace(column, name=name)
             for row in rows:

@@ -27,7 +27,7 @@ from v6t.benchmarks.common import (
 )
 from v6t.benchmarks.point import Measurement, Point, RunContext
 from v6t.procedures.back_to_back import (
-    FORMULA,
+    CORRECTED_BUFFER_FORMULA,
     BurstResult,
     BurstSpec,
     compute_deviation,
@@ -124,7 +124,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
     record = BurstRecord
     order = 50
     is_search = True
-    connections = "also"
+    connection_use = "optional"
     settings_model = BurstSettings
     quick_settings = BurstSettings(
         repetitions=2,
@@ -185,7 +185,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             conditions,
             burst_rate=spec.rate_fps,
             burst_rate_reason=spec.rate_reason,
-            not_measured=refused or spec.not_applicable or _explain_missing_burst(result),
+            not_measured=refused or spec.refusal_reason or _explain_missing_burst(result),
             repetitions=len(bursts),
             invalid_repetitions=sum(not r.valid for r in result.repetitions),
             average=result.average_frames,
@@ -197,7 +197,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             shortest_frames=spec.min_frames,
             implied_buffer_s=buffer_time and buffer_time.implied_s,
             corrected_buffer_s=buffer_time and buffer_time.corrected_s,
-            formula=FORMULA,
+            formula=CORRECTED_BUFFER_FORMULA,
         )
         rows = (
             (r.number, (spec.rate_fps, r.frames if r.valid else "", r.hit_longest, len(r.attempts)))
@@ -272,7 +272,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             limited=bool(record.hit_longest),
             headline=self.name,
             summary=record,
-            uncovered=bool(record.above_usable),
+            load_covered=not record.above_usable,
             card=Card(format_count(record.average), "frames", what),
         )
 

@@ -65,7 +65,8 @@ class Benchmark(Presentation[R], Generic[R, S]):
     summary: ClassVar[str]
     phase: ClassVar[Phase] = Phase.STREAMS
     order: ClassVar[int] = 500  # position among the benchmarks of its phase
-    connections: ClassVar[Literal["only", "also", "never"]] = "never"  # suits stateful devices
+    connection_use: ClassVar[Literal["required", "optional", "unsupported"]] = "unsupported"
+    """whether its technology must, may or must not track connections"""
     section: ClassVar[str | None] = None  # key below `procedure`: its name with underscores
     settings_model: type[S] | None = None  # its settings; their defaults are the preset `rfc`
     quick_settings: S | None = None  # its settings in the preset `quick`

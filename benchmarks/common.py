@@ -11,7 +11,7 @@ from v6t.analysis.record import MedianInterval, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import (
     ABSENT,
-    SIZES,
+    SIZES_HEADING,
     Column,
     format_count,
     format_number,
@@ -34,7 +34,7 @@ def _label_direction(row: Any) -> str:
 
 
 POINT_COLUMNS: tuple[Column[Any], ...] = (
-    Column(SIZES, lambda row: _get_record(row).sizes),
+    Column(SIZES_HEADING, lambda row: _get_record(row).sizes),
     Column("direction", _label_direction, text=True),
 )
 """First columns of every table; a row is a record or a :class:`TableRow`."""

@@ -19,7 +19,7 @@ from v6t.analysis.record import (
     summarize_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import ABSENT, SIZES, Column, format_count, format_seconds
+from v6t.analysis.sheet import ABSENT, SIZES_HEADING, Column, format_count, format_seconds
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
@@ -68,8 +68,8 @@ class ConnectionSetup(RecordModel):
 
     initiator_ports: PortRange | None = Field(None, description="source ports")
     responder_ports: PortRange | None = Field(None, description="destination ports")
-    initiator_count: int | None = Field(None, description="addresses of initiators")
-    responder_count: int | None = Field(None, description="addresses of responders")
+    initiator_count: int | None = Field(None, description="number of initiator addresses")
+    responder_count: int | None = Field(None, description="number of responder addresses")
     combinations: int | None = Field(None, description="number of four-tuples")
     initiator_endpoints: int | None = Field(None, description="address-port pairs of initiators")
     usual_timeout_s: Number | None = Field(None, description="typical timeout of such devices [s]")
@@ -141,9 +141,11 @@ def make_rate_record(kind: type[R], result: ConnectionRateResult, point: Point, 
     )
 
 
-def _count_connections(attempts: Sequence[Attempt], find: FindResult) -> ConnectionCounts | None:
+def _count_connections(
+    attempts: Sequence[Attempt], find_result: FindResult
+) -> ConnectionCounts | None:
     passed = [a.trial.key for a in attempts if a.verdict.passed]
-    one = find(passed[-1]).connections if passed else None
+    one = find_result(passed[-1]).connections if passed else None
     if one is None:
         return None
     return ConnectionCounts(
@@ -349,7 +351,7 @@ def describe_setup(plugin: MeasuredTechnology) -> dict[str, Any]:
 class TableBenchmark(Benchmark[C, S]):
     """A benchmark of the connection table."""
 
-    connections = "only"
+    connection_use = "required"
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         if not context.settings.procedure.connections.validate_connections:
@@ -439,7 +441,7 @@ class ConnectionRate(TableBenchmark[ConnectionRateRecord, StrictModel]):
         alpha = "" if spec.phase_one.alpha is None else spec.phase_one.alpha
         rows = (
             (spec.connections, spec.upper_bound_cps, spec.phase_one.wait_s, alpha,
-             r.search.error_fps(spec.resolution_cps),
+             r.search.compute_error_fps(spec.resolution_cps),
              *common.describe_attempts(point, r.attempts), r.rate_cps)
             for r in result.repetitions
         )  # fmt: skip
@@ -447,7 +449,7 @@ class ConnectionRate(TableBenchmark[ConnectionRateRecord, StrictModel]):
         return Measurement(record, self.number_rows(point, rows), record.rates)
 
     columns = (
-        Column(SIZES, lambda r: r.sizes),
+        Column(SIZES_HEADING, lambda r: r.sizes),
         Column("connections", lambda r: r.connections),
         *common.make_rate_columns("median\nconnections/s"),
         common.DISPERSION_COLUMN,
@@ -556,7 +558,7 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
         )
 
     columns = (
-        Column(SIZES, lambda r: r.sizes),
+        Column(SIZES_HEADING, lambda r: r.sizes),
         Column("capacity\nconnections", lambda r: r.capacity_text),
         Column("error", lambda r: r.error),
         Column("rate at it\nconnections/s", lambda r: r.rate_cps),
@@ -622,7 +624,7 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
             retakes=c.retakes,
         )
         result = measure_teardown(spec, point.measure, point.watch)
-        rates = [r.rate_cps(spec.connections) for r in result.repetitions]
+        rates = [r.compute_rate_cps(spec.connections) for r in result.repetitions]
         unknown = "emptying a full table took no longer than emptying an empty one"
         record = TeardownRecord.from_result(
             result,
@@ -645,7 +647,7 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
         return Measurement(record, self.number_rows(point, rows))
 
     columns = (
-        Column(SIZES, lambda r: r.sizes),
+        Column(SIZES_HEADING, lambda r: r.sizes),
         Column("connections", lambda r: r.connections),
         *common.make_rate_columns("median\nconnections/s"),
         Column("full table\ns", lambda r: _format_longest_time(r.full_s)),

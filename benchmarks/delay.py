@@ -45,7 +45,9 @@ DELAY_DEFINITION = (
     "share, which is measured in loopback and not subtracted"
 )
 
-UNKNOWN_STAMPS = "between the moments at which the tester stamps a frame, which it does not name"
+UNKNOWN_STAMPS_TEXT = (
+    "between the moments at which the tester stamps a frame, which it does not name"
+)
 
 
 class DelayFigure(RepeatedFigure):
@@ -287,7 +289,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         "longer. Timed frames: {}. Lost frames count as infinitely late."
     )
     figure_columns: ClassVar[Sequence[DelayColumn]]
-    connections = "also"
+    connection_use = "optional"
     used_settings = frozenset({"rate_from"})
     can_stagger_flows = True
     format_value = staticmethod(format_three_digits)
@@ -371,7 +373,9 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         result = measure_timing(spec, point.measure, point.watch)
         own, rate_fps, loopback = None, result.rate_fps, point.runner.loopback
         if loopback and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
-            once = replace(spec, rate_fps=rate_fps, repetitions=point.repeat(1), shares=())
+            once = replace(
+                spec, rate_fps=rate_fps, repetitions=point.count_repetitions(1), shares=()
+            )
             own = measure_timing(
                 once, lambda trial: loopback(replace(trial, key=f"loopback-{trial.key}")), None
             )
@@ -409,7 +413,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
             rate=result.rate_fps,
             share_of_rate=result.share_of_rate,
             repetitions=len(valid),
-            definition=DELAY_DEFINITION.format(stamps=stamps or UNKNOWN_STAMPS),
+            definition=DELAY_DEFINITION.format(stamps=stamps or UNKNOWN_STAMPS_TEXT),
             sampled=result.sampled,
             share=result.share,
             directions={d: _summarize_direction(kind, valid, d) for d in list_directions(mode)},
@@ -473,7 +477,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
                     at=f"{record.rate:,.0f} fps",
                     headline=s.headline and f"{s.headline} {direction}",
                     summary=figure,
-                    uncovered=bool(record.above_usable),
+                    load_covered=not record.above_usable,
                     card=Card(format_milliseconds(figure.median), "ms", what) if s.card else None,
                 )
 

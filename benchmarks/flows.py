@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import Field
 from v6t.analysis.presentation import Quantity, TableRow
 from v6t.analysis.record import CsvRow, Number, Record, RepeatedFigure, SearchedRates, ValueSeries
-from v6t.analysis.scaling import XPD, XPD_LOWER, compute_degradation
+from v6t.analysis.scaling import XPD_FORMULA, XPD_LOWER_FORMULA, compute_degradation
 from v6t.analysis.sheet import (
     ABSENT,
-    SIZES,
+    SIZES_HEADING,
     UNDEFINED,
     Column,
     Table,
@@ -103,7 +103,7 @@ class VariantsRecord(Record):
 class FlowsRecord(VariantsRecord):
     """Throughput by the number of network flows (RFC 8219 section 10)."""
 
-    heading = f"Throughput by network flows, {XPD}"
+    heading = f"Throughput by network flows, {XPD_FORMULA}"
     interval_s: Number = Field(description="time between the starts of two successive flows [s]")
     points: list[FlowRates] = Field(description="rates by number of flows; the first is one flow")
     figures: Sequence[FlowDegradation] = Field((), description="figures of other benchmarks")
@@ -267,7 +267,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
     }
     record = FlowsRecord
     order = 10
-    connections = "also"
+    connection_use = "optional"
     settings_model = FlowSettings
     quick_settings = FlowSettings(counts=(1, 16), interval_s=0.02)
 
@@ -308,7 +308,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         for each in self.list_parts(context):
             if (
                 each.phase is not Phase.STREAMS
-                or each.connections == "only"
+                or each.connection_use == "required"
                 or each.name == "throughput"
             ):
                 raise UsageError(
@@ -546,7 +546,7 @@ def _make_benchmark_table(name: str, records: Sequence[FlowsRecord]) -> Table:
     """Make the table of another benchmark by flows, with a column or row for each value."""
     pairs = [(r, f) for r in records for f in r.figures if f.benchmark == name]
     figures = list(dict.fromkeys((f.figure, f.unit) for _, f in pairs))
-    formula = XPD if all(f.more_is_better for _, f in pairs) else XPD_LOWER
+    formula = XPD_FORMULA if all(f.more_is_better for _, f in pairs) else XPD_LOWER_FORMULA
     found: dict[tuple[str, ...], dict[str, tuple[str, str]]] = {}
     for r, f in pairs:
         applied = ABSENT if f.rate is None else format_count(f.rate)
@@ -555,7 +555,7 @@ def _make_benchmark_table(name: str, records: Sequence[FlowsRecord]) -> Table:
             _format_value(f),
             _format_xpd(f.degradation_percent),
         )
-    names = [SIZES, *make_text_columns("direction"), "flows", *make_text_columns("start")]
+    names = [SIZES_HEADING, *make_text_columns("direction"), "flows", *make_text_columns("start")]
     names.append("applied fps\nper direction")
     if len(figures) > MAX_VALUE_COLUMNS:
         names += [*make_text_columns("value"), f"median\n{figures[0][1]}", "Xpd %"]

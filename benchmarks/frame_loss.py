@@ -197,7 +197,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     record = FrameLossRecord
     order = 30
     is_search = True
-    connections = "also"
+    connection_use = "optional"
     settings_model = FrameLossSettings
     quick_settings = FrameLossSettings(duration_s=0.4, repetitions=1)
     used_settings = frozenset({"adaptive"})
@@ -312,17 +312,17 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
 
     def list_quantities(self, record: FrameLossRecord) -> Iterator[Quantity]:
         for row in record.rates:
-            uncovered = row.rate in record.above_usable
+            beyond_usable = row.rate in record.above_usable
             yield Quantity(
                 f"loss at {row.media_percent:.2f} % of the medium",
                 "%",
                 _list_losses(row),
                 more_is_better=False,
-                limited=uncovered,
+                limited=beyond_usable,
                 share=True,
                 headline=f"loss at {row.rate:,.0f} fps",
                 summary=row.loss,
-                uncovered=uncovered,
+                load_covered=not beyond_usable,
             )
 
     def check_clauses(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Ruling]:

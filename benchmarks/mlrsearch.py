@@ -224,7 +224,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     record = MlrRecord
     order = 15
     is_search = True
-    connections = "also"
+    connection_use = "optional"
     settings_model = MlrSettings
     # shorter trials are often invalid on a shared machine, which delays the sender
     quick_settings = MlrSettings(
@@ -287,7 +287,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             min_load_fps=min(least, max_load / 2),
             max_load_fps=max_load,
             max_load_reason=point.limit_reason,
-            repetitions=point.repeat(point.procedure.repetitions),
+            repetitions=point.count_repetitions(point.procedure.repetitions),
         )
         result = measure_mlrsearch(spec, point.measure, point.watch)
         rows = (

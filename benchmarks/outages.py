@@ -125,7 +125,7 @@ class ResetSettings(StrictModel):
 class OutageBenchmark(Benchmark[K, S]):
     """A benchmark that measures how long frames of each direction are lost."""
 
-    connections = "also"
+    connection_use = "optional"
     used_settings = frozenset({"rate_from"})
     format_value = staticmethod(format_seconds)
     columns = (
@@ -355,7 +355,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
     }
     record: ClassVar[type[ReconfigurationRecord]] = ReconfigurationRecord
     order = 130
-    connections = "also"
+    connection_use = "optional"
     settings_model = ReconfigurationSettings
     quick_settings = ReconfigurationSettings(duration_s=2.0, at_s=0.7, repetitions=2)
     reconfigures = True

@@ -56,7 +56,7 @@ class MeasuredTechnology(Protocol):
     def build_sized_traffic(self, direction: Direction, sizes: Sizes) -> Traffic: ...
 
 
-class MeasuredDevice(Protocol):
+class DeviceDriver(Protocol):
     """The driver of the device under test."""
 
     is_cable: ClassVar[bool]  # the ports are joined without a device
@@ -109,7 +109,7 @@ class RunContext(Protocol):
     @property
     def technology(self) -> MeasuredTechnology: ...
     @property
-    def driver(self) -> MeasuredDevice: ...
+    def driver(self) -> DeviceDriver: ...
     @property
     def tester(self) -> MeasuringTester: ...
     @property
@@ -149,7 +149,7 @@ class PointRunner(Protocol):
     def vary(self, name: str, change: TrafficChange) -> Point:
         """Return this point with a variant of the traffic; keys of its trials begin with the name."""
 
-    def repeat(self, repetitions: int) -> int: ...
+    def count_repetitions(self, repetitions: int) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -172,9 +172,9 @@ class Point:
         """Receiver of the progress before and after each trial."""
         return self.runner.watch
 
-    def repeat(self, repetitions: int) -> int:
-        """Return the number of repetitions; in a plan one stands for all."""
-        return self.runner.repeat(repetitions)
+    def count_repetitions(self, repetitions: int) -> int:
+        """Return the number of repetitions to run; a plan counts the trials of only one."""
+        return self.runner.count_repetitions(repetitions)
 
     @property
     def procedure(self) -> ProcedureSettings:
@@ -252,7 +252,7 @@ class Point:
             if setting is not None:
                 values[name] = setting
         if "repetitions" in values:
-            values["repetitions"] = self.repeat(values["repetitions"])
+            values["repetitions"] = self.count_repetitions(values["repetitions"])
         return kind(**values)
 
     def find_throughput(self) -> tuple[float, str]:

@@ -37,7 +37,7 @@ from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S, Benchmark, Phase
 from v6t.benchmarks.point import Measurement, Point, RunContext
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.throughput import find_decisive_trial, specify_search
-from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, max_covered_qps
+from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, compute_covered_qps
 from v6t.procedures.throughput import ThroughputResult, find_error_fps, measure_throughput
 from v6t.trials.queries import MAX_QUERIES_PER_NAME, Queries
 from v6t.trials.trial import Capability
@@ -111,17 +111,17 @@ def _make_combination(
     cached: int,
     own_aaaa: int,
     result: ThroughputResult,
-    find: FindResult,
+    find_result: FindResult,
     selftest: ResolutionSelfTest,
 ) -> ResolutionCombination:
     spec = result.spec
     rates = [r.rate_fps for r in result.repetitions]
     decisive = [key for key in map(find_decisive_trial, result.repetitions) if key]
-    counted = [find(key).directions["forward"] for key in decisive]
+    counted = [find_result(key).directions["forward"] for key in decisive]
     heard = [c.answers for c in counted if c.answers]
     queries = sum(c.count_frames("required") for c in counted)
     again = queries * cached / 100
-    every = [find(a.trial.key) for a in result.attempts]
+    every = [find_result(a.trial.key) for a in result.attempts]
     reasons = [d.answers.reasons for t in every for d in t.directions.values() if d.answers]
     hit = any(r.search.hit_upper_bound for r in result.repetitions)
     by_tester = hit and spec.upper_bound_reason == "tester"
@@ -233,7 +233,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
     def run(self, point: Point) -> Measurement:
         own, context = self.get_settings(point.context), point.context
         capacity = point.tester_capacity.rate_fps
-        covered = max_covered_qps(capacity, own.delta)
+        covered = compute_covered_qps(capacity, own.delta)
         searches = {
             pair: measure_throughput(
                 self._specify(point, pair, covered), point.measure, point.watch
@@ -265,7 +265,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         rows = [
             dict(zip(("No", *self.csv_columns), (
                 r.number, *pair, result.spec.duration_s, result.spec.upper_bound_fps,
-                r.error_fps(result.spec.resolution_fps),
+                r.compute_error_fps(result.spec.resolution_fps),
                 *common.describe_attempts(point, r.attempts), r.rate_fps,
             ), strict=True))
             for pair, result in searches.items()

@@ -181,7 +181,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     }
     record: ClassVar[type[SoakRecord]] = SoakRecord
     order = 110
-    connections = "also"
+    connection_use = "optional"
     settings_model = SoakSettings
     quick_settings = SoakSettings(duration_s=3.0, stretch_s=1.0)
     included_in_all = False
@@ -326,7 +326,7 @@ class CriticalLoadSettings(StrictModel):
     search_s: float = Field(default=1800.0, ge=0.1, le=86_400)
     """Length of all trials together [s]."""
     first_s: float = Field(5.1, ge=0.01, le=3600, description="Length of the first trial [s].")
-    longer_s: float = Field(0.1, ge=0, le=60, description="Growth of each trial's length [s].")
+    longer_s: float = Field(0.1, ge=0, le=60, description="Increment of the trial length [s].")
 
 
 class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
@@ -349,7 +349,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     record: ClassVar[type[CriticalLoadRecord]] = CriticalLoadRecord
     order = 120
     is_search = True
-    connections = "also"
+    connection_use = "optional"
     settings_model = CriticalLoadSettings
     quick_settings = CriticalLoadSettings(target=1e-3, search_s=8.0, first_s=0.3, longer_s=0.01)
     included_in_all = False

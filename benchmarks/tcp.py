@@ -12,7 +12,7 @@ from v6t.analysis.record import CsvRow, FindResult, Number, RecordModel
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import (
     ABSENT,
-    SIZES,
+    SIZES_HEADING,
     Column,
     Table,
     format_count,
@@ -48,7 +48,7 @@ from v6t.trials.verdict import Attempt
 
 _INVALID_TRIAL_NOTE = "The tester faltered in this trial: its counts say nothing of the device."
 
-_SYN_HEADING = SIZES.replace("octets", "SYN's octets")
+_SYN_HEADING = SIZES_HEADING.replace("octets", "SYN's octets")
 
 _TIMES_NOTE = (
     "Establishment times are from the first SYN at the client to the last acknowledgement at the server, "
@@ -166,9 +166,9 @@ class TcpCapacityRecord(CapacityRecord):
         return self.attempt_rate_cps if self.decisive is None else self.decisive.rate_cps
 
 
-def _find_fastest_loopback(keys: Sequence[str], find: FindResult) -> LoopbackTimes | None:
+def _find_fastest_loopback(keys: Sequence[str], find_result: FindResult) -> LoopbackTimes | None:
     fastest = None
-    for found in (find(key).connections for key in keys):
+    for found in (find_result(key).connections for key in keys):
         tcp = None if found is None else found.tcp
         if found is None or tcp is None or tcp.mean_s is None or not found.sending_time_s:
             continue
@@ -179,8 +179,8 @@ def _find_fastest_loopback(keys: Sequence[str], find: FindResult) -> LoopbackTim
     return fastest
 
 
-def _make_ending(attempt: Attempt, find: FindResult) -> ConnectionEnding | None:
-    asked, phase_one = attempt.trial.connections, find(attempt.trial.key).connections
+def _make_ending(attempt: Attempt, find_result: FindResult) -> ConnectionEnding | None:
+    asked, phase_one = attempt.trial.connections, find_result(attempt.trial.key).connections
     if asked is None or asked.tcp is None or phase_one is None or phase_one.tcp is None:
         return None
     return ConnectionEnding(
@@ -197,12 +197,14 @@ FRAMES_PER_OPENING = 2  # that a client sends to open a connection: SYN and ackn
 
 _ETHERNET_OCTETS, _TAG_OCTETS = 14, 4
 
-_IP_OCTETS = {4: 20, 6: 40}
+_IP_HEADER_OCTETS = {4: 20, 6: 40}
 
 
 def find_syn_sizes(plugin: MeasuredTechnology) -> FramePair:
     """Return the octets of a SYN on both sides of the device."""
-    octets = _ETHERNET_OCTETS + _IP_OCTETS[min(plugin.ip_versions)] + OPENING_OCTETS + FCS_OCTETS
+    octets = (
+        _ETHERNET_OCTETS + _IP_HEADER_OCTETS[min(plugin.ip_versions)] + OPENING_OCTETS + FCS_OCTETS
+    )
     if plugin.links.left.vlan is not None:
         octets += _TAG_OCTETS
     return plugin.make_frame_pair(octets + plugin.overhead)
@@ -358,7 +360,7 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
     def run(self, point: Point) -> Measurement:
         spec = connections.specify_rate_search(point, self._make_phase_one(point), self.name)
         result = measure_connection_rate(spec, point.measure, point.watch)
-        each = [find_iterations(r.attempts, point.find) for r in result.repetitions]
+        each = [list_iterations(r.attempts, point.find) for r in result.repetitions]
         passed = [[one for one in tries if one.passed] for tries in each]
         record = connections.make_rate_record(
             TcpRateRecord,
@@ -464,8 +466,8 @@ class TcpCapacity(
         spec = TcpCapacitySpec(capacity, own.beyond, own.aging_s)
         result = measure_tcp_capacity(spec, point.measure, point.watch)
         search, find = result.search, point.find
-        tries = find_iterations(search.attempts, find)
-        overfull = None if result.overfull is None else find_iteration(result.overfull, find)
+        tries = list_iterations(search.attempts, find)
+        overfull = None if result.overfull is None else make_iteration(result.overfull, find)
         found = [find(a.trial.key).connections for a in search.attempts]
         device: Mapping[str, Any] = next((c.device for c in found if c and c.device), {})
         record = connections.make_capacity_record(
@@ -483,7 +485,7 @@ class TcpCapacity(
             endings=[ending for a in result.after if (ending := _make_ending(a, find)) is not None],
             tcp_timeouts_s={name: s for name, s in device.items() if "tcp" in name},
         )
-        after = find_iterations(result.after, find)
+        after = list_iterations(result.after, find)
         return Measurement(record, self.list_trial_rows(point, [*tries, *after]))
 
     columns = (
@@ -611,14 +613,14 @@ def _judge_validation(section: str, iterations: Sequence[TcpIteration]) -> Rulin
                  right)  # fmt: skip
 
 
-def find_iterations(attempts: Sequence[Attempt], find: FindResult) -> list[TcpIteration]:
-    """Return the trials that opened connections."""
-    return [one for a in attempts if (one := find_iteration(a, find)) is not None]
+def list_iterations(attempts: Sequence[Attempt], find_result: FindResult) -> list[TcpIteration]:
+    """Return the iterations of the attempts that opened connections."""
+    return [one for a in attempts if (one := make_iteration(a, find_result)) is not None]
 
 
-def find_iteration(attempt: Attempt, find: FindResult) -> TcpIteration | None:
-    """Return the outcome of a trial's connections, or None if it opened none."""
-    phase_one = find(attempt.trial.key).connections
+def make_iteration(attempt: Attempt, find_result: FindResult) -> TcpIteration | None:
+    """Return the outcome of an attempt's connections, or None if it opened none."""
+    phase_one = find_result(attempt.trial.key).connections
     if phase_one is None or phase_one.tcp is None:
         return None
     return TcpIteration(

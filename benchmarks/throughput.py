@@ -122,7 +122,7 @@ def make_search_record(point: Point, result: ThroughputResult) -> ThroughputReco
         search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
         controller=SEARCH_LIBRARY if goals else None,
         goal=summarize_goal(goals) if goals else None,
-        non_monotonic=sum(r.non_monotonic for r in repetitions),
+        non_monotonic=sum(r.passed_above_failure for r in repetitions),
         unresolved=sum(_is_unresolved(r, spec) for r in repetitions),
         loss={direction: _find_worst_loss(repetitions, direction, decisive) for direction in ways},
         matched=sum(d.matched for d in counted) / checked if checked else None,
@@ -140,7 +140,7 @@ def _is_unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
     high = repetition.search.first_failed_fps
     if high is None:
         return False
-    widest = repetition.search.error_fps(spec.resolution_fps)
+    widest = repetition.search.compute_error_fps(spec.resolution_fps)
     return high - repetition.search.rate_fps > widest * 1.001
 
 
@@ -231,7 +231,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     metrics: ClassVar = {"throughput": "rate", "tester capacity": "rate"}
     order = 10
     is_search = True
-    connections = "also"
+    connection_use = "optional"
     used_settings = SEARCH_SETTINGS
 
     def run(self, point: Point) -> Measurement:
@@ -241,7 +241,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         mixture = point.context.technology.params.mixture or ("", "")
         rows = (
             (r.number, (*mixture, spec.duration_s, spec.upper_bound_fps, spec.conditions.residual_wait_s,
-                        r.error_fps(spec.resolution_fps),
+                        r.compute_error_fps(spec.resolution_fps),
                         *common.describe_attempts(point, r.attempts), r.rate_fps))
             for r in result.repetitions
         )  # fmt: skip

@@ -11,7 +11,7 @@ from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt
 
 BENCHMARK = "back-to-back"
-FORMULA = (
+CORRECTED_BUFFER_FORMULA = (
     "corrected = implied * (1 - throughput / burst rate), implied = average burst / burst rate"
 )
 
@@ -65,8 +65,8 @@ class BurstSpec(PointSpec):
         return VERIFIED if self.verifications else PLAIN
 
     @property
-    def not_applicable(self) -> str | None:
-        """Reason why bursts cannot be measured (RFC 9004 section 6.1); None if there is."""
+    def refusal_reason(self) -> str | None:
+        """Reason why bursts cannot be measured (RFC 9004 section 6.1); None if they can."""
         if self.throughput_fps >= self.rate_fps:
             return (
                 "the throughput reaches the burst rate, so that no burst fills the device's buffer"
@@ -113,7 +113,7 @@ class BufferTime:
 
 @dataclass(frozen=True)
 class BurstResult(RepeatedResult[BurstSpec, BurstRepetition]):
-    """All repetitions of one point; none where :attr:`BurstSpec.not_applicable`."""
+    """All repetitions of one point; none where :attr:`BurstSpec.refusal_reason`."""
 
     @property
     def bursts(self) -> tuple[int, ...]:
@@ -154,7 +154,7 @@ def measure_back_to_back(
     spec: BurstSpec, measure: Measure, watch: Watch | None = None
 ) -> BurstResult:
     """Repeat the search for the longest burst without loss."""
-    if spec.not_applicable:
+    if spec.refusal_reason:
         return BurstResult(spec)
     done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
     return BurstResult(spec, done.repetitions, done.attempts)

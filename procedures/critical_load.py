@@ -19,10 +19,10 @@ class CriticalLoadSpec(PointSpec):
 
     Attributes:
         least_fps, most_fps: loads that may be offered, per direction.
-        target: lost share at the load that is looked for.
+        target: lost share at the critical load.
         search_s: length of all trials together [s].
-        first_s, longer_s: length of the first trial, and by how much each is longer than the one
-            before [s].
+        first_s: length of the first trial [s].
+        longer_s: increment of the length from each trial to the next [s].
     """
 
     least_fps: float
@@ -141,7 +141,7 @@ class _LoadChoice:
 def measure_critical_load(
     spec: CriticalLoadSpec, measure: Measure, infer: EstimateLoad, watch: Watch | None = None
 ) -> CriticalLoadResult:
-    """Search for the configured time; ignore invalid trials."""
+    """Search for the critical load until the search time has elapsed; ignore invalid trials."""
 
     def search(trials: TrialRunner) -> tuple[LoadStep, ...]:
         loads, steps, durations = _LoadChoice(spec), list[LoadStep](), spec.durations_s

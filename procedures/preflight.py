@@ -20,9 +20,9 @@ class Finding:
     """Reason why the trials before a run failed: a wrong translation or a fault of the tester.
 
     Attributes:
-        tester: it is the tester that failed, nothing is known about the device.
-        direction: where.
-        why: one phrase.
+        tester: whether the tester failed, so that nothing is known about the device.
+        direction: direction that failed.
+        why: cause of the failure, in a few words.
         frames: ``sent``, ``expected`` and ``received`` in hexadecimal, where there is a pair.
     """
 

@@ -22,7 +22,7 @@ class ResolutionSpec(ThroughputSpec):
     unit = QPS_UNIT
 
 
-def max_covered_qps(capacity_qps: float, delta: float) -> float:
+def compute_covered_qps(capacity_qps: float, delta: float) -> float:
     """Return the highest rate that a self-test covers.
 
     Section 9.2.1 asks for ``2 (r + delta)`` with a delta of at least 0.1. Read as a rate that would be a

@@ -17,12 +17,12 @@ MIN_GAIN = 1.25
 
 @dataclass(frozen=True)
 class Advice:
-    """Header fields that the probe recommends to vary.
+    """Header fields that the probe recommends varying.
 
     Attributes:
         rates_fps: throughput per direction and case.
         use: the case whose entropy suffices; None: nothing is known about the device.
-        why: one sentence.
+        why: reason for the advice, in one sentence.
     """
 
     rates_fps: Mapping[Case, float]

@@ -107,7 +107,7 @@ class Repetition:
     rate_fps: float
     attempts: tuple[Attempt, ...]
 
-    def error_fps(self, resolution_fps: float) -> float:
+    def compute_error_fps(self, resolution_fps: float) -> float:
         """Return the error of the search, for a resolution [fps].
 
         A rate that was lowered, for it did not pass again, has a wider bracket than the search left.
@@ -115,13 +115,13 @@ class Repetition:
         failed = [a.trial.rate_fps for a in self.attempts if not a.verdict.passed]
         above = min((rate for rate in failed if rate > self.rate_fps), default=None)
         if above is None:
-            return self.search.error_fps(resolution_fps)
+            return self.search.compute_error_fps(resolution_fps)
         if not self.rate_fps:
             return above
         return max(find_widest_bracket(resolution_fps, above), above - self.rate_fps)
 
     @property
-    def non_monotonic(self) -> bool:
+    def passed_above_failure(self) -> bool:
         """Whether a rate passed at or above one that failed.
 
         A short pass above a long failure is no contradiction: buffers hide overload for a while.
@@ -142,7 +142,7 @@ ThroughputResult = RepeatedResult[ThroughputSpec, Repetition]
 def find_error_fps(result: ThroughputResult) -> float:
     """Return the error of the least exact of the searches [fps]."""
     asked = result.spec.resolution_fps
-    return max((r.error_fps(asked) for r in result.repetitions), default=asked)
+    return max((r.compute_error_fps(asked) for r in result.repetitions), default=asked)
 
 
 def measure_throughput(

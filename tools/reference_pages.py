@@ -140,7 +140,7 @@ def _run_file() -> Iterator[str]:
     yield "| name | result | needs |"
     yield "|---|---|---|"
     for benchmark in registry.load_installed():
-        needs = ["a stateful technology"] * (benchmark.connections == "only")
+        needs = ["a stateful technology"] * (benchmark.connection_use == "required")
         able = " and ".join(CAPABILITIES[a] for a in sorted(benchmark.capabilities))
         needs += [f"a tester that {able}"] * bool(able)
         yield f"| `{benchmark.name}` | {benchmark.summary} | {', '.join(needs)} |"

@@ -66,11 +66,11 @@ def compare_records(first: Record, second: Record) -> list[ConditionDifference]:
     return [
         ConditionDifference(name.replace("_", " "), first_values.get(name), second_values.get(name))
         for name in _COMPARED_FIELDS
-        if not _is_same(first_values.get(name), second_values.get(name))
+        if not _is_close(first_values.get(name), second_values.get(name))
     ]
 
 
-def _is_same(first: Any, second: Any) -> bool:
+def _is_close(first: Any, second: Any) -> bool:
     """Check whether two values are equal; numbers may differ by 1 %."""
     if isinstance(first, float) and isinstance(second, (int, float)):
         # a rate that the medium or the tester gave may differ in its last digits

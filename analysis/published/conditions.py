@@ -90,7 +90,7 @@ def _is_driver(here: str, published: str) -> bool | None:
     return None if here in GENERIC_DRIVERS else here == published
 
 
-def _read_servers(record: Json, facts: Json) -> str | None:
+def _read_server_count(record: Json, facts: Json) -> str | None:
     return {True: "two servers", False: "one server", None: None}[facts["apart"]]
 
 
@@ -138,13 +138,13 @@ def _read_variation(record: Json, facts: Json) -> str | None:
     return describe_variation(facts["params"])
 
 
-def _read_hosts(record: Json, facts: Json) -> int | str | None:
+def _read_host_count(record: Json, facts: Json) -> int | str | None:
     if "random IP" not in (describe_variation(facts["params"]) or ""):
         return "fixed addresses"
     return count_hosts(facts["params"])
 
 
-def _is_near(share: float) -> Callable[[float, float], bool]:
+def _make_near_check(share: float) -> Callable[[float, float], bool]:
     """Make a check that a value is within a share of the published one."""
     return lambda here, published: abs(here - published) <= share * published
 
@@ -152,7 +152,7 @@ def _is_near(share: float) -> Callable[[float, float], bool]:
 _RULES: Mapping[str, ConditionRule] = {
     "driver": ConditionRule("device", lambda r, f: f["device"], _is_driver),
     "test_setup": ConditionRule("test setup", lambda record, facts: "single DUT"),
-    "customer_edge": ConditionRule("customer's edge", _read_servers),
+    "customer_edge": ConditionRule("customer's edge", _read_server_count),
     "ipv4_frame": ConditionRule("frame", lambda r, f: r["frame_sizes"]["ipv4"],
                                 form="{} octets ipv4"),
     "ipv6_frame": ConditionRule("frame", lambda r, f: r["frame_sizes"]["ipv6"],
@@ -162,14 +162,14 @@ _RULES: Mapping[str, ConditionRule] = {
     "rule": ConditionRule("rule", _read_rule),
     "ces": ConditionRule("CEs", _read_parameter("ces")),
     # a power of two stands for the million of the papers
-    "connections": ConditionRule("connections", _read_connections, _is_near(0.05), "{:,}"),
+    "connections": ConditionRule("connections", _read_connections, _make_near_check(0.05), "{:,}"),
     "initiator_ports": ConditionRule("initiator ports", _read_ports("initiator_ports"),
                                      _has_same_width),
     "responder_ports": ConditionRule("responder ports", _read_ports("responder_ports"),
                                      _has_same_width),
-    "loss_tolerance": ConditionRule("loss tolerance", _read_tolerance, _is_near(1e-6), "{:.4%}"),
+    "loss_tolerance": ConditionRule("loss tolerance", _read_tolerance, _make_near_check(1e-6), "{:.4%}"),
     "repetitions": ConditionRule("repetitions", _read_field("repetitions"), operator.ge),
-    "rate_fps": ConditionRule("rate", _read_field("rate"), _is_near(0.01), "{:,.0f} fps"),
+    "rate_fps": ConditionRule("rate", _read_field("rate"), _make_near_check(0.01), "{:,.0f} fps"),
     "trial_s": ConditionRule("trial", lambda r, f:
                              max(r["duration_s"], r.get("final_duration_s") or 0.0),
                              operator.ge, "{:g} s"),
@@ -180,7 +180,7 @@ _RULES: Mapping[str, ConditionRule] = {
     "per_frame_timeout_ms": ConditionRule("per-frame timeout, ms", lambda r, f:
                                           1000 * (r.get("frame_timeout_s") or 0.0)),
     "variation": ConditionRule("what varies", _read_variation),
-    "ips_per_side": ConditionRule("hosts per side", _read_hosts, lambda here, published:
+    "ips_per_side": ConditionRule("hosts per side", _read_host_count, lambda here, published:
                                   here in (published, "fixed addresses")),
 }  # fmt: skip
 """Rules by the name of the condition in ``published.json``."""

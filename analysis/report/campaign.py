@@ -50,7 +50,7 @@ def build_campaign_document(
     figures: bool = True,
     links: bool = True,
 ) -> ReportDocument:
-    """Build the document.
+    """Build the report of a campaign.
 
     Args:
         notes: of its experiments, by name; of all of them, by ``""``.
@@ -159,7 +159,7 @@ def list_headlines(record: Record, presentations: Presentations) -> Iterator[dic
         if result.headline:
             s = result.summary or Percentiles(None, None, None)
             found = {"figure": result.headline, "median": s.median, "p1": s.p1, "p99": s.p99}
-            yield {**head, **found, "limited": record.limited or result.uncovered}
+            yield {**head, **found, "limited": record.limited or not result.load_covered}
 
 
 def _summarize_runs(runs: Sequence[CampaignRun], paper: str | None, note: str) -> Iterator[Block]:

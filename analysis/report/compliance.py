@@ -19,22 +19,20 @@ FOREGROUND_TOLERANCE_PERCENT = 0.1
 _MODES = ("bidirectional", "forward", "reverse")
 
 
-def list_clauses(data: RunData, presentations: Presentations) -> list[Ruling]:
-    """List every clause that concerns the benchmarks of this run."""
+def list_rulings(data: RunData, presentations: Presentations) -> list[Ruling]:
+    """List a ruling on every clause that concerns the benchmarks of this run."""
     done = {r.benchmark for r in data.records} or set(data.config["benchmarks"])
-    all_clauses = list(_check_general_clauses(data))
+    rulings = list(_check_general_clauses(data))
     for presentation in presentations.known.values():
         if presentation.name in done:
             records = [r for r in data.records if r.benchmark == presentation.name]
-            all_clauses += presentation.check_clauses(
-                data, list(filter(presentation.accepts, records))
-            )
-    return all_clauses
+            rulings += presentation.check_clauses(data, list(filter(presentation.accepts, records)))
+    return rulings
 
 
-def make_compliance_table(all_clauses: list[Ruling]) -> Table:
-    """Make the table of all clauses with their verdicts."""
-    rows = [(c.source, c.asked, c.done, c.verdict) for c in all_clauses]
+def make_compliance_table(rulings: list[Ruling]) -> Table:
+    """Make the table of all rulings with their verdicts."""
+    rows = [(c.source, c.asked, c.done, c.verdict) for c in rulings]
     return make_text_table(
         "Clause by clause", make_text_columns("source", "asked for", "done here", "verdict"), rows
     )

@@ -13,10 +13,10 @@ from v6t.analysis.presentation import AXIS_LABELS, Presentations
 from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.report.campaign_run import POINT_AXES, CampaignRun, format_axis_value
 from v6t.analysis.scaling import (
-    S_C,
-    S_CPU,
-    T_HARMONIC,
-    T_MIN,
+    HARMONIC_THROUGHPUT_FORMULA,
+    MIN_THROUGHPUT_FORMULA,
+    S_C_FORMULA,
+    S_CPU_FORMULA,
     compute_residual,
     compute_scaling,
     count_cores,
@@ -138,7 +138,9 @@ def _make_scaling_table(
         Column("scale-up", lambda row: row[3], ".3f"),
         Column("dispersion\n%", lambda row: row[2].dispersion, ".2f"),
     )
-    return make_table(f"{title} over {axis_name}: {S_CPU if of_cores else S_C}", rows, columns)
+    return make_table(
+        f"{title} over {axis_name}: {S_CPU_FORMULA if of_cores else S_C_FORMULA}", rows, columns
+    )
 
 
 def _draw_overlays(
@@ -207,7 +209,7 @@ def _make_mixture_table(
         Column("translated", lambda row: row[0], ".0%"),
         Column("measured fps", lambda row: row[1]),
     ]
-    for place, model in ((2, T_MIN), (3, T_HARMONIC)):
+    for place, model in ((2, MIN_THROUGHPUT_FORMULA), (3, HARMONIC_THROUGHPUT_FORMULA)):
         columns += [
             Column(model, itemgetter(place), absent="-"),
             Column(

@@ -14,7 +14,7 @@ from v6t.analysis.presentation import Presentations
 from v6t.analysis.published.library import collect_facts, find_references
 from v6t.analysis.record import Record
 from v6t.analysis.report.campaign import list_headlines
-from v6t.analysis.report.compliance import list_clauses
+from v6t.analysis.report.compliance import list_rulings
 from v6t.analysis.report.render import replace_controls
 from v6t.analysis.rundata import RunData
 from v6t.analysis.warnings import list_run_warnings, list_warnings
@@ -51,7 +51,7 @@ def to_json(data: RunData, presentations: Presentations, paper: str | None = Non
             "matched": sum(c.matched for t in data.trials for c in t.result.directions.values()),
             "behaviour": data.behaviour,
         },
-        "compliance": [asdict(clause) for clause in list_clauses(data, presentations)],
+        "compliance": [asdict(clause) for clause in list_rulings(data, presentations)],
         "published": [
             {
                 "source": ref.source,

@@ -30,7 +30,7 @@ from v6t.analysis.published.library import (
     list_sources,
 )
 from v6t.analysis.record import Record
-from v6t.analysis.report.compliance import list_clauses, make_compliance_table
+from v6t.analysis.report.compliance import list_rulings, make_compliance_table
 from v6t.analysis.report.setup import describe_setup
 from v6t.analysis.report.timelines import draw_over_time
 from v6t.analysis.report.trust import assess_validity
@@ -314,20 +314,18 @@ def _make_sort_key(text: str) -> list[tuple[int, str]]:
 
 
 def _describe_compliance(data: RunData, presentations: Presentations) -> Iterator[Block]:
-    all_clauses = list_clauses(data, presentations)
-    deviating = sum(c.verdict == "deviates" for c in all_clauses)
+    rulings = list_rulings(data, presentations)
+    deviating = sum(c.verdict == "deviates" for c in rulings)
     if deviating:
         yield Paragraph(
-            f"{deviating} of {pluralize(len(all_clauses), 'clause')} {'is' if deviating == 1 else 'are'} not "
+            f"{deviating} of {pluralize(len(rulings), 'clause')} {'is' if deviating == 1 else 'are'} not "
             "followed: this is no result in the "
             "sense of RFC 8219.",
             "warning",
         )
     else:
-        yield Paragraph(
-            f"All {len(all_clauses)} clauses that could be checked are followed.", "good"
-        )
-    yield make_compliance_table(all_clauses)
+        yield Paragraph(f"All {len(rulings)} clauses that could be checked are followed.", "good")
+    yield make_compliance_table(rulings)
     yield Paragraph(
         "v6t follows the procedures of the RFCs named here; it does not certify anything."
     )

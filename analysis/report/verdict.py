@@ -9,7 +9,7 @@ from v6t.analysis.record import RateRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import (
     LIMITED_EXPLANATION,
-    SIZES,
+    SIZES_HEADING,
     format_count,
     make_text_columns,
     make_text_table,
@@ -43,7 +43,7 @@ def summarize_throughput(data: RunData) -> Iterator[Block]:
     yield make_text_table(
         "Throughput on the links (medians; per direction; with preamble and gap)",
         [
-            *(SIZES, *make_text_columns("direction"), "frames/s", "Mpps", "Gbit/s\nleft"),
+            *(SIZES_HEADING, *make_text_columns("direction"), "frames/s", "Mpps", "Gbit/s\nleft"),
             *("Gbit/s\nright", "share of\nline rate"),
         ],
         [list(_list_cells(data, r)) for r in _select_throughputs(data)],

@@ -150,12 +150,14 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
                 "one of " + ", ".join(fit),
                 code="unsuitable-benchmark",
             )
-        if not run.connects and benchmark.connections == "only":
+        if not run.connects and benchmark.connection_use == "required":
             problem = f"{benchmark.name} measures stateful devices, but {run.plugin} is stateless"
             hint = "leave it out of --measure, or choose a stateful technology such as nat44"
             raise UsageError(problem, hint, code="unsuitable-benchmark")
-        if run.connects and benchmark.connections == "never":
-            others = [b.name for b in registry.load_installed() if b.connections != "never"]
+        if run.connects and benchmark.connection_use == "unsupported":
+            others = [
+                b.name for b in registry.load_installed() if b.connection_use != "unsupported"
+            ]
             raise UsageError(
                 f"{benchmark.name} is not measured with connections",
                 "one of " + ", ".join(others),

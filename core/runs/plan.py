@@ -85,7 +85,7 @@ class IdealDevice:
             raise ValueError("the device has no point yet")
         return self._point
 
-    def repeat(self, repetitions: int) -> int:
+    def count_repetitions(self, repetitions: int) -> int:
         """Return one repetition, whose trials count for all ``repetitions``."""
         self.weight = repetitions
         return 1

@@ -123,7 +123,7 @@ class MeasuredPoint:
         streams = self.trials.load(self.sizes, change)
         return make_point(self.trials, self.sizes, self.test.spec.mode, streams, variant=name)
 
-    def repeat(self, repetitions: int) -> int:
+    def count_repetitions(self, repetitions: int) -> int:
         """Return the number of repetitions to measure, which is all of them."""
         return repetitions
 

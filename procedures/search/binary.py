@@ -49,7 +49,7 @@ class SearchResult:
     steps: tuple[SearchStep, ...]
     goal: GoalResult | None = None
 
-    def error_fps(self, resolution_fps: float) -> float:
+    def compute_error_fps(self, resolution_fps: float) -> float:
         """Return the error of the search, for a resolution [fps]."""
         if self.first_failed_fps is None:
             return resolution_fps

@@ -85,7 +85,7 @@ class ConnectionRateResult(RepeatedResult[ConnectionRateSpec, ConnectionRateRepe
     def error_cps(self) -> float:
         """Error of the least exact search [connections/s]."""
         asked = self.spec.resolution_cps
-        return max((r.search.error_fps(asked) for r in self.repetitions), default=asked)
+        return max((r.search.compute_error_fps(asked) for r in self.repetitions), default=asked)
 
 
 def measure_connection_rate(

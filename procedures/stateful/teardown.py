@@ -52,7 +52,7 @@ class TeardownRepetition:
     idle_s: float | None
     sessions: int | None
 
-    def rate_cps(self, connections: int) -> float | None:
+    def compute_rate_cps(self, connections: int) -> float | None:
         """Return connections torn down per second, or None if both times are equal."""
         if self.full_s is None or self.idle_s is None or self.full_s <= self.idle_s:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from v6t.analysis.compare.comparison import RunComparison, _compare_result, summarize_comparison
-from v6t.analysis.compare.likeness import _is_same, compare_runs
+from v6t.analysis.compare.likeness import _is_close, compare_runs
 from v6t.analysis.presentation import Quantity
 from v6t.analysis.rundata import RunData
 
@@ -71,9 +71,9 @@ def test_loads_that_differ_are_said():
 
 
 def test_one_per_cent_is_the_same_and_two_are_not():
-    assert _is_same(1000.0, 1009.0)
-    assert not _is_same(1000.0, 1020.0)
-    assert not _is_same(1020.0, 1000)
+    assert _is_close(1000.0, 1009.0)
+    assert not _is_close(1000.0, 1020.0)
+    assert not _is_close(1020.0, 1000)
 
 
 def test_two_media_are_unlike():

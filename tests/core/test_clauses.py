@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pytest
-from v6t.analysis.report.compliance import list_clauses
+from v6t.analysis.report.compliance import list_rulings
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -59,7 +59,7 @@ def book(tmp_path_factory):
 
 def found(data):
     """Verdicts by source and what is asked for."""
-    return {(c.source, c.asked): c.verdict for c in list_clauses(data, load_presentations())}
+    return {(c.source, c.asked): c.verdict for c in list_rulings(data, load_presentations())}
 
 
 # ------------------------------------------------------------------ damages

@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 from v6t.analysis.blocks import BulletList
 from v6t.analysis.figures import canvas, plots
-from v6t.analysis.report.compliance import list_clauses
+from v6t.analysis.report.compliance import list_rulings
 from v6t.analysis.report.exports import read_schema, to_json
 from v6t.analysis.report.trust import assess_validity
 from v6t.benchmarks.registry import load_presentations, make_results_schema
@@ -225,7 +225,7 @@ def test_a_run_by_the_book_follows_every_clause(tmp_path):
     path = made(tmp_path / "run", procedure=procedure, frame_sizes=(104, 168))
     data = load_run(path)
     deviating = [
-        c.source for c in list_clauses(data, load_presentations()) if c.verdict != "follows"
+        c.source for c in list_rulings(data, load_presentations()) if c.verdict != "follows"
     ]
     # simulated, not all frame sizes, nothing learned before each trial
     sections = [source.split("section ")[1].split(" (")[0] for source in deviating]
@@ -244,7 +244,7 @@ def test_clauses_are_computed_from_the_run(source, damage, run):
     """No clause is a constant: what the run did otherwise makes it deviate."""
 
     def verdict(data):
-        (found,) = [c for c in list_clauses(data, load_presentations()) if source in c.source]
+        (found,) = [c for c in list_rulings(data, load_presentations()) if source in c.source]
         return found.verdict
 
     data = load_run(run)
@@ -281,11 +281,11 @@ def test_who_tells_the_device_of_the_hosts_is_read_from_the_run(run, answers_on,
     real = replace(
         data, manifest={**data.manifest, "tester": tester, "setup": setup}, config=config
     )
-    (found,) = [c for c in list_clauses(real, load_presentations()) if "GEN-27" in c.source]
+    (found,) = [c for c in list_rulings(real, load_presentations()) if "GEN-27" in c.source]
     assert found.verdict == verdict
     assert entries in found.done or answers_on is None
     for pause_s, early in ((2.0, True), (1.9, False)):
-        again = list_clauses(
+        again = list_rulings(
             replace(real, settings={**real.procedure, "pause_s": pause_s}), load_presentations()
         )
         (found,) = [c for c in again if "section 23 b" in c.source]

@@ -9,7 +9,7 @@ from v6t.base.errors import EnvironmentLacking
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan
-from v6t.procedures.resolution import max_covered_qps
+from v6t.procedures.resolution import compute_covered_qps
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
 from v6t.trials.queries import Answers, Queries
@@ -94,8 +94,8 @@ def test_rates_that_the_self_test_does_not_cover_are_refused(tmp_path):
 
 
 def test_a_self_test_covers_twice_the_rate_and_a_share_more():
-    assert max_covered_qps(22_000, 0.1) == pytest.approx(10_000)
-    assert 2 * (max_covered_qps(22_000, 0.1) + 0.1) <= 22_000  # the text's sum, too
+    assert compute_covered_qps(22_000, 0.1) == pytest.approx(10_000)
+    assert 2 * (compute_covered_qps(22_000, 0.1) + 0.1) <= 22_000  # the text's sum, too
 
 
 def test_a_single_answer_that_comes_too_late_fails_the_rate(tmp_path):

@@ -60,7 +60,7 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         own = self.get_settings(point.context)
         spec = point.specify(MrrSpec, own, rate_fps=point.limit_fps)
         trial = spec.conditions.make_trial(self.name, spec.rate_fps, spec.duration_s)
-        times, watch = point.repeat(own.trials), point.watch
+        times, watch = point.count_repetitions(own.trials), point.watch
         done = repeat(spec, times, point.measure, watch, lambda trials: trials.run(trial))
         valid = [o.result.directions for o in done.repetitions if o.verdict.valid]
         received = {

@@ -220,7 +220,7 @@ def test_descent_to_a_rate_that_a_long_trial_passes_has_keys_of_its_own():
         ("e01-final", 27_000), ("e02-final", 28_000),
     ]  # fmt: skip
     assert found.rate_fps == 28_000
-    assert found.error_fps(spec.resolution_fps) == 1_000
+    assert found.compute_error_fps(spec.resolution_fps) == 1_000
 
 
 def test_progress_of_a_repeated_trial_has_its_verdict():
@@ -242,7 +242,7 @@ def test_progress_of_a_repeated_trial_has_its_verdict():
 def test_a_rate_above_a_failed_one_is_noted(noise):
     spec = searching(repetitions=20, confirmations=3)
     result, door = measure(spec, sim(capacity_fps=LIMIT, capacity_noise=noise))
-    noted = [r for r in result.repetitions if r.non_monotonic]
+    noted = [r for r in result.repetitions if r.passed_above_failure]
     assert bool(noted) is bool(noise)
     for found in noted:
         passed = max(a.trial.rate_fps for a in found.attempts if a.verdict.passed)
