@@ -65,7 +65,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
     summary: ClassVar[str]
     phase: ClassVar[Phase] = Phase.STREAMS
     order: ClassVar[int] = 500  # position among the benchmarks of its phase
-    connection_use: ClassVar[Literal["required", "optional", "unsupported"]] = "unsupported"
+    connection_use: ClassVar[Literal["required", "optional", "forbidden"]] = "forbidden"
     """whether its technology must, may or must not track connections"""
     section: ClassVar[str | None] = None  # key below `procedure`: its name with underscores
     settings_model: type[S] | None = None  # its settings; their defaults are the preset `rfc`

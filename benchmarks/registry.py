@@ -110,7 +110,7 @@ def expand_all(
     plugin: TechnologyClass, named: Collection[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """List the benchmarks of ``all`` for a technology, and explain which are left out."""
-    unfit = "unsupported" if plugin.stateful else "required"
+    unfit = "forbidden" if plugin.stateful else "required"
     installed = (b for b in load_installed() if b.exchange == plugin.exchange)
     fit = (b for b in installed if b.connection_use != unfit)
     names: list[str] = []

@@ -154,10 +154,8 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
             problem = f"{benchmark.name} measures stateful devices, but {run.plugin} is stateless"
             hint = "leave it out of --measure, or choose a stateful technology such as nat44"
             raise UsageError(problem, hint, code="unsuitable-benchmark")
-        if run.connects and benchmark.connection_use == "unsupported":
-            others = [
-                b.name for b in registry.load_installed() if b.connection_use != "unsupported"
-            ]
+        if run.connects and benchmark.connection_use == "forbidden":
+            others = [b.name for b in registry.load_installed() if b.connection_use != "forbidden"]
             raise UsageError(
                 f"{benchmark.name} is not measured with connections",
                 "one of " + ", ".join(others),
