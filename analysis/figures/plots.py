@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 LOG_SCALE_RATIO = 20.0
 """Ratio of the largest to the smallest value above which an axis is logarithmic."""
-MAX_UPRIGHT_LABELS = 6
-"""Number of labels on an axis above which they are tilted."""
+MAX_UPRIGHT_LABELS = 6  # number of labels on an axis above which they are tilted
 
 
 class MedianSummary(Protocol):
@@ -43,16 +42,14 @@ class Curve:
     """A line, or points, of a plot.
 
     Attributes:
-        label: in the legend; ``_`` for none.
         bars: lengths below and above each point; None: no bars.
-        style: arguments of matplotlib.
     """
 
-    label: str
+    label: str  # in the legend; `_` for none
     x: Sequence[float]
     y: Sequence[float]
     bars: Sequence[Sequence[float]] | None = None
-    style: Mapping[str, Any] = field(default_factory=dict)
+    style: Mapping[str, Any] = field(default_factory=dict)  # arguments of matplotlib
 
 
 def make_summary_curve(
