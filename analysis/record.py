@@ -29,7 +29,6 @@ K = TypeVar("K", bound="Record")
 T = TypeVar("T")
 
 PER_DIRECTION: Literal["per_direction"] = "per_direction"
-AGGREGATE: Literal["aggregate"] = "aggregate"
 FPS: Literal["frames per second"] = "frames per second"
 CPS: Literal["connections per second"] = "connections per second"
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from v6t.analysis.blocks import Block, BulletList, Collapsible, Drawing, FigureBudget, Paragraph
-from v6t.analysis.figures.canvas import (
+from v6t.analysis.figures.plots import (
     BLUE,
     GREY,
     ORANGE,
