@@ -310,7 +310,7 @@ def match_published_means(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[st
 
 def _list_values(metric: str, records: Sequence[Record]) -> list[float]:
     """Return the values of a run by a metric of the paper [kbit/s or ms]."""
-    if metric != "throughput":
+    if metric == "round-trip delay":
         return [r.round_trip_ms for r in records if r.round_trip_ms is not None]
     forwarded = ((r.forwarded_at_full_load_fps, r.frame_sizes.ipv4) for r in records)
     return [fps * octets * 8 / 1000 for fps, octets in forwarded if fps is not None]

@@ -444,7 +444,6 @@ def test_a_library_that_cannot_draw_costs_figures_only(error, tmp_path, monkeypa
 
     load_presentations()  # modules that draw are imported before what they draw with is broken
     monkeypatch.setattr(plots, "make_axes", broken)
-    monkeypatch.setattr(plots, "make_axes", broken)
     out = tmp_path / "out"
     done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--report", "-o", out)
     assert done.status == 0
