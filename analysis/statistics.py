@@ -38,11 +38,9 @@ def drop_infinite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-UNRELIABLE_PERCENT = 10.0
-"""Dispersion above which the Mapperf paper calls results unreliable."""
+UNRELIABLE_PERCENT = 10.0  # dispersion above which the Mapperf paper calls results unreliable
 
-OUTLIER_DEVIATIONS = 5.0
-"""Distance from the median in scaled median absolute deviations."""
+OUTLIER_DEVIATIONS = 5.0  # distance from the median in scaled median absolute deviations
 
 MAD_TO_SIGMA = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""

@@ -32,8 +32,7 @@ from v6t.analysis.sheet import (
 from v6t.analysis.statistics import drop_infinite
 
 SCHEMA = "v6t-comparison/1"
-MAX_BRIEF_ROWS = 5
-"""Quantities of a benchmark at one point that a brief table prints one by one."""
+MAX_BRIEF_ROWS = 5  # quantities of a benchmark at one point that a brief table prints one by one
 
 
 @dataclass(frozen=True)
@@ -42,12 +41,6 @@ class ComparedFigure:
 
     Attributes:
         first, second: medians; None where undefined.
-        kind: ``factor`` (second over first) or ``difference`` (second minus first).
-        effect: None where there is nothing to estimate.
-        verdict: ``no difference``, ``more``, ``less`` or ``undecided``.
-        words: the verdict as a sentence.
-        improved: whether the second is better; None where that is unknown.
-        unlike: conditions in which the two differ; only with ``--anyway``.
         limited: of each, whether the tester or the medium is the limit.
         loads: of each, the load at which it was measured; empty where it is a load.
     """
@@ -60,12 +53,12 @@ class ComparedFigure:
     unit: str
     first: float | None
     second: float | None
-    kind: str
-    effect: EffectEstimate | None
-    verdict: str
-    words: str
-    improved: bool | None = None
-    unlike: tuple[str, ...] = ()
+    kind: str  # `factor` (second over first) or `difference` (second minus first)
+    effect: EffectEstimate | None  # None where there is nothing to estimate
+    verdict: str  # `no difference`, `more`, `less` or `undecided`
+    words: str  # the verdict as a sentence
+    improved: bool | None = None  # whether the second is better; None where that is unknown
+    unlike: tuple[str, ...] = ()  # conditions in which the two differ; only with `--anyway`
     limited: tuple[bool, bool] = (False, False)
     loads: tuple[str, str] = ("", "")
 
@@ -84,17 +77,12 @@ class ComparedFigure:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Comparison of several runs with the first one.
-
-    Attributes:
-        left_out: points that were not compared, and why.
-        unlike: conditions in which whole runs differ, by name of the run.
-    """
+    """Comparison of several runs with the first one."""
 
     runs: tuple[str, ...]
     lines: tuple[ComparedFigure, ...]
-    left_out: tuple[str, ...]
-    unlike: dict[str, tuple[str, ...]]
+    left_out: tuple[str, ...]  # points that were not compared, and why
+    unlike: dict[str, tuple[str, ...]]  # conditions in which whole runs differ, by name of the run
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as ``schema/comparison-1.json`` describes."""

@@ -75,8 +75,7 @@ def to_json(data: RunData, presentations: Presentations, paper: str | None = Non
     return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
-MOST_INVALID_SHARE = 0.5
-"""A point with a larger share of invalid trials fails in JUnit results."""
+MOST_INVALID_SHARE = 0.5  # a point with a larger share of invalid trials fails in JUnit results
 JunitCase: TypeAlias = tuple[str, str, str, str, str]
 """Class name, name, kind (``failure``, ``error``, ``skipped``, ``system-out`` or nothing), message, text."""
 

@@ -16,7 +16,7 @@ from html.parser import HTMLParser
 import jsonschema
 import pytest
 from v6t.analysis.blocks import BulletList
-from v6t.analysis.figures import canvas, plots
+from v6t.analysis.figures import plots
 from v6t.analysis.report.compliance import list_rulings
 from v6t.analysis.report.exports import read_schema, to_json
 from v6t.analysis.report.trust import assess_validity
@@ -443,7 +443,6 @@ def test_a_library_that_cannot_draw_costs_figures_only(error, tmp_path, monkeypa
         raise error("cannot draw")
 
     load_presentations()  # modules that draw are imported before what they draw with is broken
-    monkeypatch.setattr(canvas, "make_axes", broken)
     monkeypatch.setattr(plots, "make_axes", broken)
     out = tmp_path / "out"
     done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--report", "-o", out)
