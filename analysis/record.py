@@ -142,11 +142,8 @@ class RepetitionSeries(RecordModel):
     def _drop_statistics(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
-        return {
-            k: v
-            for k, v in values.items()
-            if k not in cls.model_computed_fields.keys() - _STORED_FIELDS
-        }
+        dropped = cls.model_computed_fields.keys() - _STORED_FIELDS
+        return {k: v for k, v in values.items() if k not in dropped}
 
     @property
     def repetition_values(self) -> Sequence[float | None]:
@@ -354,11 +351,8 @@ class Record(RecordModel):
 
     def describe_direction(self, direction: str) -> str:
         """Return the label of a direction; that of a bidirectional point differs from one that runs alone."""
-        return (
-            f"{direction}, both"
-            if self.direction == "bidirectional" and direction != "sum"
-            else direction
-        )
+        is_part = self.direction == "bidirectional" and direction != "sum"
+        return f"{direction}, both" if is_part else direction
 
     @property
     def measured(self) -> bool:

@@ -71,9 +71,6 @@ def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tup
 
 def fold_warnings(warnings: Sequence[object], *, brief: bool = False) -> Collapsible:
     """Make a collapsible list of warnings, with their number in the summary."""
-    many = (
-        "1 remark about a single number"
-        if len(warnings) == 1
-        else f"{len(warnings)} remarks about single numbers"
-    )
+    one = len(warnings) == 1
+    many = f"{len(warnings)} remark{'s' * (not one)} about {'a single number' if one else 'single numbers'}"
     return Collapsible(many, [BulletList([str(w) for w in warnings])], brief=brief)
