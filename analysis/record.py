@@ -17,7 +17,7 @@ from pydantic import (
     computed_field,
     model_validator,
 )
-from v6t.analysis.statistics import describe_repetitions, drop_infinite, summarize
+from v6t.analysis.statistics import compute_means, describe_repetitions, drop_infinite, summarize
 from v6t.base.strict_model import DescribedModel
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import TrialResult
@@ -413,6 +413,14 @@ class Record(RecordModel):
         """Yield (label prefix, series, unit) for each repeated figure."""
         if isinstance(self, RepetitionSeries):
             yield "", self, self.unit_name
+
+    def with_means(self) -> Record:
+        """Return a copy of the record with the mean of the repetitions of each figure."""
+        copy = self.model_copy(deep=True)
+        for _, series, _ in copy.list_series():
+            figures = compute_means(series.repetition_values)
+            series.means = None if figures is None else RepetitionMeans(**figures)
+        return copy
 
 
 class SearchedRates(DispersedSeries, AnnotatedSeries):
