@@ -74,17 +74,12 @@ class FactColumns:
 
 @dataclass(frozen=True)
 class Collapsible:
-    """Blocks under a summary line that the reader can fold.
-
-    Attributes:
-        brief: short enough to be printed.
-        shown: unfolded at first.
-    """
+    """Blocks under a summary line that the reader can fold."""
 
     summary: str
     blocks: Sequence[Block]
-    brief: bool = False
-    shown: bool = False
+    brief: bool = False  # short enough to be printed
+    shown: bool = False  # unfolded at first
 
 
 Block: TypeAlias = "Paragraph | BulletList | FactTable | CardList | FactColumns | Drawing | CodeListing | LinkList | Collapsible | Table"  # noqa: E501

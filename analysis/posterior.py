@@ -16,19 +16,14 @@ if TYPE_CHECKING:
 
     F64 = NDArray[np.float64]
 
-SAMPLE_COUNT = 500
-"""Points at which each round computes the posterior."""
-MIN_EFFECTIVE_SHARE = 0.3
-"""Effective sample size, as a share of the points, that a round must keep."""
+SAMPLE_COUNT = 500  # points at which each round computes the posterior
+MIN_EFFECTIVE_SHARE = 0.3  # effective sample size, as a share of the points, that a round must keep
 VARIANCE_FACTOR = 2.0
 """Variance of the next points as a multiple of the posterior's, to cover its edges."""
-FULL_LIKELIHOOD_ROUNDS = 2
-"""Rounds at full likelihood before the search ends."""
+FULL_LIKELIHOOD_ROUNDS = 2  # rounds at full likelihood before the search ends
 MAX_ROUNDS = 80
-BISECTION_STEPS = 36
-"""Steps of the bisection; they narrow the load to a part in 10^9."""
-INTERVAL_COVERAGE = 0.95
-"""Probability that the interval holds the critical load."""
+BISECTION_STEPS = 36  # steps of the bisection; they narrow the load to a part in 10^9
+INTERVAL_COVERAGE = 0.95  # probability that the interval holds the critical load
 
 
 def _compute_log_softplus(z: F64) -> F64:
@@ -47,8 +42,7 @@ def compute_log_stretch(load: F64, m: F64, a: F64) -> F64:
 _TABLE_START, _TABLE_END, _TABLE_STEP = -6.0, 6.0, 1 / 400
 _TABLE_PLACES = np.linspace(_TABLE_START, _TABLE_END, 4801)
 _ERFC_TABLE = np.array([math.erfc(t) for t in _TABLE_PLACES])
-_SERIES_LIMIT = 4.0
-"""Above this the terms of the next line cancel each other."""
+_SERIES_LIMIT = 4.0  # above this the terms of the next line cancel each other
 _LOG_G_TABLE = np.log(
     np.array(
         [

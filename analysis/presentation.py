@@ -24,8 +24,7 @@ AXIS_LABELS = {
     "connections per second": "connections per second",
 }
 """Labels of axes by the unit of a record."""
-LOWER_BOUND = "at least"
-"""The figure of a headline of which only the lower bound was found."""
+LOWER_BOUND = "at least"  # the figure of a headline of which only the lower bound was found
 
 
 @dataclass(frozen=True)
@@ -50,31 +49,23 @@ class Quantity:
     """A quantity of a record, the source of comparisons, trends, summaries and cards.
 
     Attributes:
-        name: in comparisons and trends; empty: it is not compared.
         values: of the repetitions; None where a lost frame decides. Empty: it is not compared.
-        resolution: by how much a true value may lie above a measured one.
-        limited: whether the tester or the medium, not the device, decided.
-        at: load at which it was measured; empty where the figure is a load.
-        share: whether it is a share already: then differences say more than factors.
         headline: name in a summary of a campaign: the name of the benchmark where that is enough,
             :data:`LOWER_BOUND` for a lower bound; empty: it is left out there.
-        summary: median and percentiles there.
-        uncovered: measured at a load that the self-test does not cover.
-        card: on the first page of a report; None: not there.
     """
 
-    name: str
+    name: str  # in comparisons and trends; empty: it is not compared
     unit: str
     values: Sequence[float | None]
     more_is_better: bool = True
-    resolution: float = 0.0
-    limited: bool = False
-    at: str = ""
-    share: bool = False
+    resolution: float = 0.0  # by how much a true value may lie above a measured one
+    limited: bool = False  # whether the tester or the medium, not the device, decided
+    at: str = ""  # load at which it was measured; empty where the figure is a load
+    share: bool = False  # whether it is a share already: then differences say more than factors
     headline: str = ""
-    summary: MedianSummary | None = None
-    uncovered: bool = False
-    card: Card | None = None
+    summary: MedianSummary | None = None  # median and percentiles there
+    uncovered: bool = False  # measured at a load that the self-test does not cover
+    card: Card | None = None  # on the first page of a report; None: not there
 
     @property
     def is_comparable(self) -> bool:
@@ -119,8 +110,7 @@ def judge(source: str, asked: str, done: str, follows: bool | Sequence[bool] | N
     )
 
 
-MAX_CURVES = 7
-"""Lines in one figure; more are drawn in further figures."""
+MAX_CURVES = 7  # lines in one figure; more are drawn in further figures
 
 
 def split_into_figures(rows: Sequence[tuple[tuple[str, ...], R]]) -> Iterator[list[R]]:
@@ -141,10 +131,8 @@ def split_batches(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 class Presentation(Generic[R]):
     """Display of the results of one benchmark; its methods get measured records."""
 
-    name: ClassVar[str]
-    """as for ``--measure``"""
-    record: ClassVar[type[Record]] = Record
-    """the model of its records"""
+    name: ClassVar[str]  # as for `--measure`
+    record: ClassVar[type[Record]] = Record  # the model of its records
     metrics: ClassVar[Mapping[str, str]] = {}
     """metrics of ``published.json`` that it measures, each with the name of its result"""
 
@@ -302,12 +290,6 @@ class Presentations:
         """Yield the measured records of each benchmark."""
         groups = ((p, [r for r in group if r.measured]) for p, group in self.group_records(records))
         yield from ((presentation, group) for presentation, group in groups if group)
-
-    def make_all_tables(self, records: Sequence[Record]) -> list[Table]:
-        """Make the tables of all measured benchmarks."""
-        return [
-            table for p, group in self.group_measured(records) for table in p.make_tables(group)
-        ]
 
     def read_record(self, values: Mapping[str, Any]) -> Record:
         """Read a record of ``results.json`` of any version.

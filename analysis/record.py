@@ -17,7 +17,7 @@ from pydantic import (
     computed_field,
     model_validator,
 )
-from v6t.analysis.statistics import describe_repetitions, drop_infinite, summarize
+from v6t.analysis.statistics import compute_means, describe_repetitions, drop_infinite, summarize
 from v6t.base.strict_model import DescribedModel
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import TrialResult
@@ -29,7 +29,6 @@ K = TypeVar("K", bound="Record")
 T = TypeVar("T")
 
 PER_DIRECTION: Literal["per_direction"] = "per_direction"
-AGGREGATE: Literal["aggregate"] = "aggregate"
 FPS: Literal["frames per second"] = "frames per second"
 CPS: Literal["connections per second"] = "connections per second"
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
@@ -38,14 +37,12 @@ Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
 FrameOctets = Annotated[int | float, Field(ge=0), WithJsonSchema({"type": "number", "minimum": 0})]
 """Size of a frame, or a mean size, which may have decimals."""
 
-CsvRow = dict[str, Any]
-"""Row of a CSV file by column."""
+CsvRow = dict[str, Any]  # row of a CSV file by column
 
 _STORED_FIELDS = {"title", "above_usable"}
 """Computed values that a file keeps where the model of the record is not known."""
 
-FindResult = Callable[[str], TrialResult]
-"""The counted result of a trial, by the trial's key."""
+FindResult = Callable[[str], TrialResult]  # the counted result of a trial, by the trial's key
 
 
 class RecordModel(DescribedModel):
@@ -63,10 +60,8 @@ class RecordModel(DescribedModel):
 class FrameSizes(RecordModel):
     """Octets with FCS on either side."""
 
-    ipv6: FrameOctets
-    """octets on the IPv6 side; of a mix of sizes their mean"""
-    ipv4: FrameOctets
-    """octets on the IPv4 side; of a mix of sizes their mean"""
+    ipv6: FrameOctets = Field(description="octets on the IPv6 side; of a mix of sizes their mean")
+    ipv4: FrameOctets = Field(description="octets on the IPv4 side; of a mix of sizes their mean")
     mix: str | None = None
     """sizes on both sides and frames of each in one round, where several are mixed (RFC 6985)"""
 
@@ -88,21 +83,16 @@ class FrameSizes(RecordModel):
 class InvalidTrial(RecordModel):
     """A trial in which the tester failed."""
 
-    key: str
-    """of the trial"""
-    reasons: list[str]
-    """why, in words"""
+    key: str = Field(description="of the trial")
+    reasons: list[str] = Field(description="why, in words")
 
 
 class MedianInterval(RecordModel):
     """Distribution-free confidence interval of a median."""
 
-    low: Number | None
-    """lower end; null is undefined"""
-    high: Number | None
-    """upper end; null is undefined"""
-    coverage: Number
-    """probability that it holds the true median"""
+    low: Number | None = Field(description="lower end; null is undefined")
+    high: Number | None = Field(description="upper end; null is undefined")
+    coverage: Number = Field(description="probability that it holds the true median")
     ranks: Annotated[list[NonNegativeInt], Field(min_length=2, max_length=2)]
     """ranks of both ends among the repetitions, from 1"""
 
@@ -110,31 +100,21 @@ class MedianInterval(RecordModel):
 class RepetitionMeans(RecordModel):
     """Mean and deviation, for comparison with papers."""
 
-    mean: Number
-    """mean of the repetitions"""
-    margin_99: Number
-    """half the width of the mean's 99 % interval"""
-    rsd_percent: Number
-    """relative standard deviation [%]"""
+    mean: Number = Field(description="mean of the repetitions")
+    margin_99: Number = Field(description="half the width of the mean's 99 % interval")
+    rsd_percent: Number = Field(description="relative standard deviation [%]")
 
 
 class OrderStatistics(RecordModel):
     """Order statistics of values that are not stored; null is undefined."""
 
-    count: NonNegativeInt
-    """number of values"""
-    median: Number | None
-    """middle value (RFC 8219 section 12)"""
-    p1: Number | None
-    """1st percentile"""
-    p99: Number | None
-    """99th percentile"""
-    min: Number | None
-    """smallest value"""
-    max: Number | None
-    """largest value"""
-    dispersion: Number | None
-    """(P99 - P1) / median [%]"""
+    count: NonNegativeInt = Field(description="number of values")
+    median: Number | None = Field(description="middle value (RFC 8219 section 12)")
+    p1: Number | None = Field(description="1st percentile")
+    p99: Number | None = Field(description="99th percentile")
+    min: Number | None = Field(description="smallest value")
+    max: Number | None = Field(description="largest value")
+    dispersion: Number | None = Field(description="(P99 - P1) / median [%]")
     median_interval: MedianInterval | None
     """confidence interval of the median; null where there are too few values"""
 
@@ -153,8 +133,7 @@ def _make_statistic(name: str, description: str, kind: Any = Number | None) -> A
 class RepetitionSeries(RecordModel):
     """The repetitions of a figure; percentiles and notes are computed from them."""
 
-    unit_name: ClassVar[str] = ""
-    """of the values, in notes"""
+    unit_name: ClassVar[str] = ""  # of the values, in notes
     means: RepetitionMeans | None = None
     """mean, its margin and the relative deviation, where the run asked for them"""
 
@@ -163,11 +142,8 @@ class RepetitionSeries(RecordModel):
     def _drop_statistics(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
-        return {
-            k: v
-            for k, v in values.items()
-            if k not in cls.model_computed_fields.keys() - _STORED_FIELDS
-        }
+        dropped = cls.model_computed_fields.keys() - _STORED_FIELDS
+        return {k: v for k, v in values.items() if k not in dropped}
 
     @property
     def repetition_values(self) -> Sequence[float | None]:
@@ -225,8 +201,7 @@ class AnnotatedSeries(RepetitionSeries):
 class ValueSeries(RangedSeries):
     """A figure whose repetitions are its `values`."""
 
-    values: list[Number | None]
-    """each repetition's value; null is undefined"""
+    values: list[Number | None] = Field(description="each repetition's value; null is undefined")
 
     @property
     def repetition_values(self) -> Sequence[float | None]:
@@ -253,16 +228,12 @@ class Record(RecordModel):
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": True})
 
-    heading: ClassVar[str] = ""
-    """of all such records; empty: the benchmark is not installed"""
-    benchmark: str
-    """name, as for `--measure`"""
+    heading: ClassVar[str] = ""  # of all such records; empty: the benchmark is not installed
+    benchmark: str = Field(description="name, as for `--measure`")
     direction: Literal["forward", "reverse", "bidirectional", "connections", "queries"]
     """`connections`: of stateful devices, `queries`: of names that are resolved; in no direction"""
-    frame_sizes: FrameSizes
-    """octets with FCS on either side"""
-    repetitions: NonNegativeInt
-    """how often it was measured"""
+    frame_sizes: FrameSizes = Field(description="octets with FCS on either side")
+    repetitions: NonNegativeInt = Field(description="how often it was measured")
     trials: list[str]
     """keys of the trials behind the number, as in journal.jsonl and trials.csv"""
     invalid_trials: list[InvalidTrial]
@@ -270,8 +241,7 @@ class Record(RecordModel):
     conditions: dict[str, Any]
     """settings the numbers depend on: traffic, trials, where the capacity comes from; in a file those
     that all its records share stand beside the records"""
-    not_measured: str | None = None
-    """why there is no number"""
+    not_measured: str | None = Field(default=None, description="why there is no number")
     unit: str | None = None
     """of the values, and of everything whose name has no unit"""
     convention: Literal["per_direction"] | None = None
@@ -381,11 +351,8 @@ class Record(RecordModel):
 
     def describe_direction(self, direction: str) -> str:
         """Return the label of a direction; that of a bidirectional point differs from one that runs alone."""
-        return (
-            f"{direction}, both"
-            if self.direction == "bidirectional" and direction != "sum"
-            else direction
-        )
+        is_part = self.direction == "bidirectional" and direction != "sum"
+        return f"{direction}, both" if is_part else direction
 
     @property
     def measured(self) -> bool:
@@ -447,26 +414,29 @@ class Record(RecordModel):
         if isinstance(self, RepetitionSeries):
             yield "", self, self.unit_name
 
+    def with_means(self) -> Record:
+        """Return a copy of the record with the mean of the repetitions of each figure."""
+        copy = self.model_copy(deep=True)
+        for _, series, _ in copy.list_series():
+            figures = compute_means(series.repetition_values)
+            series.means = None if figures is None else RepetitionMeans(**figures)
+        return copy
+
 
 class SearchedRates(DispersedSeries, AnnotatedSeries):
     """A rate that a search found in each repetition; rates in the record's `unit`."""
 
     unit_name = "fps"
-    repetitions: NonNegativeInt
-    """how often it was measured"""
-    rates: list[Number]
-    """each repetition's result"""
+    repetitions: NonNegativeInt = Field(description="how often it was measured")
+    rates: list[Number] = Field(description="each repetition's result")
     tester_limited: bool
     """the result is above 90 % of the tester's own capacity, or the trials just above it were
     invalid"""
     tester_ceiling: Number | None
     """the tester's own capacity: what it does without a device"""
-    upper_bound: Number
-    """highest rate that could have been reported"""
-    upper_bound_reason: str
-    """`media`, `tester` or `given`"""
-    upper_bound_hit: bool
-    """the device carried it: it may be faster"""
+    upper_bound: Number = Field(description="highest rate that could have been reported")
+    upper_bound_reason: str = Field(description="`media`, `tester` or `given`")
+    upper_bound_hit: bool = Field(description="the device carried it: it may be faster")
 
     @property
     def repetition_values(self) -> Sequence[float | None]:

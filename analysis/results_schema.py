@@ -16,32 +16,24 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 class Bottleneck(RecordModel):
     """Observation of a device at the measured rate and just above it."""
 
-    device: str
-    """name of the device"""
-    frame_sizes: FrameSizes
-    """octets with FCS on either side"""
-    direction: str
-    """of the load"""
-    rate_fps: Number
-    """found [frames per second per direction]"""
+    device: str = Field(description="name of the device")
+    frame_sizes: FrameSizes = Field(description="octets with FCS on either side")
+    direction: str = Field(description="of the load")
+    rate_fps: Number = Field(description="found [frames per second per direction]")
     unsustained: str = ""
     """why the rate did not hold in the longer trial; empty: it did"""
     judged_at: Literal["found", "above"] = "found"
     """the trial that `samples`, `idle_percent` and the verdict with its evidence belong to"""
     judged_fps: Number | None = None
     """offered in that trial [frames per second per direction]"""
-    samples: int
-    """seconds watched under load"""
-    idle_percent: dict[str, Any]
-    """every core's idle time in every second [%]"""
+    samples: int = Field(description="seconds watched under load")
+    idle_percent: dict[str, Any] = Field(description="every core's idle time in every second [%]")
     limited_by: Literal[
         "cpu", "table", "rules", "queue", "contention", "tester", "nothing here", "unknown"
     ]
     """what limits it"""
-    says: str
-    """the verdict in words"""
-    evidence: list[str]
-    """figures it rests on"""
+    says: str = Field(description="the verdict in words")
+    evidence: list[str] = Field(description="figures it rests on")
     telemetry: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """what it said of itself before, at the found rate, above it and after, in one shape"""
     together: str | None = None
@@ -51,16 +43,11 @@ class Bottleneck(RecordModel):
 class DeviceCounts(RecordModel):
     """Counters of a device over all trials of a benchmark."""
 
-    device: str
-    """name of the device"""
-    benchmark: str
-    """whose trials these were"""
-    frame_sizes: FrameSizes
-    """octets with FCS on either side"""
-    direction: str
-    """of the load"""
-    seconds: Number
-    """between the two readings"""
+    device: str = Field(description="name of the device")
+    benchmark: str = Field(description="whose trials these were")
+    frame_sizes: FrameSizes = Field(description="octets with FCS on either side")
+    direction: str = Field(description="of the load")
+    seconds: Number = Field(description="between the two readings")
     drops: dict[str, Number]
     """frames by the device's own reason, those of trials with loss among them; empty: it counted none"""
     lost_for: dict[str, str]
@@ -76,14 +63,11 @@ class Results(RecordModel):
     """name and version of this format"""
     status: Literal["complete", "running", "translation incorrect"]
     """`running`: interrupted, or going on"""
-    label: str
-    """`--label`"""
-    caveats: list[str]
-    """what must be said beside every number of this run"""
+    label: str = Field(description="`--label`")
+    caveats: list[str] = Field(description="what must be said beside every number of this run")
     conditions: dict[str, Any] = Field(default_factory=dict)
     """conditions of all records; a record holds only its others"""
-    results: list[Record]
-    """the records"""
+    results: list[Record] = Field(description="the records")
     finding: dict[str, Any] | None = None
     """after a wrong translation: the frame sent, expected and received"""
     fail_below_fps: Number | None = None

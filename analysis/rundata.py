@@ -55,11 +55,9 @@ class RunData:
     Attributes:
         params: parameters of the technology with their defaults; empty where the plugin is not installed.
         setup: what is on which link, and which devices there are; empty where it is unknown.
-        rfc_frame_sizes: IPv6 frame sizes RFC 8219 lists for it.
         settings: all settings of the procedures with their defaults.
         bottleneck: ``bottleneck.json``: what limits the device at the measured rates.
         mix_sequences: order of the frame sizes of each mix (RFC 6985), by the mix.
-        measured: trials that were measured, and not read from a journal.
     """
 
     name: str
@@ -71,12 +69,12 @@ class RunData:
     title: str = ""
     rfcs: Sequence[str] = ()
     setup: JsonObject = field(default_factory=dict)
-    rfc_frame_sizes: Sequence[int] = ()
+    rfc_frame_sizes: Sequence[int] = ()  # IPv6 frame sizes RFC 8219 lists for it
     settings: JsonObject = field(default_factory=dict)
     trials: Sequence[RunTrial] = ()
     bottleneck: Sequence[JsonObject] = ()
     mix_sequences: Mapping[str, str] = field(default_factory=dict)
-    measured: int = 0
+    measured: int = 0  # trials that were measured, and not read from a journal
 
     @property
     def procedure(self) -> JsonObject:

@@ -13,10 +13,8 @@ from v6t.base.ethernet import max_frame_rate_fps
 T = TypeVar("T")
 UNDEFINED, ABSENT = "undefined", "-"
 _BOTH_SIZES = "IPv6/IPv4\n"
-SIZES = f"{_BOTH_SIZES}octets"
-"""Heading of the column of frame sizes on both links."""
-INVALID = "invalid"
-"""Cell of a row whose trials are all invalid."""
+SIZES = f"{_BOTH_SIZES}octets"  # heading of the column of frame sizes on both links
+INVALID = "invalid"  # cell of a row whose trials are all invalid
 
 
 @dataclass(frozen=True)
@@ -24,22 +22,16 @@ class Column(Generic[T]):
     """A column of a table.
 
     Attributes:
-        name: heading; a line break where a narrow medium may break it.
         value: of a row: a text, or a number that ``form`` formats.
-        form: of numbers, as for :func:`format`.
-        absent: in place of None.
-        text: flush left; else numbers.
-        wide: narrow media leave it out.
-        optional: left out where no row has a value.
     """
 
-    name: str
+    name: str  # heading; a line break where a narrow medium may break it
     value: Callable[[T], str | float | None] = str
-    form: str = ",.0f"
-    absent: str = UNDEFINED
-    text: bool = False
-    wide: bool = False
-    optional: bool = False
+    form: str = ",.0f"  # of numbers, as for :func:`format`
+    absent: str = UNDEFINED  # in place of None
+    text: bool = False  # flush left; else numbers
+    wide: bool = False  # narrow media leave it out
+    optional: bool = False  # left out where no row has a value
 
     def format_cell(self, row: T) -> str:
         """Format the cell of a row."""

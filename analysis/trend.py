@@ -16,15 +16,13 @@ SCHEMA = "v6t-trend/1"
 MAX_CHANCE = 0.0001
 """Largest share of shuffled series with a change as large; a daily check of a dozen series then reports
 one false change in two years."""
-MIN_CHANGE_PERCENT = 1.0
-"""Smaller changes are not reported."""
+MIN_CHANGE_PERCENT = 1.0  # smaller changes are not reported
 MIN_RUNS_PER_SIDE = 3
 """Runs on either side of a change; in short series more are needed: of 30 runs one order in 4,060 has
 the three lowest at the end."""
 _SHUFFLE_BATCHES, _SEED = (499, *[9500] * 21), 2544
 """Few tell of most series that nothing changed; most are for those of which the first few are unsure."""
-_NEIGHBORS = 2
-"""Runs on either side of a run that show whether it is an outlier."""
+_NEIGHBORS = 2  # runs on either side of a run that show whether it is an outlier
 MIN_RUNS = 17
 """Of fewer runs no order is beyond chance: one in 6,435 has the eight largest of 16 on one side."""
 
@@ -44,28 +42,21 @@ class TrendChange:
     """Change between two successive runs of a series.
 
     Attributes:
-        place: index of the first run that is different.
         before, after: medians of the runs on either side, up to the next change.
-        chance: share of shuffled series with a change as large; 0.0001: that or less.
     """
 
-    place: int
+    place: int  # index of the first run that is different
     run: str
     before: float
     after: float
     percent: float
-    chance: float
+    chance: float  # share of shuffled series with a change as large; 0.0001: that or less
     better: bool
 
 
 @dataclass(frozen=True)
 class TrendSeries:
-    """Values of one quantity at one test point over all runs.
-
-    Attributes:
-        resolution: the coarsest one of the searches; 0: there was none.
-        least_percent: smaller changes are not reported.
-    """
+    """Values of one quantity at one test point over all runs."""
 
     point: str
     quantity: str
@@ -73,8 +64,8 @@ class TrendSeries:
     more_is_better: bool
     values: tuple[TrendValue, ...]
     changes: tuple[TrendChange, ...]
-    resolution: float = 0.0
-    least_percent: float = MIN_CHANGE_PERCENT
+    resolution: float = 0.0  # the coarsest one of the searches; 0: there was none
+    least_percent: float = MIN_CHANGE_PERCENT  # smaller changes are not reported
 
     @property
     def resolution_percent(self) -> float | None:

@@ -10,8 +10,13 @@ from typing import Any, ClassVar
 
 from pydantic import Field, PositiveFloat, computed_field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import COLOR_CYCLE, format_thousands
-from v6t.analysis.figures.plots import Curve, draw_errorbars, make_summary_curve
+from v6t.analysis.figures.plots import (
+    COLOR_CYCLE,
+    Curve,
+    draw_errorbars,
+    format_thousands,
+    make_summary_curve,
+)
 from v6t.analysis.presentation import (
     MAX_CURVES,
     Quantity,

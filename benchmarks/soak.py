@@ -9,8 +9,15 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import BLACK, BLUE, VERMILLION, format_thousands, style_line
-from v6t.analysis.figures.plots import Curve, draw_series
+from v6t.analysis.figures.plots import (
+    BLACK,
+    BLUE,
+    VERMILLION,
+    Curve,
+    draw_series,
+    format_thousands,
+    style_line,
+)
 from v6t.analysis.presentation import Card, Percentiles, Quantity, Ruling, judge
 from v6t.analysis.record import FPS, CsvRow, Number, Record, RecordModel
 from v6t.analysis.rundata import RunData

@@ -10,8 +10,18 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, abbreviate
-from v6t.analysis.figures.plots import Curve, draw_errorbars, draw_series, make_summary_curve
+from v6t.analysis.figures.plots import (
+    BLACK,
+    BLUE,
+    GREY,
+    ORANGE,
+    VERMILLION,
+    Curve,
+    abbreviate,
+    draw_errorbars,
+    draw_series,
+    make_summary_curve,
+)
 from v6t.analysis.presentation import Quantity, Ruling, judge, split_into_figures
 from v6t.analysis.record import Number, RateRecord, find_counting_method, summarize_rates
 from v6t.analysis.rundata import RunData

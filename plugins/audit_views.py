@@ -157,7 +157,7 @@ class CustomerEdge:
 
 @dataclass(frozen=True)
 class TunnelEnd:
-    """One tunnel that ends in the device, and a host beyond the device; endpoints have a port."""
+    """A tunnel that ends in the device, with a host at either side; endpoints are (address, port)."""
 
     side: SideName
     local: Address

@@ -28,7 +28,7 @@ LowestIpv6Mtu = Annotated[
 ]
 MIX_SIZE_TOLERANCE = 128  # octets; an impossible size in a mix changes by less than this
 
-# Frame sizes of RFC 8219, section 5.1.1: for IPv4 on both links, for IPv6, and for IPv4 in IPv6.
+# Frame sizes of RFC 8219, section 5.1.1, [octets with FCS], for IPv4, for IPv6, and for tunnels.
 IPV4_SIZES = (64, 128, 256, 512, 768, 1024, 1280, 1518)
 IPV6_SIZES = (84, *IPV4_SIZES[1:])
 TUNNEL_SIZES = (104, 168, 296, 552, 808, 1064, 1320, 1518)  # those of IPv4 and 40 octets more

@@ -182,10 +182,10 @@ def list_alternatives(
     return (Part("aftr", PE, intent, "vpp", stateful=True, replaces=(softwire.name, nat.name)),)
 
 
-def _build_stateless(
+def _build_stateless_part(
     params: Ipv4aasParams, links: Links, technology: type[Technology], name: str, **fields: Any
 ) -> Part:
-    """Build a stateless CE or PE with the middle link on its left; ``fields`` are further parameters."""
+    """Build a stateless CE or PE whose left link is the middle one, with ``fields`` as parameters."""
     model, is_ce = technology.params_model, name == "ce"
     own, peer = params.ce_middle_ipv6, params.pe_middle_ipv6
     if not is_ce:
@@ -209,7 +209,7 @@ def _build_stateful_ce(
     ends = {"dut_right_ipv4": left, "tester_right_ipv4": right.ip}
     napt = dslite.describe_nat44(params, Links(links.left, here), **params.pool_params, **ends)
     ends = {"dut_right_ipv4": right, "tester_right_ipv4": left.ip}
-    part = _build_stateless(params, Links(near, inner), technology, "ce", **ends, **fields)
+    part = _build_stateless_part(params, Links(near, inner), technology, "ce", **ends, **fields)
     single = part.intent
     turned = single.configuration.model_copy(update={"ipv6_side": "right"})
     to_napt = replace(single.right, routes={IPv4Network(params.public_pool.first): left.ip})
@@ -223,9 +223,9 @@ def _build_map_e_or_t(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     relay = {"ces": ALL_CUSTOMERS, "psid": 0 if params.ea_len else params.psid}
     if params.variant == "map-e":
         end = {"br_address": params.pe_middle_ipv6.ip}
-        br = _build_stateless(params, links, mape_br.MapEBorderRelay, "br", **relay, **end)
+        br = _build_stateless_part(params, links, mape_br.MapEBorderRelay, "br", **relay, **end)
         return *_build_stateful_ce(params, links, map_ce.MapECe, **own, **end), br
-    br = _build_stateless(params, links, mapt_br.MapTBorderRelay, "br", **relay)
+    br = _build_stateless_part(params, links, mapt_br.MapTBorderRelay, "br", **relay)
     napt, ce = _build_stateful_ce(params, links, map_ce.MapTCe, **own)
     # the servers behind the DMR, rather than all of it: a translator may use that itself
     dmr = parse_ipv6_network(params.dmr, "dmr")
@@ -239,7 +239,7 @@ def _build_lw4o6(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     both = {"psid_len": bits, "br_address": params.pe_middle_ipv6.ip}
     pool = f"{params.public_pool.first}/32"
     table = {"softwires": 1 << bits, "simulated": ALL_CUSTOMERS, "ipv4_pool": pool}
-    aftr = _build_stateless(params, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
+    aftr = _build_stateless_part(params, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
     reference: Any = aftr.reference
     b4 = reference.params.load_table().read_row(params.psid).b4
     own = {"b4_address": b4, "ipv4_address": params.public_pool.first}

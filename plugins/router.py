@@ -77,7 +77,7 @@ class RouterParams(LinkParams):
 
     version: ClassVar[Literal[4, 6]]
     offsets: ClassVar[tuple[int, ...]]  # octets of an address at which the host bits may begin
-    network_octet: ClassVar[int]  # octet of an address that numbers the networks of a side
+    network_octet: ClassVar[int]  # index of the address octet that numbers the networks of a side
 
     left_networks: int = Field(1, ge=1, le=256, description="destination networks on the left")
     right_networks: int = Field(1, ge=1, le=256, description="destination networks on the right")
@@ -133,7 +133,7 @@ class Ipv4RouterParams(Ipv4Links, RouterParams):
 
     version = 4
     offsets = (2,)
-    network_octet = 2
+    network_octet = 2  # the third octet
 
     left_ipv4: IPv4Address = address("198.18.0.2", "the host on the left (RFC 2544 appendix C.2.2)")
     right_ipv4: IPv4Address = address("198.19.0.2", "the host on the right")
@@ -146,7 +146,7 @@ class Ipv6RouterParams(RouterParams):
 
     version = 6
     offsets = (8, 10, 12, 14)
-    network_octet = 7
+    network_octet = 7  # the last octet of a /64
 
     left_ipv6: IPv6Address = address("2001:2::2", "the host on the left (RFC 5180)")
     right_ipv6: IPv6Address = address("2001:2:0:8000::2", "the host on the right")

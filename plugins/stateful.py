@@ -304,11 +304,11 @@ class ConnectionParams(Mixture):
         try:
             return four_tuples.shuffle_tuples(fields, seed)
         except UsageError as exc:
-            self._suggest_parameters(exc, fields, seed)
+            self._add_suggestion(exc, fields, seed)
             raise
 
-    def _suggest_parameters(self, exc: UsageError, fields: Sequence[TupleField], seed: int) -> None:
-        """Suggest parameters whose four-tuples can be enumerated, in the error."""
+    def _add_suggestion(self, exc: UsageError, fields: Sequence[TupleField], seed: int) -> None:
+        """Add to the error a suggestion of parameters whose four-tuples can be enumerated."""
         clients, each = self.subscribers, self.connections_per_subscriber
         for number in range(each + 1, 2 * each + 1):  # none without subscribers
             more = [replace(f, count=number) if f.count == each else f for f in fields]

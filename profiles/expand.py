@@ -129,9 +129,9 @@ def advance_state(state: int, draws: int) -> int:
 
 @lru_cache(maxsize=32)  # all streams with this number of draws share them
 def make_draw_tables(draws: int, block: int) -> tuple[U32, U32]:
-    """Return multipliers and increments ``(draws, block)`` with which one state gives a block of draws.
+    """Return the generator's multipliers and increments, each of shape ``(draws, block)``.
 
-    Draw ``d`` of frame ``i`` is ``multiplier[d, i] * state + increment[d, i]``.
+    From a block's first state, draw ``d`` of frame ``i`` is ``multiplier[d, i] * state + increment[d, i]``.
     """
     powers = np.full(draws * block, MULTIPLIER, dtype=np.uint32).cumprod(dtype=np.uint32)
     sums = np.ones_like(powers)

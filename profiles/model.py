@@ -102,7 +102,7 @@ class Expression:
     def from_layout(
         cls, layout: BitLayout, base: object, **values: Variable | Expression | None
     ) -> Expression:
-        """Return a field with bits that a layout copies from ``values``, and the other bits of ``base``."""
+        """Return ``base`` overwritten by the bits that a layout copies from ``values`` (by variable name)."""
         bits: list[VariableBits] = []
         for copy in layout.copies:
             value = values.get(copy.variable)
@@ -149,7 +149,7 @@ class Layer:
 
     @property
     def constants(self) -> dict[str, object]:
-        """The fields in the template frame."""
+        """The fields with their constant values in the template frame."""
         fields = dict(self.fields)
         for name, value in fields.items():
             if isinstance(value, (Expression, Variable)):

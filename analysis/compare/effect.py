@@ -19,13 +19,12 @@ class EffectEstimate:
 
     Attributes:
         low, high: the interval, the resolution of both measurements included.
-        coverage: probability that the interval holds the true value.
     """
 
     estimate: float
     low: float
     high: float
-    coverage: float
+    coverage: float  # probability that the interval holds the true value
 
     @property
     def is_covered(self) -> bool:

@@ -8,8 +8,7 @@ from typing import Any
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, flatten
 
-PointKey = tuple[str, str, str]
-"""Benchmark, frame sizes, direction."""
+PointKey = tuple[str, str, str]  # benchmark, frame sizes, direction
 
 _COMPARED_FIELDS = (
     *("title", "convention", "unit", "search", "loss_tolerance", "duration_s", "frame_timeout_s"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.analysis.figures.canvas import (
+from v6t.analysis.figures.plots import (
     BLACK,
     abbreviate,
     apply_style,

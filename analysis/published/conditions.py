@@ -12,8 +12,7 @@ from v6t.analysis.variation import count_hosts, describe_tuples, describe_variat
 
 Json = Mapping[str, Any]
 UNKNOWN_CONDITION = "not known"
-CHAIN_DRIVER = "chain"
-"""Driver of several devices in a row, which each paper names in its own way."""
+CHAIN_DRIVER = "chain"  # driver of several devices in a row, which each paper names in its own way
 GENERIC_DRIVERS = ("command", "network-cli")
 """Drivers that configure devices of any kind: the run does not tell which."""
 
@@ -37,16 +36,14 @@ class ConditionRule:
     """Comparison of a condition that a paper states with the run.
 
     Attributes:
-        name: name of the condition in reports.
         read: reads the run's value from the JSON of a record and the facts of the run.
         matches: whether the run's value, the first argument, meets the published one.
-        form: format of both values.
     """
 
-    name: str
+    name: str  # name of the condition in reports
     read: Callable[[Json, Json], Any]
     matches: Callable[[Any, Any], bool | None] = operator.eq
-    form: str = "{}"
+    form: str = "{}"  # format of both values
 
     def compare(self, published: Any, record: Json, facts: Json) -> PublishedCondition:
         """Compare the published value with that of the run."""

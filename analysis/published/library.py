@@ -20,15 +20,13 @@ class PublishedReference:
     """A published number for the technology, benchmark and point of a record.
 
     Attributes:
-        entry: the record of ``published.json``.
         measured: value of the run in the published unit and convention; None if undefined.
-        direction: of that value.
         conditions: those that the paper states, and those that follow from the test setup.
     """
 
-    entry: Mapping[str, Any]
+    entry: Mapping[str, Any]  # the record of `published.json`
     measured: float | None
-    direction: str
+    direction: str  # of that value
     conditions: Sequence[PublishedCondition]
 
     @property
@@ -62,8 +60,7 @@ class PublishedReference:
         return [c for c in self.conditions if not c.alike]
 
 
-CABLE_DEVICE = "cable"
-"""What stands for the device where the tester's ports are joined."""
+CABLE_DEVICE = "cable"  # what stands for the device where the tester's ports are joined
 
 _CUSTOMER_EDGE_PARTS = frozenset({"b4", "ce", "clat", "napt"})
 """Parts of a customer's edge, where several devices are in a row."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from v6t.analysis.blocks import (
@@ -19,6 +20,7 @@ from v6t.analysis.presentation import Percentiles, Presentations, Quantity
 from v6t.analysis.published.library import (
     collect_facts,
     find_references,
+    is_about,
     is_testbed_of,
     list_sources,
     read_library,
@@ -31,9 +33,15 @@ from v6t.analysis.report.campaign_run import (
     shorten_axis,
 )
 from v6t.analysis.report.curves import draw_curves
-from v6t.analysis.report.means import make_mean_tables, match_published_means
 from v6t.analysis.report.run import fold_long_table, make_reproduction_tables
-from v6t.analysis.sheet import Column, Table, make_text_columns, make_text_table, mark_limited
+from v6t.analysis.sheet import (
+    Column,
+    Table,
+    make_table,
+    make_text_columns,
+    make_text_table,
+    mark_limited,
+)
 from v6t.analysis.warnings import fold_warnings, list_warnings
 
 SCHEMA = "v6t-campaign/1"
@@ -244,6 +252,68 @@ def _compare_with_paper(
             f"{sum(rest.values())} published numbers without a measured one",
             [make_text_table("Not repeated here", names, rows)],
         )
+
+
+METRIC_DIFFERENCES = {
+    "throughput": "UDP only, both directions, forwarded at the medium's full rate, no D-ITG",
+    "round-trip delay": "both one-way medians added, at the throughput, no D-ITG",
+}
+"""Metrics that can be set beside the paper's, and how they differ from them."""
+
+
+def make_mean_tables(runs: Sequence[CampaignRun]) -> list[Table]:
+    """Make a table for each published table with a comparable mean."""
+    simulated = any(run.data.simulated for run in runs if run.data is not None)
+    tables: dict[str, list[tuple[dict[str, Any], float]]] = {}
+    for entry, measured in match_published_means(runs):
+        tables.setdefault(entry["table"], []).append((entry, measured))
+    columns: Sequence[Column[tuple[dict[str, Any], float]]] = (
+        Column("what", lambda pair: _name_mean(pair[0]), text=True),
+        Column("published device", lambda pair: "{dut}, {test_system}".format_map(pair[0]), text=True,
+               wide=True),
+        Column("published\nmean", lambda pair: pair[0]["mean"], ",.5g"),
+        Column("99 %\nmargin", lambda pair: pair[0]["margin_of_error_99"], ",.3g", wide=True),
+        Column("measured\nmean", lambda pair: pair[1], ",.5g"),
+        Column("unit", lambda pair: pair[0]["unit"], text=True),
+        Column("ratio", lambda pair: pair[1] / pair[0]["mean"], ".3f"),
+        Column("what differs", lambda pair: METRIC_DIFFERENCES[_get_metric(pair[0])]
+               + "; simulated" * simulated, text=True, wide=True),
+    )  # fmt: skip
+    title = "Measured beside ipv6net-2015, {}: means over frame sizes"
+    return [make_table(title.format(table), rows, columns) for table, rows in tables.items()]
+
+
+def _get_metric(entry: Mapping[str, Any]) -> str:
+    return str(entry["metric"]).partition(" (")[0]
+
+
+def _name_mean(entry: Mapping[str, Any]) -> str:
+    return f"{entry['technology']}, {_get_metric(entry)}, {entry['conditions']['workload']}"
+
+
+def match_published_means(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], float]]:
+    """Yield each published mean over frame sizes with the mean of the matching run."""
+    for entry in read_library()["records"]:
+        metric = _get_metric(entry)
+        if "mean" not in entry or metric not in METRIC_DIFFERENCES:
+            continue
+        megabits = float(entry["conditions"]["workload"].partition(" ")[0])
+        for run in runs:
+            if run.data is None or run.data.config["line_rate_bps"] != megabits * 1e6:
+                continue
+            config = run.data.config
+            if not is_about(entry, config["plugin"], run.data.params, config["dut"]["driver"]):
+                continue
+            if values := _list_values(metric, run.records):
+                yield entry, fmean(values)
+
+
+def _list_values(metric: str, records: Sequence[Record]) -> list[float]:
+    """Return the values of a run by a metric of the paper [kbit/s or ms]."""
+    if metric == "round-trip delay":
+        return [r.round_trip_ms for r in records if r.round_trip_ms is not None]
+    forwarded = ((r.forwarded_at_full_load_fps, r.frame_sizes.ipv4) for r in records)
+    return [fps * octets * 8 / 1000 for fps, octets in forwarded if fps is not None]
 
 
 def _list_runs(runs: Sequence[CampaignRun], *, links: bool) -> Iterator[Block]:

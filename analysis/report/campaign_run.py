@@ -13,21 +13,15 @@ from v6t.analysis.rundata import RunData
 
 @dataclass(frozen=True)
 class CampaignRun:
-    """One run of a campaign.
-
-    Attributes:
-        axes: value of each varied setting.
-        status: ``complete``, ``running``, ``translation incorrect``, ``failed`` or ``waiting``.
-        data: None before its first trial.
-    """
+    """One run of a campaign."""
 
     directory: str
     experiment: str
     testbed: str
-    axes: Mapping[str, Any]
-    status: str
+    axes: Mapping[str, Any]  # value of each varied setting
+    status: str  # `complete`, `running`, `translation incorrect`, `failed` or `waiting`
     failure: str
-    data: RunData | None
+    data: RunData | None  # None before its first trial
 
     @property
     def records(self) -> Sequence[Record]:
@@ -40,8 +34,7 @@ class CampaignRun:
         return ", ".join(f"{shorten_axis(k)} {format_axis_value(v)}" for k, v in self.axes.items())
 
 
-POINT_AXES = ("frame_sizes", "modes")
-"""Axes that are part of the label of a test point."""
+POINT_AXES = ("frame_sizes", "modes")  # axes that are part of the label of a test point
 
 
 def strip_number(directory: str) -> str:

@@ -7,8 +7,16 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from v6t.analysis.blocks import Block, Drawing
-from v6t.analysis.figures.canvas import BLACK, BLUE, GREEN, VERMILLION, abbreviate
-from v6t.analysis.figures.plots import Curve, draw_errorbars, make_summary_curve
+from v6t.analysis.figures.plots import (
+    BLACK,
+    BLUE,
+    GREEN,
+    VERMILLION,
+    Curve,
+    abbreviate,
+    draw_errorbars,
+    make_summary_curve,
+)
 from v6t.analysis.presentation import AXIS_LABELS, Presentations
 from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.report.campaign_run import POINT_AXES, CampaignRun, format_axis_value

@@ -16,14 +16,11 @@ from v6t.analysis.sheet import Table
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-MAX_WORD_CELL = 24
-"""Cells below this length are kept in one line."""
-MAX_CARD_ROWS = 100
-"""Tables with more rows than this stay tables in every window."""
+MAX_WORD_CELL = 24  # cells below this length are kept in one line
+MAX_CARD_ROWS = 100  # tables with more rows than this stay tables in every window
 MIN_WINDOW, MARGIN = 24, 3
 """A window that every table is let into, and what is beside a table in it [rem]."""
-COMPACT_WIDTH = 60
-"""Width of a table above which it is printed in a smaller font [rem]."""
+COMPACT_WIDTH = 60  # width of a table above which it is printed in a smaller font [rem]
 _LETTER_WIDTH, _CELL_PADDING = {False: 0.56, True: 0.5}, {False: 1.2, True: 0.7}
 """Room of a letter and around a cell, in tables as they are and in those set smaller [rem]."""
 _MARKUP = re.compile(r"([\\`*_{}\[\]>|])")

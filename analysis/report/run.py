@@ -54,8 +54,7 @@ MAX_FIGURES = 40
 MORE_FIGURES_NOTE = (
     "No more than {} figures of this benchmark are drawn; `v6t report --figures all` draws all."
 )
-MAX_LISTED_TRIALS = 1000
-"""Trials that the report itself lists; ``trials.csv`` holds all."""
+MAX_LISTED_TRIALS = 1000  # trials that the report itself lists; `trials.csv` holds all
 
 SHOWN_FIGURES, MAX_UNFOLDED_ROWS, MAX_PRINTED_ROWS, MAX_PRINTED_REMARKS = 4, 40, 200, 10
 """Figures of a benchmark that are not folded away, rows of a table that is not, rows of one that is

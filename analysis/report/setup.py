@@ -119,8 +119,7 @@ def _abbreviate_octets(values: Sequence[int]) -> str:
     return f"{shown} ... {values[-1]} octets" if many else f"{shown} octets"
 
 
-MAX_ROWS_PER_COLUMN = 12
-"""Facts above which they are printed in two columns."""
+MAX_ROWS_PER_COLUMN = 12  # facts above which they are printed in two columns
 _PORT_TEXTS = {True: "pseudorandom", False: "not all pseudorandom", None: ""}
 
 

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from v6t.analysis.blocks import Block, BulletList, Collapsible, Drawing, FigureBudget, Paragraph
-from v6t.analysis.figures.canvas import (
+from v6t.analysis.figures.plots import (
     BLUE,
     GREY,
     ORANGE,
@@ -34,31 +34,22 @@ LOSS_COLORS = ("#fbe3d3", "#f3b58f", "#d55e00", "#7a3600")
 """Colours of slots above each level in the map."""
 PANEL_INCHES, MAP_ROW_INCHES = 0.95, 0.05  # heights
 
-MAX_HICCUP_SHARE = 0.1
-"""Largest share of a trial's slots that a hiccup takes."""
-MIN_LOSS_SHARE = 0.8
-"""Least share of the trial's losses that fall in a hiccup."""
-MIN_DEPTH = 0.05
-"""Least share of the due frames that are lost in a hiccup's worst slot."""
-MIN_SLOTS = 10
-"""Slots of a trial below which no stretch is short."""
+MAX_HICCUP_SHARE = 0.1  # largest share of a trial's slots that a hiccup takes
+MIN_LOSS_SHARE = 0.8  # least share of the trial's losses that fall in a hiccup
+MIN_DEPTH = 0.05  # least share of the due frames that are lost in a hiccup's worst slot
+MIN_SLOTS = 10  # slots of a trial below which no stretch is short
 
 
 @dataclass(frozen=True)
 class Hiccup:
-    """Losses in one stretch of one direction of a trial.
-
-    Attributes:
-        begin_s: time from the first frame to the beginning of the stretch [s].
-        elsewhere: frames lost in the rest of the trial.
-    """
+    """Losses in one stretch of one direction of a trial."""
 
     trial: RunTrial
     direction: str
-    begin_s: float
+    begin_s: float  # time from the first frame to the beginning of the stretch [s]
     length_s: float
     lost: int
-    elsewhere: int
+    elsewhere: int  # frames lost in the rest of the trial
 
     def __str__(self) -> str:
         rest = f"{self.elsewhere:,}" if self.elsewhere else "none"

@@ -18,8 +18,7 @@ from v6t.analysis.compare.likeness import (
     compare_runs,
     index_records,
 )
-from v6t.analysis.figures.canvas import BLUE, GREY, VERMILLION
-from v6t.analysis.figures.plots import Curve, draw_series
+from v6t.analysis.figures.plots import BLUE, GREY, VERMILLION, Curve, draw_series
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, format_count, make_table, pluralize
 from v6t.analysis.trend import (

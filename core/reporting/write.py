@@ -84,7 +84,7 @@ def write(
 
 def _write_pdf(directory: Path, data: RunData) -> Path:
     """Write ``figures/NAME.pdf`` and return the LaTeX file that includes them."""
-    from v6t.analysis.figures.canvas import save_pdf
+    from v6t.analysis.figures.plots import save_pdf
     from v6t.analysis.report.latex import figures_to_latex
     from v6t.analysis.report.run import build_document
     from v6t.benchmarks.registry import load_presentations

@@ -56,7 +56,7 @@ def decode_server_isns(isns: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class SegmentFields:
-    """Fields of segments, ``(n,)`` each; timestamps are 0 without v6t's option."""
+    """Arrays ``(n,)`` of TCP fields; timestamps are 0 in segments without a timestamp option."""
 
     flags: U8
     sequence: Numbers

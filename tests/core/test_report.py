@@ -16,15 +16,16 @@ from html.parser import HTMLParser
 import jsonschema
 import pytest
 from v6t.analysis.blocks import BulletList
-from v6t.analysis.figures import canvas, plots
+from v6t.analysis.figures import plots
 from v6t.analysis.report.compliance import list_clauses
-from v6t.analysis.report.exports import read_schema, to_json
+from v6t.analysis.report.exports import to_json
 from v6t.analysis.report.trust import assess_validity
 from v6t.benchmarks.registry import load_presentations, make_results_schema
 from v6t.core.config import plugins
 from v6t.core.reporting import write
 from v6t.core.reporting import write as write_module
 from v6t.core.runs.results import load_run, read_results
+from v6t.tests.core.support import read_schema
 from v6t.tests.expect import expect_refusal
 from v6t.trials.codec import result_from_json, result_to_json
 
@@ -443,7 +444,6 @@ def test_a_library_that_cannot_draw_costs_figures_only(error, tmp_path, monkeypa
         raise error("cannot draw")
 
     load_presentations()  # modules that draw are imported before what they draw with is broken
-    monkeypatch.setattr(canvas, "make_axes", broken)
     monkeypatch.setattr(plots, "make_axes", broken)
     out = tmp_path / "out"
     done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--report", "-o", out)
