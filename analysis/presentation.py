@@ -291,12 +291,6 @@ class Presentations:
         groups = ((p, [r for r in group if r.measured]) for p, group in self.group_records(records))
         yield from ((presentation, group) for presentation, group in groups if group)
 
-    def make_all_tables(self, records: Sequence[Record]) -> list[Table]:
-        """Make the tables of all measured benchmarks."""
-        return [
-            table for p, group in self.group_measured(records) for table in p.make_tables(group)
-        ]
-
     def read_record(self, values: Mapping[str, Any]) -> Record:
         """Read a record of ``results.json`` of any version.
 

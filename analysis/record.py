@@ -17,7 +17,7 @@ from pydantic import (
     computed_field,
     model_validator,
 )
-from v6t.analysis.statistics import describe_repetitions, drop_infinite, summarize
+from v6t.analysis.statistics import compute_means, describe_repetitions, drop_infinite, summarize
 from v6t.base.strict_model import DescribedModel
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import TrialResult
@@ -142,11 +142,8 @@ class RepetitionSeries(RecordModel):
     def _drop_statistics(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
-        return {
-            k: v
-            for k, v in values.items()
-            if k not in cls.model_computed_fields.keys() - _STORED_FIELDS
-        }
+        dropped = cls.model_computed_fields.keys() - _STORED_FIELDS
+        return {k: v for k, v in values.items() if k not in dropped}
 
     @property
     def repetition_values(self) -> Sequence[float | None]:
@@ -354,11 +351,8 @@ class Record(RecordModel):
 
     def describe_direction(self, direction: str) -> str:
         """Return the label of a direction; that of a bidirectional point differs from one that runs alone."""
-        return (
-            f"{direction}, both"
-            if self.direction == "bidirectional" and direction != "sum"
-            else direction
-        )
+        is_part = self.direction == "bidirectional" and direction != "sum"
+        return f"{direction}, both" if is_part else direction
 
     @property
     def measured(self) -> bool:
@@ -419,6 +413,14 @@ class Record(RecordModel):
         """Yield (label prefix, series, unit) for each repeated figure."""
         if isinstance(self, RepetitionSeries):
             yield "", self, self.unit_name
+
+    def with_means(self) -> Record:
+        """Return a copy of the record with the mean of the repetitions of each figure."""
+        copy = self.model_copy(deep=True)
+        for _, series, _ in copy.list_series():
+            figures = compute_means(series.repetition_values)
+            series.means = None if figures is None else RepetitionMeans(**figures)
+        return copy
 
 
 class SearchedRates(DispersedSeries, AnnotatedSeries):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import median
+from statistics import fmean, median, stdev
 from typing import Any
 
 from v6t.trials.order_statistics import compute_median_interval, percentile
@@ -112,3 +112,28 @@ def find_two_modes(values: Sequence[float]) -> tuple[list[float], list[float]] |
 
 def _format_value(value: float, unit: str) -> str:
     return f"{value:,.6g}{' ' + unit if unit else ''}"
+
+
+STANDARD_ERRORS_99 = 2.575
+"""Half the width of the 99 % interval of a mean, in standard errors (normal distribution)."""
+
+
+def compute_means(values: Sequence[float | None]) -> dict[str, float] | None:
+    """Compute mean, margin of 99 % and relative standard deviation [%].
+
+    Returns:
+        None if there are fewer than two values, an undefined one, or a mean of 0.
+    """
+    known = [v for v in values if v is not None and math.isfinite(v)]
+    count = len(known)
+    if count < 2 or count < len(values):
+        return None
+    mean = fmean(known)
+    if not mean:
+        return None
+    deviation = stdev(known)
+    return {
+        "mean": mean,
+        "margin_99": STANDARD_ERRORS_99 * deviation / math.sqrt(count),
+        "rsd_percent": deviation / abs(mean) * 100,
+    }

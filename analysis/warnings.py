@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from v6t.analysis.blocks import BulletList, Collapsible
-from v6t.analysis.means import describe_means
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
@@ -66,14 +65,22 @@ def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tup
         )
     yield from presentations.find(record).find_warnings(record)
     yield from (("repetitions", text) for text in record.repetition_notes)
-    yield from (("means", text) for text in describe_means(record))
+    yield from (("means", text) for text in _describe_means(record))
+
+
+def _describe_means(record: Record) -> Iterator[str]:
+    """Yield a phrase for every figure with means."""
+    for name, series, unit in record.list_series():
+        if series.means is not None:
+            yield (
+                f"{name}mean {series.means.mean:,.6g} +- {series.means.margin_99:,.3g} {unit} (99 %), "
+                f"relative standard deviation {series.means.rsd_percent:.2f} %; the median is the "
+                "result"
+            )
 
 
 def fold_warnings(warnings: Sequence[object], *, brief: bool = False) -> Collapsible:
     """Make a collapsible list of warnings, with their number in the summary."""
-    many = (
-        "1 remark about a single number"
-        if len(warnings) == 1
-        else f"{len(warnings)} remarks about single numbers"
-    )
+    one = len(warnings) == 1
+    many = f"{len(warnings)} remark{'s' * (not one)} about {'a single number' if one else 'single numbers'}"
     return Collapsible(many, [BulletList([str(w) for w in warnings])], brief=brief)

@@ -222,12 +222,14 @@ ROWS = (
           "two hosts never share a public endpoint, not even for different servers",
           TWO_ENDPOINTS, _check_overloading, protocol, 1, nat64=f"6146 {section} MUST")
       for protocol, section in (("udp", "3.5.1.1"), ("tcp", "3.5.2.3"))),
-    *(row(f"{place} {PREFIXES[protocol]}filtering-{label} {level}", title.format(word),
+    *(row(f"{place} {PREFIXES[protocol]}filtering-{label} {level}", title.format(action),
           f"the {word}, inside", _check_filtering, protocol, server)
-      for place, protocol, word in (("4787 REQ-8", "udp", "datagram"), ("5382 REQ-3", "tcp", "SYN"))
+      for place, protocol, word, action in (
+          ("4787 REQ-8", "udp", "datagram", "send a mapped host a datagram"),
+          ("5382 REQ-3", "tcp", "SYN", "open a connection to a mapped host"))
       for label, level, title, server in (
-          ("address", "SHOULD", "a server may send a mapped host a {} from another port", 0),
-          ("endpoint", "MAY", "any server may send a mapped host a {}", 1))),
+          ("address", "SHOULD", "a server may {} from another port", 0),
+          ("endpoint", "MAY", "any server may {}", 1))),
     # RFC 7857, section 8, lets NATs of IPv4 omit what RFC 4787, REQ-4, recommends.
     row("7857 8 parity MAY", "the public port has the parity of the inside port",
         "even ports stay even, odd ports odd", _check_parity, nat64="6146 3.5.1.1 SHOULD"),

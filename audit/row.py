@@ -128,8 +128,7 @@ def _find_problem(row: Row, far: list[bytes], back: list[bytes]) -> str:
         if not far:
             return "no ICMP error"
     if not far and templates:
-        is_other = back and not row.near
-        return f"nothing but {summary(read_header(back[0]))}" if is_other else NOTHING
+        return f"nothing but {summary(read_header(back[0]))}" if back and not row.near else NOTHING
     if len(far) != len(templates):
         return f"{len(far)} packets instead of {len(templates)}"
     for octets in far:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from ipaddress import IPv4Address, IPv6Address
-from itertools import chain
 from typing import TYPE_CHECKING, Any, get_args
 
 from v6t.analysis.sheet import pluralize
@@ -30,8 +29,8 @@ class DeviceProbe:
         self.now_s = 0.0
 
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
-        sent = (self.device.receive(frame.side, frame.octets, self.now_s) for frame in frames)
-        return [Frame(*out) for out in chain.from_iterable(sent)]
+        receive = self.device.receive
+        return [Frame(*out) for f in frames for out in receive(f.side, f.octets, self.now_s)]
 
     def pause(self, seconds: float) -> None:
         self.now_s += seconds

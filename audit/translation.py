@@ -47,8 +47,7 @@ class TranslationSuite(Suite):
             h = replace(h, view=replace(view, lowest_ipv6_mtu=1400))
             sources = [partial(rfc7915.rows_without_df, suffix="-1400")]
         elif variant == views.WELL_KNOWN_PREFIX:
-            neighbors = subject.neighbors[view.ipv4_side]
-            local = next(a for a in neighbors if isinstance(a, IPv4Address))
+            local = next(a for a in subject.neighbors[view.ipv4_side] if isinstance(a, IPv4Address))
             sources = [partial(_well_known_rows, local=local)]
         elif variant == views.PREFIX_AND_MAPPINGS and view.table and view.table.prefix:
             sources = [partial(_hairpin_rows, prefix=view.table.prefix)]

@@ -9,7 +9,6 @@ from enum import IntEnum
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
-from v6t.analysis.means import add_means
 from v6t.analysis.presentation import Presentation
 from v6t.analysis.record import (
     CsvRow,
@@ -204,7 +203,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
             changes["counted_by"] = counting
         record = record.model_copy(update=changes)
         if point.procedure.means:
-            record = add_means(record)
+            record = record.with_means()
         return replace(measured, record=record)
 
     @abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from statistics import median
@@ -12,7 +12,6 @@ from typing import Any
 
 from v6t.analysis.compare.effect import EffectEstimate, estimate_factor, estimate_shift
 from v6t.analysis.compare.likeness import (
-    ConditionDifference,
     PointKey,
     compare_records,
     compare_runs,
@@ -119,22 +118,25 @@ def compare_with_first(
             if differing and not anyway:
                 left_out.append(f"{place}: {'; '.join(map(str, differing))} ({name})")
                 continue
-            unknown = [
-                r
-                for r in (first_records[key], other_records[key])
-                if not presentations.has_presentation(r)
-            ]
+            both = (first_records[key], other_records[key])
+            unknown = [r for r in both if not presentations.has_presentation(r)]
             if unknown:
                 left_out.append(
                     f"{place}: the benchmark '{unknown[0].benchmark}' is not installed, or of another "
                     "version: nobody here knows what of it can be compared"
                 )
                 continue
-            both = [
+            found, others_found = (
                 {q.name: q for q in presentations.find(r).list_quantities(r) if q.is_comparable}
-                for r in (first_records[key], other_records[key])
+                for r in both
+            )
+            for what in found.keys() ^ others_found.keys():
+                left_out.append(f"{place}, {what}: only in one of the runs")
+            lines += [
+                _compare_result(name, key, q, others_found[what], tuple(map(str, differing)))
+                for what, q in found.items()
+                if what in others_found
             ]
-            lines += _compare_results(name, key, both[0], both[1], differing, left_out)
     return RunComparison(tuple(names), tuple(lines), (*left_out, *presentations.failures), unlike)
 
 
@@ -225,35 +227,11 @@ def _format_value(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.5g}"
 
 
-def _compare_results(
-    name: str,
-    key: PointKey,
-    first_records: Mapping[str, Quantity],
-    other_records: Mapping[str, Quantity],
-    differing: Sequence[ConditionDifference],
-    left_out: list[str],
-) -> list[ComparedFigure]:
-    for what in first_records.keys() ^ other_records.keys():
-        left_out.append(f"{' '.join(key)}, {what}: only in one of the runs")
-    return [
-        _compare_result(
-            name, key, first_records[what], other_records[what], tuple(map(str, differing))
-        )
-        for what in first_records
-        if what in other_records
-    ]
-
-
 def _compare_result(
     run: str, key: PointKey, first: Quantity, second: Quantity, differing: tuple[str, ...]
 ) -> ComparedFigure:
     kind, effect = "factor", None
-    undefined = (
-        len(first.values)
-        + len(second.values)
-        - len(first.defined_values)
-        - len(second.defined_values)
-    )
+    undefined = sum(len(q.values) - len(q.defined_values) for q in (first, second))
     if not undefined:
         if not first.share:
             effect = estimate_factor(
@@ -289,11 +267,8 @@ def _judge(
         why = some if undefined else "there are no values"
         return "undecided", f"cannot be compared: {why}"
     nothing = 1.0 if kind == "factor" else 0.0
-    few = (
-        ""
-        if effect.is_covered
-        else (f" (too few repetitions: the interval covers {effect.coverage:.0%} only)")
-    )
+    few = f" (too few repetitions: the interval covers {effect.coverage:.0%} only)"
+    few *= not effect.is_covered
     if first.limited and second.limited:
         return "undecided", "undecided: in both, the tester or the medium is the limit"
     if effect.coverage <= 0:
@@ -302,17 +277,12 @@ def _judge(
             "undecided",
             f"undecided: {shown}, but one repetition per run gives no confidence interval",
         )
-    held = (
-        " (one of them is limited by the tester or the medium)"
-        if first.limited or second.limited
-        else ""
-    )
+    held = " (one of them is limited by the tester or the medium)"
+    held *= first.limited or second.limited
     if effect.low <= nothing <= effect.high:
-        if kind == "factor":
-            most = _compute_reach(effect, nothing)
-            return "no difference", f"no difference; none above {most:.1%}{held}{few}"
         most = _compute_reach(effect, nothing)
-        return "no difference", f"no difference; none above {most:.4g} {first.unit}{held}{few}"
+        shown = f"{most:.1%}" if kind == "factor" else f"{most:.4g} {first.unit}"
+        return "no difference", f"no difference; none above {shown}{held}{few}"
     if not effect.is_covered:
         fewest = sorted({len(first.defined_values), len(second.defined_values)})
         return "undecided", (
@@ -322,13 +292,9 @@ def _judge(
         )
     more = effect.estimate > nothing
     word = "better" if more == first.more_is_better else "worse"
-    if kind == "factor":
-        says = f"{effect.estimate:.3g} times ({effect.low:.3g} to {effect.high:.3g}), {word}"
-    else:
-        says = (
-            f"{effect.estimate:+.4g} {first.unit} ({effect.low:+.4g} to {effect.high:+.4g}), {word}"
-        )
-    return ("more" if more else "less"), says + held
+    form, unit = (".3g", "times") if kind == "factor" else ("+.4g", first.unit)
+    estimate, low, high = (f"{v:{form}}" for v in (effect.estimate, effect.low, effect.high))
+    return ("more" if more else "less"), f"{estimate} {unit} ({low} to {high}), {word}{held}"
 
 
 def _format_estimate(kind: str, effect: EffectEstimate) -> str:

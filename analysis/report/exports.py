@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from functools import cache
-from importlib.resources import files
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from xml.etree import ElementTree
 
 from v6t.analysis.presentation import Presentations
@@ -20,14 +18,6 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.warnings import list_run_warnings, list_warnings
 
 SCHEMA = "v6t-report/1"
-
-
-@cache
-def read_schema(name: str) -> Mapping[str, Any]:
-    """Read a published JSON schema (draft 2020-12)."""
-    text = files("v6t.analysis").joinpath(f"schema/{name}.json").read_text(encoding="utf-8")
-    document: Mapping[str, Any] = json.loads(text)
-    return document
 
 
 def to_json(data: RunData, presentations: Presentations, paper: str | None = None) -> str:

@@ -125,7 +125,7 @@ def command(
     with reserve_directory(out), log_to(out):
         with (
             handle_signals(lambda: describe_device_stop(bound.settings, bound.rollback_command)),
-            _state_line() as show,
+            _show_status_line() as show,
         ):
             progress = AuditProgress(tested=show, save=save)
             error = run_audit(device, selection, request, progress)
@@ -140,7 +140,7 @@ def command(
 
 
 @contextlib.contextmanager
-def _state_line() -> Iterator[Callable[[int, int, str], None]]:
+def _show_status_line() -> Iterator[Callable[[int, int, str], None]]:
     """Yield a function that shows the number and name of the current clause on the terminal."""
     from v6t.core.cli.stopping import CLEAR_LINE
 

@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command of ``sys.argv``."""
+    """Run the command line in ``sys.argv``."""
     try:
         from v6t.core.cli import main as command_line
     except KeyboardInterrupt:

@@ -13,11 +13,11 @@ from v6t.base.text import escape_controls
 from v6t.core import log
 from v6t.core.cli.stopping import displays, print_line
 from v6t.core.runs.events import (
-    Activity,
+    CurrentTrial,
     Listener,
-    describe_activity,
     describe_point,
     describe_step,
+    describe_trial,
     format_duration,
 )
 from v6t.procedures.trial_runner import Progress
@@ -97,8 +97,8 @@ class LiveProgress(LineProgress):
         self._live: Live | None = None
         self._lock = threading.RLock()  # rich's refresh must not interleave with a print
         self._closed = threading.Event()
-        self._activity: Activity | None = None
-        self._activity_began = 0.0
+        self._current: CurrentTrial | None = None
+        self._trial_began = 0.0
         self._progress: Progress | None = None
         self._message = ""
         self._stopping = ""
@@ -112,8 +112,8 @@ class LiveProgress(LineProgress):
     def on_step_start(self, progress: Progress) -> None:
         self._progress = progress
 
-    def on_trial_start(self, activity: Activity) -> None:
-        self._activity, self._activity_began, self._message = activity, time.monotonic(), ""
+    def on_trial_start(self, current: CurrentTrial) -> None:
+        self._current, self._trial_began, self._message = current, time.monotonic(), ""
         if self._live is not None:
             return
         from rich.live import Live
@@ -143,27 +143,27 @@ class LiveProgress(LineProgress):
     def _render(self) -> Text:
         from rich.text import Text
 
-        if self._stopping or self._activity is None:
+        if self._stopping or self._current is None:
             return Text(self._stopping)
         width = max(20, self._console.width - 1)
-        lines = self._describe_state(self._activity)
+        lines = self._describe_state(self._current)
         short = (line if len(line) <= width else line[: width - 1] + "…" for line in lines)
         return Text("\n".join(short))
 
-    def _describe_state(self, activity: Activity) -> tuple[str, str]:
+    def _describe_state(self, current: CurrentTrial) -> tuple[str, str]:
         """Return the lines with the progress bar and with the current trial."""
-        passed_s = time.monotonic() - self._activity_began
-        left_s = max(0.0, activity.left_s - passed_s)
-        elapsed_s = activity.elapsed_s + passed_s
+        passed_s = time.monotonic() - self._trial_began
+        left_s = max(0.0, current.left_s - passed_s)
+        elapsed_s = current.elapsed_s + passed_s
         share = elapsed_s / (elapsed_s + left_s) if elapsed_s + left_s else 0.0
-        total = activity.number + activity.trials_left
+        total = current.number + current.trials_left
         state = (
-            f" {share:4.0%}   trial {activity.number:,} of ~{total:,}   "
+            f" {share:4.0%}   trial {current.number:,} of ~{total:,}   "
             f"{format_duration(left_s)} left{self._of_run}"
         )
         width = max(SHORTEST_BAR, min(LONGEST_BAR, self._console.width - len(state) - 3))
         bar = ("━" * round(width * share)).ljust(width, "─")
-        message = self._message or describe_activity(activity, self._progress, passed_s)
+        message = self._message or describe_trial(current, self._progress, passed_s)
         return f"  {bar}{state}", f"  {escape_controls(message)}"
 
     def close(self) -> None:

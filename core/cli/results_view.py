@@ -54,8 +54,8 @@ def show_results(
     console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def find_page(path: Path) -> Path | None:
-    """Return the report in the directory of a run, or None."""
+def find_report(path: Path) -> Path | None:
+    """Return the path of the report in a run's directory, or None if there is none."""
     page = path / "report.html"
     return page if page.exists() else None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError
 from v6t.core import log
-from v6t.core.cli.results_view import find_page, show_results
+from v6t.core.cli.results_view import find_report, show_results
 from v6t.core.cli.stopping import describe_run_stop, handle_signals, print_line
 from v6t.core.runs.events import Listener, Listeners
 
@@ -82,7 +82,7 @@ def continue_run(path: Path, as_json: bool, report: bool = True, live: str | Non
     if complete:
         data = resume(path, Listener())
         log.print_notice("this run was complete already; nothing was measured")
-        show_results(path, as_json, page=find_page(path), data=data)
+        show_results(path, as_json, page=find_report(path), data=data)
         return
     bound = bind(run)
     bound.tester.prepare()

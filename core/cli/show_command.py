@@ -19,11 +19,11 @@ def command(directory: Path | None, warnings: bool, trials: bool, as_json: bool)
 
     With -v: the complete tables, as in the report.
     """
-    from v6t.core.cli.results_view import find_page, show_results, show_trials
+    from v6t.core.cli.results_view import find_report, show_results, show_trials
     from v6t.core.runs.rundir import find_latest_run
 
     path = find_latest_run(directory)
     if trials:
         show_trials(path)
         return
-    show_results(path, as_json, page=find_page(path), complete=is_verbose(), warnings=warnings)
+    show_results(path, as_json, page=find_report(path), complete=is_verbose(), warnings=warnings)

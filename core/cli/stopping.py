@@ -112,20 +112,20 @@ def handle_signals(describe: Callable[[], Stop] | None) -> Iterator[None]:
             messages and kills a worker that does not end.
     """
 
-    def stop(number: int, _frame: FrameType | None) -> None:
-        """Print the first message and interrupt the work."""
+    def stop(signum: int, _frame: FrameType | None) -> None:
+        """Print what the first signal does, and interrupt the run."""
         for name in HANDLED_SIGNALS:  # programs that a worker starts would inherit SIG_IGN
             signal.signal(name, end if describe else lambda *_: None)
         try:
-            if number == signal.SIGHUP:
+            if signum == signal.SIGHUP:
                 _detach_terminal()
             if describe:
                 (displays[-1] if displays else print_line)(describe().first)
         finally:  # even if the message cannot be made
             raise KeyboardInterrupt
 
-    def end(number: int, _frame: FrameType | None) -> None:
-        """Print the second message and end the process by the signal."""
+    def end(signum: int, _frame: FrameType | None) -> None:
+        """Print what the second signal leaves behind, and end the process by the signal."""
         for name in HANDLED_SIGNALS:
             signal.signal(name, signal.SIG_DFL)
         if os.isatty(2):
@@ -134,7 +134,7 @@ def handle_signals(describe: Callable[[], Stop] | None) -> Iterator[None]:
             for line in describe().second if describe else ():
                 print_line(line)
         finally:
-            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), signum)
 
     before = {name: signal.signal(name, stop) for name in HANDLED_SIGNALS}
     try:

@@ -219,7 +219,7 @@ class ResolvedRun(StrictModel):
     params: dict[str, Any] = Field(default_factory=dict)
     suited: tuple[str, ...] = ()
     """Parameters with the driver's own default: the device cannot take the technology's."""
-    links_left: Link
+    links_left: Link  # one link; saved files use this name
     links_right: Link
     initiator: Port = "left"
     """The link at which the technology's left side is."""

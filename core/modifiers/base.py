@@ -67,7 +67,7 @@ class Modifier:
         return replace(result, modifier=counts)
 
     def summarize(self, counts: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Return a warning that summarizes the actions of all trials; empty without actions."""
+        """Return one warning that summarizes all trials' actions, or no warning without actions."""
         times = sum(each["times"] for each in counts)
         if not times:
             return []

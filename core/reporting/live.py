@@ -20,11 +20,11 @@ from v6t.base.errors import UsageError
 from v6t.base.text import escape_controls
 from v6t.core.reporting.write import REPORT_ERRORS
 from v6t.core.runs.events import (
-    Activity,
+    CurrentTrial,
     Listener,
-    describe_activity,
     describe_place,
     describe_step,
+    describe_trial,
     format_duration,
 )
 from v6t.core.runs.results import load_run
@@ -104,7 +104,7 @@ class LiveView(Listener):
         self._ended_runs = self._version = 0
         self._progress: Progress | None = None
         self._steps: deque[str] = deque(maxlen=MAX_LISTED_STEPS)
-        self._state = self._state_json("It begins.")
+        self._state = self._state_to_json("It begins.")
         self._report = _WAITING_PAGE
         self._viewed, self._next_report = -VIEWER_TIMEOUT_S, 0.0
         self._serves = False
@@ -161,9 +161,9 @@ class LiveView(Listener):
         self._steps.appendleft(escape_controls(describe_step(progress)))
         self._show(f"{describe_place(progress)}: over")
 
-    def on_trial_start(self, activity: Activity) -> None:
-        state = describe_activity(activity, self._progress, 0.0)
-        self._show(f"{state}; about {format_duration(activity.left_s)} left")
+    def on_trial_start(self, current: CurrentTrial) -> None:
+        state = describe_trial(current, self._progress, 0.0)
+        self._show(f"{state}; about {format_duration(current.left_s)} left")
 
     def show_state(self, find_state: Callable[[], tuple[str, int]]) -> None:
         """Show the state and the number of finished runs of other processes, if the page is viewed."""
@@ -173,7 +173,7 @@ class LiveView(Listener):
         if ended_runs > self._ended_runs:
             self._ended_runs = ended_runs
             self._update_report()
-        self._state = self._state_json(escape_controls(state))
+        self._state = self._state_to_json(escape_controls(state))
 
     def find_page(self, path: str) -> tuple[str, str] | None:
         """Return content type and text of a URL path, or None if it is unknown."""
@@ -192,9 +192,9 @@ class LiveView(Listener):
             self._update_report()
             ended = time.monotonic()
             self._next_report = ended + (REPORT_INTERVAL_FACTOR - 1) * (ended - began)
-        self._state = self._state_json(escape_controls(self._run_name + state))
+        self._state = self._state_to_json(escape_controls(self._run_name + state))
 
-    def _state_json(self, state: str) -> str:
+    def _state_to_json(self, state: str) -> str:
         title = f"v6t: {self._path.resolve().name}"
         values = {"title": title, "now": state, "trials": [*self._steps], "version": self._version}
         return json.dumps(values)

@@ -262,10 +262,10 @@ def _sample_trials(
         ends.append(("after", time.time()))
     finally:
         samples = watcher.stop()
-    return split_samples(samples, ends, results), results
+    return group_samples(samples, ends, results), results
 
 
-def split_samples(
+def group_samples(
     samples: Sequence[Sample], ends: Sequence[tuple[str, float]], results: Mapping[str, TrialResult]
 ) -> dict[str, list[Sample]]:
     """Group samples by trial, without the last sample, which may be later than the trial.

@@ -54,7 +54,7 @@ class DriverSummary:
     name: str
     title: str
     technologies: tuple[str, ...]
-    programs: dict[str, bool]
+    programs: dict[str, bool]  # True: installed
 
 
 def list_drivers() -> list[DriverSummary]:

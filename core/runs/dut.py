@@ -211,7 +211,7 @@ def rollback(
     forget: bool = False,
     by_script: bool = False,
 ) -> list[str]:
-    """Undo the configuration by v6t, from any host that can log in.
+    """Undo what v6t configured, from any host that can log in.
 
     Args:
         bound: whose device.

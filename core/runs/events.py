@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Activity:
-    """Trial that is about to start; numbers begin with 1.
+class CurrentTrial:
+    """Trial that starts now, with its number and the estimated rest of the run.
 
     Attributes:
-        before: result of the trial before it in this stage; None for the first.
+        previous_result: of the trial before it in this stage; None for the first.
         left_s: estimated rest of the run [s].
         elapsed_s: time since the run began [s].
-        number: number of the trial, self-tests and retries included.
+        number: counted from 1, self-tests and retries included.
         trials_left: estimated number of trials after this one.
     """
 
     stage: Stage
     trial: Trial
-    before: TrialResult | None
+    previous_result: TrialResult | None
     left_s: float
     elapsed_s: float = 0.0
     number: int = 1
@@ -62,7 +62,7 @@ class Listener:
     def on_message(self, text: str) -> None:
         """Receive a progress message or a notice for the user."""
 
-    def on_trial_start(self, activity: Activity) -> None:
+    def on_trial_start(self, current: CurrentTrial) -> None:
         """Receive each trial before it starts, self-tests and retries included."""
 
     def on_step_start(self, progress: Progress) -> None:
@@ -124,17 +124,17 @@ class RemainingTime:
         done = progress.step - (progress.verdict is None)
         self._share_done = (progress.repetition - 1 + done / steps) / max(1, progress.repetitions)
 
-    def describe_trial(self, trial: Trial, before: TrialResult | None) -> Activity:
-        """Return a trial that is about to start with its number and the remaining time."""
+    def start_trial(self, trial: Trial, previous_result: TrialResult | None) -> CurrentTrial:
+        """Count a trial that starts now and estimate the remaining time."""
         if self.stage is None:
             raise ValueError("no stage has begun")
         self._trials += 1
         current = self._planned.get(self.stage)
         trials_left = current.trials * (1 - self._share_done) if current else 0.0
-        return Activity(
+        return CurrentTrial(
             self.stage,
             trial,
-            before,
+            previous_result,
             self.estimate_remaining_s(),
             self._clock() - self._began,
             self._trials,
@@ -212,9 +212,9 @@ def make_headline(record: Record) -> str:
     return f"{record.benchmark} {value} {result.unit}{' *' if result.limited else ''}"
 
 
-def describe_activity(activity: Activity, progress: Progress | None, passed_s: float) -> str:
+def describe_trial(current: CurrentTrial, progress: Progress | None, passed_s: float) -> str:
     """Describe the current trial in one line."""
-    trial, stage = activity.trial, activity.stage
+    trial, stage = current.trial, current.stage
     parts = [f"{stage.octets} {stage.mode}  {stage.name}"]
     unit, bounds = FPS, ""
     if progress is not None and trial.key.startswith(f"{progress.point}/"):
@@ -223,12 +223,12 @@ def describe_activity(activity: Activity, progress: Progress | None, passed_s: f
         if progress.low_fps != progress.high_fps:
             bounds = f", between {progress.low_fps:,.0f} and {progress.high_fps:,.0f}"
     parts.append(f": {trial.rate_fps:,.0f} {'fps' if unit == FPS else unit}{bounds}")
-    if activity.attempt > 1:
-        parts.append(f", attempt {activity.attempt}")
+    if current.attempt > 1:
+        parts.append(f", attempt {current.attempt}")
     whole_s = trial.pause_s + trial.total_duration_s + trial.residual_wait_s
     if whole_s >= MIN_TIMED_TRIAL_S:
         parts.append(f", {min(passed_s, whole_s):.0f} of {whole_s:.0f} s")
-    return "".join([*parts, *_describe_last_trial(activity.before)])
+    return "".join([*parts, *_describe_last_trial(current.previous_result)])
 
 
 def _describe_last_trial(result: TrialResult | None) -> Iterator[str]:
@@ -303,6 +303,6 @@ def log_run(listener: Listener, directory: Path) -> Iterator[Listeners]:
 
 @contextlib.contextmanager
 def log_to(directory: Path | None) -> Iterator[None]:
-    """Append log messages to the file of a directory while the context is open; None: do not log."""
+    """Append log messages to the log file in ``directory``, if given, inside the context."""
     with LogFile(directory).record() if directory is not None else contextlib.nullcontext():
         yield

@@ -50,7 +50,7 @@ class IdealDevice:
         table_size: number of connections that the device keeps.
         trials, seconds: of all trials so far.
         results: by the keys of trials, those of the run so far included.
-        weight: number of repetitions that one stands for.
+        trial_weight: number of trials that each measured trial counts for.
     """
 
     planned: ClassVar[bool] = True
@@ -62,7 +62,7 @@ class IdealDevice:
     trials: int = 0
     seconds: float = 0.0
     results: dict[str, TrialResult] = field(default_factory=dict)
-    weight: int = 1
+    trial_weight: int = 1
     _filled: int = 0
     _point: Point | None = None
 
@@ -87,7 +87,7 @@ class IdealDevice:
 
     def count_repetitions(self, repetitions: int) -> int:
         """Return one repetition, whose trials count for all ``repetitions``."""
-        self.weight = repetitions
+        self.trial_weight = repetitions
         return 1
 
     def watch(self, progress: Progress) -> None: ...
@@ -97,11 +97,11 @@ class IdealDevice:
 
     def measure(self, trial: Trial) -> TrialResult:
         """Return the result of a trial and add its planned time."""
-        self.trials += self.weight
+        self.trials += self.trial_weight
         self._add_time(self.bound.tester.overhead_s + trial.pause_s)
         connections = trial.connections
         if connections is not None:
-            self._count_filling(connections)
+            self._add_filling_time(connections)
         if connections is None or connections.purpose == "prepare":
             self._add_time(trial.total_duration_s + trial.residual_wait_s)
         counted = self._count_frames(trial)
@@ -113,9 +113,9 @@ class IdealDevice:
         return result
 
     def _add_time(self, seconds: float, weight: int | None = None) -> None:
-        self.seconds += seconds * (self.weight if weight is None else weight)
+        self.seconds += seconds * (self.trial_weight if weight is None else weight)
 
-    def _count_filling(self, connections: Connections) -> None:
+    def _add_filling_time(self, connections: Connections) -> None:
         """Add the time of filling the connection table, unless it is already full."""
         if connections.reuse and self._filled == connections.count:
             return
@@ -125,7 +125,7 @@ class IdealDevice:
             filling_s += connections.gap_s
         if not self.bound.tester.simulates:
             filling_s += FLUSH_S_PER_CONNECTION * connections.count
-        self._add_time(filling_s, 1 if connections.reuse else self.weight)
+        self._add_time(filling_s, 1 if connections.reuse else self.trial_weight)
 
     def _count_frames(self, trial: Trial) -> DirectionResult:
         required = trial.frames
@@ -176,13 +176,13 @@ def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | Non
     )
 
 
-def count_trials(
+def estimate_trials(
     benchmark: Benchmark[Any, Any], point: Point, *, carries_all: bool = False
 ) -> tuple[int, float, Sequence[float]]:
-    """Count the trials of a benchmark by running it on an ideal device.
+    """Estimate the trials and the duration of a benchmark by running it on an ideal device.
 
     Returns:
-        The number of trials, their time [s], and the rates that other benchmarks depend on.
+        The number of trials, their duration [s], and the rates that other benchmarks depend on.
     """
     bound, connections = point.context, point.procedure.connections
     results: Mapping[str, TrialResult] = point.runner.results
@@ -362,11 +362,11 @@ def plan_stage(
 ) -> tuple[PlannedStage, Sequence[float]]:
     """Return the planned stage of a benchmark and the rates it would find."""
     stage = Stage(benchmark.name, point.sizes.label, _name_mode(benchmark.phase, point.mode))
-    trials, seconds, rates = count_trials(benchmark, point)
+    trials, seconds, rates = estimate_trials(benchmark, point)
     if not benchmark.is_search:
         return PlannedStage(stage, seconds, trials), rates
     seconds *= 1 + point.context.tester.usual_retries
-    _, least_s, _ = count_trials(benchmark, point, carries_all=True)
+    _, least_s, _ = estimate_trials(benchmark, point, carries_all=True)
     return PlannedStage(stage, seconds, trials, min(seconds, least_s)), rates
 
 

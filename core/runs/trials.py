@@ -141,7 +141,7 @@ class Trials:
 
         def announce_and_measure(trial: Trial) -> TrialResult:
             self.measured += 1
-            self.events.on_trial_start(self.remaining.describe_trial(trial, self._before))
+            self.events.on_trial_start(self.remaining.start_trial(trial, self._before))
             if bench is self.bench:
                 self._read_counters(trial)
             self._before = measure(trial)

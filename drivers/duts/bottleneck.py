@@ -62,7 +62,7 @@ def judge_device(
     no_time = _judge_full_cores(median_idle, tester if shared else "")
     finding = (
         losses.judge_table(at_least=FEW_LOSSES)
-        or device.judge_rules()
+        or device.judge_rule_drops()
         or device.judge_process()
         or device.judge_full_vectors()
         or (("tester", tester) if tester and not device.summary.drops else None)
@@ -173,13 +173,13 @@ class _VerdictRules:
             return "table", f"connections were not entered into its table: {why}; {reason} grew"
         return "table", f"{problem}, or no port: {reason} grew"
 
-    def judge_rules(self) -> _Finding | None:
-        """Judge a device that drops most lost frames by a rule, at any rate."""
+    def judge_rule_drops(self) -> _Finding | None:
+        """Judge a device whose rules drop most of the lost frames, whatever the frame rate."""
         refused = self.summary.select_drops(LossReason.RULE, LossReason.UNKNOWN)
         if not refused or not self._is_majority(sum(refused.values())):
             return None
         reason = _find_largest(refused)
-        return "rules", f"it drops frames that it does not take at any rate: {reason} grew"
+        return "rules", f"its rules drop frames, whatever the frame rate: {reason} grew"
 
     def judge_process(self) -> _Finding | None:
         """Judge a process whose busiest thread is saturated, or that a quota throttles."""

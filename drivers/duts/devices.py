@@ -121,6 +121,6 @@ def make_audited_device(
     intent: Intent,
     build_model: Callable[[Any], PacketModel],
 ) -> LabDevice:
-    """Make the device that an audit tests with single frames."""
+    """Make the device whose answers to single frames an audit checks."""
     device = driver.make_audited_device(technology, intent, build_model)
     return device or make_lab_device(driver, technology, intent)

@@ -72,7 +72,7 @@ class Driver(ABC):
     tested_with: ClassVar[str]  # what has been tested with real frames, for the documentation
     versions: ClassVar[tuple[str, ...]] = ("",)  # those whose commands differ, oldest first
     options_model: ClassVar[type[BaseModel]] = DutOptions
-    # Whether its routes and addresses are those of the kernel, which also carry the connection.
+    # Whether the kernel's routes and addresses, on which the management connection depends, are changed.
     uses_kernel_routes: ClassVar[bool] = True
     configures_device: ClassVar[bool] = True  # False: the user configures it by hand
     is_cable: ClassVar[bool] = False  # there is no device: the tester's ports are joined
@@ -244,7 +244,7 @@ class Driver(ABC):
 
     @classmethod
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
-        """Refuse an intent that no version or option of this implementation supports."""
+        """Raise UsageError for an intent that no version or option of this implementation supports."""
         if not isinstance(intent.configuration, cls.supported_configurations):
             raise cls.make_refusal(intent)
 
@@ -259,7 +259,7 @@ class Driver(ABC):
         )
 
     def check_intent(self, intent: Intent) -> None:
-        """Refuse an intent that the driver does not support on any device."""
+        """Raise UsageError for an intent that the driver does not support on any device."""
         self.check_supported(intent)
         if intent.links.background_vlans is not None and not self.has_background_vlans:
             problem = f"the {self.name} driver does not support separate VLANs for the background"
@@ -299,7 +299,7 @@ class Driver(ABC):
     def make_lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice | None:
-        """Make the lab device of a driver that has one of its own; None: the standard one."""
+        """Make the driver's special lab device; None: it uses the standard one."""
         return None
 
     def make_audited_device(
@@ -308,19 +308,22 @@ class Driver(ABC):
         intent: Intent,
         build_model: Callable[[Any], PacketModel],
     ) -> LabDevice | None:
-        """Make the device for an audit with single frames; None: the lab device."""
+        """Make the device whose answers to single frames an audit checks; None: the lab device.
+
+        ``build_model`` makes the packet model of a technology, for a simulated device.
+        """
         return None
 
 
 def require_root(facts: Facts) -> None:
-    """Check that commands on the device run as root."""
+    """Raise DutError unless commands on the device run as root."""
     if not facts.is_root:
         hint = "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'"
         raise DutError("commands on the device do not run as root", hint, code="not-root")
 
 
 def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
-    """Refuse interfaces that carry the connection, are missing or are cabled wrongly."""
+    """Raise DutError for interfaces that carry the connection, are missing or are cabled wrongly."""
     protected = facts.find_protected_interfaces()
     port_side: Port
     for port_side in ("left", "right"):

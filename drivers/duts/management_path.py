@@ -134,8 +134,8 @@ def check_management_path(path: ManagementPath, intent: Intent, plan: Plan) -> N
         problem = f"the path of this SSH session cannot be determined: {path.unknown_reason}"
         hint = "nothing was changed: v6t does not change a device whose management path is unknown"
         raise DutError(problem, hint, code="operator-path-unknown")
-    claimed = list(_list_claimed_networks("", intent.configuration.to_json()))
-    routed = [] if path.vrf else list(_list_routes(intent, plan))
+    claimed = list(_iter_claimed_networks("", intent.configuration.to_json()))
+    routed = [] if path.vrf else list(_iter_routes(intent, plan))
     for peer in path.peers:
         near = [(source, net) for source, net in routed if peer.address in net]
         taken = [source for source, net in near if net.prefixlen >= peer.prefix_length]
@@ -146,8 +146,8 @@ def check_management_path(path: ManagementPath, intent: Intent, plan: Plan) -> N
             raise DutError(problem, hint, code="operator-path-in-use")
 
 
-def _list_routes(intent: Intent, plan: Plan) -> Iterator[tuple[str, Network]]:
-    """Yield the prefixes that a plan routes, each with its source in the plan."""
+def _iter_routes(intent: Intent, plan: Plan) -> Iterator[tuple[str, Network]]:
+    """Yield the source in the plan and the prefix of each route that a plan adds."""
     for name, side in (("left", intent.left), ("right", intent.right)):
         yield from ((f"{name} address {own}", own.network) for own in side.addresses)
         yield from ((f"{name} route {net}", net) for net in side.routes)
@@ -166,14 +166,14 @@ def _list_routes(intent: Intent, plan: Plan) -> Iterator[tuple[str, Network]]:
                 yield f"{source} with {token}", net
 
 
-def _list_claimed_networks(name: str, value: Any) -> Iterator[tuple[str, Network]]:
-    """Yield the prefixes in a technology's settings, which a translator claims."""
+def _iter_claimed_networks(name: str, value: Any) -> Iterator[tuple[str, Network]]:
+    """Yield the name and the prefix of each setting whose addresses a translator claims."""
     if isinstance(value, Mapping):
         for key, field_value in value.items():
-            yield from _list_claimed_networks(f"{name}.{key}" if name else str(key), field_value)
+            yield from _iter_claimed_networks(f"{name}.{key}" if name else str(key), field_value)
     elif isinstance(value, (list, tuple)):
         for field_value in value:
-            yield from _list_claimed_networks(name, field_value)
+            yield from _iter_claimed_networks(name, field_value)
     elif not isinstance(value, (bool, int, float, bytes)) and value is not None:
         net = _parse_network(str(value))
         if net is not None:

@@ -50,7 +50,7 @@ class HookOptions(StrictModel):
     @field_validator("hooks")
     @classmethod
     def _check_commands(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
-        """Refuse hooks without a command."""
+        """Return the hooks; raise InvalidValue for one without a command."""
         for name, hook in hooks.items():
             if not hook.command.strip():
                 raise InvalidValue(f"the hook {name} is not a command", code="wrong-form")
@@ -99,7 +99,7 @@ class DutOptions(HookOptions):
     @field_validator("hooks")
     @classmethod
     def _check_hooks(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
-        """Refuse hooks for actions that the driver performs itself."""
+        """Return the hooks; raise InvalidValue for actions that the driver performs itself."""
         if not hooks.keys() <= set(RESETS):
             known = " and ".join(RESETS)
             raise InvalidValue(f"the driver does that itself; hooks are {known}", code="conflict")
@@ -107,7 +107,7 @@ class DutOptions(HookOptions):
 
     @model_validator(mode="after")
     def _check_sides(self) -> DutOptions:
-        """Refuse equal interfaces, and a rollback timer that is too short."""
+        """Raise InvalidValue for equal interfaces or a rollback timer that is too short."""
         if self.left == self.right:
             raise InvalidValue("left and right are the same interface", code="duplicate")
         if self.undo_after_s == 1:

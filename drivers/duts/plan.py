@@ -14,7 +14,7 @@ from v6t.intent.device import DeviceIntent
 ProblemFinder = Callable[[str], "str | None"]
 # Returns the parts of a wrong output that differ, as found and as expected.
 DifferenceFinder = Callable[[str], tuple[str, str]]
-Intent = DeviceIntent  # what a device must be
+Intent = DeviceIntent  # short alias: the state that a device must be configured to
 
 
 class Existing(Enum):
@@ -85,7 +85,7 @@ class Step:
     wait: str = ""  # shell lines that wait for the effect of the change, before ``read``
     proof: Check | None = None  # read-back by another command, where ``read`` shows only conflicts
     silent: bool = False  # any output is an error: the program's exit status means nothing
-    deadline_s: float = 60.0  # time for the change, and for its undo
+    deadline_s: float = 60.0  # time limit of the change, and of its undo
     reboots: bool = False  # the device reboots, which ends the connection; it is configured again
     is_mapping: bool = False  # its prefixes are those of a translator's mappings, not routes
 
@@ -121,7 +121,7 @@ class Change:
     added_words: str  # whole words in one line of the output after ``add``
     changed_words: str  # whole words in one line of the output after ``change``
     note: str = ""  # how the object is changed on a device that has no command for it
-    deadline_s: float = 60.0  # time for each shell line
+    deadline_s: float = 60.0  # time limit of each shell line
     exclusive: bool = False  # the output must contain nothing else
 
     def command(self, action: Action) -> str:
@@ -205,6 +205,7 @@ def expect_lines(*lines: str) -> Expectation:
     expected_lines = [" ".join(line.split()) for line in lines]
 
     def find_problem(output: str) -> str | None:
+        """Return the problem of the output; None: it is as expected."""
         present = {" ".join(line.split()) for line in output.splitlines()}
         missing = [line for line in expected_lines if line not in present]
         problem = f"the output is {shorten_output(output)}"
@@ -235,6 +236,7 @@ def expect_output(
     """Expect an output that passes a test; ``problem`` describes one that does not."""
 
     def find_problem(output: str) -> str | None:
+        """Return the problem of the output; None: it is as expected."""
         reason = problem or f"not {description}"
         return None if test(output) else f"{reason}; the output is {shorten_output(output)}"
 

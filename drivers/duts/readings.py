@@ -17,7 +17,7 @@ class LossReason(str, Enum):
     ROOM = "room"  # a table had no room for a new connection, or a NAT no port
     ENTRY = "entry"  # a connection was not entered: no free port, or two frames began it at once
     UNKNOWN = "no connection"  # no connection exists for them, perhaps for want of room
-    RULE = "rule"  # a rule or an impossible translation drops them at any rate
+    RULE = "rule"  # a rule or an impossible translation drops them, whatever the frame rate
     ALL = "all"  # any reason: other figures count the same frames by reason
 
 

@@ -89,6 +89,7 @@ class ReferenceDriver(UnconfiguredDriver):
         intent: Intent,
         build_model: Callable[[Any], PacketModel],
     ) -> LabDevice:
+        """Return a lab device that answers an audit's frames as the packet model does."""
         from v6t.drivers.lab.packet_model import PacketModelDevice
         from v6t.drivers.lab.setup import frame_octets
 

@@ -8,7 +8,7 @@ from typing import Any
 from v6t.drivers.duts.plan import Existing, Expectation, Step, expect_text
 
 
-def create_object(
+def make_object_step(
     create: str, delete: str, why: str, *, read: str, expected: Expectation, **fields: Any
 ) -> Step:
     """Return the step that creates what ``read`` prints; the rollback deletes it."""
@@ -17,29 +17,29 @@ def create_object(
     )
 
 
-def set_value(write: str, value: object, why: str, *, read: str, **fields: Any) -> Step:
+def make_value_step(write: str, value: object, why: str, *, read: str, **fields: Any) -> Step:
     """Return the step that writes a value in place of ``VALUE``; the rollback restores the old one."""
     set_to, undo = (write.replace("VALUE", word) for word in (str(value), "{words}"))
     return Step(set_to, why, read=read, expected=expect_text(value), undo=undo, **fields)
 
 
-def write_config_file(path: str, text: str, why: str, mode: str = "600") -> Step:
+def make_config_file_step(path: str, text: str, why: str, mode: str = "600") -> Step:
     """Return the step that writes a file in the state directory."""
     create = f"umask 077; cat >{path} && chmod {mode} {path}"
     read = f"ls {path} 2>/dev/null && cat {path}; true"
     expected = replace(expect_text(f"{path}\n{text.strip()}"), description="what was written")
-    return create_object(create, f"rm -f {path}", why, text=text, read=read, expected=expected)
+    return make_object_step(create, f"rm -f {path}", why, text=text, read=read, expected=expected)
 
 
-def make_directory(path: str, why: str) -> Step:
+def make_directory_step(path: str, why: str) -> Step:
     """Return the step that creates a directory; the rollback removes it with its content."""
     create = f"mkdir -m 700 {path}"
     delete = f"find {path} -depth -delete"
     read = f"ls -d {path} 2>/dev/null || true"
-    return create_object(create, delete, why, read=read, expected=expect_text(path))
+    return make_object_step(create, delete, why, read=read, expected=expect_text(path))
 
 
-def start_daemon(
+def make_daemon_step(
     start: str,
     pid_file: str,
     process: str,
@@ -69,7 +69,7 @@ def start_daemon(
         is_ready += f' && [ -n "$({probe} 2>/dev/null)" ]'
     # a process that has ended never becomes ready
     runs = f"{{ [ ! -s {pid_file} ] || [ -e /proc/$(cat {pid_file}) ]; }}"
-    return create_object(
+    return make_object_step(
         start,
         stop or stop_process(pid_file, process),
         why,

@@ -79,7 +79,7 @@ class Output:
         return lines[-1].strip()[:300] if lines else f"status {self.status}"
 
 
-class Held(Protocol):
+class HeldCommand(Protocol):
     """A command that runs until it is released."""
 
     def line(self, deadline_s: float) -> str:
@@ -118,7 +118,7 @@ class Transport(Protocol):
             DeviceTakenOver: the condition does not hold; nothing was run.
         """
 
-    def hold(self, command: str) -> Held:
+    def hold(self, command: str) -> HeldCommand:
         """Start a command whose standard input stays open."""
 
     def close(self) -> None:

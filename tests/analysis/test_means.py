@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from v6t.analysis.means import compute_means
+from v6t.analysis.statistics import compute_means
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.events import Listener

@@ -9,6 +9,7 @@ import v6t.analysis.presentation
 from v6t.analysis.presentation import Presentation, Presentations
 from v6t.analysis.record import RateRecord, Record
 from v6t.benchmarks.registry import list_names, load_presentations, make_results_schema
+from v6t.tests.core.support import make_all_tables
 from v6t.tests.expect import expect_error
 
 ANALYSIS = Path(v6t.analysis.presentation.__file__).parent
@@ -116,7 +117,7 @@ def test_stored_statistics_are_computed_again():
 
 def test_single_values_are_the_table_of_a_benchmark_that_draws_none():
     known = Presentations([OfMine()])
-    (table,) = known.make_all_tables([known.read_record({**HEAD, **FOUND})])
+    (table,) = make_all_tables(known, [known.read_record({**HEAD, **FOUND})])
     row = dict(zip((c.name for c in table.columns), table.rows[0], strict=True))
     assert table.title == "Mine"
     assert row["IPv6/IPv4\noctets"] == "104/64"
@@ -146,4 +147,4 @@ def test_what_is_no_record_is_refused():
 def test_records_of_one_benchmark_in_two_forms_have_a_table_each():
     known = Presentations([OfMine()])
     records = [known.read_record({**HEAD, **FOUND}), known.read_record({**HEAD, "marvel": 7})]
-    assert [len(table.rows) for table in known.make_all_tables(records)] == [1, 1]
+    assert [len(table.rows) for table in make_all_tables(known, records)] == [1, 1]

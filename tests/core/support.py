@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import io
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from v6t.core.cli import main
@@ -104,3 +106,14 @@ def tree(directory: Path) -> dict[str, bytes | None]:
         str(p.relative_to(directory)): None if p.is_dir() else p.read_bytes()
         for p in sorted(directory.rglob("*"))
     }
+
+
+def read_schema(name):
+    """Read a published JSON schema."""
+    return json.loads(files("v6t.analysis").joinpath(f"schema/{name}.json").read_text("utf-8"))
+
+
+def make_all_tables(presentations, records):
+    """Make the tables of all measured benchmarks."""
+    groups = presentations.group_measured(records)
+    return [table for p, group in groups for table in p.make_tables(group)]

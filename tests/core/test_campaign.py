@@ -17,7 +17,6 @@ import pytest
 from v6t.analysis.record import FrameSizes
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.report.curves import draw_curves
-from v6t.analysis.report.exports import read_schema
 from v6t.base.errors import DutError, TranslationError, UsageError
 from v6t.benchmarks.registry import load_presentations
 from v6t.benchmarks.throughput import ThroughputRecord
@@ -27,6 +26,7 @@ from v6t.core.campaigns.campaign import Overrides, create_campaign, plan_campaig
 from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.modifiers import MODIFIERS
+from v6t.tests.core.support import read_schema
 from v6t.tests.expect import expect_refusal
 
 from . import warm

@@ -8,11 +8,11 @@ import re
 import jsonschema
 import pytest
 from v6t.analysis.published.library import collect_facts
-from v6t.analysis.report.exports import read_schema
 from v6t.core.reporting import write
 from v6t.core.reporting.compare import compare_runs
 from v6t.core.runs.results import load_run
 from v6t.drivers.lab import privilege
+from v6t.tests.core.support import read_schema
 from v6t.tests.expect import expect_refusal
 
 from .reportruns import made

@@ -33,7 +33,7 @@ from v6t.drivers.duts.reference import ReferenceOptions
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.sim.kind import Sim
 from v6t.tests.core import warm
-from v6t.tests.core.support import SIM, v6t
+from v6t.tests.core.support import SIM, make_all_tables, v6t
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.device_events import DeviceEvent
 from v6t.trials.result import TrialResult
@@ -423,7 +423,7 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
     run = wanted("back-to-back", device=DEVICE, back_to_back=told, **QUICK_LATENCY)
     execute(bind(run), tmp_path / "out", Listener())
     (record,) = (r for r in load_run(tmp_path / "out").records if r.benchmark == "back-to-back")
-    results, searched = load_presentations().make_all_tables([record])
+    results, searched = make_all_tables(load_presentations(), [record])
     assert results.title == record.title
     (row,) = searched.rows
     shown = dict(zip([c.name.replace("\n", " ") for c in searched.columns], row, strict=True))
@@ -517,7 +517,7 @@ def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
         0,
         len(record.invalid_trials),
     )
-    (table,) = load_presentations().make_all_tables([record])
+    (table,) = make_all_tables(load_presentations(), [record])
     lost = [column.name for column in table.columns].index("lost")
     assert {row[lost] for row in table.rows} == {"undefined"}
 
@@ -541,8 +541,8 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     assert explain_marks(shown) == [f"* {NOT_COVERED_EXPLANATION}"]
     rates = {
         row[[column.name for column in table.columns].index("fps per\ndirection")]
-        for table in load_presentations().make_all_tables(
-            [r for r in shown if r.benchmark == "frame-loss"]
+        for table in make_all_tables(
+            load_presentations(), [r for r in shown if r.benchmark == "frame-loss"]
         )
         for row in table.rows
     }

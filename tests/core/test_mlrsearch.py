@@ -19,7 +19,7 @@ from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run, read_records
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.search import mlr
-from v6t.tests.core.support import SIM, v6t
+from v6t.tests.core.support import SIM, make_all_tables, v6t
 from v6t.tests.core.test_measures import DEVICE, comparable, results, wanted
 from v6t.tests.expect import expect_error, expect_refusal
 
@@ -86,7 +86,7 @@ def test_an_irregular_result_is_marked_everywhere(run):
     assert (most.median, most.upper_bounds.median) == (record.max_load, None)
     assert most.limited
     known = load_presentations()
-    table = known.make_all_tables([record])[0]
+    table = make_all_tables(known, [record])[0]
     column = [c.name for c in table.columns].index("result")
     assert [row[column] for row in table.rows] == [*["regular"] * 3, "IRREGULAR 2/2"]
     said = [str(w) for w in list_warnings([record], known)]

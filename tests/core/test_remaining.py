@@ -14,7 +14,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs import runner, trials
 from v6t.core.runs.bench import Bench
-from v6t.core.runs.events import Activity, Listener, RemainingTime, describe_activity
+from v6t.core.runs.events import CurrentTrial, Listener, RemainingTime, describe_trial
 from v6t.core.runs.plan import PlannedStage, Stage, plan
 from v6t.drivers.sim.kind import Sim
 from v6t.procedures.trial_runner import FPS, Progress
@@ -208,10 +208,10 @@ def lost(share, device=()):
 def test_the_live_line_says_what_happens_now():
     stage = Stage("throughput", "84/64", "forward")
     load = DeviceLoad((1.0, 2.0), (90, 98), (50, 52))
-    now = Activity(
+    now = CurrentTrial(
         stage, trial_of("throughput/84/forward/r02/s03/a2"), lost(5, {"d": load}.items()), 200.0
     )
-    said = describe_activity(now, progress_of(2, 3), 12.0)
+    said = describe_trial(now, progress_of(2, 3), 12.0)
     numbers = "84 64 2 4 3 500,000 0 1,000,000 2 12 72 0.5000 94"
     assert re.findall(r"\d[\d,.]*\d|\d", said) == numbers.split()
 
@@ -219,7 +219,7 @@ def test_the_live_line_says_what_happens_now():
 def test_during_a_self_test_it_says_nothing_of_the_search_before():
     stage = Stage("self-test", "84/64", "reverse")
     trial = trial_of("selftest/84/reverse/t03", duration_s=0.3, residual_wait_s=0.1, pause_s=0.0)
-    said = describe_activity(Activity(stage, trial, None, 60.0), progress_of(2, 5), 0.0)
+    said = describe_trial(CurrentTrial(stage, trial, None, 60.0), progress_of(2, 5), 0.0)
     assert re.findall(r"\d[\d,.]*\d|\d", said) == ["84", "64", "500,000"]
 
 
@@ -227,10 +227,10 @@ def test_the_state_line_advances_while_a_trial_runs():
     live = LiveProgress(Console(force_terminal=True, width=200, file=io.StringIO()))
     stage = Stage("pdv", "84/64", "forward")
     live.on_trial_start(
-        Activity(stage, trial_of("pdv/84/forward/r01/a1"), None, 500.0, 500.0, 7, 13)
+        CurrentTrial(stage, trial_of("pdv/84/forward/r01/a1"), None, 500.0, 500.0, 7, 13)
     )
     first = str(live._render())
-    live._activity_began -= 30
+    live._trial_began -= 30
     later = str(live._render())
     live.close()
     assert re.search(r" 50%   trial 7 of ~20   8 min 20 s left\n.*\b0 of 72 s", first)

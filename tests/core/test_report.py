@@ -18,13 +18,14 @@ import pytest
 from v6t.analysis.blocks import BulletList
 from v6t.analysis.figures import plots
 from v6t.analysis.report.compliance import list_rulings
-from v6t.analysis.report.exports import read_schema, to_json
+from v6t.analysis.report.exports import to_json
 from v6t.analysis.report.trust import assess_validity
 from v6t.benchmarks.registry import load_presentations, make_results_schema
 from v6t.core.config import plugins
 from v6t.core.reporting import write
 from v6t.core.reporting import write as write_module
 from v6t.core.runs.results import load_run, read_results
+from v6t.tests.core.support import read_schema
 from v6t.tests.expect import expect_refusal
 from v6t.trials.codec import result_from_json, result_to_json
 

@@ -11,6 +11,7 @@ from v6t.analysis.sheet import make_text_columns, make_text_table
 from v6t.analysis.terms import find_terms
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.cli.terminal import fit_table, print_table
+from v6t.tests.core.support import make_all_tables
 
 from .reportruns import made
 
@@ -84,7 +85,7 @@ def run(tmp_path_factory):
         directory, "throughput", "latency", "pdv", "frame-loss", procedure={"repetitions": 2},
         device={"tester_fps": 400_000, "capacity_fps": 2_000_000},
     )  # fmt: skip
-    return load_presentations().make_all_tables(_records(directory))
+    return make_all_tables(load_presentations(), _records(directory))
 
 
 def _records(directory):

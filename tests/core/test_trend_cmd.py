@@ -7,8 +7,8 @@ import shutil
 
 import jsonschema
 import pytest
-from v6t.analysis.report.exports import read_schema
 from v6t.core.cli.trend_command import WORSE_STATUS
+from v6t.tests.core.support import read_schema
 from v6t.tests.expect import expect_refusal
 
 from .support import v6t

@@ -17,7 +17,7 @@ from v6t.core.runs.bench import make_tester
 from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
 from v6t.core.runs.runner import execute, resume
-from v6t.tests.core.support import v6t
+from v6t.tests.core.support import make_all_tables, v6t
 from v6t.tests.expect import expect_error
 
 pytestmark = pytest.mark.slow
@@ -171,7 +171,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
     assert {k.split("/")[0] for k in keys} >= {
         "flows1-latency", "flows64-latency", "flows64-pdv", "successive64-pdv"
     }  # fmt: skip
-    tables = [t.title for t in registry.load_presentations().make_all_tables([record])]
+    tables = [t.title for t in make_all_tables(registry.load_presentations(), [record])]
     assert len(tables) == 1 + len(also)
     assert tables[1].endswith("Xpd = (Xn - X1) / X1 * 100 %")
     write.write(tmp_path / "out", formats=["html"])
@@ -185,7 +185,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
     assert told == [f.degradation_percent for f in (*record.points, *record.figures)]
     assert {r["interval_s"] for r in rows if r["start"] == "successive"} == {"0.01"}
     other = record.model_copy(update={"frame_sizes": FrameSizes(ipv6=1500, ipv4=1500)})
-    by_size = {t.title: t for t in registry.load_presentations().make_all_tables([record, other])}
+    by_size = {t.title: t for t in make_all_tables(registry.load_presentations(), [record, other])}
     table = by_size["ipdv by network flows, Xpd % at the applied fps per direction, by frame size"]
     assert [c.name for c in table.columns][-2:] == [record.sizes, other.sizes]
     worst = next(f for f in record.figures if f.benchmark == "ipdv" and f.start == "successive")

@@ -530,7 +530,7 @@ def test_the_kernels_table_in_its_own_words():
         "net.netfilter.nf_conntrack_max = 262144\nnet.netfilter.nf_conntrack_udp_timeout = 3600\n"
     )
     wanted = {"nf_conntrack_max": 262144, "nf_conntrack_udp_timeout": 3600}
-    assert conntrack.make_limits_reading().parse(text + "sysctl: cannot stat x\n") == wanted
+    assert conntrack.make_table_reading().parse(text + "sysctl: cannot stat x\n") == wanted
     ran = []
 
     def run(command):

@@ -11,7 +11,7 @@ from v6t.core.runs.bench import compile_point
 from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.plan import Step, expect_words
-from v6t.drivers.duts.steps import write_config_file
+from v6t.drivers.duts.steps import make_config_file_step
 from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.lab.privilege import available
@@ -45,7 +45,7 @@ class QueryNftables(Nftables):
         text = "\n".join([*lines, *rules, "}", "}\n"])
         file = f"{self.options.state_dir}/v6t.nft"
         return [
-            write_config_file(file, text, "the rules"),
+            make_config_file_step(file, text, "the rules"),
             Step(
                 f"nft -f {file}",
                 "translate the clients' queries",

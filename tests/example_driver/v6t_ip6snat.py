@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from v6t.drivers.duts.kinds.netfilter.conntrack import ConntrackOptions
 from v6t.drivers.duts.kinds.netfilter.nat import PROTOCOLS_WITH_PORTS, NatPool, NetfilterNat
 from v6t.drivers.duts.plan import Step, expect_lines
-from v6t.drivers.duts.steps import create_object
+from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import Nat66Config
 
 CHAIN = "ip6tables -w -t nat"
@@ -53,7 +53,7 @@ class Ip6tablesSnat(NetfilterNat):
                 f" --to-ports {pool.first_port}-{pool.last_port}" if ports else ""
             )
         rule = f"POSTROUTING -s {net} -o {port} -p {protocol} -m comment --comment v6t -j {target}"
-        return create_object(
+        return make_object_step(
             f"{CHAIN} -A {rule}",
             f"{CHAIN} -D {rule}",
             f"translate {protocol} of {net}",

@@ -21,7 +21,6 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.presentation import LOWER_BOUND, Percentiles, Quantity
 from v6t.analysis.record import FPS
 from v6t.analysis.report.campaign_run import strip_number
-from v6t.analysis.report.exports import read_schema
 from v6t.analysis.sheet import Table, format_count
 from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
 from v6t.core.campaigns.packaged import list_packaged
@@ -29,7 +28,7 @@ from v6t.core.config.compatibility import can_configure, list_technologies
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.trial_runner import SHARED_CORES_WARNING
-from v6t.tests.core.support import done_of, tree, v6t
+from v6t.tests.core.support import done_of, read_schema, tree, v6t
 from v6t.tests.drivers.matrix import NAMED
 from v6t.tests.expect import expect_refusal
 from v6t.tools.publish.__main__ import main

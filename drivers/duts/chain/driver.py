@@ -256,7 +256,7 @@ def choose_state_directory(earlier_parts: Sequence[ChainPart], name: str, driver
 
 
 def check_lab_placement(parts: Sequence[ChainPart]) -> None:
-    """Refuse two parts in one namespace of the lab."""
+    """Raise UsageError if two parts are in the same namespace of the lab."""
     part_names: dict[tuple[str, str], str] = {}
     for part in _find_remote_parts(parts):
         ssh = part.driver.options.ssh

@@ -98,7 +98,7 @@ def get_opposite_side(side: str) -> str:
 def require_prefix_96(
     intent: Intent, requirement: str, hint: str, params: Mapping[str, Any]
 ) -> IPv6Network:
-    """Return the prefix of an implementation that supports a single RFC 6052 prefix, a /96."""
+    """Return the intent's RFC 6052 prefix; raise UsageError unless it has one and this is a /96."""
     prefix = get_prefix(intent)
     if prefix is None or prefix.prefixlen != 96:
         problem = f"{requirement} a prefix of /96, not {prefix or 'mappings alone'}"
@@ -226,7 +226,7 @@ def find_next_hops(
 
 def list_networks(intent: Intent) -> list[Network]:
     """Return all networks of an intent, without default routes."""
-    networks = [*find_networks(intent.configuration.to_json())]
+    networks = [*iter_networks(intent.configuration.to_json())]
     for side in (intent.left, intent.right):
         for link in filter(None, (side, side.background)):
             networks += [interface.network for interface in link.addresses]
@@ -235,13 +235,13 @@ def list_networks(intent: Intent) -> list[Network]:
     return [net for net in networks if net.prefixlen]
 
 
-def find_networks(value: Any) -> Iterator[Network]:
+def iter_networks(value: Any) -> Iterator[Network]:
     """Yield every address and prefix in JSON values."""
     if isinstance(value, Mapping):
-        yield from find_networks(list(value.values()))
+        yield from iter_networks(list(value.values()))
     elif isinstance(value, (list, tuple)):
         for each in value:
-            yield from find_networks(each)
+            yield from iter_networks(each)
     elif isinstance(value, str):
         try:
             yield ip_interface(value).network

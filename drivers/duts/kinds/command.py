@@ -33,7 +33,7 @@ CHECK_CRITERIA = ("contains", "equals", "matches", "absent")  # options, one of 
 
 
 def check_pattern(pattern: object) -> object:
-    """Refuse a text that is not a regular expression."""
+    """Return the pattern; raise InvalidValue if it is not a regular expression."""
     try:
         re.compile(pattern if isinstance(pattern, str) else "")
     except re.error as exc:

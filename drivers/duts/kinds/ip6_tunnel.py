@@ -20,11 +20,11 @@ from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
 from v6t.drivers.duts.kinds.softwires import TunnelEnd, get_tunnel_end
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import (
-    add_address,
     expect_link,
-    load_module,
+    make_address_step,
     make_link_command,
-    set_sysctls,
+    make_module_step,
+    make_sysctls_step,
 )
 from v6t.drivers.duts.plan import (
     Expectation,
@@ -38,7 +38,7 @@ from v6t.drivers.duts.plan import (
 )
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
-from v6t.drivers.duts.steps import create_object
+from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
 from v6t.packets.address_layouts import PSID, port_layout
 
@@ -139,9 +139,11 @@ class Ip6Tunnel(LinuxDriver):
         why = "whatever comes out of it, from whomever"
         unload = f"{others} >/dev/null || modprobe -r {KERNEL_MODULE}"
         return [
-            load_module(KERNEL_MODULE, "the kernel's module", unload, in_lab=self.options.in_lab),
+            make_module_step(
+                KERNEL_MODULE, "the kernel's module", unload, in_lab=self.options.in_lab
+            ),
             # the kernel sends from no address, and takes packets for none, that is not its own
-            *([] if here else [add_address(IPv6Interface(customer.local), outside)]),
+            *([] if here else [make_address_step(IPv6Interface(customer.local), outside)]),
             self._make_create_step(customer),
             Step(
                 f"ip link set dev {TUNNEL_NAME} mtu {mtu} up",
@@ -149,7 +151,7 @@ class Ip6Tunnel(LinuxDriver):
                 read=make_link_command(TUNNEL_NAME),
                 expected=expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=mtu),
             ),
-            set_sysctls({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
+            make_sysctls_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
             *_make_route_steps(inside),
         ]
 
@@ -164,7 +166,7 @@ class Ip6Tunnel(LinuxDriver):
         expected = _expect_tunnel(
             f"{TUNNEL_NAME}: ip/ipv6 {ends}", how, *dscp, inherits_dscp=uniform
         )
-        return create_object(
+        return make_object_step(
             create, delete, "the tunnel to the relay", read=read, expected=expected
         )
 
@@ -211,14 +213,14 @@ def _make_route_steps(customer_port: str) -> Sequence[Step]:
     """Return the steps that route IPv4 packets from the customer's port into the tunnel."""
     rule = f"iif {customer_port} lookup {ROUTING_TABLE_NUMBER}"
     return [
-        create_object(
+        make_object_step(
             f"ip route add default dev {TUNNEL_NAME} table {ROUTING_TABLE_NUMBER} proto 86",
             f"ip route flush table {ROUTING_TABLE_NUMBER}",
             "everybody's IPv4 is behind the relay",
             read=f"ip route show table {ROUTING_TABLE_NUMBER} 2>/dev/null || true",
             expected=expect_words(f"default dev {TUNNEL_NAME} proto 86"),
         ),
-        create_object(
+        make_object_step(
             f"ip rule add priority {ROUTING_TABLE_NUMBER} {rule}",
             f"ip rule del priority {ROUTING_TABLE_NUMBER}",
             "for what comes from the customer",

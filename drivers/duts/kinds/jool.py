@@ -26,7 +26,7 @@ from v6t.drivers.duts.kinds.jool_instances import (
 )
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.versions import parse_version
-from v6t.drivers.duts.os.linux import load_module
+from v6t.drivers.duts.os.linux import make_module_step
 from v6t.drivers.duts.plan import Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
@@ -97,7 +97,7 @@ class Jool(LinuxDriver):
             hint = f"build 4.2.0-rc3 on the device, or measure {intent.technology} on {other}"
             raise UsageError(problem, hint, code="unsupported-by-version")
         if program == NAT64:
-            self._refuse_timeout(intent)
+            self._check_udp_timeout(intent)
         if program not in facts.programs:
             raise make_missing_program_error(program, PROGRAM_SOURCES[program])
         for name, text in facts.sections.items():
@@ -107,8 +107,8 @@ class Jool(LinuxDriver):
                 hint = f"{name.partition('_')[2]} instance remove, if it is not needed"
                 raise DutError(problem, hint, code="device-busy")
 
-    def _refuse_timeout(self, intent: Intent) -> None:
-        """Refuse UDP timeouts below Jool's minimum (global.c, in all versions)."""
+    def _check_udp_timeout(self, intent: Intent) -> None:
+        """Raise UsageError unless the UDP timeout is at least Jool's minimum (global.c, in all versions)."""
         told_s = intent.configuration_as(Nat64Config).udp_timeout_s
         given_s = told_s or self.options.timeout_s
         if 0 < given_s < MIN_UDP_TIMEOUT_S:
@@ -125,7 +125,7 @@ class Jool(LinuxDriver):
         program, lab = choose_program(intent), self.options.in_lab
         refcnt = f"/sys/module/{program}/refcnt"
         unload = f'[ "$(cat {refcnt} 2>/dev/null)" != 0 ] || modprobe -r {program}'
-        load = load_module(program, "Jool's kernel module", unload, in_lab=lab)
+        load = make_module_step(program, "Jool's kernel module", unload, in_lab=lab)
         flush: tuple[Step, ...] = ()
         if program == MAPT:
             own = make_mapt_instance_steps(intent, self.options)

@@ -28,7 +28,7 @@ from v6t.drivers.duts.plan import (
     shorten_output,
 )
 from v6t.drivers.duts.readings import LossReason, sum_matches
-from v6t.drivers.duts.steps import create_object, write_config_file
+from v6t.drivers.duts.steps import make_config_file_step, make_object_step
 from v6t.intent.families import MapRuleConfig, MapTCeConfig, MapTRelayConfig, Nat64Config
 
 # totals, which do not say what became of packets
@@ -162,8 +162,8 @@ def make_instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
         description = f"{len(table)} mappings, {description}"
     text = json.dumps(content, indent=1) + "\n"
     return [
-        write_config_file(file, text, "Jool's configuration, atomic"),
-        create_object(
+        make_config_file_step(file, text, "Jool's configuration, atomic"),
+        make_object_step(
             f"{program} file handle {file}",
             f"{program} instance remove v6t",
             "the translator",
@@ -182,11 +182,11 @@ def make_mapt_instance_steps(intent: Intent, options: JoolOptions) -> list[Step]
     else:
         edge = intent.configuration_as(MapTCeConfig)
         rules, dmr = (edge.rule,), edge.dmr
-    softwires.refuse_draft_format(rules, "Jool")
-    softwires.refuse_psid(rules, "Jool")
+    softwires.check_iid_format(rules, "Jool")
+    softwires.check_no_psid(rules, "Jool")
     run = f"{program} -i v6t"
     steps = [
-        create_object(
+        make_object_step(
             f"{program} instance add v6t --{options.framework} --dmr {dmr}",
             f"{program} instance remove v6t",
             "the translator",
@@ -284,6 +284,7 @@ def make_flush_step(intent: Intent, options: JoolOptions, version: str) -> Step:
     lines += [step.command for step in make_pool4_steps(intent, version)]
 
     def find_remaining_sessions(output: str) -> str | None:
+        """Return the problem that sessions are left; None: there are none."""
         left = parse_sessions(output).get("sessions")
         if left is None:
             return f"it does not say how many sessions are left; the output is {shorten_output(output)}"

@@ -16,16 +16,16 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import (
-    add_routes,
     expect_link,
-    load_module,
     make_link_command,
-    set_sysctls,
+    make_module_step,
+    make_routes_step,
+    make_sysctls_step,
 )
 from v6t.drivers.duts.plan import Expectation, Intent, Plan, Step, expect_lines, expect_output
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
-from v6t.drivers.duts.steps import create_object
+from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 
 DEVICE_NAME = "v6t-nat46"  # nat46's network device
@@ -109,7 +109,7 @@ class Nat46(LinuxDriver):
         super().check_device(intent, facts)
         edge = intent.configuration
         if isinstance(edge, MapTCeConfig) and self.chain_membership is None:
-            softwires.refuse_psid([edge.rule], "nat46 without a NAPT before it")
+            softwires.check_no_psid([edge.rule], "nat46 without a NAPT before it")
         if facts.sections.get(MODULE, "").strip() == "none":
             raise DutError(
                 f"the device lacks the kernel module {self.options.module}",
@@ -139,7 +139,7 @@ class Nat46(LinuxDriver):
         return {**super().get_telemetry_readings(intent), f"device {DEVICE_NAME}": device}
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
-        softwires.refuse_lowest_mtu(
+        softwires.check_lowest_mtu(
             addresses.get_address_table(intent).lowest_ipv6_mtu,
             "nat46 fragments no packet that fits the IPv6 link",
             getattr(intent.links, addresses.get_ipv6_side(intent)).mtu,
@@ -169,8 +169,8 @@ class Nat46(LinuxDriver):
         )
         settings = dict.fromkeys(own, 0)
         steps = [
-            load_module("nat46", why, unless_used, in_lab=self.options.in_lab, load=load),
-            create_object(
+            make_module_step("nat46", why, unless_used, in_lab=self.options.in_lab, load=load),
+            make_object_step(
                 f"echo add {DEVICE_NAME} >{CONTROL_FILE}",
                 f"echo del {DEVICE_NAME} >{CONTROL_FILE}",
                 "nat46's device",
@@ -185,8 +185,8 @@ class Nat46(LinuxDriver):
                 read=make_link_command(DEVICE_NAME),
                 expected=expect_link(DEVICE_NAME, "UP", mtu=mtu),
             ),
-            set_sysctls(settings, "both versions through the device, whatever the source"),
-            add_routes(ways, "into the translator"),
+            make_sysctls_step(settings, "both versions through the device, whatever the source"),
+            make_routes_step(ways, "into the translator"),
         ]
         notes = (
             "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",

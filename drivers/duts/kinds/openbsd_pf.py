@@ -44,7 +44,7 @@ from v6t.drivers.duts.plan import (
 )
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
-from v6t.drivers.duts.steps import write_config_file
+from v6t.drivers.duts.steps import make_config_file_step
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 
 NAT44_STATES, NAT64_STATES = 2, 1
@@ -151,7 +151,7 @@ class OpenBsdPf(Driver):
         of = facts.sections.get
         for side in ("left", "right"):
             port = getattr(self.options, side)
-            openbsd.refuse_other_prefix_lengths(getattr(intent, side), port, of("links", ""))
+            openbsd.check_prefix_lengths(getattr(intent, side), port, of("links", ""))
         loaded = parse_rules(of("rules", ""), of("tables", ""))
         if loaded != parse_rules(of("file", ""), of("file", "")):
             problem = "the loaded PF rules differ from /etc/pf.conf and could not be restored"
@@ -162,12 +162,12 @@ class OpenBsdPf(Driver):
             raise make_unsupported_error(problem, "use untagged links")
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
-        steps = [openbsd.enable_forwarding()]
+        steps = [openbsd.make_forwarding_step()]
         for side in ("left", "right"):
             side_intent = getattr(intent, side)
             if self.options.neighbours == "resolved":
                 side_intent = replace(side_intent, neighbors={})
-            steps += openbsd.configure_side(side_intent, getattr(self.options, side))
+            steps += openbsd.make_side_steps(side_intent, getattr(self.options, side))
         notes = ["PF hashes receive queues by addresses only: many addresses for many cores"]
         if not isinstance(intent.configuration, NatConfig):
             notes.append("PF is left as it is: if it is on, its rules and states are measured, too")
@@ -214,7 +214,7 @@ class OpenBsdPf(Driver):
     def _make_rule_steps(self, intent: Intent) -> list[Step]:
         file, text = f"{self.options.state_dir}/pf.conf", format_ruleset(intent, self.options)
         return [
-            write_config_file(file, text, "the rules, in place of /etc/pf.conf"),
+            make_config_file_step(file, text, "the rules, in place of /etc/pf.conf"),
             Step(
                 f"pfctl -nf {file} && pfctl -q -f {file}",
                 "translate the clients' connections",
@@ -238,6 +238,7 @@ class OpenBsdPf(Driver):
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
         def find_remaining_states(output: str) -> str | None:
+            """Return the problem that states are left; None: there are nearly none."""
             remaining = parse_translated_states(output).get("sessions")
             if remaining is None:
                 return "it has no rule that translates"

@@ -97,8 +97,8 @@ def list_translating_rules(intent: Intent, options: DutOptions) -> list[tuple[st
 def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
     """Expect each rule that translates, as ``pfctl -sr`` prints it (pfctl_parser.c, print_rule).
 
-    It prints a host without its length, flags that nobody wrote, several addresses as a list or as a table of
-    its own, and no ports where they are its own choice.
+    pfctl prints a host without prefix length, flags that the file does not contain, several addresses as a
+    list or as an automatic table, and no ports where PF chooses them.
     """
     pool, expected_rules = nat.get_pool(intent), list_translating_rules(intent, options)
     public = re.escape(pool.addresses[0])
@@ -110,6 +110,7 @@ def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
     ports = rf"(?:{ports})?" if (pool.first_port, pool.last_port) == DEFAULT_NAT_PORTS else ports
 
     def find_missing_rule(output: str) -> str | None:
+        """Return the problem of the first rule that ``pfctl -sr`` does not list; None: it lists all."""
         lines = [" ".join(line.split()) for line in output.splitlines()]
         for match, action in expected_rules:
             shown_match = re.sub(r"(/32|/128)(?= )", "", f"{match} ").strip()

@@ -19,9 +19,9 @@ from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import (
     build_background_command,
-    start_daemon,
+    make_config_file_step,
+    make_daemon_step,
     stop_group,
-    write_config_file,
 )
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
@@ -144,11 +144,11 @@ class SnabbLwAftr(LinuxDriver):
         answers = f"[ ! -s {pid} ] || {{ {self._state_command} >/dev/null && echo answers; }}"
         text = format_configuration(intent, self.options)
         steps = [
-            write_config_file(file, text, "the lwAFTR's configuration"),
+            make_config_file_step(file, text, "the lwAFTR's configuration"),
             *([_make_kernel_driver_step(self.options)] if _uses_pci(self.options) else []),
             *([] if self.options.in_lab else [_make_huge_page_step()]),
             _make_directory_step(),
-            start_daemon(
+            make_daemon_step(
                 build_background_command(pid, run, f"{directory}/snabb.log"),
                 pid,
                 PROCESS_NAME,
@@ -166,7 +166,7 @@ def _uses_pci(options: SnabbOptions) -> bool:
 
 
 def _check_pci(options: SnabbOptions, facts: Facts) -> None:
-    """Refuse PCI devices in use: Snabb takes them away from the kernel, with their settings."""
+    """Raise DutError for PCI devices in use: Snabb takes them, with their settings, from the kernel."""
     untouchable = facts.find_protected_interfaces()
     for line in facts.sections.get("pci", "").splitlines():
         name, _, rest = line.partition(" ")

@@ -92,8 +92,8 @@ def get_tunnel_end(intent: Intent) -> TunnelEnd:
     return TunnelEnd(edge.tunnel_local, edge.tunnel_remote, edge.ipv6_side, edge)
 
 
-def refuse_draft_format(rules: Iterable[MapRuleConfig], name: str) -> None:
-    """Refuse interface identifiers of the drafts before RFC 7597."""
+def check_iid_format(rules: Iterable[MapRuleConfig], name: str) -> None:
+    """Raise UsageError unless all rules have the interface identifier of RFC 7597."""
     for rule in rules:
         if rule.iid_format != "rfc7597":
             raise make_unsupported_error(
@@ -104,8 +104,8 @@ def refuse_draft_format(rules: Iterable[MapRuleConfig], name: str) -> None:
             )
 
 
-def refuse_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
-    """Refuse PSIDs of rules without EA bits (RFC 7597, section 5.2)."""
+def check_no_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
+    """Raise UsageError if a rule has a PSID, as rules without EA bits may (RFC 7597, section 5.2)."""
     for rule in rules:
         if rule.psid is not None:
             raise make_unsupported_error(
@@ -115,10 +115,10 @@ def refuse_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
             )
 
 
-def refuse_lowest_mtu(value: int, why: str, supported_mtu: int) -> None:
-    """Refuse a ``lowest_ipv6_mtu`` other than the supported one and the default."""
+def check_lowest_mtu(value: int, reason: str, supported_mtu: int) -> None:
+    """Raise UsageError unless ``lowest_ipv6_mtu`` is the default or the supported one."""
     if value not in (supported_mtu, DEFAULT_LOWEST_MTU):
-        problem = f"lowest_ipv6_mtu {value} cannot be configured: {why}"
+        problem = f"lowest_ipv6_mtu {value} cannot be configured: {reason}"
         hint = f"set lowest_ipv6_mtu to {supported_mtu}, or take another driver"
         params = {"lowest_ipv6_mtu": supported_mtu}
         raise UsageError(problem, hint, params=params, code="setting-untellable")

@@ -27,18 +27,19 @@ FIRST_LOCAL_USE_VERSION = (0, 9, 2, 10)  # supports 64:ff9b:1::/48 (RFC 8215)
 FIRST_CLASS_E_VERSION = (0, 9, 4)  # translates 240.0.0.0/4; treats 100.64.0.0/10 as private
 FIRST_LINK_LOCAL_VERSION = (0, 9, 6)  # maps 169.254.0.0/16, and addresses in 64:ff9b::/96
 EXAMPLE_PREFIX = "2001:db8:64::/96"
-_NEVER_TRANSLATED = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4")))
+_UNTRANSLATED_NETWORKS = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4")))
 _CLASS_E_NETWORK = IPv4Network("240.0.0.0/4")
-_BROADCAST = IPv4Network("255.255.255.255/32")
-_IPV4_LINK_LOCAL = IPv4Network("169.254.0.0/16")
+_BROADCAST_NETWORK = IPv4Network("255.255.255.255/32")
+_IPV4_LINK_LOCAL_NETWORK = IPv4Network("169.254.0.0/16")
 _SHARED_ADDRESS_SPACE = IPv4Network("100.64.0.0/10")
 # not translated behind the well-known prefix (RFC 6052 section 3.1)
 _PRIVATE_NETWORKS = tuple(map(IPv4Network, (
     "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15",
     "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24",
 )))  # fmt: skip
-_RESERVED_IPV6 = IPv6Network("::/8")
-_SCOPED_IPV6 = tuple(map(IPv6Network, ("fe80::/10", "ff00::/8")))
+_RESERVED_IPV6_NETWORK = IPv6Network("::/8")
+# link-local and multicast addresses
+_SCOPED_IPV6_NETWORKS = tuple(map(IPv6Network, ("fe80::/10", "ff00::/8")))
 _TRANSLATION_PREFIXES = IPv6Network("64:ff9b::/32")
 
 
@@ -111,7 +112,7 @@ class Tayga(TunTranslator):
                 dut_params={"workers": -1},
                 code="unsupported-by-version",
             )
-        refuse_reserved_networks(intent, facts.version)
+        check_reserved_networks(intent, facts.version)
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         return HeaderProfile(
@@ -130,11 +131,11 @@ class Tayga(TunTranslator):
         prefix, lowest = table.prefix, table.lowest_ipv6_mtu
         if parse_version(facts.version) < FIRST_OFFLINK_MTU_VERSION:
             why = f"TAYGA {facts.version} has no offlink-mtu"
-            softwires.refuse_lowest_mtu(lowest, why, DEFAULT_LOWEST_MTU)
+            softwires.check_lowest_mtu(lowest, why, DEFAULT_LOWEST_MTU)
         return self.format_configuration(
             intent,
             *([f"prefix {prefix}"] if prefix else []),
-            *(f"map {four} {six}" for four, six in _list_mappings(intent)),
+            *(f"map {four} {six}" for four, six in _iter_mappings(intent)),
             *([f"offlink-mtu {lowest}"] if lowest != DEFAULT_LOWEST_MTU else []),
         )
 
@@ -176,8 +177,8 @@ def has_workers(version: str) -> bool:
     return parse_version(version) >= FIRST_WORKERS_VERSION
 
 
-def _list_mappings(intent: Intent) -> Iterator[tuple[object, object]]:
-    """Yield the mappings as TAYGA writes them, or refuse one that it does not support."""
+def _iter_mappings(intent: Intent) -> Iterator[tuple[object, object]]:
+    """Yield the mappings as TAYGA writes them; raise UsageError for one that it does not support."""
     for four, six in addresses.list_mappings(intent):
         if four.prefixlen + 96 != six.prefixlen:
             problem = f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}"
@@ -188,8 +189,8 @@ def _list_mappings(intent: Intent) -> Iterator[tuple[object, object]]:
         yield (four[0], six[0]) if four.prefixlen == 32 else (four, six)
 
 
-def refuse_reserved_networks(intent: Intent, version: str) -> None:
-    """Refuse prefixes, mappings and hosts that this version of TAYGA drops or rejects."""
+def check_reserved_networks(intent: Intent, version: str) -> None:
+    """Raise UsageError if TAYGA reserves a prefix, or addresses of a mapping or host, of the intent."""
     numbers = parse_version(version)
     prefix = addresses.get_prefix(intent)
     if prefix is not None and _is_refused_network(prefix, numbers):
@@ -214,7 +215,7 @@ def refuse_reserved_networks(intent: Intent, version: str) -> None:
         if numbers >= FIRST_CLASS_E_VERSION
         else _PRIVATE_NETWORKS
     )
-    for net in _find_unmapped_hosts(intent):
+    for net in _iter_unmapped_hosts(intent):
         if any(net.overlaps(reserved) for reserved in private):
             raise make_unsupported_error(
                 f"TAYGA does not translate {net} behind the well-known prefix {addresses.WELL_KNOWN_PREFIX}, "
@@ -231,25 +232,27 @@ def _is_refused_network(net: IPv6Network, version: tuple[int, ...]) -> bool:
     )
     if net.subnet_of(well_known):
         return False
-    return any(net.overlaps(reserved) for reserved in (_RESERVED_IPV6, *_SCOPED_IPV6))
+    return any(
+        net.overlaps(reserved) for reserved in (_RESERVED_IPV6_NETWORK, *_SCOPED_IPV6_NETWORKS)
+    )
 
 
-def refuse_reserved_pool(pool: IPv4Network, version: str) -> None:
-    """Refuse a dynamic pool with addresses that this version of TAYGA drops."""
+def check_dynamic_pool(pool: IPv4Network, version: str) -> None:
+    """Raise UsageError if this version of TAYGA drops addresses of the dynamic pool."""
     numbers = parse_version(version)
     reserved = [
-        *_NEVER_TRANSLATED,
-        _BROADCAST if numbers >= FIRST_CLASS_E_VERSION else _CLASS_E_NETWORK,
+        *_UNTRANSLATED_NETWORKS,
+        _BROADCAST_NETWORK if numbers >= FIRST_CLASS_E_VERSION else _CLASS_E_NETWORK,
     ]
     if numbers < FIRST_LINK_LOCAL_VERSION:
-        reserved.append(_IPV4_LINK_LOCAL)
+        reserved.append(_IPV4_LINK_LOCAL_NETWORK)
     for net in reserved:
         if pool.overlaps(net):
             problem = f"TAYGA {version} does not take the dynamic pool {pool}: it drops {net}"
             raise UsageError(problem, "choose other IPv4 addresses", code="unsupported-by-version")
 
 
-def _find_unmapped_hosts(intent: Intent) -> Iterator[IPv4Network]:
+def _iter_unmapped_hosts(intent: Intent) -> Iterator[IPv4Network]:
     """Yield the IPv4 networks of hosts that only the prefix translates."""
     side, table = addresses.get_ipv6_side(intent), addresses.list_mappings(intent)
     for net in addresses.find_networks_behind(intent, addresses.get_opposite_side(side), 4):

@@ -13,7 +13,7 @@ from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.kinds.netfilter.conntrack import ConntrackDriver
 from v6t.drivers.duts.kinds.netfilter.nftables import make_snat_steps
-from v6t.drivers.duts.kinds.tayga import Tayga, TaygaOptions, refuse_reserved_pool
+from v6t.drivers.duts.kinds.tayga import Tayga, TaygaOptions, check_dynamic_pool
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.intent.families import Nat64Config
 
@@ -71,7 +71,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
         wide_enough = candidates if pool.prefixlen >= 24 else []
         taken = addresses.find_test_networks(intent)
         addresses.choose_free_address("dynamic_pool", str(pool), wide_enough, taken)
-        refuse_reserved_pool(pool, facts.version)
+        check_dynamic_pool(pool, facts.version)
         clients = intent.configuration_as(Nat64Config).clients
         if clients > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()

@@ -13,10 +13,20 @@ from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import add_routes, expect_link, make_link_command, set_sysctls
+from v6t.drivers.duts.os.linux import (
+    expect_link,
+    make_link_command,
+    make_routes_step,
+    make_sysctls_step,
+)
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.steps import create_object, start_daemon, stop_process, write_config_file
+from v6t.drivers.duts.steps import (
+    make_config_file_step,
+    make_daemon_step,
+    make_object_step,
+    stop_process,
+)
 
 TUN = "v6t-nat64"  # name of the TUN device
 
@@ -111,7 +121,7 @@ class TunTranslator(LinuxDriver):
         config, why = self.make_configuration(intent, facts), f"{self.display_name}'s configuration"
         steps = [
             *self.make_preparation_steps(),
-            write_config_file(self.fill_in("{config}"), config, why),
+            make_config_file_step(self.fill_in("{config}"), config, why),
             *self._make_tun_steps(intent),
             self.make_daemon_step(),
             *self.make_final_steps(intent, facts),
@@ -127,7 +137,7 @@ class TunTranslator(LinuxDriver):
         routes = {str(net): f"dev {TUN}" for net in self.find_translated_networks(intent)}
         remove = self.fill_in(self.remove_tun_command)
         return [
-            create_object(
+            make_object_step(
                 self.fill_in(self.create_tun_command),
                 f"if ip link show dev {TUN} >/dev/null 2>&1; then {remove}; fi",
                 f"{self.display_name}'s TUN device",
@@ -140,8 +150,8 @@ class TunTranslator(LinuxDriver):
                 read=make_link_command(TUN),
                 expected=expect_link(TUN, mtu=mtu, qlen=queue),
             ),
-            set_sysctls(settings, why, existing=Existing.NONE),
-            add_routes(routes, "into the translator"),
+            make_sysctls_step(settings, why, existing=Existing.NONE),
+            make_routes_step(routes, "into the translator"),
         ]
 
     def make_stop_command(self) -> str:
@@ -151,7 +161,7 @@ class TunTranslator(LinuxDriver):
 
     def make_daemon_step(self) -> Step:
         """Return the step that starts the translator and waits until it has opened the TUN device."""
-        return start_daemon(
+        return make_daemon_step(
             self.fill_in(self.start_command),
             self.fill_in("{pid}"),
             self.process_name,

@@ -91,14 +91,14 @@ class Tundra(TunTranslator):
             raise make_unsupported_error(problem, hint, params=instead)
         self._get_prefix(intent)
         self._get_single_host(intent)
-        softwires.refuse_lowest_mtu(
+        softwires.check_lowest_mtu(
             addresses.get_address_table(intent).lowest_ipv6_mtu,
             "Tundra fragments no packet that fits the IPv6 link",
             getattr(intent.links, addresses.get_ipv6_side(intent)).mtu,
         )
 
     def _get_prefix(self, intent: Intent) -> IPv6Network:
-        """Return the intent's /96 prefix, or refuse another one."""
+        """Return the intent's /96 prefix; raise UsageError for another one."""
         params = {addresses.find_prefix_parameter(intent.configuration): EXAMPLE_PREFIX}
         hint = f"give a /96, for example {EXAMPLE_PREFIX}"
         return addresses.require_prefix_96(intent, "Tundra translates", hint, params)

@@ -19,7 +19,7 @@ from v6t.drivers.transport.contract import Transport
 from v6t.drivers.transport.here import NamespaceTransport
 
 # Time for the interfaces of an earlier lab to disappear; a busy kernel removes namespaces late.
-INTERFACES_FREE_DEADLINE_S = 30.0
+FREE_INTERFACES_LIMIT_S = 30.0
 
 
 class LabDut(LabDevice):
@@ -137,7 +137,7 @@ class LabDut(LabDevice):
     def _await_free_interfaces(self) -> None:
         """Wait until the interfaces of an earlier lab have disappeared."""
         transport = NamespaceTransport(self._pid)
-        end = time.monotonic() + INTERFACES_FREE_DEADLINE_S
+        end = time.monotonic() + FREE_INTERFACES_LIMIT_S
         while time.monotonic() < end:
             if transport.run(f"ip link show {LEFT} || ip link show {RIGHT}").status:
                 return

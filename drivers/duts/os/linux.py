@@ -17,14 +17,14 @@ from v6t.drivers.duts.plan import (
     find_line,
     shorten_output,
 )
-from v6t.drivers.duts.steps import create_object, set_value
+from v6t.drivers.duts.steps import make_object_step, make_value_step
 from v6t.intent.device import Address, Interface, LinkIntent
 
 MAX_LISTED_ROUTES = 64  # maximum number of routes that a read-back looks up one by one
 ROUTE_PROTOCOL = 86  # routing protocol number that marks v6t's routes
 
 
-def load_module(name: str, why: str, unload: str, *, in_lab: bool, load: str = "") -> Step:
+def make_module_step(name: str, why: str, unload: str, *, in_lab: bool, load: str = "") -> Step:
     """Return the step that loads a kernel module; the rollback unloads it outside the lab."""
     return Step(
         load or f"modprobe {name}",
@@ -42,7 +42,7 @@ def make_sysctl_key(version: int, port: str, name: str) -> str:
     return path if "." in port else path.replace("/", ".")
 
 
-def set_sysctls(
+def make_sysctls_step(
     values: Mapping[str, str | int], why: str, also: str = "", existing: Existing = Existing.RESTORE
 ) -> Step:
     """Return the step that sets kernel settings; the rollback also restores those of ``also``."""
@@ -69,6 +69,7 @@ def expect_settings(values: Mapping[str, str | int]) -> Expectation:
         return {n: present.get(n, "") for n, v in expected.items() if present.get(n) != v}
 
     def find_problem(output: str) -> str | None:
+        """Return the problem of the output; None: it is as expected."""
         wrong = [
             f"{n} is {shorten_output(v)}, not '{expected[n]}'"
             for n, v in find_wrong_settings(output).items()
@@ -86,7 +87,7 @@ def expect_settings(values: Mapping[str, str | int]) -> Expectation:
     )
 
 
-def enable_forwarding(ports: Iterable[str]) -> Step:
+def make_forwarding_step(ports: Iterable[str]) -> Step:
     """Return the step that enables IPv4 and IPv6 forwarding between the ports."""
     own4, own6 = ("rp_filter", "send_redirects"), ("disable_ipv6", "accept_dad", "accept_ra")
     values = {f"net.ipv{version}.conf.all.forwarding": 1 for version in (4, 6)}
@@ -96,10 +97,10 @@ def enable_forwarding(ports: Iterable[str]) -> Step:
         values |= dict.fromkeys(keys, 0)
     also = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
     why = "forward both versions, whatever the source; no redirects, no address tests"
-    return set_sysctls(values, why, also)
+    return make_sysctls_step(values, why, also)
 
 
-def enlarge_neighbor_table(neighbors: int) -> Step:
+def make_neighbor_table_step(neighbors: int) -> Step:
     """Return the step that makes room for neighbors, which the kernel would drop silently."""
     room = 1 << (2 * neighbors).bit_length()
     values = {
@@ -107,7 +108,7 @@ def enlarge_neighbor_table(neighbors: int) -> Step:
         for v in (4, 6)
         for n in (3, 2, 1)
     }
-    return set_sysctls(values, f"room for {neighbors} neighbors")
+    return make_sysctls_step(values, f"room for {neighbors} neighbors")
 
 
 def make_gone_test(name: str) -> str:
@@ -128,6 +129,7 @@ def expect_link(name: str, *flags: str, **numbers: int) -> Expectation:
     """Expect an interface with these flags and numbers, such as ``mtu`` and ``qlen``."""
 
     def find_problem(output: str) -> str | None:
+        """Return the problem of the output; None: it is as expected."""
         match = _LINK_PATTERN.match(output.strip())
         if match is None or match[1] != name:
             return f"there is no interface {name}; the output is {shorten_output(output)}"
@@ -143,9 +145,9 @@ def expect_link(name: str, *flags: str, **numbers: int) -> Expectation:
     return Expectation(", ".join([*expected, *flags]) or name, find_problem)
 
 
-def set_mtu(name: str, mtu: int) -> Step:
+def make_mtu_step(name: str, mtu: int) -> Step:
     """Return the step that sets the MTU of an interface."""
-    return set_value(
+    return make_value_step(
         f"ip link set dev {name} mtu VALUE",
         mtu,
         f"MTU of {name}",
@@ -155,7 +157,7 @@ def set_mtu(name: str, mtu: int) -> Step:
     )
 
 
-def set_up(name: str, why: str = "") -> Step:
+def make_up_step(name: str, why: str = "") -> Step:
     """Return the step that sets an interface up; it keeps its IPv6 addresses at the rollback."""
     keep = make_sysctl_key(6, name, "keep_addr_on_down")
     return Step(
@@ -171,22 +173,22 @@ def set_up(name: str, why: str = "") -> Step:
     )
 
 
-def add_vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
+def make_vlan_steps(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
     """Return the steps that create a VLAN interface, set its MTU and set it up."""
     return [
-        create_object(
+        make_object_step(
             f"ip link add link {name} name {port} type vlan id {vlan}",
             f"ip link del {port}",
             why,
             read=f"ip -d -o link show dev {port} 2>/dev/null || true",
             expected=expect_words(f"{port}@{name}", "vlan protocol 802.1Q", f"id {vlan}"),
         ),
-        set_mtu(port, mtu),
-        set_up(port),
+        make_mtu_step(port, mtu),
+        make_up_step(port),
     ]
 
 
-def add_address(interface: Interface, port: str) -> Step:
+def make_address_step(interface: Interface, port: str) -> Step:
     """Return the step that adds an address, without duplicate address detection."""
     nodad = " nodad" if interface.version == 6 else ""
     show = f"ip -o -{interface.version} addr show dev {port} to {interface.ip}/{interface.max_prefixlen}"
@@ -194,6 +196,7 @@ def add_address(interface: Interface, port: str) -> Step:
     ours = f"{show} | grep -F ' {interface.with_prefixlen} '"
 
     def find_problem(output: str) -> str | None:
+        """Return the problem of the output; None: it is as expected."""
         family = "inet6" if interface.version == 6 else "inet"
         line = find_line(output, f"{family} {interface.with_prefixlen}")
         if line is None:
@@ -213,7 +216,7 @@ def add_address(interface: Interface, port: str) -> Step:
     )
 
 
-def keep_addresses(name: str) -> Step:
+def make_address_restore_step(name: str) -> Step:
     """Return the step that restores IPv6 addresses and routes lost when IPv6 is disabled."""
     addresses = (
         f"ip -o -6 addr show dev {name} permanent 2>/dev/null | sed -e 's/.* inet6 /address /' "
@@ -237,7 +240,7 @@ def keep_addresses(name: str) -> Step:
     )
 
 
-def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
+def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
     """Return the step that adds permanent neighbor entries, so that none is resolved."""
     lines = [f"neigh replace {a} lladdr {m} dev {port} nud permanent" for a, m in entries.items()]
     again = (
@@ -266,12 +269,13 @@ def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
     )
 
 
-def add_routes(entries: Mapping[str, str], why: str) -> Step:
+def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
     """Return the step that adds routes, each ``[via ADDRESS] dev PORT`` by prefix."""
     lines = [f"route add {net} {to} proto {ROUTE_PROTOCOL}" for net, to in entries.items()]
     sample = list(entries)[:MAX_LISTED_ROUTES]
 
     def find_problem(output: str) -> str | None:
+        """Return the problem of the output; None: it is as expected."""
         rows = [line.partition(" ") for line in output.splitlines()]
         for net in sample:
             network, to = ip_network(net), entries[net]
@@ -282,7 +286,7 @@ def add_routes(entries: Mapping[str, str], why: str) -> Step:
                 return f"there is no route to {net} {to}; the output is {shorten_output(output)}"
         return None
 
-    return create_object(
+    return make_object_step(
         "ip -batch -",
         "ip -force -batch - 2>/dev/null\ntrue",
         why,
@@ -295,18 +299,18 @@ def add_routes(entries: Mapping[str, str], why: str) -> Step:
     )
 
 
-def configure_side(side: LinkIntent, port: str, neighbors: str) -> list[Step]:
+def make_side_steps(side: LinkIntent, port: str, neighbors: str) -> list[Step]:
     """Return the steps that add the addresses, neighbors and routes of one side."""
-    steps = [add_address(interface, port) for interface in side.addresses]
+    steps = [make_address_step(interface, port) for interface in side.addresses]
     entries = {} if neighbors == "resolved" else dict(side.neighbors)
     routes = {str(net): f"via {via} dev {port}" for net, via in side.routes.items()}
     if neighbors == "gateway" and len(entries) > 2:
         entries, more = _choose_gateways(entries)
         routes.update({net: f"via {via} dev {port}" for net, via in more.items()})
     if entries:
-        steps.append(add_neighbors(entries, port))
+        steps.append(make_neighbors_step(entries, port))
     if routes:
-        steps.append(add_routes(routes, f"to the test hosts behind {port}"))
+        steps.append(make_routes_step(routes, f"to the test hosts behind {port}"))
     return steps
 
 

@@ -9,7 +9,7 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import make_gone_test
 from v6t.drivers.duts.plan import Step, expect_only_words, expect_output
 from v6t.drivers.duts.refusals import make_missing_program_error
-from v6t.drivers.duts.steps import set_value
+from v6t.drivers.duts.steps import make_value_step
 
 # Names of offloads for ``ethtool -K``, and in the output of ``ethtool -k``.
 _OFFLOADS = {
@@ -55,10 +55,10 @@ def make_tuning_steps(options: LinuxOptions, facts: Facts) -> list[Step]:
     if (options.rss or options.queues) and "ethtool" not in facts.programs:
         raise make_missing_program_error("ethtool", "ethtool")
     if options.offloads == "off" and "ethtool" in facts.programs:
-        steps += [_disable_offloads(name) for name in names]
+        steps += [_make_offloads_step(name) for name in names]
     if options.queues:
         steps += [
-            set_value(
+            make_value_step(
                 f"ethtool -L {name} combined VALUE",
                 options.queues,
                 f"receive queues of {name}, each for a core",
@@ -69,19 +69,21 @@ def make_tuning_steps(options: LinuxOptions, facts: Facts) -> list[Step]:
         ]
     if options.rss:
         steps += [
-            _set_hash_fields(name, kind, options.rss) for name in names for kind in ("udp4", "udp6")
+            _make_hash_fields_step(name, kind, options.rss)
+            for name in names
+            for kind in ("udp4", "udp6")
         ]
     if options.rps:
-        steps += [_set_packet_steering(name, options.rps) for name in names]
+        steps += [_make_packet_steering_step(name, options.rps) for name in names]
     if options.cores:
-        steps.append(_set_online_cores(options.cores))
+        steps.append(_make_online_cores_step(options.cores))
     clock = {"scaling_governor": options.governor}
     if options.clock_khz:
         clock |= dict.fromkeys(("scaling_max_freq", "scaling_min_freq"), str(options.clock_khz))
-    return steps + [_set_clock(name, value) for name, value in clock.items() if value]
+    return steps + [_make_clock_step(name, value) for name, value in clock.items() if value]
 
 
-def _disable_offloads(name: str) -> Step:
+def _make_offloads_step(name: str) -> Step:
     """Return the step that disables the offloads of an interface."""
     patterns = "".join(f'/^{long}:/{{n="{short}"}} ' for short, long in _OFFLOADS.items())
 
@@ -98,7 +100,7 @@ def _disable_offloads(name: str) -> Step:
     )
 
 
-def _set_hash_fields(name: str, kind: str, fields: str) -> Step:
+def _make_hash_fields_step(name: str, kind: str, fields: str) -> Step:
     """Return the step that sets the fields; only ``ethtool -n`` shows whether ``-N`` failed."""
     words = _HASH_FIELDS.items()
     letters = "".join(f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in words)
@@ -116,7 +118,7 @@ def _set_hash_fields(name: str, kind: str, fields: str) -> Step:
     )
 
 
-def _set_packet_steering(name: str, mask: str) -> Step:
+def _make_packet_steering_step(name: str, mask: str) -> Step:
     """Return the step that sets the CPU mask of every receive queue."""
     queues = f"/sys/class/net/{name}/queues/rx-*/rps_cpus"
 
@@ -139,7 +141,7 @@ def _set_packet_steering(name: str, mask: str) -> Step:
     )
 
 
-def _set_online_cores(count: int) -> Step:
+def _make_online_cores_step(count: int) -> Step:
     """Return the step that leaves a number of cores online."""
     files = [f"{_CPU_DIRECTORY}/cpu{number}/online" for number in range(1, count)]
     return Step(
@@ -154,7 +156,7 @@ def _set_online_cores(count: int) -> Step:
     )
 
 
-def _set_clock(setting: str, value: str) -> Step:
+def _make_clock_step(setting: str, value: str) -> Step:
     """Return the step that writes a cpufreq setting of every core."""
     files = f"{_CPU_DIRECTORY}/cpu[0-9]*/cpufreq/{setting}"
     command = f"for f in {files}; do echo {value} >$f || exit 1; done"

@@ -18,7 +18,7 @@ from v6t.drivers.duts.plan import (
     expect_words,
     shorten_output,
 )
-from v6t.drivers.duts.steps import create_object
+from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import Address, LinkIntent, Network
 from v6t.intent.device import Interface as InterfaceAddress
 
@@ -96,7 +96,7 @@ def parse_cpu(text: str) -> Mapping[str, float]:
     return {f"{name}idle": values[-1], f"{name}softirq": values[-2], f"{name}total": sum(values)}
 
 
-def enable_forwarding() -> Step:
+def make_forwarding_step() -> Step:
     """Return the step that enables IPv4 and IPv6 forwarding."""
     names = ("net.inet.ip.forwarding", "net.inet6.ip6.forwarding")
     command = f"sysctl {' '.join(f'{name}=1' for name in names)} >/dev/null"
@@ -106,18 +106,18 @@ def enable_forwarding() -> Step:
     return Step(command, why, read=read, expected=expected, undo="sysctl {words} >/dev/null")
 
 
-def configure_side(side: LinkIntent, port: str) -> list[Step]:
+def make_side_steps(side: LinkIntent, port: str) -> list[Step]:
     """Return the steps that add the addresses, neighbors and routes of one side."""
-    steps = [set_up(port)]
+    steps = [make_up_step(port)]
     if any(interface.version == 6 for interface in side.addresses):
-        steps.append(enable_ipv6(port))
-    steps += [add_address(interface, port) for interface in side.addresses]
-    steps += [add_neighbor(address, mac, port) for address, mac in side.neighbors.items()]
-    steps += [add_route(net, via, port) for net, via in side.routes.items()]
+        steps.append(make_ipv6_step(port))
+    steps += [make_address_step(interface, port) for interface in side.addresses]
+    steps += [make_neighbor_step(address, mac, port) for address, mac in side.neighbors.items()]
+    steps += [make_route_step(net, via, port) for net, via in side.routes.items()]
     return steps
 
 
-def set_up(port: str) -> Step:
+def make_up_step(port: str) -> Step:
     """Return the step that sets an interface up."""
     command = f"ifconfig {port} up"
     why = f"{port} carries test traffic"
@@ -128,7 +128,7 @@ def set_up(port: str) -> Step:
     )
 
 
-def enable_ipv6(port: str) -> Step:
+def make_ipv6_step(port: str) -> Step:
     """Return the step that adds a link-local address, which the rollback then removes."""
     return Step(
         f"ifconfig {port} inet6 eui64",
@@ -140,13 +140,14 @@ def enable_ipv6(port: str) -> Step:
     )
 
 
-def add_address(interface: InterfaceAddress, port: str) -> Step:
+def make_address_step(interface: InterfaceAddress, port: str) -> Step:
     """Return the step that adds an address unless it exists."""
     family = "inet" if interface.version == 4 else "inet6"
     length = "/" if interface.version == 4 else " prefixlen "
     words = format_address(interface)
 
     def find_problem(output: str) -> str | None:
+        """Return the problem of the output; None: it is as expected."""
         found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
         if not found:
             return f"'{words}' is missing; the output is {shorten_output(output)}"
@@ -162,8 +163,8 @@ def add_address(interface: InterfaceAddress, port: str) -> Step:
     )
 
 
-def refuse_other_prefix_lengths(side: LinkIntent, port: str, links: str) -> None:
-    """Refuse an address that the interface has already with another prefix length."""
+def check_prefix_lengths(side: LinkIntent, port: str, links: str) -> None:
+    """Raise DutError if the interface already has an address with another prefix length."""
     for own in parse_addresses(links, port):
         if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
             problem = f"{port} has {own} already, and the test wants another prefix length"
@@ -171,18 +172,18 @@ def refuse_other_prefix_lengths(side: LinkIntent, port: str, links: str) -> None
             raise DutError(problem, hint, code="address-conflict")
 
 
-def add_neighbor(address: Address, mac: str, port: str) -> Step:
+def make_neighbor_step(address: Address, mac: str, port: str) -> Step:
     """Return the step that adds a permanent neighbor entry, so that it is not resolved."""
     tool, permanent = ("arp", " permanent") if address.version == 4 else ("ndp", "")
     create = f"{tool} -s {address} {mac}{permanent}"
     why = f"static neighbor entries for the tester's hosts on {port}"
     read = f"{tool} -n {address} 2>/dev/null | grep -i permanent | tr A-Z a-z"
     expected = expect_words(f"{address} {mac.lower()} {port} permanent")
-    return create_object(create, f"{tool} -d {address}", why, read=read, expected=expected)
+    return make_object_step(create, f"{tool} -d {address}", why, read=read, expected=expected)
 
 
-def add_route(net: Network, via: Address, port: str) -> Step:
-    """Return the step that adds a route."""
+def make_route_step(net: Network, via: Address, port: str) -> Step:
+    """Return the step that adds a route to a network by a neighbor."""
     family = "-inet" if net.version == 4 else "-inet6"
     first = format_listed_network(str(net))
 
@@ -194,6 +195,6 @@ def add_route(net: Network, via: Address, port: str) -> Step:
     delete = f"route -qn delete {family} {net} {via}"
     why = f"to the test hosts behind {port}"
     read = f"route -n show {family} | grep '^{re.escape(first)} ' || true"
-    return create_object(
+    return make_object_step(
         create, delete, why, read=read, expected=expect_output(is_routed, f"{net} by {via}")
     )

@@ -27,7 +27,7 @@ from v6t.drivers.duts.session.shell import (
     read_program,
     track_command,
 )
-from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, Held, Output, Transport
+from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, HeldCommand, Output, Transport
 
 PART_SEPARATOR = ", part "  # between the owner of a lock and the name of a chain's part
 # Holder of the lock while the rollback timer acts.
@@ -55,7 +55,7 @@ def build_lock_condition(directory: str, owner: str) -> str:
 class Heartbeat:
     """A thread that regularly sends a line to the lock's process and reads the answer."""
 
-    def __init__(self, process: Held, period_s: float) -> None:
+    def __init__(self, process: HeldCommand, period_s: float) -> None:
         self._process = process
         self._period_s = period_s
         self._stopping = threading.Event()

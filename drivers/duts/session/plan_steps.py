@@ -14,7 +14,7 @@ from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Expectation, Plan, S
 from v6t.drivers.duts.session.shell import SECTION_HEADING, Section, track_command
 from v6t.drivers.duts.session.undo_store import (
     PROGRESS,
-    UNDO_DEADLINE_S,
+    UNDO_LIMIT_S,
     UndoEntry,
     format_command,
 )
@@ -83,10 +83,10 @@ def make_undo_entry(number: int, step: Step, old: str) -> UndoEntry:
     )
 
 
-def compute_undo_deadline_s(steps: Iterable[Step]) -> float:
-    """Return the time to undo steps [s]: the deadlines of slow ones, and a constant for all others."""
+def compute_undo_limit_s(steps: Iterable[Step]) -> float:
+    """Return the time limit for undoing steps [s]: those of slow steps, and one for all others."""
     slow = (s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s)
-    return UNDO_DEADLINE_S + sum(slow)
+    return UNDO_LIMIT_S + sum(slow)
 
 
 def build_step_script(step: Step, number: int, directory: str) -> str:

@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 FLUSH_TRIES = 100  # maximum number of read-backs after a flush
 FLUSH_PAUSE_S = 0.1  # between them
-QUERY_DEADLINE_S = 5.0  # time for a management query or a route update
+QUERY_LIMIT_S = 5.0  # time for a management query or a route update
 REBOOT_COMMAND_DEADLINE_S = 10.0  # for the command, not the reboot
 REBOOT_PAUSE_S = 1.0  # between attempts to log in after a reboot
 
@@ -70,7 +70,7 @@ class Session(Transaction, DeviceSession):
             raise self._make_unsupported_error("change routes")
         self._route_updates += 1
         return self._apply_change(
-            replace(change, deadline_s=QUERY_DEADLINE_S),
+            replace(change, deadline_s=QUERY_LIMIT_S),
             "add" if self._route_updates % 2 else "change",
         )
 
@@ -86,7 +86,7 @@ class Session(Transaction, DeviceSession):
     def run_management_query(self) -> str:
         """Run the query and check its output; return its command."""
         check = self.management_check
-        problem = check.find_problem(self.transport.run(check.command, "", QUERY_DEADLINE_S).out)
+        problem = check.find_problem(self.transport.run(check.command, "", QUERY_LIMIT_S).out)
         if problem is not None:
             raise DutError(f"{self.name}: {check.command}: {problem}", code="check-failed")
         return check.command

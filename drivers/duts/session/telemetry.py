@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from v6t.base.errors import DutError
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.session.shell import SECTION_HEADING, build_batch_script, parse_sections
-from v6t.drivers.transport.contract import Held
+from v6t.drivers.transport.contract import HeldCommand
 
 SAMPLE_END = f"{SECTION_HEADING} tick"  # the line after each sample
 LINE_DEADLINE_S = 10.0  # time for one line of a sample
@@ -51,7 +51,7 @@ def build_watch_script(readings: Mapping[str, Reading], interval_s: float) -> st
     )
 
 
-def read_samples(process: Held, readings: Mapping[str, Reading]) -> Iterator[Sample]:
+def read_samples(process: HeldCommand, readings: Mapping[str, Reading]) -> Iterator[Sample]:
     """Yield the samples that the loop of :func:`build_watch_script` prints."""
     lines: list[str] = []
     while True:

@@ -40,8 +40,8 @@ from v6t.drivers.transport.contract import (
 
 _LOG = logging.getLogger(__name__)
 
-UNKNOWN_UNDO_DEADLINE_S = 3600.0  # time to undo everything if the record is damaged
-COPY_DEADLINE_S = 120.0  # time to copy a file of the device
+UNKNOWN_UNDO_LIMIT_S = 3600.0  # time limit for undoing everything if the record is damaged
+COPY_LIMIT_S = 120.0  # time to copy a file of the device
 RETRY_PAUSE_S = 1.0  # between attempts to connect for a rollback
 TIMER_MARGIN_S = 10.0  # waiting time for a silent device beyond the rollback timer's limit
 MAX_QUERY_OCTETS = 1400  # longest output of a management query, which must fit into one frame
@@ -136,7 +136,7 @@ class Transaction(Connection):
             directory=self.directory,
             undo=plan_steps.make_undo_entries(plan, states, self.name),
             program=self.undo_program,
-            deadline_s=plan_steps.compute_undo_deadline_s(plan.steps),
+            deadline_s=plan_steps.compute_undo_limit_s(plan.steps),
             netns="" if ssh is None else ssh.netns,
             notes_verified=True,
         )
@@ -222,7 +222,7 @@ class Transaction(Connection):
         for name, path in self.driver.options.artefacts.items():
             command = f"gzip -c {shlex.quote(path)} | base64"
             try:
-                copy = b64decode(self.transport.run(command, deadline_s=COPY_DEADLINE_S).out)
+                copy = b64decode(self.transport.run(command, deadline_s=COPY_LIMIT_S).out)
                 numbers = ("", *(f"-{n}" for n in range(2, 1000)))  # of a run that was resumed
                 files = (self._record_dir / f"{name}{number}.gz" for number in numbers)
                 next(file for file in files if not file.exists()).write_bytes(copy)
@@ -338,7 +338,7 @@ class Transaction(Connection):
         }
         if different and not forget:
             self.confirm()
-            self._store.repeat_steps(u.number for u in different)
+            self._store.mark_for_undo(u.number for u in different)
             raise DeviceNotRestored(
                 f"{self.name}: rolled back, but with differences: "
                 + "; ".join(f"{u.why}: {text}" for u, text in different.items()),
@@ -357,7 +357,7 @@ class Transaction(Connection):
 
     def _run_script_only(self, *, forget: bool) -> list[str]:
         """Run ``undo.sh`` for a damaged record; nothing can be compared."""
-        result = self._store.run_script(UNKNOWN_UNDO_DEADLINE_S)
+        result = self._store.run_script(UNKNOWN_UNDO_LIMIT_S)
         if result.status and not forget:
             output = shorten_output(f"{result.out}\n{result.err}")
             problem = f"{self.name}: {SCRIPT} could not undo all changes: {output}"

@@ -30,7 +30,7 @@ from v6t.drivers.transport.contract import Output, Transport
 RECORD_SCHEMA = "v6t-undo/1"  # version of the format of undo records
 RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
 STEP_PATIENCE_S = 5  # time that ``undo.sh`` waits for a step in which v6t was stopped
-UNDO_DEADLINE_S = 180.0  # time to undo all steps that have the default deadline
+UNDO_LIMIT_S = 180.0  # time limit for undoing all steps that have the default limit
 
 
 class DeviceNotRestored(DutError):
@@ -79,7 +79,7 @@ class UndoRecord:
     directory: str  # state directory on the device
     undo: tuple[UndoEntry, ...] = ()  # one entry for each step
     program: str = ""  # undoes a record from its standard input; empty: ``undo.sh`` does
-    deadline_s: float = UNDO_DEADLINE_S  # time to undo everything
+    deadline_s: float = UNDO_LIMIT_S  # time limit for undoing everything
     netns: str = ""  # network namespace that was configured; empty: the machine's own
     notes_verified: bool = False  # verification is recorded; False: an older v6t wrote the record
 
@@ -241,7 +241,7 @@ class UndoStore:
         self._require("note_verified", "note the end of the commit", "undo-record-failed")
 
     def check_no_parts(self) -> None:
-        """Refuse to configure a machine that is configured as parts of a chain."""
+        """Raise DeviceNotRestored if parts of a chain are configured on the machine."""
         parts = [line.rpartition("/")[0] for line in self._call("list_parts").out.split()]
         if parts:
             by_hand = " && ".join(f"sh {self._directory}/{part}/{SCRIPT}" for part in parts)
@@ -277,9 +277,9 @@ class UndoStore:
         path = shlex.quote(f"{self._directory}/{SCRIPT}")
         return self._transport.run(f"sh {path}", deadline_s=deadline_s)
 
-    def repeat_steps(self, numbers: Iterable[int]) -> None:
-        """Mark steps that the next rollback must undo again."""
-        self._call("repeat_steps", *sorted(numbers))
+    def mark_for_undo(self, numbers: Iterable[int]) -> None:
+        """Mark steps that ``undo.sh`` must undo once more."""
+        self._call("mark_for_undo", *sorted(numbers))
 
     def remove(self) -> None:
         """Remove the record in both places; the timer must have been stopped."""

@@ -16,7 +16,7 @@ from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.kinds.netfilter.nftables import expect_rules
 from v6t.drivers.duts.plan import Change, expect_lines, expect_words, find_line
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.steps import start_daemon
+from v6t.drivers.duts.steps import make_daemon_step
 from v6t.plugins.map_ce import MapECe
 
 from .cases import CASES, planned
@@ -459,7 +459,7 @@ def test_check_accepts_the_object_and_rejects_a_look_alike(case, command, done, 
 
 
 def test_daemon_of_another_name_is_not_ours():
-    check = start_daemon("bird", "/run/v6t/bgp-router.pid", "bird", "BIRD").check
+    check = make_daemon_step("bird", "/run/v6t/bgp-router.pid", "bird", "BIRD").check
     assert check.find_problem("bird\n") is None
     assert check.find_problem("birdc\n") is not None
 

@@ -75,7 +75,7 @@ def _script(server):
 @pytest.fixture
 def device(server, make_session, monkeypatch):
     """A fresh device, and sessions with it whose short deadlines show a hang at once."""
-    monkeypatch.setattr("v6t.drivers.duts.session.plan_steps.UNDO_DEADLINE_S", 1.0)
+    monkeypatch.setattr("v6t.drivers.duts.session.plan_steps.UNDO_LIMIT_S", 1.0)
     monkeypatch.setattr("v6t.drivers.duts.session.undo_store.STEP_PATIENCE_S", 0)
     server.shell(CLEAN)
     return partial(make_session, OPTIONS, command_deadline_s=1.5, connect_deadline_s=2.0)

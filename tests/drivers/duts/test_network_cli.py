@@ -15,7 +15,7 @@ from v6t.drivers.duts.kinds.command import CheckOptions
 from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue, remove_echo, render_line
 from v6t.drivers.duts.kinds.network_cli.options import (
     CliOptions,
-    find_reading,
+    find_reading_name,
     is_same_mode,
     parse_figures,
 )
@@ -288,7 +288,7 @@ def test_sessions_are_the_first_group_or_the_match(pattern, expected):
     ],
 )  # fmt: skip
 def test_groups_select_the_reading(pattern, reading):
-    assert find_reading(pattern) == reading
+    assert find_reading_name(pattern) == reading
 
 
 @pytest.mark.parametrize("pattern", ["x", "(?P<load>x)", "(?P<core>x)", "(?P<busy>x)(?P<used>x)"])

@@ -234,7 +234,7 @@ def test_tables_of_lists_are_compared_by_what_they_hold():
     ],
 )
 def test_address_is_found_with_its_length(line, found, ours):
-    steps = openbsd.configure_side(LinkIntent(["2001:2::1/64"]), "em0")
+    steps = openbsd.make_side_steps(LinkIntent(["2001:2::1/64"]), "em0")
     (step,) = [s for s in steps if "address on" in s.why]
     text = f"em0: flags=8843<UP>\n\t{line}\n"
     shell = f"ifconfig() {{ printf '{text}'; }}; {step.before}".replace("\n", "\\n").replace(

@@ -14,15 +14,15 @@ import pytest
 from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import undo_store
-from v6t.drivers.duts.session.plan_steps import compute_undo_deadline_s, make_undo_entry
+from v6t.drivers.duts.session.plan_steps import compute_undo_limit_s, make_undo_entry
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.shell import track_command
-from v6t.drivers.duts.session.transaction import UNKNOWN_UNDO_DEADLINE_S
+from v6t.drivers.duts.session.transaction import UNKNOWN_UNDO_LIMIT_S
 from v6t.drivers.duts.session.undo_store import (
     PROGRESS,
     RECORD,
     SCRIPT,
-    UNDO_DEADLINE_S,
+    UNDO_LIMIT_S,
     UndoEntry,
     UndoRecord,
     UndoStore,
@@ -89,7 +89,7 @@ def undo_deadline_of(place, *, damaged=False):
     slow = Step("true", "a commit", undo="touch ../undo-was-here", deadline_s=600)
     record = UndoRecord(
         *("me", "", "command", "x", "now", str(place), (make_undo_entry(1, slow, ""),)),
-        deadline_s=compute_undo_deadline_s([slow]),
+        deadline_s=compute_undo_limit_s([slow]),
     )
     transport = Timed()
     UndoStore(transport, str(place)).write(record)
@@ -105,18 +105,18 @@ def undo_deadline_of(place, *, damaged=False):
 
 
 def test_taking_back_may_take_as_long_as_its_steps(tmp_path):
-    assert undo_deadline_of(tmp_path / "state") == UNDO_DEADLINE_S + 600
+    assert undo_deadline_of(tmp_path / "state") == UNDO_LIMIT_S + 600
 
 
 def test_where_no_record_says_how_long_it_takes_it_may_take_long(tmp_path):
-    assert undo_deadline_of(tmp_path / "state", damaged=True) == UNKNOWN_UNDO_DEADLINE_S
+    assert undo_deadline_of(tmp_path / "state", damaged=True) == UNKNOWN_UNDO_LIMIT_S
 
 
 def test_only_steps_that_are_slow_make_taking_back_longer():
     quick, slow = Step("true", "x", undo="true"), Step("true", "x", undo="true", deadline_s=100)
-    assert compute_undo_deadline_s([quick] * 50) == UNDO_DEADLINE_S
-    assert compute_undo_deadline_s([quick, slow, slow]) == UNDO_DEADLINE_S + 200
-    assert compute_undo_deadline_s([replace(slow, undo="")]) == UNDO_DEADLINE_S
+    assert compute_undo_limit_s([quick] * 50) == UNDO_LIMIT_S
+    assert compute_undo_limit_s([quick, slow, slow]) == UNDO_LIMIT_S + 200
+    assert compute_undo_limit_s([replace(slow, undo="")]) == UNDO_LIMIT_S
 
 
 # --------------------------------------- what v6t was stopped in goes on on the device

@@ -24,10 +24,10 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.plan_steps import Difference, StepState, format_comparison
 from v6t.drivers.duts.steps import (
     build_background_command,
-    create_object,
-    set_value,
-    start_daemon,
-    write_config_file,
+    make_config_file_step,
+    make_daemon_step,
+    make_object_step,
+    make_value_step,
 )
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.nat44 import Nat66
@@ -104,18 +104,18 @@ def test_want_compares_whole_members_and_lines(want, right, wrong):
 
 
 def test_setting_writes_the_present_value_back():
-    step = set_value("tool mtu VALUE", 1500, "x", read="look")
+    step = make_value_step("tool mtu VALUE", 1500, "x", read="look")
     assert (step.command, step.undo) == ("tool mtu 1500", "tool mtu {words}")
     assert step.existing is Existing.RESTORE
 
 
 def test_owned_object_that_exists_is_refused():
-    step = create_object("create", "delete", "x", read="look", expected=expect_text("it"))
+    step = make_object_step("create", "delete", "x", read="look", expected=expect_text("it"))
     assert (step.command, step.undo, step.existing) == ("create", "delete", Existing.REFUSE)
 
 
 def test_config_file_reads_its_name_and_content(tmp_path):
-    step = write_config_file(f"{tmp_path}/f", "a\nb\n", "x")
+    step = make_config_file_step(f"{tmp_path}/f", "a\nb\n", "x")
     assert run(step.read) == ""
     run(step.command, step.text)
     assert step.check.find_problem(run(step.check.command)) is None
@@ -130,7 +130,7 @@ def test_config_file_reads_its_name_and_content(tmp_path):
 def test_daemon_reads_its_name_and_probe_only_while_it_runs(command, runs, tmp_path):
     pid = f"{tmp_path}/pid"
     probe = f"[ ! -s {pid} ] || echo ready"
-    step = start_daemon(build_background_command(pid, command), pid, "sleep", "x", probe=probe)
+    step = make_daemon_step(build_background_command(pid, command), pid, "sleep", "x", probe=probe)
     step = replace(step, expected=expect_text("sleep\nready"))
     assert run(step.read) == ""
     run(step.command)
@@ -142,7 +142,7 @@ def test_daemon_reads_its_name_and_probe_only_while_it_runs(command, runs, tmp_p
 def test_daemon_that_has_ended_shows_the_end_of_its_log(tmp_path):
     (tmp_path / "pid").write_text("999999999\n")
     (tmp_path / "log").write_text("begins\nno space left\n")
-    step = start_daemon("x", f"{tmp_path}/pid", "named", "x", log=f"{tmp_path}/log")
+    step = make_daemon_step("x", f"{tmp_path}/pid", "named", "x", log=f"{tmp_path}/log")
     assert "no space left" in run(step.check.command)
 
 

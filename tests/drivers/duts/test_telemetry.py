@@ -16,7 +16,7 @@ from v6t.drivers.duts.kinds import jool_instances
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
-from v6t.drivers.duts.os.linux import add_neighbors
+from v6t.drivers.duts.os.linux import make_neighbors_step
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.session.telemetry import TelemetryWatcher, build_watch_script, read_samples
 from v6t.drivers.transport.here import HereTransport
@@ -83,7 +83,7 @@ def test_what_is_no_linux_is_refused(sections, code):
 
 
 def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
-    check = add_neighbors({"198.18.0.2": "02:00:00:00:01:02"}, "left").check
+    check = make_neighbors_step({"198.18.0.2": "02:00:00:00:01:02"}, "left").check
     text = read_captured("ip-neigh.txt")
     assert check.find_problem(text) is None
     assert check.find_problem(text.replace("01:02", "01:03"))

@@ -9,7 +9,7 @@ from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import expect_text, expect_words
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
 from v6t.drivers.duts.session.undo_store import PROGRESS, SCRIPT, UndoRecord, build_undo_script
-from v6t.drivers.duts.steps import create_object
+from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import LinkIntent
 
 from .support import in_lab
@@ -22,15 +22,15 @@ SIDE = LinkIntent(
     dict.fromkeys(HOSTS, "02:00:00:00:00:01"),
     {"198.51.100.0/24": "192.0.2.2"},
 )
-TUN = create_object(
+TUN = make_object_step(
     "ip tuntap add dev tun9 mode tun", "ip link del tun9", "a TUN interface",
     read=linux.make_link_command("tun9"), expected=expect_words("tun9"),
 )  # fmt: skip
-TABLE = create_object(
+TABLE = make_object_step(
     "nft add table ip v6t", "nft delete table ip v6t", "a table",
     read="nft list tables | grep -x 'table ip v6t' || true", expected=expect_text("table ip v6t"),
 )  # fmt: skip
-SIDE_STEPS = linux.configure_side(SIDE, "left", "static")
+SIDE_STEPS = linux.make_side_steps(SIDE, "left", "static")
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ STATE = (
     "ip -o addr | grep -v fe80; ip route; ip neigh show nud permanent; ip -o link | cut -d' ' -f2-5; "
     "sysctl net.ipv4.conf.all.rp_filter; nft list ruleset"
 )
-SYSCTL = linux.set_sysctls(
+SYSCTL = linux.make_sysctls_step(
     {"net.ipv4.conf.left.rp_filter": 2, "net.ipv4.conf.all.rp_filter": 2}, "x"
 )
 
@@ -71,10 +71,10 @@ SYSCTL = linux.set_sysctls(
         (SIDE_STEPS, "ip neigh del 2001:db8::2 dev left"),
         (SIDE_STEPS, "ip route del 198.51.100.0/24"),
         (SIDE_STEPS, "ip link set left down; ip link set left up"),
-        ([linux.set_up("cable")], "ip link set cable down"),
-        ([linux.set_mtu("left", 1400)], "ip link set left mtu 1300"),
+        ([linux.make_up_step("cable")], "ip link set cable down"),
+        ([linux.make_mtu_step("left", 1400)], "ip link set left mtu 1300"),
         ([SYSCTL], "sysctl -q -w net.ipv4.conf.all.rp_filter=1"),
-        ([TUN, linux.set_mtu("tun9", 1400), linux.set_up("tun9")], "ip link del tun9"),
+        ([TUN, linux.make_mtu_step("tun9", 1400), linux.make_up_step("tun9")], "ip link del tun9"),
         ([TABLE], "nft delete table ip v6t"),
     ],
 )  # fmt: skip

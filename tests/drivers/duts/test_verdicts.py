@@ -12,7 +12,7 @@ from v6t.core.runs.bottleneck import (
     describe_entry,
     describe_tester_limit,
     describe_unsustained,
-    split_samples,
+    group_samples,
 )
 from v6t.drivers.duts.bottleneck import Verdict, combine_verdicts, judge_device
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -446,7 +446,7 @@ def test_refused_trial_has_the_samples_around_it(learned, found_s, before, found
     samples = [Sample({}, float(n)) for n in range(10)]
     ends = [("before", 2.5), ("found", found_s), ("after", 9.0)]
     results = {"found": TrialResult({}, connections=PhaseOneResult(300, 300, learned))}
-    parts = split_samples(samples, ends, results)
+    parts = group_samples(samples, ends, results)
     assert [s.seen_s for s in parts["before"]] == before
     assert [s.seen_s for s in parts["found"]] == found
 

@@ -14,7 +14,12 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Expectation, Intent, Plan, Step, find_line, shorten_output
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.refusals import make_unsupported_error
-from v6t.drivers.duts.steps import make_directory, start_daemon, stop_process, write_config_file
+from v6t.drivers.duts.steps import (
+    make_config_file_step,
+    make_daemon_step,
+    make_directory_step,
+    stop_process,
+)
 from v6t.intent.families import Dns64Config
 
 
@@ -82,6 +87,7 @@ class Dns64Server(LinuxDriver):
         socket = f"[{dns64.resolver}]:53"
 
         def find_server_problem(output: str) -> str | None:
+            """Return the problem of the server's state; None: it runs and answers."""
             lines = output.splitlines()
             if not lines or lines[0] != self.process_name:
                 return (
@@ -90,7 +96,7 @@ class Dns64Server(LinuxDriver):
             listens = find_line("\n".join(lines[1:]), socket) is not None
             return None if listens else f"{self.process_name} does not listen"
 
-        server = start_daemon(
+        server = make_daemon_step(
             f"cd {directory} && {{ setsid {run} >{log} 2>&1 </dev/null & echo $! >{pid}; }}",
             pid,
             self.process_name,
@@ -101,9 +107,9 @@ class Dns64Server(LinuxDriver):
             stop=self.make_stop_command(pid),
         )
         steps = [
-            make_directory(directory, "a directory for the server's files"),
+            make_directory_step(directory, "a directory for the server's files"),
             *self.make_preparation_steps(directory),
-            write_config_file(
+            make_config_file_step(
                 file, self.make_configuration(dns64, directory), f"{self.title}: configuration"
             ),
             server,

@@ -174,27 +174,27 @@ class LinuxDriver(Driver):
         if names := sorted(facts.advertised_route_interfaces):
             why = "a forwarding host must go on learning its own default route"
             keys = (linux.make_sysctl_key(6, name, "accept_ra") for name in names)
-            steps.append(linux.set_sysctls(dict.fromkeys(keys, 2), why))
+            steps.append(linux.make_sysctls_step(dict.fromkeys(keys, 2), why))
         steps += linux_tuning.make_tuning_steps(self.options, facts)
         for side in SIDES:
             link, name = getattr(intent.links, side), getattr(self.options, side)
-            steps += [] if link.vlan else [linux.set_mtu(name, link.mtu)]
-            steps.append(linux.set_up(name))
+            steps += [] if link.vlan else [linux.make_mtu_step(name, link.mtu)]
+            steps.append(linux.make_up_step(name))
             if link.vlan:
                 why = f"VLAN of the {side} link"
-                steps += linux.add_vlan(name, ports[side], link.vlan, link.mtu, why)
+                steps += linux.make_vlan_steps(name, ports[side], link.vlan, link.mtu, why)
         for side, port in background.items():
             link, name = getattr(intent.links, side), getattr(self.options, side)
             why = f"VLAN of the background on the {side}"
-            steps += linux.add_vlan(name, port, link.background.vlan, link.mtu, why)
-        steps.append(linux.enable_forwarding([*ports.values(), *background.values()]))
+            steps += linux.make_vlan_steps(name, port, link.background.vlan, link.mtu, why)
+        steps.append(linux.make_forwarding_step([*ports.values(), *background.values()]))
         most = max(len(getattr(intent, side).neighbors) for side in SIDES)
         if mode != "gateway" and most >= (facts.parse_number("gc_thresh3") or 1024) // 2:
-            steps.append(linux.enlarge_neighbor_table(most))
+            steps.append(linux.make_neighbor_table_step(most))
         for side in SIDES:
-            steps += linux.configure_side(getattr(intent, side), ports[side], mode)
+            steps += linux.make_side_steps(getattr(intent, side), ports[side], mode)
         for side, port in background.items():
-            steps += linux.configure_side(getattr(intent, side).background, port, mode)
+            steps += linux.make_side_steps(getattr(intent, side).background, port, mode)
         return steps
 
     def assemble_plan(

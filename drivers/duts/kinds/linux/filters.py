@@ -11,7 +11,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.plan import Expectation, Intent, Step, shorten_output
 from v6t.drivers.duts.refusals import make_missing_program_error
-from v6t.drivers.duts.steps import create_object
+from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import LinkIntent
 
 NFT_TABLE = "inet v6t_filters"
@@ -56,6 +56,7 @@ def make_filter_steps(
     text = "\n".join(lines) + "\n"
 
     def find_rule_difference(output: str) -> str | None:
+        """Return the problem that the listed rules differ; None: they are as written."""
         if _normalize_rules(output) != _normalize_rules(text):
             return (
                 f"not the {count} filters of each direction; the output is {shorten_output(output)}"
@@ -63,7 +64,7 @@ def make_filter_steps(
         return None
 
     return [
-        create_object(
+        make_object_step(
             "nft -f -",
             f"nft delete table {NFT_TABLE}",
             f"{count} filter{'s' * (count > 1)} in each direction, the rest is denied",

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.os.linux import set_up
+from v6t.drivers.duts.os.linux import make_up_step
 from v6t.drivers.duts.plan import Change, Check, Step, expect_text, expect_words
 from v6t.drivers.duts.refusals import make_missing_program_error
-from v6t.drivers.duts.steps import make_directory, start_daemon, stop_process, write_config_file
+from v6t.drivers.duts.steps import (
+    make_config_file_step,
+    make_daemon_step,
+    make_directory_step,
+    stop_process,
+)
 
 AGENT, CLIENT = "snmpd", "snmpget"
 IP_FORWARDING_OID = ".1.3.6.1.2.1.4.1.0"  # ipForwarding (RFC 4293), which is 1 on a router
@@ -38,9 +43,9 @@ def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Che
         "sleep 0.2; done"
     )
     return [
-        make_directory(directory, "a directory for the agent's files"),
-        write_config_file(file, text, "the SNMP agent's configuration"),
-        start_daemon(start, pid, AGENT, "an SNMP agent of v6t's own"),
+        make_directory_step(directory, "a directory for the agent's files"),
+        make_config_file_step(file, text, "the SNMP agent's configuration"),
+        make_daemon_step(start, pid, AGENT, "an SNMP agent of v6t's own"),
     ], query
 
 
@@ -63,7 +68,7 @@ def make_bgp_speaker_steps(
         + f"protocol bgp neighbour {{\n  {_format_session(SPEAKER, ROUTER)}\n"
         f"  {family} {{ import none; export where source = RTS_STATIC; next hop keep; }};\n}}\n",
     }
-    all_steps = [set_up("lo", "the speaker is reached over it")]
+    all_steps = [make_up_step("lo", "the speaker is reached over it")]
     for number, (role, text) in enumerate(parts.items(), 1):
         all_steps += _make_bird_steps(state_dir, role, number, family, text)
     show = f"ip -{version} route show exact {net}"
@@ -115,6 +120,6 @@ def _make_bird_steps(state_dir: str, role: str, number: int, family: str, text: 
     start = f"{DAEMON} -c {file} -s {socket} -P {pid}"
     stop = f"( {stop_process(pid, DAEMON)} ) && rm -f {socket}"
     return [
-        write_config_file(file, head + text, f"BIRD's configuration, {role}"),
-        start_daemon(start, pid, DAEMON, f"BIRD, {role}", stop=stop),
+        make_config_file_step(file, head + text, f"BIRD's configuration, {role}"),
+        make_daemon_step(start, pid, DAEMON, f"BIRD, {role}", stop=stop),
     ]

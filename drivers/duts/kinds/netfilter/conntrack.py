@@ -11,10 +11,10 @@ from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import KERNEL_UDP_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import set_sysctls
+from v6t.drivers.duts.os.linux import make_sysctls_step
 from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_output, shorten_output
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
-from v6t.drivers.duts.steps import start_daemon, stop_process
+from v6t.drivers.duts.steps import make_daemon_step, stop_process
 from v6t.intent.families import NatConfig
 
 COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count"  # number of connections
@@ -106,7 +106,9 @@ def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts
     else:
         why = "connections live longer than any test: expiry would look like loss"
     steps = (
-        [set_sysctls({f"{_SYSCTL_PREFIX}{n}": s for n, s in values.items()}, why)] if values else []
+        [make_sysctls_step({f"{_SYSCTL_PREFIX}{n}": s for n, s in values.items()}, why)]
+        if values
+        else []
     )
     count = count_required_sessions(options.sessions, intent)
     return [*steps, *_make_table_size_steps(facts, count), *_make_log_steps(options)]
@@ -143,7 +145,7 @@ def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
         ),
         undo=f"echo {{old}} >{file}",
     )
-    maximum = set_sysctls({f"{_SYSCTL_PREFIX}max": size}, f"room for {count} connections")
+    maximum = make_sysctls_step({f"{_SYSCTL_PREFIX}max": size}, f"room for {count} connections")
     return [maximum] * grows + [more_buckets] * (buckets is None or buckets < size)
 
 
@@ -160,6 +162,7 @@ def make_flush_steps(client_networks: Sequence[str]) -> tuple[Step, ...]:
     left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)
 
     def find_remaining_connections(output: str) -> str | None:
+        """Return the problem that connections are left; None: there are none."""
         lines = output.splitlines()
         others = [line for line in lines if not _EMPTY_LISTING.fullmatch(line.strip())]
         if not others and len(lines) == len(which):
@@ -183,7 +186,7 @@ def _make_log_steps(options: ConntrackOptions) -> list[Step]:
     )
     stop = f"( {stop_process(pid, 'conntrack')} ) && rm -f {file} {directory}/connections.err"
     why = "every connection that begins has its record"
-    return [start_daemon(start, pid, "conntrack", why, stop=stop)]
+    return [make_daemon_step(start, pid, "conntrack", why, stop=stop)]
 
 
 def make_connection_count_reading() -> Reading:
@@ -201,8 +204,8 @@ LIMIT_SYSCTLS = (
 )
 
 
-def make_limits_reading(log_file: str = "") -> Reading:
-    """Return a reading of the table's sizes, of timeouts [s] and of the number of log records."""
+def make_table_reading(log_file: str = "") -> Reading:
+    """Return a reading of the conntrack table's sizes and timeouts [s], and of the number of log records."""
     names = " ".join(f"{_SYSCTL_PREFIX}{name}" for name in LIMIT_SYSCTLS)
     counted = f"; echo log_records = $(wc -l <{log_file})" if log_file else ""
     parse = sum_matches(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$")
@@ -222,7 +225,7 @@ def make_insert_failure_reading() -> Reading:
 
 
 def make_occupancy_reading() -> Reading:
-    """Return a reading of the kernel's table: ``used`` entries and their ``limit``."""
+    """Return a reading of the conntrack table: ``used`` entries and their ``limit``."""
     return Reading(
         f"cat {COUNT_FILE} {COUNT_FILE.replace('_count', '_max')}",
         lambda text: dict(
@@ -250,7 +253,7 @@ class ConntrackDriver(LinuxDriver):
         return make_connection_count_reading()
 
     def get_table_limits_reading(self, intent: Intent) -> Reading | None:
-        return make_limits_reading(self.options.log_file)
+        return make_table_reading(self.options.log_file)
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         return {

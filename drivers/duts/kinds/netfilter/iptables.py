@@ -10,7 +10,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, expect_lines
-from v6t.drivers.duts.steps import create_object
+from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import Nat44Config, NptConfig
 
 RULE_COMMENT_OPTIONS = "-m comment --comment v6t"
@@ -72,7 +72,7 @@ def _make_rule_step(pool: nat.NatPool, net: str, port: str, protocol: str) -> St
 def _make_append_step(command: str, rule: str, why: str, read: str) -> Step:
     """Return the step that appends a rule, which begins with its chain, to a table."""
     expected = expect_lines(f"-A {rule}")
-    return create_object(
+    return make_object_step(
         f"{command} -A {rule}", f"{command} -D {rule}", why, read=read, expected=expected
     )
 

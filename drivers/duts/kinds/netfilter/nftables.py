@@ -12,7 +12,7 @@ from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
 from v6t.drivers.duts.plan import Change, Expectation, Intent, Step, shorten_output
-from v6t.drivers.duts.steps import create_object, write_config_file
+from v6t.drivers.duts.steps import make_config_file_step, make_object_step
 from v6t.intent.families import DeviceConfig, Nat44Config, Nat66Config
 
 LIVE_RULE_COMMENT = "v6t-beside"  # marks the rule that is added and removed under traffic
@@ -118,8 +118,8 @@ def make_table_steps(
     lines += [f"table {table} {{", f"  chain {chain} {{"]
     lines += [f"    {hook}; policy accept;", *(f"    {rule}" for rule in rules), "  }", "}"]
     return [
-        write_config_file(file, "\n".join(lines) + "\n", "the rules"),
-        create_object(
+        make_config_file_step(file, "\n".join(lines) + "\n", "the rules"),
+        make_object_step(
             f"nft -c -f {file} && nft -f {file}",
             f"nft delete table {table}",
             why,
@@ -134,6 +134,7 @@ def expect_rules(hook: str, rules: Iterable[str]) -> Expectation:
     expected_rules = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
 
     def find_rule_problem(output: str) -> str | None:
+        """Return the problem of the listed chain; None: it has exactly the rules."""
         lines = [_normalize_rule(line) for line in output.splitlines()]
         content = [line for line in lines if line and not line.endswith(("{", "}"))]
         head, *listed = content or [""]

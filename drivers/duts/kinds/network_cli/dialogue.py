@@ -18,7 +18,13 @@ from v6t.drivers.duts.kinds.network_cli.options import CliOptions, check_one_lin
 from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import failure, log_command
-from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, DeadlinePassed, Held, Output
+from v6t.drivers.transport.contract import (
+    ON_DEVICE,
+    ConnectionLost,
+    DeadlinePassed,
+    HeldCommand,
+    Output,
+)
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.process import MAX_OBJECT_OCTETS, Process, build_clean_environment, kill
 
@@ -91,7 +97,8 @@ class Dialogue:
             )
             keeper.start()
 
-    def hold(self, command: str) -> Held:
+    def hold(self, command: str) -> HeldCommand:
+        """Raise DutError: a command line cannot keep a command running in the background."""
         problem = f"{self.name}: a command line runs nothing in the background: {command}"
         raise DutError(problem, code="unsupported-operation")
 

@@ -23,7 +23,7 @@ from v6t.drivers.duts.kinds.network_cli.options import (
     CliOptions,
     NetworkCliOptions,
     TelemetryOptions,
-    find_reading,
+    find_reading_name,
     parse_figures,
 )
 from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
@@ -178,7 +178,7 @@ class NetworkCliDriver(Driver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         watched: dict[str, list[TelemetryOptions]] = {}
         for own in self.options.telemetry:
-            watched.setdefault(find_reading(own.pattern), []).append(own)
+            watched.setdefault(find_reading_name(own.pattern), []).append(own)
         return {
             name: Reading(
                 "\n".join(dict.fromkeys(each.command for each in group)),
@@ -189,7 +189,7 @@ class NetworkCliDriver(Driver):
         }
 
     def _require_ssh(self) -> SshOptions:
-        """Return the SSH options, or refuse a device without them."""
+        """Return the SSH options; raise UsageError for a device without them."""
         ssh: SshOptions | None = self.options.ssh
         if ssh is None:
             raise UsageError(

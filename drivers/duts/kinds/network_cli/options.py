@@ -23,7 +23,7 @@ PROMPT_PATTERN = (
     r"|^\[[~*]?[\w.@:/-]+\]\s*$"
 )
 PAGER_PATTERN = r"(?i)(?:-{2,} ?\(?more\b[^\n]*|press any key to continue[^\n]*)$"
-# error messages of common command lines for a rejected line, in any case
+# case-insensitive patterns of the errors with which common CLIs reject a line
 ERROR_PATTERNS = (
     r"^[^\S\n]*% ?(?:invalid|incomplete|ambiguous|unknown|unrecognized|bad|error|cannot|failed|access"
     r" denied|authorization failed)\b",
@@ -64,7 +64,7 @@ class CliOptions(StrictModel):
     pager: RegexText = ""
     """Prompt between two pages, answered with a space, as a regular expression; empty: the usual ones."""
     errors: tuple[RegexText, ...] = ()
-    """Error messages for a rejected line, as regular expressions, in any case; none: the usual ones."""
+    """Error messages for a rejected line, as case-insensitive regular expressions; none: the usual ones."""
     answers: dict[RegexText, str] = Field(default_factory=dict)
     """Answers to questions of the device, by regular expressions: `{'\\[confirm\\]$': ''}`. Write a secret
     as `{env:NAME}`: the value of the environment variable NAME is typed and stored nowhere."""
@@ -129,8 +129,8 @@ _READING_BY_GROUP = {
 _DROP_GROUP = re.compile(r"(drops?|refused)(?:_(\w+))?")
 
 
-def find_reading(pattern: str) -> str:
-    """Return the name of the reading that the groups of a pattern belong to."""
+def find_reading_name(pattern: str) -> str:
+    """Return the name of the reading whose figures the named groups of a pattern match."""
     groups = re.compile(pattern).groupindex
     names = {
         _READING_BY_GROUP.get(g, DROPS_READING if _DROP_GROUP.fullmatch(g) else "") for g in groups
@@ -218,7 +218,7 @@ class TelemetryOptions(FigureOptions):
 
     @model_validator(mode="after")
     def _check_pattern(self) -> TelemetryOptions:
-        find_reading(self.pattern)
+        find_reading_name(self.pattern)
         return self
 
 

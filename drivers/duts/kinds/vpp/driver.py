@@ -120,9 +120,9 @@ class VppDriver(Driver):
         # after what no plugin mends: nobody is to start a router anew for nothing
         section = facts.sections.get
         if self.options.starts_vpp:
-            process.refuse_without_plugin(function.plugin, section("plugins", ""), self.options)
+            process.check_plugin_available(function.plugin, section("plugins", ""), self.options)
         else:
-            _refuse_unloaded_plugin(function, section("plugins", ""), section("ipip", ""))
+            _check_plugin_loaded(function, section("plugins", ""), section("ipip", ""))
         hardware = section("hardware")
         for side in SIDES:
             name = getattr(self.options, side)
@@ -253,8 +253,8 @@ class VppDriver(Driver):
         return Vppctl(self.options)
 
 
-def _refuse_unloaded_plugin(function: VppFunction, plugins: str, tunnels: str) -> None:
-    """Refuse a running VPP without the function's plugin, by the output of ``show`` commands."""
+def _check_plugin_loaded(function: VppFunction, plugins: str, tunnels: str) -> None:
+    """Raise DutError unless outputs of ``show`` commands list the function's plugin as loaded."""
     plugin = "ipip" if isinstance(function, TunnelFunction) and "unknown input" in tunnels else ""
     if "Plugin path" in plugins and f"{function.plugin}_plugin.so" not in plugins.split():
         plugin = plugin or function.plugin

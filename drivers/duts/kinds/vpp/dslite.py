@@ -122,6 +122,7 @@ class DsLite(VppFunction):
         """Return the check that no session is left."""
 
         def find_remaining_sessions(output: str) -> str | None:
+            """Return the problem that sessions are left; None: there are none."""
             rows = [line for line in output.splitlines() if line.startswith("B4")]
             if rows:
                 return f"sessions of {len(rows)} B4s are left"

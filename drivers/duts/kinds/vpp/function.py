@@ -116,7 +116,7 @@ class VppFunction:
         self.intent, self.options, self.cli, self.ports = intent, options, cli, ports
 
     def check_supported(self, version: str) -> None:
-        """Refuse settings that VPP does not support or handles wrongly, and suggest values that work."""
+        """Raise UsageError for settings that VPP does not support or handles wrongly; suggest others."""
 
     def get_side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
         """Return the link intent of a side, and extra steps between its addresses and neighbors."""

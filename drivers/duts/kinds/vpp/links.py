@@ -10,7 +10,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl
 from v6t.drivers.duts.plan import Existing, Step, expect_output, expect_text, expect_words
-from v6t.drivers.duts.steps import create_object, set_value
+from v6t.drivers.duts.steps import make_object_step, make_value_step
 from v6t.intent.device import LinkIntent
 
 # each line of vppctl ends with CR and LF: awk's last word of a line would hold the CR
@@ -43,7 +43,7 @@ def make_up_step(cli: Vppctl, port: str) -> Step:
     """Return the step that sets an interface up, and its undo down if it was down."""
     write = cli(f"set interface state {port} VALUE")
     read = cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'"
-    return set_value(write, "up", f"{port} carries test traffic", read=read, silent=True)
+    return make_value_step(write, "up", f"{port} carries test traffic", read=read, silent=True)
 
 
 def make_vlan_step(cli: Vppctl, parent: str, number: int) -> Step:
@@ -52,7 +52,7 @@ def make_vlan_step(cli: Vppctl, parent: str, number: int) -> Step:
     create = cli(f"create sub-interfaces {parent} {number}")
     delete = cli(f"delete sub-interface {port}")
     read = f"{cli('show interface')} | awk '$1 == \"{port}\" {{print $1}}'"
-    return create_object(
+    return make_object_step(
         create, delete, f"VLAN {number} of {parent}", read=read, expected=expect_text(port)
     )
 
@@ -61,7 +61,7 @@ def make_mtu_step(cli: Vppctl, port: str, mtu: int) -> Step:
     """Return the step that sets an interface's MTU for packets."""
     write = cli(f"set interface mtu packet VALUE {port}")
     read = cli(f"show interface {port}") + " | awk 'NR == 2 {split($4, m, \"/\"); print m[1]}'"
-    return set_value(write, mtu, f"MTU of {port}", read=read, silent=True)
+    return make_value_step(write, mtu, f"MTU of {port}", read=read, silent=True)
 
 
 def make_address_step(cli: Vppctl, address: str, port: str) -> Step:
@@ -104,7 +104,7 @@ def _make_neighbor_step(cli: Vppctl, port: str, address: str, mac: str) -> Step:
 def make_route_step(cli: Vppctl, destination: str, next_hop: str, why: str) -> Step:
     """Return the step that adds a route by a neighbor and an interface, or by an interface alone."""
     net = ip_network(destination)  # VPP reads no address without its length
-    return create_object(
+    return make_object_step(
         cli(f"ip route add {net} via {next_hop}"),
         cli(f"ip route del {net} via {next_hop}"),
         why,
@@ -124,7 +124,7 @@ def make_route_check(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:
 
 
 def check_hardware(text: str, name: str, mac: str, side: str) -> None:
-    """Refuse an interface that does not exist or whose MAC address differs from the testbed file."""
+    """Raise DutError unless the interface exists and has the MAC address of the testbed file."""
     mac_addresses = outputs.parse_hardware_addresses(text)
     if name not in mac_addresses:
         interface_names = ", ".join(mac_addresses) or "none"

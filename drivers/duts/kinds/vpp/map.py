@@ -20,7 +20,7 @@ from v6t.drivers.duts.kinds.vpp.outputs import MapDomain
 from v6t.drivers.duts.plan import Change, Existing, Expectation, Step, expect_lines
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
-from v6t.drivers.duts.steps import create_object
+from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
 from v6t.packets.address_layouts import map_address
 
@@ -54,7 +54,7 @@ class MapDomainFunction(VppFunction):
         why = f"MAP on {port}"
         read = f"{features} | grep -w -e ip4-map -e ip4-map-t || true"
         expected = expect_lines(self.feature)
-        return create_object(create, delete, why, read=read, expected=expected, silent=True)
+        return make_object_step(create, delete, why, read=read, expected=expected, silent=True)
 
     def make_domain_change(
         self,
@@ -90,6 +90,7 @@ def expect_domains(expected_domains: list[MapDomain], description: str) -> Expec
     """Expect these domains, and possibly others, in ``show map domain``."""
 
     def find_domain_problem(output: str) -> str | None:
+        """Return the problem of the first domain that is missing or differs; None: all are there."""
         domains_by_tag = {domain.tag: domain for domain in outputs.parse_domains(output)}
         for domain in expected_domains:
             if domain.tag not in domains_by_tag:
@@ -117,7 +118,7 @@ class Lw4o6(MapDomainFunction):
     profile = TUNNEL_PROFILE
 
     def check_supported(self, version: str) -> None:
-        _refuse_mixed_softwires(list(generate_softwires(self.intent)))
+        _check_softwires(list(generate_softwires(self.intent)))
 
     def make_domain_steps(self) -> list[Step]:
         rows = list(generate_softwires(self.intent))
@@ -136,8 +137,8 @@ class Lw4o6(MapDomainFunction):
         return self.make_domain_change("a lwB4 with its address", first, second, words, rule)
 
 
-def _refuse_mixed_softwires(rows: list[Softwire]) -> None:
-    """Refuse softwires that share an IPv4 address, but not the lwAFTR address and PSID layout."""
+def _check_softwires(rows: list[Softwire]) -> None:
+    """Raise UsageError unless softwires with the same IPv4 address share lwAFTR address and PSID layout."""
     first: dict[IPv4Address, Softwire] = {}
     for row in rows:
         first_row = first.setdefault(row.ipv4, row)
@@ -181,6 +182,7 @@ def _make_softwire_steps(
     )
 
     def find_softwire_problem(output: str) -> str | None:
+        """Return the problem of the first softwire that is missing or differs; None: all are there."""
         found = outputs.parse_domain_rules(output)
         for row in rows:
             b4 = found.get((tags[row.ipv4], row.psid))
@@ -189,7 +191,7 @@ def _make_softwire_steps(
         return None
 
     return [
-        create_object(
+        make_object_step(
             f"umask 077; cat >{files[0]} && {cli('exec ' + files[0])}",
             f"{make_delete_command(cli, 'v6t[0-9]*')}; rm -f {files[0]}",
             f"{len(tags)} addresses shared by lwB4s",
@@ -229,7 +231,7 @@ class MapRulesFunction(MapDomainFunction):
         delete = make_delete_command(self.cli, domain.tag)
         why = f"the rule {rule.ipv6_prefix}"
         expected = expect_domains([domain], f"domain {domain.tag} with these values")
-        return create_object(
+        return make_object_step(
             create, delete, why, read=make_list_domains_command(self.cli), expected=expected
         )
 
@@ -261,8 +263,8 @@ class MapRulesFunction(MapDomainFunction):
         near = self._find_nearest_prefix(rules[0], version)
         return {} if near == rules[0].ipv6_prefix else {"rule_ipv6": str(near)}
 
-    def refuse_rules(self, rules: Sequence[MapRuleConfig], version: str) -> None:
-        """Refuse rules that VPP does not support or for which it loses packets."""
+    def check_rules(self, rules: Sequence[MapRuleConfig], version: str) -> None:
+        """Raise UsageError for a rule that VPP does not support or for which it loses packets."""
         params = self.suggest_params(rules, version)
         for rule in rules:
             net, end = rule.ipv6_prefix, rule.ipv6_prefix.prefixlen + rule.ea_len
@@ -313,9 +315,9 @@ class MapT(MapRulesFunction):
 
     def check_supported(self, version: str) -> None:
         relay, params = self.relay, self.suggest_params(self.rules, version)
-        softwires.refuse_draft_format(relay.rules, "VPP")
-        softwires.refuse_psid(relay.rules, "VPP's MAP-T")
-        softwires.refuse_lowest_mtu(
+        softwires.check_iid_format(relay.rules, "VPP")
+        softwires.check_no_psid(relay.rules, "VPP's MAP-T")
+        softwires.check_lowest_mtu(
             relay.lowest_ipv6_mtu,
             "VPP fragments no packet that fits the IPv6 link",
             self.intent.links.left.mtu,
@@ -331,7 +333,7 @@ class MapT(MapRulesFunction):
             problem = f"VPP {version} finds the rule of a MAP-T packet by its DMR: one for each DMR"
             hint = "use one rule, or VPP 24.06 or newer"
             raise UsageError(problem, hint, code="unsupported-by-version")
-        self.refuse_rules(relay.rules, version)
+        self.check_rules(relay.rules, version)
 
 
 class MapE(MapRulesFunction):
@@ -351,9 +353,9 @@ class MapE(MapRulesFunction):
         self.source = self.relay.br_address
 
     def check_supported(self, version: str) -> None:
-        _refuse_mixed_softwires(self._list_softwires())
-        softwires.refuse_draft_format(self.rules, "VPP")
-        self.refuse_rules(self.relay.rules, version)
+        _check_softwires(self._list_softwires())
+        softwires.check_iid_format(self.rules, "VPP")
+        self.check_rules(self.relay.rules, version)
 
     def make_domain_steps(self) -> list[Step]:
         rows = self._list_softwires()

@@ -28,7 +28,7 @@ from v6t.drivers.duts.plan import (
 )
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
-from v6t.drivers.duts.steps import create_object
+from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import Address
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, NptConfig
 
@@ -75,6 +75,7 @@ class Nat44(VppFunction):
         reading = self.get_session_reading()
 
         def find_remaining_sessions(output: str) -> str | None:
+            """Return the problem that sessions are left; None: there are none."""
             count = reading.parse(output).get("sessions")
             if count is None:
                 return "it does not say how many sessions there are"
@@ -213,7 +214,7 @@ def make_flush_step(lines: Sequence[str], state_command: str, check: Check) -> S
 
 
 def get_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> nat.NatPool:
-    """Return the public addresses and ports of an intent, or refuse ports that VPP does not allocate."""
+    """Return an intent's public addresses and ports; raise UsageError for ports that VPP never allocates."""
     pool = nat.get_pool(intent, supported_settings=supported_settings)
     if (pool.first_port, pool.last_port) != SUPPORTED_PORTS:
         low, high = SUPPORTED_PORTS
@@ -240,6 +241,7 @@ def make_pool_step(
     low, high = (int(IPv4Address(text)) for text in (first, last or first))
 
     def find_missing_address(output: str) -> str | None:
+        """Return the problem of the first address that is not listed; None: all are listed."""
         listed = set(outputs.parse_pool_addresses(output))
         every = (str(IPv4Address(number)) for number in range(low, high + 1))
         missing = next((address for address in every if address not in listed), None)
@@ -338,6 +340,7 @@ class Nat64(VppFunction):
         """Return the step that removes and recreates the NAT64: VPP has no command to empty it."""
 
         def find_remaining_bindings(output: str) -> str | None:
+            """Return the problem that bindings are left; None: there are none."""
             head, *rows = [line for line in output.splitlines() if line.strip()] or [""]
             if "BIB" not in head.split():
                 return "it does not say which bindings there are"
@@ -376,7 +379,7 @@ class Npt66(VppFunction):
         binding = f"set npt66 binding interface {self.ports['right']} {pair}"
         listed = f"internal: {npt.internal} external: {npt.external}"
         return [
-            create_object(
+            make_object_step(
                 self.cli(binding),
                 self.cli(f"{binding} del"),
                 f"translate {npt.internal} to {npt.external} and back",

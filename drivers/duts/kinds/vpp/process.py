@@ -9,9 +9,14 @@ from functools import partial
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
-from v6t.drivers.duts.os.linux import keep_addresses, make_sysctl_key, set_sysctls, set_up
+from v6t.drivers.duts.os.linux import (
+    make_address_restore_step,
+    make_sysctl_key,
+    make_sysctls_step,
+    make_up_step,
+)
 from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_output, shorten_output
-from v6t.drivers.duts.steps import start_daemon, stop_process, write_config_file
+from v6t.drivers.duts.steps import make_config_file_step, make_daemon_step, stop_process
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
 PROCESS_NAME = "vpp_main"  # once VPP has read its start-up file
@@ -24,7 +29,11 @@ def make_interface_steps(options: VppOptions) -> list[Step]:
     steps = []
     for name in (options.left, options.right):
         off = {make_sysctl_key(6, name, "disable_ipv6"): 1}
-        steps += [keep_addresses(name), set_up(name), set_sysctls(off, f"{name} belongs to VPP")]
+        steps += [
+            make_address_restore_step(name),
+            make_up_step(name),
+            make_sysctls_step(off, f"{name} belongs to VPP"),
+        ]
     return steps
 
 
@@ -40,13 +49,16 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
     )
 
     def find_start_problem(output: str) -> str | None:
+        """Return the problem of the started VPP; None: it runs and answers."""
         lines = output.splitlines()
         runs = lines[:1] == [PROCESS_NAME] and any(line.startswith("vpp v") for line in lines[1:])
         return None if runs else f"VPP does not answer; the output is {shorten_output(output)}"
 
     steps = [
-        write_config_file(file, format_startup(options, intent), "start-up file of v6t's own VPP"),
-        start_daemon(
+        make_config_file_step(
+            file, format_startup(options, intent), "start-up file of v6t's own VPP"
+        ),
+        make_daemon_step(
             f"{options.program} -c {file} && {wait}",
             pid,
             PROCESS_NAME,
@@ -96,8 +108,8 @@ def make_plugins_command(options: VppOptions) -> str:
     )
 
 
-def refuse_without_plugin(plugin: str, listing: str, options: VppOptions) -> None:
-    """Refuse to start a VPP that lacks a plugin."""
+def check_plugin_available(plugin: str, listing: str, options: VppOptions) -> None:
+    """Raise DutError unless VPP's plugin directory lists the plugin."""
     file = f"{plugin}_plugin.so"
     if plugin and listing.strip() and file not in listing.split():
         hint = "install vpp-plugin-core, or set dut.options.plugins to the directory of plugins"

@@ -10,14 +10,14 @@ from v6t.drivers.duts.kinds.softwires import get_tunnel_end
 from v6t.drivers.duts.kinds.vpp import links
 from v6t.drivers.duts.kinds.vpp.function import VppFunction
 from v6t.drivers.duts.plan import Step, expect_lines, expect_words
-from v6t.drivers.duts.steps import create_object
+from v6t.drivers.duts.steps import make_object_step
 
 OUTER_HEADER_OCTETS = 40  # size of the IPv6 header that the tunnel adds
 TUNNEL_NUMBER = 8676  # instance of VPP's tunnel interface
 TUNNEL_INTERFACE = f"ipip{TUNNEL_NUMBER}"
 # all of IPv4, in two routes that leave an existing default route in place
 IPV4_HALVES = ("0.0.0.0/1", "128.0.0.0/1")
-TUNNEL_FLAG = "encap-copy-dscp"
+COPY_DSCP_FLAG = "encap-copy-dscp"
 """Its flags for ECN copy the whole field when a packet is taken out, whatever was in it (RFC 6040 section 4.2
 has both combined): without them outside is Not-ECT, and the packet's own stays."""
 TUNNEL_PROFILE = HeaderProfile(
@@ -46,13 +46,13 @@ class TunnelFunction(VppFunction):
         index = f"$({cli(f'show interface {TUNNEL_INTERFACE}')} | awk 'NR == 2 {{print $2}}')"
         return [
             *([] if exists else [links.make_address_step(cli, f"{customer.local}/128", outside)]),
-            create_object(
-                cli(f"create ipip tunnel {ends} instance {TUNNEL_NUMBER} flags {TUNNEL_FLAG}"),
+            make_object_step(
+                cli(f"create ipip tunnel {ends} instance {TUNNEL_NUMBER} flags {COPY_DSCP_FLAG}"),
                 cli(f"delete ipip tunnel sw_if_index {index}"),
                 "the tunnel to the relay",
                 read=f"{cli('show ipip tunnel')} | grep -w 'instance {TUNNEL_NUMBER}' || true",
                 expected=expect_words(
-                    f"instance {TUNNEL_NUMBER} {ends}", f"flags [{TUNNEL_FLAG} ]"
+                    f"instance {TUNNEL_NUMBER} {ends}", f"flags [{COPY_DSCP_FLAG} ]"
                 ),
             ),
             cli.make_step(

@@ -38,7 +38,7 @@ write_file() { # NAME: store the standard input, and print it as it is stored
     cd "$directory" && cat >"$1.part" && sync && mv "$1.part" "$1" && cat "$1"
 }
 
-repeat_steps() { # NUMBER...: have undo.sh undo these steps once more
+mark_for_undo() { # NUMBER...: have undo.sh undo these steps once more
     umask 077
     cd "$directory" || exit 1
     for number in all "$@"; do
