@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from v6t.analysis.figures.plots import (
     BLACK,
     abbreviate,
@@ -69,6 +68,8 @@ def _draw_histograms(
     axes: Axes, distributions: Mapping[str, Distribution], *, linear: bool = False
 ) -> tuple[float, float]:
     """Draw a histogram of each direction; return the lowest and the highest value [µs]."""
+    import numpy as np
+
     low = min(d.values_ns[0] for d in distributions.values() if d.values_ns) / 1000
     high = max(d.values_ns[-1] for d in distributions.values() if d.values_ns) / 1000
     fewest = min(d.frames for d in distributions.values())
@@ -93,6 +94,8 @@ def _draw_histograms(
 
 def _compute_ccdf(distribution: Distribution) -> tuple[Any, Any]:
     """Return delays [µs] and the share of the frames that take longer, lost ones included."""
+    import numpy as np
+
     total = distribution.frames + distribution.lost
     longer = total - np.cumsum(distribution.counts)
     return np.array(distribution.values_ns) / 1000, np.where(longer > 0, longer / total, np.nan)

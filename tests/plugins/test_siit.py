@@ -213,6 +213,14 @@ def test_host_that_is_not_mapped_back_is_left_out_on_request():
     assert len(hosts(plugin, "forward", 22, 16)) == 4
 
 
+@pytest.mark.parametrize(("last", "mapping"), [("192.0.2.9", 0), ("192.0.2.130", None)])
+def test_range_has_a_common_mapping_unless_a_longer_one_overlaps(last, mapping):
+    pairs = ("192.0.2.0/24", "2001:db8::/120"), ("192.0.2.128/25", "2001:db8:1::/121")
+    table = translation.parse_mappings(pairs, None)
+    found = table.find_common_mapping(IPv4Address("192.0.2.1"), IPv4Address(last))
+    assert found == (None if mapping is None else table.eams[mapping])
+
+
 @pytest.mark.parametrize("policy", ["random", "inc", "dec"])
 def test_range_over_many_mappings_leaves_out_unmapped_hosts(tmp_path, policy):
     table = tmp_path / "eam.txt"
