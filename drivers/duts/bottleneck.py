@@ -16,10 +16,10 @@ from v6t.drivers.duts.telemetry_summary import (
 )
 
 BUSY_CORE_IDLE_PERCENT = 3.0  # a core that is idle for less of the time is saturated
-FREE_CORE_IDLE_PERCENT = 80.0  # a device whose cores are all idle for more is not the bottleneck
+FREE_CORE_IDLE_PERCENT = 80.0  # of time; with all cores idle for more, the device has capacity left
 FULL_VECTORS_PER_CALL = 200.0  # of at most 256, from which a VPP, which never idles, is saturated
 FULL_THREAD_PERCENT = 90.0  # a thread that runs or waits for a core for longer is saturated
-THROTTLED_PERCENT = 25.0  # a CPU quota limits a process that it throttles in more of its periods
+THROTTLED_PERCENT = 25.0  # of periods, above which the CPU quota limits a process
 FULL_TABLE_PERCENT = 99.0  # a table with more of its entries in use counts as full
 MAJORITY_PERCENT = 50.0  # losses of one kind decide the verdict from this share of all losses
 STRAY_DROPS_PERCENT = 10.0  # drops below this share of the lost frames do not explain the loss

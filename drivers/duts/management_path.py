@@ -99,7 +99,7 @@ class ManagementPath:
 def parse_management_path(
     client: str, survey_output: str, management: Sequence[str]
 ) -> ManagementPath:
-    """Parse the output of :func:`make_survey_command`."""
+    """Parse the output of the command that :func:`make_survey_command` returns."""
     words = client.split()
     if len(words) < 4:
         return ManagementPath((), "$SSH_CONNECTION on the device does not name its origin")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from v6t.intent.device import DeviceIntent
 
-# Returns the problem of a command's output; None: the output is as expected.
+# Returns what is wrong with a command's output; None if it is as expected.
 ProblemFinder = Callable[[str], "str | None"]
 # Returns the parts of a wrong output that differ, as found and as expected.
 DifferenceFinder = Callable[[str], tuple[str, str]]
@@ -59,7 +59,7 @@ class Check:
         return self.expected.description
 
     def find_problem(self, output: str) -> str | None:
-        """Return the problem of the command's output; None if it is as expected."""
+        """Return what is wrong with the command's output; None if it is as expected."""
         return self.expected.find_problem(output)
 
 
@@ -129,7 +129,7 @@ class Change:
         return str(getattr(self, action))
 
     def find_problem(self, action: Action, output: str) -> str | None:
-        """Return the problem of the output after an action; None if it is as expected."""
+        """Return what is wrong with the output after an action; None if it is as expected."""
         if action == "remove":
             return f"it is still there: {shorten_output(output)}" if output.strip() else None
         expected = self.added_words if action == "add" else self.changed_words
@@ -205,7 +205,7 @@ def expect_lines(*lines: str) -> Expectation:
     expected_lines = [" ".join(line.split()) for line in lines]
 
     def find_problem(output: str) -> str | None:
-        """Return the problem of the output; None: it is as expected."""
+        """Return what is wrong with the output; None if it is as expected."""
         present = {" ".join(line.split()) for line in output.splitlines()}
         missing = [line for line in expected_lines if line not in present]
         problem = f"the output is {shorten_output(output)}"
@@ -236,7 +236,7 @@ def expect_output(
     """Expect an output that passes a test; ``problem`` describes one that does not."""
 
     def find_problem(output: str) -> str | None:
-        """Return the problem of the output; None: it is as expected."""
+        """Return what is wrong with the output; None if it is as expected."""
         reason = problem or f"not {description}"
         return None if test(output) else f"{reason}; the output is {shorten_output(output)}"
 

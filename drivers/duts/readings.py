@@ -28,7 +28,7 @@ class Reading:
     command: str  # prints the figures
     parse: Callable[[str], Mapping[str, float]]  # returns the figures in the output, by name
     description: str = ""  # meaning of the figures, for the documentation
-    # Figures that count lost frames: patterns of whole names; the first match decides.
+    # Why frames were lost, by a pattern of the figure's complete name; the first match decides.
     loss_reasons: Mapping[str, LossReason] = field(default_factory=dict)
     polls: bool = False  # counts the busy time of a device that is busy without load, too
     duration_s: float = 0.0  # time that the command itself takes

@@ -110,7 +110,7 @@ def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
     ports = rf"(?:{ports})?" if (pool.first_port, pool.last_port) == DEFAULT_NAT_PORTS else ports
 
     def find_missing_rule(output: str) -> str | None:
-        """Return the problem of the first rule that ``pfctl -sr`` does not list; None: it lists all."""
+        """Return the first rule that ``pfctl -sr`` does not list; None if it lists all."""
         lines = [" ".join(line.split()) for line in output.splitlines()]
         for match, action in expected_rules:
             shown_match = re.sub(r"(/32|/128)(?= )", "", f"{match} ").strip()

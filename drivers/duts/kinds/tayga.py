@@ -140,7 +140,7 @@ class Tayga(TunTranslator):
         )
 
     def format_configuration(self, intent: Intent, *lines: str) -> str:
-        """Return the configuration file with these lines, its addresses and workers."""
+        """Return TAYGA's configuration file: its own addresses, its workers and the given lines."""
         own4, own6 = self.choose_translator_addresses(intent)
         workers = self.options.workers
         own = (f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}")

@@ -69,7 +69,7 @@ def expect_settings(values: Mapping[str, str | int]) -> Expectation:
         return {n: present.get(n, "") for n, v in expected.items() if present.get(n) != v}
 
     def find_problem(output: str) -> str | None:
-        """Return the problem of the output; None: it is as expected."""
+        """Return what is wrong with the output; None if it is as expected."""
         wrong = [
             f"{n} is {shorten_output(v)}, not '{expected[n]}'"
             for n, v in find_wrong_settings(output).items()
@@ -129,7 +129,7 @@ def expect_link(name: str, *flags: str, **numbers: int) -> Expectation:
     """Expect an interface with these flags and numbers, such as ``mtu`` and ``qlen``."""
 
     def find_problem(output: str) -> str | None:
-        """Return the problem of the output; None: it is as expected."""
+        """Return what is wrong with the output; None if it is as expected."""
         match = _LINK_PATTERN.match(output.strip())
         if match is None or match[1] != name:
             return f"there is no interface {name}; the output is {shorten_output(output)}"
@@ -158,7 +158,7 @@ def make_mtu_step(name: str, mtu: int) -> Step:
 
 
 def make_up_step(name: str, why: str = "") -> Step:
-    """Return the step that sets an interface up; it keeps its IPv6 addresses at the rollback."""
+    """Return the step that sets an interface up; on rollback the interface keeps its IPv6 addresses."""
     keep = make_sysctl_key(6, name, "keep_addr_on_down")
     return Step(
         f"ip link set dev {name} up",
@@ -196,7 +196,7 @@ def make_address_step(interface: Interface, port: str) -> Step:
     ours = f"{show} | grep -F ' {interface.with_prefixlen} '"
 
     def find_problem(output: str) -> str | None:
-        """Return the problem of the output; None: it is as expected."""
+        """Return what is wrong with the output; None if it is as expected."""
         family = "inet6" if interface.version == 6 else "inet"
         line = find_line(output, f"{family} {interface.with_prefixlen}")
         if line is None:
@@ -275,7 +275,7 @@ def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
     sample = list(entries)[:MAX_LISTED_ROUTES]
 
     def find_problem(output: str) -> str | None:
-        """Return the problem of the output; None: it is as expected."""
+        """Return what is wrong with the output; None if it is as expected."""
         rows = [line.partition(" ") for line in output.splitlines()]
         for net in sample:
             network, to = ip_network(net), entries[net]

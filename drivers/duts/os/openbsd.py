@@ -86,7 +86,7 @@ def format_listed_network(net: str) -> str:
 
 
 def parse_cpu(text: str) -> Mapping[str, float]:
-    """Return CPU ticks from ``sysctl``: ``cpu0.`` of one core, or ``mean_`` of several."""
+    """Return CPU ticks from ``sysctl``; names start with ``cpu0.`` (one core) or ``mean_`` (several)."""
     cores = re.search(r"^hw\.ncpuonline=(\d+)", text, re.MULTILINE)
     ticks = re.search(r"^kern\.cp_time=([\d,]+)", text, re.MULTILINE)
     if not cores or not ticks:
@@ -147,7 +147,7 @@ def make_address_step(interface: InterfaceAddress, port: str) -> Step:
     words = format_address(interface)
 
     def find_problem(output: str) -> str | None:
-        """Return the problem of the output; None: it is as expected."""
+        """Return what is wrong with the output; None if it is as expected."""
         found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
         if not found:
             return f"'{words}' is missing; the output is {shorten_output(output)}"

@@ -87,7 +87,7 @@ class Dns64Server(LinuxDriver):
         socket = f"[{dns64.resolver}]:53"
 
         def find_server_problem(output: str) -> str | None:
-            """Return the problem of the server's state; None: it runs and answers."""
+            """Return what is wrong with the server; None if it runs and answers."""
             lines = output.splitlines()
             if not lines or lines[0] != self.process_name:
                 return (

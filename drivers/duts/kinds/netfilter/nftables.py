@@ -134,7 +134,7 @@ def expect_rules(hook: str, rules: Iterable[str]) -> Expectation:
     expected_rules = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
 
     def find_rule_problem(output: str) -> str | None:
-        """Return the problem of the listed chain; None: it has exactly the rules."""
+        """Return what is wrong with the listed chain; None if it has exactly the rules."""
         lines = [_normalize_rule(line) for line in output.splitlines()]
         content = [line for line in lines if line and not line.endswith(("{", "}"))]
         head, *listed = content or [""]

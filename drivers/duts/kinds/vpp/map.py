@@ -90,7 +90,7 @@ def expect_domains(expected_domains: list[MapDomain], description: str) -> Expec
     """Expect these domains, and possibly others, in ``show map domain``."""
 
     def find_domain_problem(output: str) -> str | None:
-        """Return the problem of the first domain that is missing or differs; None: all are there."""
+        """Return a message on the first domain that is missing or differs; None if all match."""
         domains_by_tag = {domain.tag: domain for domain in outputs.parse_domains(output)}
         for domain in expected_domains:
             if domain.tag not in domains_by_tag:
@@ -182,7 +182,7 @@ def _make_softwire_steps(
     )
 
     def find_softwire_problem(output: str) -> str | None:
-        """Return the problem of the first softwire that is missing or differs; None: all are there."""
+        """Return a message on the first softwire that is missing or differs; None if all match."""
         found = outputs.parse_domain_rules(output)
         for row in rows:
             b4 = found.get((tags[row.ipv4], row.psid))

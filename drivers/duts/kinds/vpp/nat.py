@@ -241,7 +241,7 @@ def make_pool_step(
     low, high = (int(IPv4Address(text)) for text in (first, last or first))
 
     def find_missing_address(output: str) -> str | None:
-        """Return the problem of the first address that is not listed; None: all are listed."""
+        """Return a message about the first address that is not listed; None if all are listed."""
         listed = set(outputs.parse_pool_addresses(output))
         every = (str(IPv4Address(number)) for number in range(low, high + 1))
         missing = next((address for address in every if address not in listed), None)
@@ -340,7 +340,7 @@ class Nat64(VppFunction):
         """Return the step that removes and recreates the NAT64: VPP has no command to empty it."""
 
         def find_remaining_bindings(output: str) -> str | None:
-            """Return the problem that bindings are left; None: there are none."""
+            """Return a message if bindings are left; None if there are none."""
             head, *rows = [line for line in output.splitlines() if line.strip()] or [""]
             if "BIB" not in head.split():
                 return "it does not say which bindings there are"

@@ -49,7 +49,7 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
     )
 
     def find_start_problem(output: str) -> str | None:
-        """Return the problem of the started VPP; None: it runs and answers."""
+        """Return what is wrong with the started VPP; None if it runs and answers."""
         lines = output.splitlines()
         runs = lines[:1] == [PROCESS_NAME] and any(line.startswith("vpp v") for line in lines[1:])
         return None if runs else f"VPP does not answer; the output is {shorten_output(output)}"
