@@ -46,6 +46,7 @@ _STYLE: dict[str, Any] = {
 }
 
 _REFERENCE, _ID = re.compile(r"#([\w.:-]+)"), re.compile(r' id="([^"]*)"')
+_CLIP = re.compile(r'<clipPath id="([^"]*)"')
 _PATH, _DECIMALS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d)\d+")
 _PDF_DIRECTORY: ContextVar[Path | None] = ContextVar("_PDF_DIRECTORY", default=None)
 LOG_SCALE_RATIO = 20.0
@@ -110,6 +111,9 @@ def write_svg(figure: Figure, name: str) -> str:
     text = text[text.index("<svg") :].rstrip()
     used = set(_REFERENCE.findall(text))
     text = _ID.sub(lambda match: match[0] if match[1] in used else "", text)
+    # matplotlib names some clip paths by their address in memory
+    for number, clip in enumerate(_CLIP.findall(text)):
+        text = text.replace(clip, f"{name}-clip{number}")
     text = _PATH.sub(lambda match: _DECIMALS.sub(r"\1", match[0]), text)
     return text.replace("<svg", f'<svg id="{name}-figure"', 1)
 

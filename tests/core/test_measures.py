@@ -349,7 +349,7 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
         (["--measure", "latency", "--set-procedure", "latency.length=5"], "unknown-setting"),
         (["--measure", "pdv", "--set-procedure", "delay_variation.duration_s=-3"], "out-of-range"),
         (["--measure", "frame-loss", "--set-procedure", "frame_loss.step=0.2"], "out-of-range"),
-        (["--measure", "frame-loss", "--set-procedure", "frame_loss.rates_fps=[]"], "not-a-number"),
+        (["--measure", "frame-loss", "--set-procedure", "frame_loss.rates_fps=[]"], "wrong-length"),
         (["--adaptive", "--measure", "throughput,pdv"], "conflict"),
         (["--measure", "frame-loss-frame-timeout"], "missing-setting"),
         (["--measure", "frame-loss-frame-timeout", "--frame-timeout", "700"], "trial-too-short"),

@@ -188,13 +188,13 @@ def test_connection_of_somebody_else_ends_the_run(kind):
     with StatefulLab(kind) as lab:
         lab.establish()
         state = lab.bench.open().device_state()
-        count = state.sessions
+        count = state.count_sessions
 
         class Another:
             timeout_s = state.timeout_s
             by_endpoint = state.by_endpoint
             flush = staticmethod(state.flush)
-            sessions = staticmethod(lambda: count() + (7 if count() else 0))
+            count_sessions = staticmethod(lambda: count() + (7 if count() else 0))
 
         lab.bench._two_phase.__self__._device = Another()
         with expect_error("phase-one-lost"):

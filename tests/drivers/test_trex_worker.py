@@ -337,7 +337,7 @@ CORES = {"counting": "ports", "cores": 2}
         ({}, [{}, ALL_SEEN, NONE_CAME], []),
         ({}, [ALL_SEEN, ONE_LACKS, NONE_CAME], ["in 1 of 2 trials"]),
         ({}, [{"counting": "ports"}], []),
-        ({}, [CORES], ["several data path cores", "hides a lost one"]),
+        ({}, [CORES], ["several data path cores", "hide a lost one"]),
         ({"cores": 2}, [CORES], []),
     ],
 )
