@@ -65,7 +65,7 @@ class Session(Transaction, DeviceSession):
             self.reconfigure("add")
 
     def update_routes(self) -> str:
-        """Add or change the plan's routes in turn; return the commands' output."""
+        """Add or change the plan's routes in turn; return the shell line of the command."""
         change = self.require_plan().route_update
         if change is None:
             raise self._make_unsupported_error("change routes")
