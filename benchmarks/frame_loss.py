@@ -10,13 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, PositiveFloat, computed_field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.plots import (
-    COLOR_CYCLE,
-    Curve,
-    draw_errorbars,
-    format_thousands,
-    make_summary_curve,
-)
+from v6t.analysis.figures import plots
 from v6t.analysis.presentation import (
     MAX_CURVES,
     Quantity,
@@ -371,7 +365,7 @@ class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
 
 def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
     curves = [
-        make_summary_curve(
+        plots.make_summary_curve(
             number,
             f"{record.sizes} {record.direction}",
             [(r.media_percent, r.loss) for r in _sort_rates(record)],
@@ -380,7 +374,7 @@ def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
     ]
     # a restricted range far below the medium's rate would be a blot on the left
     most = max((r.media_percent for record in records for r in record.rates), default=100)
-    return draw_errorbars(
+    return plots.draw_errorbars(
         name,
         curves,
         "offered rate, % of the medium's maximum for the frame size",
@@ -398,17 +392,17 @@ def _draw_forwarded(records: Sequence[FrameLossRecord], name: str) -> str:
         ways = record.load_directions
         label = f"{record.sizes} {record.direction}"
         points = [(r.rate * ways, r.forwarded) for r in _sort_rates(record)]
-        curves.append(replace(make_summary_curve(number, label, points), bars=None))
+        curves.append(replace(plots.make_summary_curve(number, label, points), bars=None))
     top = max((x for curve in curves for x in curve.x), default=0.0)
     grey = {"color": "#999999", "linewidth": 0.8}
-    curves.append(Curve("all that is offered", [0, top], [0, top], style=grey))
+    curves.append(plots.Curve("all that is offered", [0, top], [0, top], style=grey))
     xlabel, ylabel = "offered frames per second, all directions", "forwarded frames per second"
 
     def adjust(axes: Any) -> None:
         axes.set_xlim(0, None)
-        format_thousands(axes, "x")
+        plots.format_thousands(axes, "x")
 
-    return draw_errorbars(name, curves, xlabel, ylabel, linear=True, adjust=adjust)
+    return plots.draw_errorbars(name, curves, xlabel, ylabel, linear=True, adjust=adjust)
 
 
 def _sort_rates(record: FrameLossRecord) -> list[LossAtRate]:
@@ -441,11 +435,12 @@ def _list_losses(row: LossAtRate) -> list[float]:
 
 
 def _split_curves(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
-    if len(records) <= len(COLOR_CYCLE):
+    most = len(plots.COLOR_CYCLE)
+    if len(records) <= most:
         yield records
         return
     for mode in dict.fromkeys(r.direction for r in records):
-        yield from split_batches([r for r in records if r.direction == mode], len(COLOR_CYCLE))
+        yield from split_batches([r for r in records if r.direction == mode], most)
 
 
 def _find_worst_loss(row: LossAtRate) -> float | None:

@@ -9,15 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.plots import (
-    BLACK,
-    BLUE,
-    VERMILLION,
-    Curve,
-    draw_series,
-    format_thousands,
-    style_line,
-)
+from v6t.analysis.figures import plots
 from v6t.analysis.presentation import Card, Percentiles, Quantity, Ruling, judge
 from v6t.analysis.record import FPS, CsvRow, Number, Record, RecordModel
 from v6t.analysis.rundata import RunData
@@ -258,10 +250,9 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
             curves = []
             for number, direction in enumerate(record.directions):
                 times_s, losses = zip(*_list_interval_losses(data, record, direction), strict=True)
-                style = {"linewidth": 0.9, "color": style_line(number)["color"]}
-                curves.append(
-                    Curve(direction, [t / SECONDS_PER_HOUR for t in times_s], losses, style=style)
-                )
+                style = {"linewidth": 0.9, "color": plots.style_line(number)["color"]}
+                times_h = [t / SECONDS_PER_HOUR for t in times_s]
+                curves.append(plots.Curve(direction, times_h, losses, style=style))
             invalid = {t.key for t in record.invalid_trials}
             gaps = [n for n, trial in enumerate(data.find_trials(record)) if trial.key in invalid]
             hours = record.stretch_s / SECONDS_PER_HOUR
@@ -272,7 +263,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
                 axes.set_ylim(bottom=0)
 
             name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
-            figure = draw_series(
+            figure = plots.draw_series(
                 name, curves, "hours of traffic", "lost frames, %", whole=False, adjust=adjust
             )
             what = (
@@ -493,19 +484,19 @@ def _draw_losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
         sum_load(float(trial.asked["rate_fps"]), trial.result)
         for trial in data.list_valid_trials([record])
     ]
-    style = {"linestyle": "", "marker": "o", "markersize": 4, "color": BLUE}
+    style = {"linestyle": "", "marker": "o", "markersize": 4, "color": plots.BLUE}
     losses = [100 * point.ratio for point in points]
-    trials = Curve("trial", [point.rate_fps for point in points], losses, style=style)
-    target = (record.target_percent, "target", {"color": BLACK, "linestyle": ":"})
+    trials = plots.Curve("trial", [point.rate_fps for point in points], losses, style=style)
+    target = (record.target_percent, "target", {"color": plots.BLACK, "linestyle": ":"})
 
     def adjust(axes: Any) -> None:
         if record.estimate is not None:
-            axes.axvline(record.estimate, color=VERMILLION, label="critical load")
-            axes.axvspan(record.low, record.high, color=VERMILLION, alpha=0.2)
+            axes.axvline(record.estimate, color=plots.VERMILLION, label="critical load")
+            axes.axvspan(record.low, record.high, color=plots.VERMILLION, alpha=0.2)
         axes.set_yscale("symlog", linthresh=max(record.target_percent, 1e-6))
-        format_thousands(axes, "x")
+        plots.format_thousands(axes, "x")
 
-    return draw_series(
+    return plots.draw_series(
         f"critical-load-{record.frame_sizes.key}-{record.direction}",
         [trials],
         "offered, frames per second per direction",

@@ -10,18 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.plots import (
-    BLACK,
-    BLUE,
-    GREY,
-    ORANGE,
-    VERMILLION,
-    Curve,
-    abbreviate,
-    draw_errorbars,
-    draw_series,
-    make_summary_curve,
-)
+from v6t.analysis.figures import plots
 from v6t.analysis.presentation import Quantity, Ruling, judge, split_into_figures
 from v6t.analysis.record import Number, RateRecord, find_counting_method, summarize_rates
 from v6t.analysis.rundata import RunData
@@ -447,7 +436,11 @@ def _list_trials(data: RunData, record: ThroughputRecord) -> list[SearchTrial]:
     return steps
 
 
-_OUTCOME_STYLES = {"passed": ("o", BLUE), "failed": ("x", VERMILLION), "invalid": ("s", ORANGE)}
+_OUTCOME_STYLES = {
+    "passed": ("o", plots.BLUE),
+    "failed": ("x", plots.VERMILLION),
+    "invalid": ("s", plots.ORANGE),
+}
 _RATE_AXIS_LABEL = "frames per second\nper direction"
 
 
@@ -457,8 +450,9 @@ def _draw_trace(steps: Sequence[SearchTrial], result_fps: float, name: str) -> s
     for outcome, (marker, color) in _OUTCOME_STYLES.items():
         if met := [s for s in steps if s.outcome == outcome]:
             curves.append(_make_curve(outcome, met, marker=marker, color=color, linestyle=""))
-    median = (result_fps, f"median {abbreviate(result_fps)}", {"color": BLACK, "linestyle": "--"})
-    return draw_series(
+    label = f"median {plots.abbreviate(result_fps)}"
+    median = (result_fps, label, {"color": plots.BLACK, "linestyle": "--"})
+    return plots.draw_series(
         name,
         curves,
         "trial of the point",
@@ -468,20 +462,20 @@ def _draw_trace(steps: Sequence[SearchTrial], result_fps: float, name: str) -> s
     )
 
 
-def _make_curve(label: str, steps: Sequence[SearchTrial], **style: Any) -> Curve:
-    return Curve(label, [s.number for s in steps], [s.rate_fps for s in steps], style=style)
+def _make_curve(label: str, steps: Sequence[SearchTrial], **style: Any) -> plots.Curve:
+    return plots.Curve(label, [s.number for s in steps], [s.rate_fps for s in steps], style=style)
 
 
 def _draw_repetitions(record: ThroughputRecord, name: str) -> str:
-    style = {"color": BLUE, "marker": "o", "linestyle": ""}
-    dots = Curve("repetition", range(1, len(record.rates) + 1), record.rates, style=style)
+    style = {"color": plots.BLUE, "marker": "o", "linestyle": ""}
+    dots = plots.Curve("repetition", range(1, len(record.rates) + 1), record.rates, style=style)
     lines = (("median", record.median, "-"), ("P1", record.p1, "--"), ("P99", record.p99, ":"))
     levels = [
-        (value, f"{word} {abbreviate(value)}", {"color": VERMILLION, "linestyle": dash})
+        (value, f"{word} {plots.abbreviate(value)}", {"color": plots.VERMILLION, "linestyle": dash})
         for word, value, dash in lines
         if value is not None
     ]
-    return draw_series(name, [dots], "repetition", _RATE_AXIS_LABEL, levels=levels)
+    return plots.draw_series(name, [dots], "repetition", _RATE_AXIS_LABEL, levels=levels)
 
 
 def _draw_rate_by_size(
@@ -489,23 +483,23 @@ def _draw_rate_by_size(
 ) -> str:
     ordered = sorted({(r.frame_sizes.ipv6, r.sizes) for r in records})
     places = {label: i for i, (_, label) in enumerate(ordered)}
-    limit = {"color": BLACK, "marker": "_", "markersize": 18}
+    limit = {"color": plots.BLACK, "marker": "_", "markersize": 18}
     limits = [media[label] for label in places]
     curves = [
-        Curve("theoretical maximum of the medium", list(places.values()), limits, style=limit)
+        plots.Curve("theoretical maximum of the medium", list(places.values()), limits, style=limit)
     ]
     modes = list(dict.fromkeys(r.direction for r in records))
     label = "tester's own capacity" + ", by direction" * (len(modes) > 1)
     for number, mode in enumerate(modes):
         shift = 0.06 * (number - (len(modes) - 1) / 2)
         here = [(places[r.sizes] + shift, r) for r in records if r.direction == mode]
-        curves.append(make_summary_curve(number, mode, here))
+        curves.append(plots.make_summary_curve(number, mode, here))
         if known := [(x, r.tester_ceiling) for x, r in here if r.tester_ceiling]:
-            style = {"color": GREY, "linestyle": ":", "marker": "_", "markersize": 14}
+            style = {"color": plots.GREY, "linestyle": ":", "marker": "_", "markersize": 14}
             across, own = zip(*known, strict=True)
-            curves.append(Curve(label if number == 0 else "_", across, own, style=style))
+            curves.append(plots.Curve(label if number == 0 else "_", across, own, style=style))
     both = any(r.frame_sizes.ipv6 != r.frame_sizes.ipv4 for r in records)
-    return draw_errorbars(
+    return plots.draw_errorbars(
         name,
         curves,
         f"frame size, octets ({'IPv6/IPv4, ' * both}FCS included)",
