@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -208,8 +209,15 @@ def expect_lines(*lines: str) -> Expectation:
         """Return what is wrong with the output; None if it is as expected."""
         present = {" ".join(line.split()) for line in output.splitlines()}
         missing = [line for line in expected_lines if line not in present]
-        problem = f"the output is {shorten_output(output)}"
-        return f"the line '{missing[0]}' is missing; {problem}" if missing else None
+        if not missing:
+            return None
+        similar = difflib.get_close_matches(missing[0], present, n=1)
+        seen = (
+            f"the output has '{similar[0]}'"
+            if similar
+            else f"the output is {shorten_output(output)}"
+        )
+        return f"the line '{missing[0]}' is missing; {seen}"
 
     return Expectation(" and ".join(f"'{line}'" for line in expected_lines), find_problem)
 

@@ -17,7 +17,7 @@ from v6t.drivers.duts.kinds.netfilter.conntrack import (
 )
 from v6t.drivers.duts.plan import Intent, Plan, Step, find_line
 from v6t.drivers.duts.refusals import make_unsupported_error
-from v6t.intent.families import NatConfig
+from v6t.intent.families import Nat66Config, NatConfig
 
 PROTOCOLS_WITH_PORTS = ("udp", "tcp")
 PROTOCOLS = (*PROTOCOLS_WITH_PORTS, "icmp")
@@ -92,11 +92,15 @@ class NetfilterNat(ConntrackDriver):
 
     has_filters = True
     version_pattern = r"\bv(\d\S*)"
-    ip_version: ClassVar[int] = 4  # version of IP that is translated
     # supported limits beyond addresses and ports, by the names of the settings
     supported_settings: ClassVar[tuple[str, ...]] = ("port_block", "udp_timeout_s")
     # command that lists the chain FORWARD, and its output if the policy is to drop
     forward_policy: ClassVar[tuple[str, str] | None] = None
+
+    @property
+    def ip_version(self) -> int:
+        """The version of IP that is translated."""
+        return 6 if Nat66Config in self.supported_configurations else 4
 
     @abstractmethod
     def make_rule_steps(self, pools: Sequence[NatPool], port: str) -> list[Step]:
