@@ -35,10 +35,10 @@ from v6t.drivers.duts.options import DirectoryPath, DutOptions
 from v6t.drivers.duts.os import openbsd
 from v6t.drivers.duts.plan import (
     Check,
-    Expectation,
     Intent,
     Plan,
     Step,
+    expect_empty,
     expect_text,
     shorten_output,
 )
@@ -237,22 +237,12 @@ class OpenBsdPf(Driver):
             why = "an empty state table: flushing only marks states"
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
-        def describe_remaining_states(output: str) -> str | None:
-            """Return a message if many states are left; None if there are hardly any."""
-            remaining = parse_translated_states(output).get("sessions")
-            if remaining is None:
-                return "it has no rule that translates"
-            return f"{remaining:.0f} states are left" if remaining > NEARLY_EMPTY else None
-
+        description = "hardly any state of the rule that translates"
+        few = expect_empty(parse_translated_states, "state", description, NEARLY_EMPTY)
         return Step(
             f"{make_kill_command(intent)} && {AWAIT_PURGE_COMMAND}",
             "no state of an earlier trial is left, once the purge has run",
-            proof=Check(
-                "pfctl -vsr",
-                Expectation(
-                    "hardly any state of the rule that translates", describe_remaining_states
-                ),
-            ),
+            proof=Check("pfctl -vsr", few),
             deadline_s=300.0,
         )
 
