@@ -29,16 +29,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8
 
-LEAD_S = 0.05
-"""Time between the order to begin and the first frame: all roles are ready by then."""
-BATCH = 512
-"""Frames per system call at most: the granularity of a busy sender's clock."""
+LEAD_S = 0.05  # Time between the order to begin and the first frame: all roles are ready by then
+BATCH = 512  # Frames per system call at most: the granularity of a busy sender's clock
 TIMED_BATCH = 32
 """The same where frames are timed: those of a batch are stamped before the first of them leaves."""
 LONGEST_SLEEP_S = 0.05
 SHORTEST_SLEEP_S = 0.00008
-GIVE_UP = 1.5
-"""A trial that takes this many times its duration (and half a second) ends unfinished."""
+GIVE_UP = 1.5  # A trial that takes this many times its duration (and half a second) ends unfinished
 
 
 @dataclass(frozen=True)

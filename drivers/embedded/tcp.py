@@ -30,8 +30,7 @@ from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
 
-CLASS = "tcp"
-"""The one class of such trials."""
+CLASS = "tcp"  # The one class of such trials
 _NOTHING_DONE = {
     "sent": 0, "retransmitted": 0, "sending_time_s": 0.0, "lateness_s": 0.0, "wrong": {},
     "ring_drops": 0, "interface_drops": 0, "unsent": 0, "control": 0,

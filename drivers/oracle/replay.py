@@ -34,8 +34,7 @@ class FrameSource(Protocol):
 
 NEIGHBOURS = 128
 """Frames this near to each other are made in one go with those between them: that is quicker."""
-RUN = 64
-"""Of them at most so many in one go, which bounds the memory."""
+RUN = 64  # Of them at most so many in one go, which bounds the memory
 
 
 def frames_of(source: FrameSource, numbers: NDArray[np.integer]) -> U8:

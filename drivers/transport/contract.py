@@ -99,12 +99,10 @@ class HeldCommand(Protocol):
 class Transport(Protocol):
     """Opened once, closed always; every command has a deadline."""
 
-    name: str
-    """What the device is called in messages."""
+    name: str  # What the device is called in messages
     condition: str
     """A shell line: while it fails no command is run; empty: all are. See :func:`for_shell`."""
-    where: str
-    """Where its shell is, in messages."""
+    where: str  # Where its shell is, in messages
 
     def open(self) -> None:
         """Connect, or raise DutError with what to do about it."""

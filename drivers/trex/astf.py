@@ -31,18 +31,15 @@ from v6t.trials.connections import Connections
 from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.tcp import Tcp, TcpCounts
 
-TCP_CLASS = "tcp"
-"""The one class of such trials."""
+TCP_CLASS = "tcp"  # The one class of such trials
 PORTS_PER_ADDRESS = 60_000
 """Connections that TRex makes from one address of a client: it has the ports above 1,023, and keeps those
 of connections that have just ended."""
-TIMEOUT_S = 1
-"""What a run has to ask for: a SYN that was sent again counts as not answered."""
+TIMEOUT_S = 1  # What a run has to ask for: a SYN that was sent again counts as not answered
 OPENING_S, RETRANSMISSIONS = 2, 2
 """How long TRex tries to open a connection, and how often it sends the SYN of one again that it gives up.
 It takes no less, and of a profile's settings it reads none after one that it does not take."""
-_TIMER_DELAY_S = 0.75
-"""TRex's timers may end this long after their time."""
+_TIMER_DELAY_S = 0.75  # TRex's timers may end this long after their time
 _COUNTING_S = 2.0
 """Time in which the device can be asked for its count while all connections are open."""
 METHOD = (

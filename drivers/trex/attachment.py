@@ -26,8 +26,7 @@ from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import Server, make_config
 from v6t.drivers.trex.stats import LINUX_DRIVER, PortFacts, ServerFacts
 
-SHUTDOWN_S = 40.0
-"""How long a server that is ended may take to give its ports back."""
+SHUTDOWN_S = 40.0  # How long a server that is ended may take to give its ports back
 MAX_RECORDED_FPS = 50_000
 """Stamped frames of a direction that TRex's receiver is given to record within the load of several
 cores. It wrote 200,000 a second to a file without loss."""

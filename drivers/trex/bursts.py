@@ -29,8 +29,7 @@ from v6t.trials.trial import Capability, FlowStarts, Mode, Segment, Trial, divid
 if TYPE_CHECKING:
     from v6t.drivers.tester import Oracle
 
-MAX_STAMPED_FPS = 5e6
-"""TRex's documented limit of stamped frames per second, all streams together."""
+MAX_STAMPED_FPS = 5e6  # TRex's documented limit of stamped frames per second, all streams together
 STAMPED_FPS = 10_000.0
 """Frames of a direction that are stamped even where stamps are dear: they tell order, marks do not."""
 STAMPED_CAPABILITIES: Mapping[Capability, str] = {
@@ -41,8 +40,7 @@ STAMPED_CAPABILITIES: Mapping[Capability, str] = {
 """What takes a stamp in every frame."""
 SAMPLED_CAPABILITIES: frozenset[Capability] = frozenset({"tags", "every-frame"})
 """What the stamped frames of one core among several can be timed for."""
-MAX_BURST_FRAMES = (1 << 32) - 1
-"""TRex reads the number of frames of a burst as 32 bits."""
+MAX_BURST_FRAMES = (1 << 32) - 1  # TRex reads the number of frames of a burst as 32 bits
 GROUPS_PER_DIRECTION = 64
 MAX_TIMED_CLASSES = 21
 """TRex has 128 latency groups, 64 for each direction: three for a class with tags."""

@@ -42,8 +42,7 @@ STL_MODULES = (
 """The worker for streams: modules in the order in which they are imported, the program last."""
 _OPTIONAL_MODULE = "drivers/trex/client/af_packet.py"
 """Where it is missing, TRex's ports on Linux interfaces are not supported."""
-ASTF_MODULES = (*STL_MODULES, "drivers/trex/client/astf.py")
-"""The worker for TCP connections."""
+ASTF_MODULES = (*STL_MODULES, "drivers/trex/client/astf.py")  # The worker for TCP connections
 
 
 class WorkerError(TesterError):

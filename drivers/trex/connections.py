@@ -80,15 +80,11 @@ if TYPE_CHECKING:
     Reader = Callable[[U8], tuple[NDArray[np.bool_], I64]]
     SourceOfBlock = Callable[[int, int, NDArray[np.integer]], FrameSource]
 
-MAX_ROWS = 32_768
-"""Connections of a block: its lists have to fit into one request to TRex's server."""
-MAX_CONNECTIONS = 1 << 24
-"""TRex's server takes more than 100 octets for each value of a list."""
-IDS_PER_DIRECTION = MAX_TIMED_CLASSES
-"""Streams of a direction that can be stamped, tags among them."""
+MAX_ROWS = 32_768  # Connections of a block: its lists have to fit into one request to TRex's server
+MAX_CONNECTIONS = 1 << 24  # TRex's server takes more than 100 octets for each value of a list
+IDS_PER_DIRECTION = MAX_TIMED_CLASSES  # Streams of a direction that can be stamped, tags among them
 STAMPED_CONNECTIONS = IDS_PER_DIRECTION * MAX_ROWS
-NOTED_CONNECTIONS = 1_000_000
-"""From here on a plan says what connections take."""
+NOTED_CONNECTIONS = 1_000_000  # From here on a plan says what connections take
 SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 120, 150, 180
 """Of each connection, measured with nat44 and frames of 84 octets: TRex's server, v6t with its
 worker, and the recording on the disk of TRex's host."""

@@ -23,8 +23,7 @@ from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
 from v6t.trials.result import ClassCount, sum_classes
 
-STAMPED = "stamped"
-"""Figure of a trial: what :func:`count_captured_stamps` found in each direction."""
+STAMPED = "stamped"  # Figure of a trial: what :func:`count_captured_stamps` found in each direction
 STAMPS_CLASS = -1
 """Class number of the capture that counts stamped frames, where several cores receive them."""
 NOT_TOLD_APART = (

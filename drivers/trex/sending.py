@@ -20,8 +20,7 @@ from v6t.trials.trial import Trial
 LOOK_S = 0.002
 """Between two looks, with the way there and back: measured 0.5 to 2 ms on the same machine, and
 up to 5.5 ms at 1,000 fps (docs/accuracy.md)."""
-_READING_S = 0.5
-"""Between two readings of a trial's course: no slot is shorter."""
+_READING_S = 0.5  # Between two readings of a trial's course: no slot is shorter
 _MIN_READINGS = 3
 
 

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import I64, U8
     from v6t.profiles.streams import Checksum
 
-MARK_IDS = 1 << 15
-"""Stream numbers from here on are of marked streams."""
+MARK_IDS = 1 << 15  # Stream numbers from here on are of marked streams
 MARKS_PER_CLASS = 1 << 12
 """Marked streams of each of eight classes: their numbers follow each other."""
 MARKED_CLASSES = MARK_IDS // MARKS_PER_CLASS
@@ -48,8 +47,7 @@ FIRST_SEQUENCE = (1 << 32) - 2
 """TRex's sequence numbers start here (``m_seq_num`` in bp_sim.h) "to catch wrap around early"."""
 NUMBER_OCTETS = 4
 _HEADER, _NUMBER = "trex-header", "mark-number"
-_FIRST_OCTETS = {4: 8, 6: 4}
-"""Version to identification, version to flow label."""
+_FIRST_OCTETS = {4: 8, 6: 4}  # Version to identification, version to flow label
 _VLAN_TAG = b"\x81\x00"
 
 

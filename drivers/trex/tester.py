@@ -69,8 +69,7 @@ from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
 if TYPE_CHECKING:
     from v6t.drivers.trex.capture import Batch
 
-_LIST_S = 5.0
-"""Giving TRex one stream takes no longer, lists and all, on the slowest machine."""
+_LIST_S = 5.0  # Giving TRex one stream takes no longer, lists and all, on the slowest machine
 _ONE_CORE: frozenset[Capability] = frozenset(
     {
         "tags", "every-frame", "ipdv", "frame-timeout", "connections",
@@ -79,8 +78,7 @@ _ONE_CORE: frozenset[Capability] = frozenset(
 )  # fmt: skip
 """Capabilities of one core on one pair of ports."""
 _TCP: frozenset[Capability] = frozenset({"tcp"})
-_OVERTIME = 1.5
-"""Traffic that takes this many times its duration (and five seconds) is stopped."""
+_OVERTIME = 1.5  # Traffic that takes this many times its duration (and five seconds) is stopped
 
 
 class PortPair(NamedTuple):

@@ -21,10 +21,8 @@ _AF_PACKET = re.compile(r"--vdev=(?:net|eth)_af_packet")
 _SEVERAL_QUEUES = re.compile(r",qpairs=(?!0*1(?:,|$))")
 _FRAME_OCTETS, _LONG_FRAME_OCTETS, _BLOCK_OCTETS = 2048, 16_384, 65_536
 
-PUSH_S = 0.05
-"""By then a frame given to a port has left, and those before it in the send ring."""
-_MAX_WAITS = 20
-"""Waits for frames that arrive by themselves."""
+PUSH_S = 0.05  # By then a frame given to a port has left, and those before it in the send ring
+_MAX_WAITS = 20  # Waits for frames that arrive by themselves
 MAX_PUSHES = 100
 """A push frees what the kernel keeps of a socket's frames at once, which is about 90 of 1,518 octets
 and 277 of 84; a ring has 8,192."""

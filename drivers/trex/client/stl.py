@@ -20,10 +20,8 @@ from v6t.drivers.trex.client.service import Trouble, main, make_one_line, make_p
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _STREAM_S, _LIST_S = 0.001, 0.03
 """Time TRex takes at most to make a stream, and a list of 32,768 rows, ready."""
-_EARLY_S = 0.2
-"""TRex wakes at most 0.1 s before the moment of the start: no look is wanted earlier."""
-_LATE_S = 0.03
-"""The first frame is looked for until this long after the moment of the start."""
+_EARLY_S = 0.2  # TRex wakes at most 0.1 s before the moment of the start: no look is wanted earlier
+_LATE_S = 0.03  # The first frame is looked for until this long after the moment of the start
 
 
 class StlWorker:
