@@ -40,17 +40,11 @@ GIVE_UP = 1.5  # A trial that takes this many times its duration (and half a sec
 
 @dataclass(frozen=True)
 class Pace:
-    """The times at which frames are due.
+    """The times at which frames are due."""
 
-    Attributes:
-        segments: frames and frames per second of one or two stretches.
-        second_s: when the second stretch begins [s after the start].
-        starts: flows that begin one after the other; None: all at once.
-    """
-
-    segments: tuple[tuple[int, float], ...]
-    second_s: float = 0.0
-    starts: FlowStarts | None = None
+    segments: tuple[tuple[int, float], ...]  # Frames and frames per second of one or two stretches
+    second_s: float = 0.0  # When the second stretch begins [s after the start]
+    starts: FlowStarts | None = None  # Flows that begin one after the other; None: all at once
 
     @classmethod
     def from_trial(cls, trial: Trial) -> Pace:

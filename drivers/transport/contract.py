@@ -48,16 +48,14 @@ class Output:
     r"""Result of a command.
 
     Attributes:
-        status: exit status.
         out, err: what it printed; octets that are not UTF-8, and characters that steer a
             terminal, appear as ``\xNN``.
-        clean: whether there were none in ``out``.
     """
 
-    status: int
+    status: int  # Exit status
     out: str
     err: str
-    clean: bool = True
+    clean: bool = True  # Whether there were none in ``out``
 
     @staticmethod
     def decode(name: str, status: int, out: bytes, err: bytes) -> Output:

@@ -87,13 +87,12 @@ class Ends:
 
     Attributes:
         clients, servers: first and last address; of IPv6 the last four octets, written as IPv4.
-        port: the servers'.
         prefixes: the rest of a client's address and of its server's, if clients use IPv6.
     """
 
     clients: tuple[str, ...]
     servers: tuple[str, ...]
-    port: int
+    port: int  # The servers'
     prefixes: tuple[str, ...] | None = None
 
 

@@ -53,19 +53,15 @@ class Burst:
     """How much of one stream a trial sends.
 
     Attributes:
-        index: place of the stream in its set.
-        isg: start after the others [us].
-        pg_id: TRex's latency group; None: the frames are not stamped.
-        tags: these are the tagged frames of a latency trial.
         times, gap_us: number of equal groups in which the frames leave, and the time between two [us].
     """
 
-    index: int
+    index: int  # Place of the stream in its set
     pps: float
     frames: int
-    isg: float
-    pg_id: int | None
-    tags: bool = False
+    isg: float  # Start after the others [us]
+    pg_id: int | None  # TRex's latency group; None: the frames are not stamped
+    tags: bool = False  # These are the tagged frames of a latency trial
     times: int = 1
     gap_us: float = 0.0
 
@@ -77,7 +73,6 @@ class OfferedLoad:
     Attributes:
         tx_port, rx_ports: TRex's port numbers; frames come back to the sender's partner, the first
             one, or to any other.
-        nonce: octet of this trial in the trailers of marked frames.
         oracle_of: returns the oracle for the frames of a stream; None in loopback.
     """
 
@@ -85,7 +80,7 @@ class OfferedLoad:
     bursts: Sequence[Burst]
     tx_port: int
     rx_ports: tuple[int, ...]
-    nonce: int = 0
+    nonce: int = 0  # Octet of this trial in the trailers of marked frames
     oracle_of: Callable[[Stream], Oracle | None] = lambda stream: None
 
     @property

@@ -38,13 +38,12 @@ class Counted:
     """One direction as counted, by traffic class; in *ports* mode a single one, ``test frames``.
 
     Attributes:
-        control: received frames that are not test frames.
         histograms, tags: delays [us] where every frame was stamped, and of tagged frames alone.
         untimed: stamped frames that arrived, but whose delay was not recorded.
     """
 
     classes: Mapping[str, ClassCount]
-    control: int
+    control: int  # Received frames that are not test frames
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     tags: Mapping[str, Histogram] = field(default_factory=dict)
     untimed: Mapping[str, int] = field(default_factory=dict)

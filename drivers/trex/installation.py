@@ -21,13 +21,9 @@ OPT = Path("/opt/trex")
 
 @dataclass(frozen=True)
 class Installation:
-    """An existing TRex.
+    """An existing TRex."""
 
-    Attributes:
-        path: directory with ``t-rex-64``.
-    """
-
-    path: Path
+    path: Path  # Directory with ``t-rex-64``
 
     @property
     def version(self) -> str:
