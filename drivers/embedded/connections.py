@@ -63,12 +63,12 @@ class ReceiverConnections:
         if at is None:
             return oracle
         self._initial = foreground(streams)
-        self._table = table = StateTable(at.path, at.count, at.version)
+        self._table = at.map()
         if self.inner is not None:
             self.inner.bind(at)
         if not learn:
             self._sources = {
-                s.stream_id: connection_source(streams.direction, s, at, table)
+                s.stream_id: connection_source(streams.direction, s, at)
                 for s in foregrounds(streams)
             }
         return self.oracle or oracle

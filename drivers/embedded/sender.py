@@ -18,7 +18,6 @@ from v6t.drivers.oracle.connection_oracle import (
     foregrounds,
 )
 from v6t.drivers.oracle.replay import FrameSource
-from v6t.drivers.oracle.state_table import StateTable
 from v6t.packets import trailer
 from v6t.profiles.compiler.schedule import count_frames, list_classes_with_index
 from v6t.profiles.expand import Expander
@@ -106,8 +105,7 @@ class Sender:
         self._sources = []
         for stream, source in self._loaded:
             if table is not None and stream in chosen:
-                rows = StateTable(table.path, table.count, table.version)
-                made = connection_source(self._streams.direction, stream, table, rows)
+                made = connection_source(self._streams.direction, stream, table)
                 self._sources.append((stream, made))
             elif not alone or stream in chosen:
                 self._sources.append((stream, source))
