@@ -22,8 +22,7 @@ from v6t.drivers.oracle.connection_oracle import plugin_of
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
-from v6t.drivers.trex.counting import find_overload
-from v6t.drivers.trex.sending import SendingTime, measure_sending_time
+from v6t.drivers.trex.counting import SendingTime, find_overload, measure_sending_time
 from v6t.drivers.trex.stats import StepStats
 from v6t.profiles.model import Layer
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, build_response

@@ -200,7 +200,7 @@ class Attachment:
             self.client = self.ask("hello", deadline_s=deadline_s, trex_dir=self._directory)
             return
         installation = require_installation(options.trex_dir)
-        self._directory = str(installation.path.resolve())
+        self._directory = str(installation.resolve())
         self.worker, self.client = start_client(installation, options.python, start, deadline_s)
 
     def _try_connect(self) -> WorkerError | None:

@@ -47,7 +47,6 @@ from v6t.drivers.trex.connections import (
     compute_timed_share,
 )
 from v6t.drivers.trex.options import Side, TrexOptions
-from v6t.drivers.trex.sending import SendingTime, make_timeline, measure_sending_time
 from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import (
     longest_packet,
@@ -544,9 +543,10 @@ class TrexTester:
             timed_share = compute_timed_share(first.streams)
         step = max(1, samples.frames // max(1, self._options.sample))
         compared = compare_frames(samples, loads, step)
-        never, duration_s = SendingTime(_overtime_s(trial), 0.0), trial.total_duration_s
+        never, duration_s = counting.SendingTime(_overtime_s(trial), 0.0), trial.total_duration_s
         times = (
-            measure_sending_time(stats.looks, load.tx_port, load.frames, duration_s) or never
+            counting.measure_sending_time(stats.looks, load.tx_port, load.frames, duration_s)
+            or never
             for load in loads
         )
         took = max(times, key=lambda t: t.most_s)
@@ -569,7 +569,7 @@ class TrexTester:
             if delays is None
             else counting.make_distributions(counted, loads, tags=bool(delays.tags)),
             ipdv=ipdv,
-            timeline=make_timeline(stats, loads, trial),
+            timeline=counting.make_timeline(stats, loads, trial),
         )
 
     def _read_samples(self, stats: TrialStats, loads: Sequence[OfferedLoad]) -> CaptureReader:

@@ -146,15 +146,14 @@ def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, 
         tried.append(python)
         return ClientWorker(python)
 
-    where = module.Installation(installation)
     for _ in range(2):
-        worker, hello = module.start_client(where, "", start, 60)
+        worker, hello = module.start_client(installation, "", start, 60)
         worker.close()
         assert hello["executable"] == sys.executable
     assert tried == ["/nowhere/python", sys.executable, sys.executable]
     monkeypatch.setattr(module, "list_interpreters", lambda named: ["/nowhere/python"])
     with expect_error("missing-program", mentions="nowhere/python"):
-        module.start_client(where, "other", start, 60)
+        module.start_client(installation, "other", start, 60)
 
 
 def test_worker_without_one_of_its_modules_does_not_start():
