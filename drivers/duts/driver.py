@@ -70,7 +70,9 @@ class Driver(ABC):
     # Configurations that it supports; ``DeviceConfig`` itself means any.
     supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]]
     tested_with: ClassVar[str]  # what has been tested with real frames, for the documentation
-    versions: ClassVar[tuple[str, ...]] = ("",)  # those whose commands differ, oldest first
+    versions: ClassVar[tuple[str, ...]] = (
+        "",
+    )  # one of each group with the same commands, oldest first
     options_model: ClassVar[type[BaseModel]] = DutOptions
     # Whether the kernel's routes and addresses, on which the management connection depends, are changed.
     uses_kernel_routes: ClassVar[bool] = True
@@ -163,7 +165,7 @@ class Driver(ABC):
         return {}
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
-        """Return a change under load that does not affect test traffic; None: not supported."""
+        """Return a change to make under load, which affects no test packet; None: not supported."""
         return None
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:

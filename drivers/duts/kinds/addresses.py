@@ -59,7 +59,7 @@ def list_mappings(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
 def get_single_mapping(
     intent: Intent, display_name: str, suggested_params: Mapping[str, Any]
 ) -> tuple[Any, Any]:
-    """Return both addresses of the only mapped host, or refuse a table that maps more."""
+    """Return both addresses of the only mapped host, or raise UsageError if the table maps more."""
     table = list_mappings(intent)
     if len(table) != 1 or table[0][0].num_addresses > 1:
         mapped = ", ".join(str(four) for four, _ in table)

@@ -50,7 +50,7 @@ from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfi
 NAT44_STATES, NAT64_STATES = 2, 1
 """A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
 translated is not filtered again."""
-STATE_LIMIT_MARGIN = 1.05  # states of the limit per required state
+STATE_LIMIT_MARGIN = 1.05  # limit of states for each required state
 REUSED_PORT_NOTE = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
 )
@@ -194,7 +194,7 @@ class OpenBsdPf(Driver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         ticks = "ticks, of a single core by its name, of several their mean"
         return {
-            "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.parse_cpu, ticks),
+            "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.parse_cpu_ticks, ticks),
             "pf": Reading(
                 "pfctl -si",
                 parse_info,
@@ -237,8 +237,8 @@ class OpenBsdPf(Driver):
             why = "an empty state table: flushing only marks states"
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
-        def find_remaining_states(output: str) -> str | None:
-            """Return the problem that states are left; None: there are nearly none."""
+        def describe_remaining_states(output: str) -> str | None:
+            """Return a message if many states are left; None if there are hardly any."""
             remaining = parse_translated_states(output).get("sessions")
             if remaining is None:
                 return "it has no rule that translates"
@@ -249,7 +249,9 @@ class OpenBsdPf(Driver):
             "no state of an earlier trial is left, once the purge has run",
             proof=Check(
                 "pfctl -vsr",
-                Expectation("hardly any state of the rule that translates", find_remaining_states),
+                Expectation(
+                    "hardly any state of the rule that translates", describe_remaining_states
+                ),
             ),
             deadline_s=300.0,
         )

@@ -12,9 +12,12 @@ from v6t.drivers.duts.plan import Expectation, Intent, shorten_output
 from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.intent.families import Nat64Config
 
-RELOAD_TRIES = 60  # one a second
-DEFAULT_NAT_PORTS = (50001, 65535)  # which PF does not print (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
-PURGE_INTERVAL_S = 10  # of the purge of all states
+RELOAD_TRIES = 60  # of loading the rules, one each second
+DEFAULT_NAT_PORTS = (
+    50001,
+    65535,
+)  # PF omits this range in listed rules (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
+PURGE_INTERVAL_S = 10  # after which PF has freed all states that are marked for deletion
 # prints tables that pfctl has created, as definitions
 LIST_TABLES_COMMAND = r"""\
 for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do

@@ -85,8 +85,8 @@ def format_listed_network(net: str) -> str:
     return ".".join(str(network.network_address).split(".")[:octets]) + f"/{network.prefixlen}"
 
 
-def parse_cpu(text: str) -> Mapping[str, float]:
-    """Return CPU ticks from ``sysctl``; names start with ``cpu0.`` (one core) or ``mean_`` (several)."""
+def parse_cpu_ticks(text: str) -> Mapping[str, float]:
+    """Parse CPU ticks of ``sysctl``, such as ``cpu0.idle``; ``mean_idle`` is the mean of several cores."""
     cores = re.search(r"^hw\.ncpuonline=(\d+)", text, re.MULTILINE)
     ticks = re.search(r"^kern\.cp_time=([\d,]+)", text, re.MULTILINE)
     if not cores or not ticks:
@@ -108,17 +108,17 @@ def make_forwarding_step() -> Step:
 
 def make_side_steps(side: LinkIntent, port: str) -> list[Step]:
     """Return the steps that add the addresses, neighbors and routes of one side."""
-    steps = [make_up_step(port)]
+    steps = [make_link_up_step(port)]
     if any(interface.version == 6 for interface in side.addresses):
-        steps.append(make_ipv6_step(port))
+        steps.append(make_link_local_step(port))
     steps += [make_address_step(interface, port) for interface in side.addresses]
     steps += [make_neighbor_step(address, mac, port) for address, mac in side.neighbors.items()]
     steps += [make_route_step(net, via, port) for net, via in side.routes.items()]
     return steps
 
 
-def make_up_step(port: str) -> Step:
-    """Return the step that sets an interface up."""
+def make_link_up_step(port: str) -> Step:
+    """Return the step that brings an interface up."""
     command = f"ifconfig {port} up"
     why = f"{port} carries test traffic"
     read = f"ifconfig {port} | sed -n 's/^{port}: flags=.*<UP[,>].*/up/p'"
@@ -128,7 +128,7 @@ def make_up_step(port: str) -> Step:
     )
 
 
-def make_ipv6_step(port: str) -> Step:
+def make_link_local_step(port: str) -> Step:
     """Return the step that adds a link-local address, which the rollback then removes."""
     return Step(
         f"ifconfig {port} inet6 eui64",

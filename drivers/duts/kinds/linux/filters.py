@@ -16,7 +16,7 @@ from v6t.intent.device import LinkIntent
 
 NFT_TABLE = "inet v6t_filters"
 FILTER_PROGRAM = "nft"
-DESTINATION_OFFSET = 100  # from a denied source to its destination in the spare network
+DESTINATION_OFFSET = 100  # added to a denied source for its destination in the spare network
 
 
 def make_filter_steps(
@@ -56,7 +56,7 @@ def make_filter_steps(
     text = "\n".join(lines) + "\n"
 
     def find_rule_difference(output: str) -> str | None:
-        """Return the problem that the listed rules differ; None: they are as written."""
+        """Return a message if the listed rules differ from the written ones, else None."""
         if _normalize_rules(output) != _normalize_rules(text):
             return (
                 f"not the {count} filters of each direction; the output is {shorten_output(output)}"

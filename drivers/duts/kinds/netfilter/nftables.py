@@ -31,7 +31,7 @@ class Nftables(NetfilterNat):
     versions = ("1.0.6",)
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     version_command = "nft --version"
-    forward_policy: ClassVar[tuple[str, str] | None] = (
+    forward_drop_check: ClassVar[tuple[str, str] | None] = (
         "nft list chain ip filter FORWARD",
         "policy drop",
     )
@@ -71,7 +71,7 @@ class Nftables66(Nftables):
     title = "Linux kernel NAT66 with nftables"
     supported_configurations = (Nat66Config,)
     ip_version = 6
-    forward_policy = None
+    forward_drop_check = None
     supported_settings = ()
 
 

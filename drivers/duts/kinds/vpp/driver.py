@@ -33,7 +33,7 @@ from v6t.drivers.duts.telemetry_summary import INTERFACES_READING
 from v6t.intent import families
 
 SIDES = ("left", "right")
-# by the option ``nat44``
+# NAT44 functions by value of the option ``nat44``
 NAT44_PLUGINS: Mapping[str, type[Nat44]] = {
     "ed": EndpointDependentNat44,
     "ei": EndpointIndependentNat44,
@@ -191,12 +191,12 @@ class VppDriver(Driver):
             link, parent = getattr(intent.links, side), self.get_port(side)
             if link.vlan:
                 steps += [
-                    links.make_up_step(self.cli, parent),
+                    links.make_link_up_step(self.cli, parent),
                     links.make_vlan_step(self.cli, parent, link.vlan),
                 ]
             static = options.neighbours != "resolved"
             configure = partial(links.make_side_steps, mtu=link.mtu, cli=self.cli, static=static)
-            link_intent, extra_steps = function.get_side(side)
+            link_intent, extra_steps = function.get_link_setup(side)
             steps += configure(link_intent, port, extra_steps=extra_steps)
             if link_intent.background is not None:
                 vlan = link.background.vlan

@@ -30,7 +30,7 @@ def make_side_steps(
     neighbors = link.neighbors.items() if static else ()
     why = f"to the test hosts behind {port}"
     return [
-        make_up_step(cli, port),
+        make_link_up_step(cli, port),
         make_mtu_step(cli, port, mtu),
         *(make_address_step(cli, str(interface), port) for interface in link.addresses),
         *extra_steps,
@@ -39,8 +39,8 @@ def make_side_steps(
     ]
 
 
-def make_up_step(cli: Vppctl, port: str) -> Step:
-    """Return the step that sets an interface up, and its undo down if it was down."""
+def make_link_up_step(cli: Vppctl, port: str) -> Step:
+    """Return the step that brings an interface up; the rollback sets it down if it was down."""
     write = cli(f"set interface state {port} VALUE")
     read = cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'"
     return make_value_step(write, "up", f"{port} carries test traffic", read=read, silent=True)
@@ -108,13 +108,13 @@ def make_route_step(cli: Vppctl, destination: str, next_hop: str, why: str) -> S
         cli(f"ip route add {net} via {next_hop}"),
         cli(f"ip route del {net} via {next_hop}"),
         why,
-        **make_route_check(cli, str(net), next_hop),
+        **make_route_read_back(cli, str(net), next_hop),
         silent=True,
     )
 
 
-def make_route_check(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:
-    """Return the arguments ``read`` and ``expected`` of a step that adds a route."""
+def make_route_read_back(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:
+    """Return the arguments ``read`` and ``expected`` of a step, with which it reads a route back."""
     show = cli(f"show ip{'6' if ':' in net else ''} fib {net}")
     read = f"{show} | sed -n '\\|^{net} fib:0 |,$p'"
     expected = expect_output(

@@ -11,9 +11,9 @@ from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
 from v6t.drivers.duts.os.linux import (
     make_address_restore_step,
+    make_link_up_step,
     make_sysctl_key,
     make_sysctls_step,
-    make_up_step,
 )
 from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_output, shorten_output
 from v6t.drivers.duts.steps import make_config_file_step, make_daemon_step, stop_process
@@ -31,7 +31,7 @@ def make_interface_steps(options: VppOptions) -> list[Step]:
         off = {make_sysctl_key(6, name, "disable_ipv6"): 1}
         steps += [
             make_address_restore_step(name),
-            make_up_step(name),
+            make_link_up_step(name),
             make_sysctls_step(off, f"{name} belongs to VPP"),
         ]
     return steps
@@ -80,14 +80,14 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
 
 
 def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
-    """Yield the steps with a test that their changes are gone because the process has ended."""
+    """Yield the steps with a test that tells whether VPP has ended, and their changes with it."""
     has_ended = f"[ ! -d /proc/$(cat {options.state_dir}/vpp.pid 2>/dev/null || echo none) ]"
     for step in steps:
         yield replace(step, gone_test=has_ended) if step.undo else step
 
 
 def make_restart_step(plan: Sequence[Step], check: Check) -> Step:
-    """Return the step that empties all state: it starts another VPP with the same configuration."""
+    """Return the step that restarts VPP with the same configuration, which empties all state."""
     process, *others = plan[1:]
     lines = [f"( {process.undo} )", process.command]
     for step in others:
