@@ -18,8 +18,7 @@ from v6t.packets.reference import ReferenceTranslation
 class LabDevice(ABC):
     """A device under test that is set up between the lab's two cables."""
 
-    mtus_between: Sequence[int] = ()
-    """Of the cables between the parts of a device that has several."""
+    mtus_between: Sequence[int] = ()  # Of the cables between the parts of a device that has several
 
     def get_namespace_pids(self) -> list[int | None]:
         """Return for each part a process in its namespace; None: a new network namespace will do."""
