@@ -31,15 +31,12 @@ class Reading:
 
     Attributes:
         ahead_ns: twice the time of day less the monotonic time: a whole number, which no float holds.
-        within_ns: the reading took no longer.
-        monotonic_ns: counts from the machine's start.
-        raw_ns: the same by the processor's counter, which nobody disciplines.
     """
 
     ahead_ns: int
-    within_ns: int
-    monotonic_ns: int
-    raw_ns: int
+    within_ns: int  # The reading took no longer
+    monotonic_ns: int  # Counts from the machine's start
+    raw_ns: int  # The same by the processor's counter, which nobody disciplines
 
 
 def read() -> Reading:

@@ -45,8 +45,7 @@ class StateDevice(Protocol):
 class DeviceSession(StateDevice, ABC):
     """A session with a device, or with several in a row. Opened once, closed always."""
 
-    supports_live_changes: bool = False
-    """Whether the configuration can be changed under traffic."""
+    supports_live_changes: bool = False  # Whether the configuration can be changed under traffic
 
     @property
     @abstractmethod

@@ -15,8 +15,7 @@ from v6t.packets.checksum import build_pseudo_header, compute_checksum
 ARP, IPV4, IPV6, VLAN = 0x0806, 0x0800, 0x86DD, 0x8100
 REQUEST, REPLY = 1, 2
 ICMPV6, SOLICITATION, ADVERTISEMENT = 58, 135, 136
-SOURCE_ADDRESS, TARGET_ADDRESS = 1, 2
-"""Options that hold a link-layer address."""
+SOURCE_ADDRESS, TARGET_ADDRESS = 1, 2  # Options that hold a link-layer address
 SOLICITED, OVERRIDE = 0x40000000, 0x20000000
 FILTER = "(arp[6:2] = 1 or (icmp6 and ip6[40] = 135))"
 """What asks for a host, for a capture; :meth:`Hosts.find_answer` looks at it more closely."""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 Side = Literal["left", "right"]
-Sided = tuple[Side, bytes]
-"""A frame without FCS, and the link it is on."""
+Sided = tuple[Side, bytes]  # A frame without FCS, and the link it is on
 
 
 class Prober(Protocol):

@@ -110,26 +110,21 @@ class PhaseCounts:
     Attributes:
         result: frames of its one class: phase 1 counts learned connections as ``received``.
         start_s, end_s: first frame, and end of the last one's slot, by :meth:`StatefulTester.read_clock`.
-        duplicate_tuples: connections with the outside four-tuple of another one (phase 1).
         inside_endpoints, outside_endpoints: distinct initiator endpoints before and behind the
             device (phase 1).
-        example: two connections with one four-tuple.
-        started: wall clock time of the first frame, ISO 8601, UTC.
-        health: figures of the tester, free form.
-        tcp: outcomes of the TCP connections so far.
     """
 
     result: DirectionResult
     start_s: float
     end_s: float
-    duplicate_tuples: int = 0
+    duplicate_tuples: int = 0  # Connections with the outside four-tuple of another one (phase 1)
     inside_endpoints: int | None = None
     outside_endpoints: int | None = None
-    example: Mapping[str, Any] | None = None
+    example: Mapping[str, Any] | None = None  # Two connections with one four-tuple
     faults: tuple[str, ...] = ()
-    started: str = ""
-    health: Mapping[str, Any] | None = None
-    tcp: TcpCounts | None = None
+    started: str = ""  # Wall clock time of the first frame, ISO 8601, UTC
+    health: Mapping[str, Any] | None = None  # Figures of the tester, free form
+    tcp: TcpCounts | None = None  # Outcomes of the TCP connections so far
 
 
 class StatefulTester(Tester, Protocol):

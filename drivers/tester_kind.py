@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from v6t.trials.trial import Capability, Mode
 
 State = Literal["ok", "note", "missing"]
-Finding = tuple[str, State, str]
-"""What was looked at, how it is, and the text with its fix."""
+Finding = tuple[str, State, str]  # What was looked at, how it is, and the text with its fix
 
 
 class NoOptions(StrictModel):
@@ -36,26 +35,21 @@ class TesterKind(ABC):
         UsageError: naming the option.
     """
 
-    name: ClassVar[str]
-    """In testbed files and on the command line."""
-    title: ClassVar[str]
-    """One line."""
+    name: ClassVar[str]  # In testbed files and on the command line
+    title: ClassVar[str]  # One line
     options_model: ClassVar[type[Any]] = NoOptions
     """A pydantic model, whose field docstrings describe the options."""
     simulates: ClassVar[bool] = False
     """No frame is sent: the device is a part of the tester, and no driver is asked."""
-    sending_error_s: ClassVar[float] = 0.0
-    """Usual error of the time a stream took to send [s]."""
+    sending_error_s: ClassVar[float] = 0.0  # Usual error of the time a stream took to send [s]
     setup_s: ClassVar[float] = 0.0
     """Usual time until the first frame of a run [s]; this and the next four are for plans only."""
-    load_s: ClassVar[float] = 0.0
-    """Usual time until the first frame of each further size [s]."""
+    load_s: ClassVar[float] = 0.0  # Usual time until the first frame of each further size [s]
     overhead_s: ClassVar[float] = 0.0
     """Usual time of a trial beyond its pause, its stream and its wait [s]."""
     usual_retries: ClassVar[float] = 0.0
     """Usual share of a search's trials that the tester itself spoils and that are repeated."""
-    usual_cps: ClassVar[float] = math.inf
-    """Usual connections per second."""
+    usual_cps: ClassVar[float] = math.inf  # Usual connections per second
     stamps: ClassVar[str] = ""
     """From which moment to which it times a frame, by which clock and how finely ("from ... to
     ..."): printed with every delay. Empty: unknown, or it times no frames."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
@@ -23,7 +23,6 @@ from v6t.intent.device import Port
 from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
-    from v6t.drivers.lab.packet_model import PacketModel
     from v6t.drivers.lab.setup import LabDevice
     from v6t.drivers.transport.ssh_options import SshOptions
     from v6t.packets.direction import Direction
@@ -70,7 +69,8 @@ class Driver(ABC):
     # Configurations that it supports; ``DeviceConfig`` itself means any.
     supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]]
     tested_with: ClassVar[str]  # what has been tested with real frames, for the documentation
-    versions: ClassVar[tuple[str, ...]] = ("",)  # those whose commands differ, oldest first
+    # one version of each group with the same commands, oldest first
+    versions: ClassVar[tuple[str, ...]] = ("",)
     options_model: ClassVar[type[BaseModel]] = DutOptions
     # Whether the kernel's routes and addresses, on which the management connection depends, are changed.
     uses_kernel_routes: ClassVar[bool] = True
@@ -163,7 +163,7 @@ class Driver(ABC):
         return {}
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
-        """Return a change under load that does not affect test traffic; None: not supported."""
+        """Return a change to make under load, which affects no test packet; None: not supported."""
         return None
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
@@ -300,18 +300,6 @@ class Driver(ABC):
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice | None:
         """Make the driver's special lab device; None: it uses the standard one."""
-        return None
-
-    def make_audited_device(
-        self,
-        technology: DeviceTechnology,
-        intent: Intent,
-        build_model: Callable[[Any], PacketModel],
-    ) -> LabDevice | None:
-        """Make the device whose answers to single frames an audit checks; None: the lab device.
-
-        ``build_model`` makes the packet model of a technology, for a simulated device.
-        """
         return None
 
 

@@ -43,13 +43,11 @@ class ReceiverConnections:
 
     Attributes:
         oracle: the oracle that knows them, None in loopback or where the device is stateless.
-        inner: the part of it that is bound to a table.
-        learning: phase 1 is under way.
     """
 
     oracle: Oracle | None = None
-    inner: ConnectionOracle | None = None
-    learning: bool = False
+    inner: ConnectionOracle | None = None  # The part of it that is bound to a table
+    learning: bool = False  # Phase 1 is under way
     _table: StateTable | None = None
     _initial: Stream | None = None
     _sources: Mapping[int, FrameSource] = field(default_factory=dict)
@@ -65,12 +63,12 @@ class ReceiverConnections:
         if at is None:
             return oracle
         self._initial = foreground(streams)
-        self._table = table = StateTable(at.path, at.count, at.version)
+        self._table = at.map()
         if self.inner is not None:
             self.inner.bind(at)
         if not learn:
             self._sources = {
-                s.stream_id: connection_source(streams.direction, s, at, table)
+                s.stream_id: connection_source(streams.direction, s, at)
                 for s in foregrounds(streams)
             }
         return self.oracle or oracle

@@ -87,17 +87,11 @@ class DnsAuthority(ServerPort):
 
 @dataclass(frozen=True)
 class QueryNames:
-    """The name that each query of a trial asks for.
+    """The name that each query of a trial asks for."""
 
-    Attributes:
-        base: number of the first name that was never asked before.
-        cached: share of the queries for one of the first names of the zone.
-        known: how many of these were asked before; 0: no query is for them.
-    """
-
-    base: int
-    cached: float = 0.0
-    known: int = 0
+    base: int  # Number of the first name that was never asked before
+    cached: float = 0.0  # Share of the queries for one of the first names of the zone
+    known: int = 0  # How many of these were asked before; 0: no query is for them
 
     def numbers(self, queries: I64) -> I64:
         if not self.known:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from v6t.trials.trial import Capability
 
 THIS_MACHINE = "this machine"
-MANY = 1_000_000
-"""Connections from which on it is said what they take."""
+MANY = 1_000_000  # Connections from which on it is said what they take
 PEAK_OCTETS = 120
 """Of each connection at most, measured with nat44 from 100,000 to 600,000 connections: the table of 12
 octets (36 with IPv6 behind the device) in each process that maps it, and what looking through it takes."""

@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8, Mask
 
-MAX_LOOKS = 64
-"""Until a ring is empty; each look takes up to 4096 frames of at most 65,536."""
+MAX_LOOKS = 64  # Until a ring is empty; each look takes up to 4096 frames of at most 65,536
 SMALL_BATCH, GATHERING_S = 32, 0.0001
 """After fewer questions a server waits for more: a wake-up for each would take a core from the device."""
-TICK_S = 0.0002
-"""Shortest sleep of a client."""
+TICK_S = 0.0002  # Shortest sleep of a client
 
 
 class HostPort(ABC):
@@ -131,8 +129,7 @@ class ClientPort(ExchangePort):
     """The side that begins: it sends on schedule and takes answers in between."""
 
     _sent = 0
-    _sent_by = 0.0
-    """When the last ones had left [s, CLOCK_MONOTONIC]."""
+    _sent_by = 0.0  # When the last ones had left [s, CLOCK_MONOTONIC]
 
     @abstractmethod
     def _send(self, wanted: int) -> None:

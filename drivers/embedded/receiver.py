@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 SAMPLES_PER_STREAM = 1000
 """Frames per trial that are compared with the reference translation, about."""
-MAX_DELAYS = 1 << 20
-"""Delays kept per trial; above that, a regular sample."""
+MAX_DELAYS = 1 << 20  # Delays kept per trial; above that, a regular sample
 SHORTEST_TEST_FRAME = 14 + trailer.LENGTH
 """An Ethernet header and a trailer, without FCS; whatever protocols are in between."""
 

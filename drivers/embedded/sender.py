@@ -18,7 +18,6 @@ from v6t.drivers.oracle.connection_oracle import (
     foregrounds,
 )
 from v6t.drivers.oracle.replay import FrameSource
-from v6t.drivers.oracle.state_table import StateTable
 from v6t.packets import trailer
 from v6t.profiles.compiler.schedule import count_frames, list_classes_with_index
 from v6t.profiles.expand import Expander
@@ -29,31 +28,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8
 
-LEAD_S = 0.05
-"""Time between the order to begin and the first frame: all roles are ready by then."""
-BATCH = 512
-"""Frames per system call at most: the granularity of a busy sender's clock."""
+LEAD_S = 0.05  # Time between the order to begin and the first frame: all roles are ready by then
+BATCH = 512  # Frames per system call at most: the granularity of a busy sender's clock
 TIMED_BATCH = 32
 """The same where frames are timed: those of a batch are stamped before the first of them leaves."""
 LONGEST_SLEEP_S = 0.05
 SHORTEST_SLEEP_S = 0.00008
-GIVE_UP = 1.5
-"""A trial that takes this many times its duration (and half a second) ends unfinished."""
+GIVE_UP = 1.5  # A trial that takes this many times its duration (and half a second) ends unfinished
 
 
 @dataclass(frozen=True)
 class Pace:
-    """The times at which frames are due.
+    """The times at which frames are due."""
 
-    Attributes:
-        segments: frames and frames per second of one or two stretches.
-        second_s: when the second stretch begins [s after the start].
-        starts: flows that begin one after the other; None: all at once.
-    """
-
-    segments: tuple[tuple[int, float], ...]
-    second_s: float = 0.0
-    starts: FlowStarts | None = None
+    segments: tuple[tuple[int, float], ...]  # Frames and frames per second of one or two stretches
+    second_s: float = 0.0  # When the second stretch begins [s after the start]
+    starts: FlowStarts | None = None  # Flows that begin one after the other; None: all at once
 
     @classmethod
     def from_trial(cls, trial: Trial) -> Pace:
@@ -115,8 +105,7 @@ class Sender:
         self._sources = []
         for stream, source in self._loaded:
             if table is not None and stream in chosen:
-                rows = StateTable(table.path, table.count, table.version)
-                made = connection_source(self._streams.direction, stream, table, rows)
+                made = connection_source(self._streams.direction, stream, table)
                 self._sources.append((stream, made))
             elif not alone or stream in chosen:
                 self._sources.append((stream, source))

@@ -21,7 +21,7 @@ from v6t.drivers.embedded.tcp_server import TcpServer
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import TableAt, foreground
-from v6t.drivers.oracle.state_table import MemoryFile, StateTable, describe_repeated
+from v6t.drivers.oracle.state_table import MemoryFile, describe_repeated
 from v6t.drivers.tester import PhaseCounts
 from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
@@ -30,8 +30,7 @@ from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
 
-CLASS = "tcp"
-"""The one class of such trials."""
+CLASS = "tcp"  # The one class of such trials
 _NOTHING_DONE = {
     "sent": 0, "retransmitted": 0, "sending_time_s": 0.0, "lateness_s": 0.0, "wrong": {},
     "ring_drops": 0, "interface_drops": 0, "unsent": 0, "control": 0,
@@ -69,9 +68,7 @@ class TcpExchange:
         self._server.ask("arm", path=path, table=table, nonce=nonce, tcp=tcp)
         self._client.ask("arm", path=path, count=count, nonce=nonce, tcp=tcp)
         phase = self._run("open", count, asked.rate_fps, tcp.max_wait_s)
-        return replace(
-            phase, **describe_repeated(StateTable(table.path, table.count, table.version))
-        )
+        return replace(phase, **describe_repeated(table.map()))
 
     def validate(self, asked: Trial, connections: Connections) -> PhaseCounts:
         """Ask for an object in each established connection."""

@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     Connections = NDArray[np.int64]
 
 Step = Literal["open", "ask", "rst", "fin"]
-LOOK_S = 0.002
-"""Between two looks at the server's side of the account."""
+LOOK_S = 0.002  # Between two looks at the server's side of the account
 
 
 class TcpClient(ClientPort, TcpEnd):

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 SENT, OPEN, ASKED, ANSWERED, ENDING, ENDED, REFUSED, UNREACHABLE = (1 << n for n in range(8))
 """State of a connection at one end: the SYN was sent, it is open, an object was asked for, and came; the
 end was begun, and is complete; a reset, or an ICMP error, came in place of an answer."""
-RESET = 1 << 8
-"""It was reset after it was open."""
+RESET = 1 << 8  # It was reset after it was open
 STANDING = 1 << 9
 """It was open on both sides, in time, when the waiting for that ended: what comes later changes nothing."""
 DECIDED = OPEN | REFUSED | UNREACHABLE
@@ -49,8 +48,7 @@ UNKNOWN, TUPLE, CHECKSUM, NUMBERS, CONTENT = (
 )
 """Faults of a segment."""
 _NUMBER_MASK = (1 << NUMBER_BITS) - 1
-_TURN = 0x85EBCA6B
-"""Distance of the sequence numbers of consecutive trials."""
+_TURN = 0x85EBCA6B  # Distance of the sequence numbers of consecutive trials
 
 
 @dataclass(frozen=True)

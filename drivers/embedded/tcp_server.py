@@ -19,7 +19,6 @@ from v6t.drivers.embedded.tcp_end import (
     TcpEnd,
     first_of_each,
 )
-from v6t.drivers.oracle.state_table import StateTable
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS
 from v6t.profiles.tcp.segments import ACK, FIN, PSH, RST, SYN, SegmentFields, TcpLayout
 
@@ -41,7 +40,7 @@ class TcpServer(ServerPort, TcpEnd):
     def arm(self, *, path: str, table: TableAt, nonce: int, tcp: Tcp) -> None:
         """Begin a trial; write the four-tuples behind the device into a table."""
         self._begin_trial(path, table.count, nonce, tcp)
-        self._table = StateTable(table.path, table.count, table.version)
+        self._table = table.map()
 
     def report(self) -> dict[str, Any]:
         self._drain_all()

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MAX_WAITING = 1 << 20
-"""Delays that are kept before they are put into buckets."""
+MAX_WAITING = 1 << 20  # Delays that are kept before they are put into buckets
 
 
 def select_started(

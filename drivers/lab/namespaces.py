@@ -27,8 +27,7 @@ from v6t.intent.device import Port
 
 LEFT: Port = "left"
 RIGHT: Port = "right"
-End = tuple[Worker, Port]
-"""A namespace, and the name of an interface in it."""
+End = tuple[Worker, Port]  # A namespace, and the name of an interface in it
 
 
 class Holder:

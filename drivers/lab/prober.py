@@ -11,8 +11,7 @@ from v6t.drivers.lab.ring import RxRing, poll_rings, serve_rings
 from v6t.drivers.neighbours import ARP, ICMPV6, IPV6, Hosts, word
 
 SLOTS = 1024
-_NEIGHBOR_TYPES = (*range(130, 138), 143)
-"""ICMPv6 types of neighbors that answer nothing sent here."""
+_NEIGHBOR_TYPES = (*range(130, 138), 143)  # ICMPv6 types of neighbors that answer nothing sent here
 
 
 class ProberRole:

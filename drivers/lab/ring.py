@@ -27,8 +27,7 @@ _TX_RING, _QDISC_BYPASS, _IGNORE_OUTGOING = 13, 20, 23
 
 _RX_OFFSET = 66
 """Octets before the frame in a receive slot: aligned header, address, room for the MAC header."""
-_TX_OFFSET = 32
-"""Octets before the frame in a transmit slot: the aligned header."""
+_TX_OFFSET = 32  # Octets before the frame in a transmit slot: the aligned header
 
 _USER, _VLAN_VALID = 1, 0x10
 _AVAILABLE, _SEND_REQUEST, _SENDING, _WRONG_FORMAT = 0, 1, 2, 4

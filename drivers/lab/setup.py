@@ -18,10 +18,9 @@ from v6t.packets.reference import ReferenceTranslation
 class LabDevice(ABC):
     """A device under test that is set up between the lab's two cables."""
 
-    mtus_between: Sequence[int] = ()
-    """Of the cables between the parts of a device that has several."""
+    mtus_between: Sequence[int] = ()  # Of the cables between the parts of a device that has several
 
-    def namespaces(self) -> list[int | None]:
+    def get_namespace_pids(self) -> list[int | None]:
         """Return for each part a process in its namespace; None: a new network namespace will do."""
         return [None]
 
@@ -56,7 +55,7 @@ class LabDevice(ABC):
             ExtensionError: a plugin failed in it.
         """
 
-    def look(self) -> list[str]:
+    def describe_parts(self) -> list[str]:
         """Describe each part of it that is on this machine in one line.
 
         Raises:
@@ -144,7 +143,7 @@ class Bed:
                 self._links.link_at(LEFT).mtu,
                 self._links.link_at(RIGHT).mtu,
                 loopback=device is None,
-                device_pids=[None] if device is None else device.namespaces(),
+                device_pids=[None] if device is None else device.get_namespace_pids(),
                 mtus_between=() if device is None else device.mtus_between,
             )
             if device is not None:

@@ -18,8 +18,7 @@ from v6t.base.errors import ExtensionError, TesterError
 from v6t.drivers.lab import netns
 
 DEADLINE_S = 30.0
-TITLE = "lab of v6t"
-"""Process name of every worker."""
+TITLE = "lab of v6t"  # Process name of every worker
 _SIGNALS = {signal.SIGHUP, signal.SIGINT, signal.SIGTERM}
 _PRELOADED = ("v6t.drivers.", "v6t.packets.", "v6t.plugins.", "v6t.profiles.", "v6t.procedures.")
 

@@ -33,14 +33,12 @@ class Comparison:
     """Frames compared with the reference translation.
 
     Attributes:
-        matched: how many are equal to it, or differ where RFCs leave it to the device.
-        mismatch: the first that does not.
         seen: frames by what they show of the device where RFCs leave it a choice.
     """
 
     checked: int
-    matched: int
-    mismatch: Mapping[str, str] | None = None
+    matched: int  # How many are equal to it, or differ where RFCs leave it to the device
+    mismatch: Mapping[str, str] | None = None  # The first that does not
     seen: Mapping[str, int] = field(default_factory=dict)
 
 

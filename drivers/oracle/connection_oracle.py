@@ -48,6 +48,10 @@ class TableAt:
     version: int
     reverse: Order
 
+    def map(self) -> StateTable:
+        """Map the table into this process."""
+        return StateTable(self.path, self.count, self.version)
+
 
 def foregrounds(streams: StreamSet) -> tuple[Stream, ...]:
     """Return the streams whose frames belong to connections: one for each frame size.
@@ -62,13 +66,11 @@ def foreground(streams: StreamSet) -> Stream:
     return foregrounds(streams)[0]
 
 
-def connection_source(
-    direction: Direction, stream: Stream, at: TableAt, table: StateTable
-) -> FrameSource:
+def connection_source(direction: Direction, stream: Stream, at: TableAt) -> FrameSource:
     """Return the frames of phase 2 of a foreground stream."""
     if direction == "forward":
-        return Cycle(stream, at.count)
-    return Replay(stream, table, at.reverse)
+        return Cycle(Expander(stream), at.count)
+    return Replay(stream, at.map(), at.reverse)
 
 
 class ConnectionOracle:
@@ -94,7 +96,7 @@ class ConnectionOracle:
         return self._plugin.header_policy
 
     def bind(self, at: TableAt) -> None:
-        self._table = StateTable(at.path, at.count, at.version)
+        self._table = at.map()
         self._orders = {"forward": Order(at.count), "reverse": at.reverse}
 
     def _which(self, direction: Direction, frames: U8) -> NDArray[np.int64] | None:

@@ -1,7 +1,4 @@
-"""Frames of phase 2: the Initiator's own connections again, the Responder's from its table.
-
-Both have the interface of :class:`v6t.profiles.expand.Expander`.
-"""
+"""Sources of frames for phase 2: the Initiator's own connections again, the Responder's table."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.packets.walker import FrameLayout, locate_endpoints
-from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Checksum, Stream
 from v6t.trials.connections import ReadingOrder
 
@@ -34,8 +30,7 @@ class FrameSource(Protocol):
 
 NEIGHBOURS = 128
 """Frames this near to each other are made in one go with those between them: that is quicker."""
-RUN = 64
-"""Of them at most so many in one go, which bounds the memory."""
+RUN = 64  # Of them at most so many in one go, which bounds the memory
 
 
 def frames_of(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
@@ -75,13 +70,11 @@ class Order:
 
 
 class Cycle:
-    """The Initiator in phase 2: the frames of phase 1 in their order, again and again."""
+    """The first ``count`` frames of a source, again and again."""
 
-    def __init__(self, stream: Stream, count: int) -> None:
-        self._expander = Expander(stream)
-        self._count = count
-        self.length, self.layout = self._expander.length, self._expander.layout
-        self.checksum = stream.checksum
+    def __init__(self, source: FrameSource, count: int) -> None:
+        self._source, self._count = source, count
+        self.length, self.layout, self.checksum = source.length, source.layout, source.checksum
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
         out = np.empty((count, self.length), dtype=np.uint8) if out is None else out
@@ -89,7 +82,7 @@ class Cycle:
         while done < count:
             at = (first + done) % self._count
             size = min(count - done, self._count - at)
-            self._expander.frames(at, size, out[done : done + size])
+            self._source.frames(at, size, out[done : done + size])
             done += size
         return out
 

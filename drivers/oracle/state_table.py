@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8
 
-ROW = {4: 12, 6: 36}
-"""Octets of a row by IP version."""
-MOST = 1 << 28
-"""Connections a table may hold: 256 million take 3 GiB (IPv4)."""
+ROW = {4: 12, 6: 36}  # Octets of a row by IP version
+MOST = 1 << 28  # Connections a table may hold: 256 million take 3 GiB (IPv4)
 _CHUNK = 1 << 20
 _FRAMES = 1 << 16
 _MAX_COUNTED = 1 << 23

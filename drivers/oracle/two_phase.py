@@ -17,8 +17,7 @@ from v6t.trials.result import DirectionResult, Measure, TrialResult
 from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
 
-LOOK_S = 0.5
-"""Between two looks at a device that deletes closed connections."""
+LOOK_S = 0.5  # Between two looks at a device that deletes closed connections
 
 
 def make_phase_one_trial(trial: Trial, connections: Connections) -> Trial:

@@ -28,14 +28,12 @@ from v6t.trials.trial import Capability, Trial
 
 MAX_SKEW_SHARE = 0.02
 """Largest difference of the starts as a share of a trial's duration, where nothing else is set."""
-START_SKEW = "start_skew_s"
-"""Name of the measured difference among the figures of a trial."""
+START_SKEW = "start_skew_s"  # Name of the measured difference among the figures of a trial
 _ORDERED: frozenset[Capability] = frozenset({"ipdv", "flow-starts", "timed-flow-starts"})
 """Capabilities that need one order of all frames."""
 _UNDIVIDED: frozenset[Capability] = frozenset({"tcp", "queries"})
 """Capabilities of the first tester alone."""
-INSTALL_S = 120.0
-"""Longest that a tester waits until the others have installed their streams, too."""
+INSTALL_S = 120.0  # Longest that a tester waits until the others have installed their streams, too
 Outcome = TypeVar("Outcome")
 
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 Hashed = Literal["ports", "addresses", "both", "none"]
 """Fields that the hash of a device with several cores covers; ``both``: some bits of either."""
 
-MOST = 10**15
-"""No rate, count or time is larger."""
+MOST = 10**15  # No rate, count or time is larger
 _Amount = Annotated[float, Field(ge=0, le=MOST)]
 _Count = Annotated[int, Field(ge=0, le=MOST)]
 _Share = Annotated[float, Field(ge=0, le=1)]
@@ -241,8 +240,7 @@ def _draw(chance: random.Random, count: int) -> NDArray[np.float64]:
     return drawn
 
 
-HASHED_FRAMES = 2048
-"""Frames of each stream whose cores are computed."""
+HASHED_FRAMES = 2048  # Frames of each stream whose cores are computed
 
 
 def compute_spread(streams: StreamSet, cores: int, fields: Hashed) -> float:

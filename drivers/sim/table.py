@@ -18,8 +18,7 @@ class SimTable:
 
     def __init__(self, options: SimOptions) -> None:
         self._options = options
-        self.clock_s = 0.0
-        """Virtual time, moved on by the tester and by emptying."""
+        self.clock_s = 0.0  # Virtual time, moved on by the tester and by emptying
         self._first = self._stored = 0
         """Connections ``first .. first + stored - 1`` are in the table unless they expired."""
         self._used_s = 0.0

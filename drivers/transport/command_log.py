@@ -18,8 +18,7 @@ from v6t.drivers.transport.redaction import redact
 
 ANSWER_LIMIT = 2000
 """Characters of an answer that are logged, of standard output and standard error each."""
-COMMAND_LIMIT = 16_000
-"""Characters of a command, and of its standard input, that are logged."""
+COMMAND_LIMIT = 16_000  # Characters of a command, and of its standard input, that are logged
 _END = "V6T_END"
 
 _LOG = logging.getLogger(__name__)

@@ -48,16 +48,14 @@ class Output:
     r"""Result of a command.
 
     Attributes:
-        status: exit status.
         out, err: what it printed; octets that are not UTF-8, and characters that steer a
             terminal, appear as ``\xNN``.
-        clean: whether there were none in ``out``.
     """
 
-    status: int
+    status: int  # Exit status
     out: str
     err: str
-    clean: bool = True
+    clean: bool = True  # Whether there were none in ``out``
 
     @staticmethod
     def decode(name: str, status: int, out: bytes, err: bytes) -> Output:
@@ -99,12 +97,10 @@ class HeldCommand(Protocol):
 class Transport(Protocol):
     """Opened once, closed always; every command has a deadline."""
 
-    name: str
-    """What the device is called in messages."""
+    name: str  # What the device is called in messages
     condition: str
     """A shell line: while it fails no command is run; empty: all are. See :func:`for_shell`."""
-    where: str
-    """Where its shell is, in messages."""
+    where: str  # Where its shell is, in messages
 
     def open(self) -> None:
         """Connect, or raise DutError with what to do about it."""

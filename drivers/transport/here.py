@@ -17,8 +17,7 @@ class HereTransport:
     """Transport that runs commands as this user on this machine."""
 
     where = "on this machine"
-    log_level = logging.INFO
-    """Level of the log records of its commands."""
+    log_level = logging.INFO  # Level of the log records of its commands
 
     def __init__(self, name: str, before: Sequence[str] = ()) -> None:
         self.name = name

@@ -22,8 +22,7 @@ from v6t.drivers.oracle.connection_oracle import plugin_of
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
-from v6t.drivers.trex.counting import find_overload
-from v6t.drivers.trex.sending import SendingTime, measure_sending_time
+from v6t.drivers.trex.counting import SendingTime, find_overload, measure_sending_time
 from v6t.drivers.trex.stats import StepStats
 from v6t.profiles.model import Layer
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, build_response
@@ -31,18 +30,15 @@ from v6t.trials.connections import Connections
 from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.tcp import Tcp, TcpCounts
 
-TCP_CLASS = "tcp"
-"""The one class of such trials."""
+TCP_CLASS = "tcp"  # The one class of such trials
 PORTS_PER_ADDRESS = 60_000
 """Connections that TRex makes from one address of a client: it has the ports above 1,023, and keeps those
 of connections that have just ended."""
-TIMEOUT_S = 1
-"""What a run has to ask for: a SYN that was sent again counts as not answered."""
+TIMEOUT_S = 1  # What a run has to ask for: a SYN that was sent again counts as not answered
 OPENING_S, RETRANSMISSIONS = 2, 2
 """How long TRex tries to open a connection, and how often it sends the SYN of one again that it gives up.
 It takes no less, and of a profile's settings it reads none after one that it does not take."""
-_TIMER_DELAY_S = 0.75
-"""TRex's timers may end this long after their time."""
+_TIMER_DELAY_S = 0.75  # TRex's timers may end this long after their time
 _COUNTING_S = 2.0
 """Time in which the device can be asked for its count while all connections are open."""
 METHOD = (
@@ -90,13 +86,12 @@ class Ends:
 
     Attributes:
         clients, servers: first and last address; of IPv6 the last four octets, written as IPv4.
-        port: the servers'.
         prefixes: the rest of a client's address and of its server's, if clients use IPv6.
     """
 
     clients: tuple[str, ...]
     servers: tuple[str, ...]
-    port: int
+    port: int  # The servers'
     prefixes: tuple[str, ...] | None = None
 
 

@@ -26,8 +26,7 @@ from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import Server, make_config
 from v6t.drivers.trex.stats import LINUX_DRIVER, PortFacts, ServerFacts
 
-SHUTDOWN_S = 40.0
-"""How long a server that is ended may take to give its ports back."""
+SHUTDOWN_S = 40.0  # How long a server that is ended may take to give its ports back
 MAX_RECORDED_FPS = 50_000
 """Stamped frames of a direction that TRex's receiver is given to record within the load of several
 cores. It wrote 200,000 a second to a file without loss."""
@@ -201,7 +200,7 @@ class Attachment:
             self.client = self.ask("hello", deadline_s=deadline_s, trex_dir=self._directory)
             return
         installation = require_installation(options.trex_dir)
-        self._directory = str(installation.path.resolve())
+        self._directory = str(installation.resolve())
         self.worker, self.client = start_client(installation, options.python, start, deadline_s)
 
     def _try_connect(self) -> WorkerError | None:

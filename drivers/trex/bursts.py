@@ -29,8 +29,7 @@ from v6t.trials.trial import Capability, FlowStarts, Mode, Segment, Trial, divid
 if TYPE_CHECKING:
     from v6t.drivers.tester import Oracle
 
-MAX_STAMPED_FPS = 5e6
-"""TRex's documented limit of stamped frames per second, all streams together."""
+MAX_STAMPED_FPS = 5e6  # TRex's documented limit of stamped frames per second, all streams together
 STAMPED_FPS = 10_000.0
 """Frames of a direction that are stamped even where stamps are dear: they tell order, marks do not."""
 STAMPED_CAPABILITIES: Mapping[Capability, str] = {
@@ -41,8 +40,7 @@ STAMPED_CAPABILITIES: Mapping[Capability, str] = {
 """What takes a stamp in every frame."""
 SAMPLED_CAPABILITIES: frozenset[Capability] = frozenset({"tags", "every-frame"})
 """What the stamped frames of one core among several can be timed for."""
-MAX_BURST_FRAMES = (1 << 32) - 1
-"""TRex reads the number of frames of a burst as 32 bits."""
+MAX_BURST_FRAMES = (1 << 32) - 1  # TRex reads the number of frames of a burst as 32 bits
 GROUPS_PER_DIRECTION = 64
 MAX_TIMED_CLASSES = 21
 """TRex has 128 latency groups, 64 for each direction: three for a class with tags."""
@@ -55,19 +53,15 @@ class Burst:
     """How much of one stream a trial sends.
 
     Attributes:
-        index: place of the stream in its set.
-        isg: start after the others [us].
-        pg_id: TRex's latency group; None: the frames are not stamped.
-        tags: these are the tagged frames of a latency trial.
         times, gap_us: number of equal groups in which the frames leave, and the time between two [us].
     """
 
-    index: int
+    index: int  # Place of the stream in its set
     pps: float
     frames: int
-    isg: float
-    pg_id: int | None
-    tags: bool = False
+    isg: float  # Start after the others [us]
+    pg_id: int | None  # TRex's latency group; None: the frames are not stamped
+    tags: bool = False  # These are the tagged frames of a latency trial
     times: int = 1
     gap_us: float = 0.0
 
@@ -79,7 +73,6 @@ class OfferedLoad:
     Attributes:
         tx_port, rx_ports: TRex's port numbers; frames come back to the sender's partner, the first
             one, or to any other.
-        nonce: octet of this trial in the trailers of marked frames.
         oracle_of: returns the oracle for the frames of a stream; None in loopback.
     """
 
@@ -87,7 +80,7 @@ class OfferedLoad:
     bursts: Sequence[Burst]
     tx_port: int
     rx_ports: tuple[int, ...]
-    nonce: int = 0
+    nonce: int = 0  # Octet of this trial in the trailers of marked frames
     oracle_of: Callable[[Stream], Oracle | None] = lambda stream: None
 
     @property

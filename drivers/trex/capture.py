@@ -48,15 +48,11 @@ _GROUP = "ether[0] & 1 = 1"
 TEST_FRAMES = f"ether[len - {trailer.LENGTH}] = {trailer.MAGIC}"
 STAMPED_FRAMES = f"{TEST_FRAMES} and ether[len - 13] & 128 = 0"
 _MARKED_FRAMES = f"{TEST_FRAMES} and ether[len - 13] & 128 != 0"
-_HEAD, _RECORD = 24, 16
-"""Octets of the head of a pcap file, and of the head of a record."""
-SPARE_FRAMES = 1000
-"""A recording has room for this many frames more than are asked for."""
-_GROWTH_OCTETS = 80
-"""A frame may grow by two headers on its way."""
+_HEAD, _RECORD = 24, 16  # Octets of the head of a pcap file, and of the head of a record
+SPARE_FRAMES = 1000  # A recording has room for this many frames more than are asked for
+_GROWTH_OCTETS = 80  # A frame may grow by two headers on its way
 _CHUNK_FRAMES = 1 << 20
-SAMPLES_PER_STREAM = 20
-"""Frames of a number that tell which stream it means."""
+SAMPLES_PER_STREAM = 20  # Frames of a number that tell which stream it means
 
 
 def make_batches(frames: Iterable[tuple[float, bytes]]) -> list[Batch]:

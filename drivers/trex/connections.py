@@ -29,7 +29,7 @@ from v6t.drivers.oracle.connection_oracle import (
     foregrounds,
     plugin_of,
 )
-from v6t.drivers.oracle.replay import FrameSource, Order, Replay
+from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay
 from v6t.drivers.oracle.state_table import (
     ROW,
     MemoryFile,
@@ -48,7 +48,7 @@ from v6t.drivers.trex.bursts import MAX_TIMED_CLASSES, Burst
 from v6t.drivers.trex.capture import Recordings
 from v6t.drivers.trex.streams import (
     MARK_IDS,
-    CyclicSource,
+    MarkedCycle,
     SentStream,
     is_marked,
     longest_packet,
@@ -80,15 +80,11 @@ if TYPE_CHECKING:
     Reader = Callable[[U8], tuple[NDArray[np.bool_], I64]]
     SourceOfBlock = Callable[[int, int, NDArray[np.integer]], FrameSource]
 
-MAX_ROWS = 32_768
-"""Connections of a block: its lists have to fit into one request to TRex's server."""
-MAX_CONNECTIONS = 1 << 24
-"""TRex's server takes more than 100 octets for each value of a list."""
-IDS_PER_DIRECTION = MAX_TIMED_CLASSES
-"""Streams of a direction that can be stamped, tags among them."""
+MAX_ROWS = 32_768  # Connections of a block: its lists have to fit into one request to TRex's server
+MAX_CONNECTIONS = 1 << 24  # TRex's server takes more than 100 octets for each value of a list
+IDS_PER_DIRECTION = MAX_TIMED_CLASSES  # Streams of a direction that can be stamped, tags among them
 STAMPED_CONNECTIONS = IDS_PER_DIRECTION * MAX_ROWS
-NOTED_CONNECTIONS = 1_000_000
-"""From here on a plan says what connections take."""
+NOTED_CONNECTIONS = 1_000_000  # From here on a plan says what connections take
 SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 120, 150, 180
 """Of each connection, measured with nat44 and frames of 84 octets: TRex's server, v6t with its
 worker, and the recording on the disk of TRex's host."""
@@ -162,7 +158,8 @@ class Block(SentStream):
         return not is_marked(self)
 
     def source(self) -> FrameSource:
-        return CyclicSource(self.make_source(), len(self.connections), not self.is_timed)
+        make_cycle = Cycle if self.is_timed else MarkedCycle
+        return make_cycle(self.make_source(), len(self.connections))
 
     def render(self) -> Stream:
         """Return the stream as the worker gives it to TRex, its lists packed."""
@@ -298,9 +295,9 @@ class LearnedConnections:
         self.close()
         count = connections.count
         self._file = MemoryFile(count * ROW[self._version])
-        self._table = StateTable(self._file.path, count, self._version)
+        at = TableAt(self._file.path, count, self._version, Order(count))
+        self._table = at.map()
         if self._oracles is not None:
-            at = TableAt(self._file.path, count, self._version, Order(count))
             self._oracles[1].bind(at)
 
     def request_recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:

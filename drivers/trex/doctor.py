@@ -16,7 +16,7 @@ from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.client.host import is_reachable
-from v6t.drivers.trex.installation import find_installation, start_client
+from v6t.drivers.trex.installation import find_installation, read_version, start_client
 from v6t.drivers.trex.interfaces import full_address, is_pci
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.stats import ServerFacts
@@ -48,7 +48,7 @@ def examine(options: TrexOptions) -> Iterator[Finding]:
         text = "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded lab needs none"
         yield "TRex", state, text
         return
-    yield "TRex", "ok", f"{installation.path}, version {installation.version}"
+    yield "TRex", "ok", f"{installation}, version {read_version(installation)}"
     with closing(ClientWorker(sys.executable)) as here:
         yield from examine_host(here, options)
     try:

@@ -21,9 +21,8 @@ from v6t.drivers.trex.bursts import (
     STAMPED_FPS,
     stamped_fps,
 )
-from v6t.drivers.trex.counting import NOT_TOLD_APART, STAMPED
+from v6t.drivers.trex.counting import LOOK_S, NOT_TOLD_APART, STAMPED
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.sending import LOOK_S
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice

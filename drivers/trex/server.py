@@ -19,10 +19,8 @@ from v6t.drivers.lab.netns import enter_command
 from v6t.drivers.placement import ThreadPlacement
 from v6t.drivers.transport.ssh_client import SshClient
 
-_RESTORE_S = 30.0
-"""How long TRex may take to close its ports, and the kernel to take NICs back."""
-_LAST_LINES = 4
-"""Lines of a server's output that are shown when it has not started."""
+_RESTORE_S = 30.0  # How long TRex may take to close its ports, and the kernel to take NICs back
+_LAST_LINES = 4  # Lines of a server's output that are shown when it has not started
 _DEVICES = "/sys/bus/pci/devices"
 FENCED = "v6t: only this host reaches the server"
 """A line of the server's output, if its ports are closed to other hosts."""

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from v6t.trials.tcp import Tcp
     from v6t.trials.trial import Capability, Mode
 
-_OWN = ("servers", "only", "max_skew")
-"""Options of all servers together."""
+_OWN = ("servers", "only", "max_skew")  # Options of all servers together
 
 
 class ServerOptions(TrexOptions):

@@ -34,8 +34,7 @@ from v6t.base.errors import TesterError
 LINUX_DRIVER = "net_af_packet"
 VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
 _COMPRESSED, _PLAIN = 0x1C849304, 0x1C849303
-_COOKIE_MASK = ~0xF0
-"""Without the word size, which does not matter in V2."""
+_COOKIE_MASK = ~0xF0  # Without the word size, which does not matter in V2
 
 
 @dataclass(frozen=True)
@@ -179,11 +178,9 @@ class GroupStats(_Answer):
 class Capture(_Answer):
     """One capture on a port."""
 
-    kind: str
-    """``sample``, ``control``, ``marked`` or ``recording``."""
+    kind: str  # ``sample``, ``control``, ``marked`` or ``recording``
     port: int
-    matched: int
-    """Frames that passed its filter."""
+    matched: int  # Frames that passed its filter
     class_number: int = Field(0, validation_alias="class")
     """Class of the marked frames that it counts."""
     frames: Sequence[tuple[float, Base64Bytes]] = ()
@@ -207,19 +204,13 @@ class TrialStats(_Answer):
     looks: Sequence[CounterLook] = ()
     queue_full: int = Field(0, validation_alias=AliasPath("global", "queue_full"))
     """Times at which the transmit queue was full."""
-    queue_drop: int = 0
-    """Frames that were dropped before it."""
-    stuck: int = 0
-    """Frames that left a send ring only when others were pushed after them."""
-    answered: Mapping[int, int] = {}
-    """Answers and introductions that were sent meanwhile, by port."""
-    ended: bool = True
-    """Traffic ended by itself."""
-    began_ago_s: float = 0.0
-    """Time since the first frame, when the worker answered [s]."""
+    queue_drop: int = 0  # Frames that were dropped before it
+    stuck: int = 0  # Frames that left a send ring only when others were pushed after them
+    answered: Mapping[int, int] = {}  # Answers and introductions that were sent meanwhile, by port
+    ended: bool = True  # Traffic ended by itself
+    began_ago_s: float = 0.0  # Time since the first frame, when the worker answered [s]
     cpu: Sequence[float] = ()
-    rx_cpu: Sequence[float] = ()
-    """Load of data path and receiver while frames were sent [%]."""
+    rx_cpu: Sequence[float] = ()  # Load of data path and receiver while frames were sent [%]
     events: Sequence[str] = ()
     readings: Sequence[tuple[float, Mapping[int, tuple[int, int]]]] = ()
     """Times since the first frame [s], and frames sent and received by port."""
@@ -254,10 +245,8 @@ class StepStats(_Answer):
     looks: Sequence[CounterLook] = ()
     queue_full: int = Field(0, validation_alias=AliasPath("global", "queue_full"))
     cpu: Sequence[float] = ()
-    first: int | None = None
-    """Units that had been counted at the first look."""
-    ago_s: float = 0.0
-    """Time since the first SYN, when the worker answered [s]."""
+    first: int | None = None  # Units that had been counted at the first look
+    ago_s: float = 0.0  # Time since the first SYN, when the worker answered [s]
 
 
 class PortFacts(_Answer):
@@ -285,11 +274,9 @@ class PortFacts(_Answer):
 class ServerFacts(_Answer):
     """What a server says of itself."""
 
-    version: Mapping[str, Any] = {}
-    """TRex's own words: ``version``, ``mode``, build."""
+    version: Mapping[str, Any] = {}  # TRex's own words: ``version``, ``mode``, build
     processor: str | None = Field(None, validation_alias="core_type")
-    cores: int = Field(1, validation_alias="dp_core_count")
-    """Data path cores in all."""
+    cores: int = Field(1, validation_alias="dp_core_count")  # Data path cores in all
     per_port: int | None = Field(None, validation_alias="dp_core_count_per_port")
     ports: Sequence[PortFacts] = ()
 

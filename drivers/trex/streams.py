@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from v6t.base.errors import UsageError
-from v6t.drivers.oracle.replay import FrameSource
+from v6t.drivers.oracle.replay import Cycle, FrameSource
 from v6t.packets import trailer
 from v6t.packets.checksum import compute_checksum, sum_columns, write_update
 from v6t.packets.headers import to_numbers, to_octets
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import I64, U8
     from v6t.profiles.streams import Checksum
 
-MARK_IDS = 1 << 15
-"""Stream numbers from here on are of marked streams."""
+MARK_IDS = 1 << 15  # Stream numbers from here on are of marked streams
 MARKS_PER_CLASS = 1 << 12
 """Marked streams of each of eight classes: their numbers follow each other."""
 MARKED_CLASSES = MARK_IDS // MARKS_PER_CLASS
@@ -48,8 +47,7 @@ FIRST_SEQUENCE = (1 << 32) - 2
 """TRex's sequence numbers start here (``m_seq_num`` in bp_sim.h) "to catch wrap around early"."""
 NUMBER_OCTETS = 4
 _HEADER, _NUMBER = "trex-header", "mark-number"
-_FIRST_OCTETS = {4: 8, 6: 4}
-"""Version to identification, version to flow label."""
+_FIRST_OCTETS = {4: 8, 6: 4}  # Version to identification, version to flow label
 _VLAN_TAG = b"\x81\x00"
 
 
@@ -218,21 +216,12 @@ def write_numbers(frames: U8, numbers: I64, checksum: Checksum | None) -> None:
         write_update(frames, checksum.field, before, after, udp=checksum.protocol == "UDP")
 
 
-class CyclicSource:
-    """Frames of ``rows`` rows of another source, again and again, before the trailer is written."""
-
-    def __init__(self, source: FrameSource, rows: int, is_marked: bool) -> None:
-        self._source, self._rows, self._is_marked = source, rows, is_marked
-        self.length, self.layout, self.checksum = source.length, source.layout, source.checksum
+class MarkedCycle(Cycle):
+    """A cycle of marked frames, which are numbered on."""
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
-        if out is None:
-            out = np.empty((count, self.length), dtype=np.uint8)
-        for number in range(first, first + count):
-            row = out[number - first : number - first + 1]
-            self._source.frames(number % self._rows, 1, row)
-            if self._is_marked:
-                write_numbers(row, np.array([number]), self.checksum)
+        out = super().frames(first, count, out)
+        write_numbers(out, np.arange(first, first + count), self.checksum)
         return out
 
 
@@ -255,7 +244,7 @@ class SentStream(Stream):
 
 def mark_stream(stream: Stream, rows: int = 1 << 62) -> SentStream:
     """Mark a stream that is still without stamps and has its mark's identifier; it has ``rows`` frames."""
-    source = partial(CyclicSource, Expander(stream), rows, True)
+    source = partial(MarkedCycle, Expander(stream), rows)
     return SentStream.make(with_checksum_fixes(with_mark(stream)), make_source=source)
 
 

@@ -47,7 +47,6 @@ from v6t.drivers.trex.connections import (
     compute_timed_share,
 )
 from v6t.drivers.trex.options import Side, TrexOptions
-from v6t.drivers.trex.sending import SendingTime, make_timeline, measure_sending_time
 from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import (
     longest_packet,
@@ -69,8 +68,7 @@ from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
 if TYPE_CHECKING:
     from v6t.drivers.trex.capture import Batch
 
-_LIST_S = 5.0
-"""Giving TRex one stream takes no longer, lists and all, on the slowest machine."""
+_LIST_S = 5.0  # Giving TRex one stream takes no longer, lists and all, on the slowest machine
 _ONE_CORE: frozenset[Capability] = frozenset(
     {
         "tags", "every-frame", "ipdv", "frame-timeout", "connections",
@@ -79,8 +77,7 @@ _ONE_CORE: frozenset[Capability] = frozenset(
 )  # fmt: skip
 """Capabilities of one core on one pair of ports."""
 _TCP: frozenset[Capability] = frozenset({"tcp"})
-_OVERTIME = 1.5
-"""Traffic that takes this many times its duration (and five seconds) is stopped."""
+_OVERTIME = 1.5  # Traffic that takes this many times its duration (and five seconds) is stopped
 
 
 class PortPair(NamedTuple):
@@ -219,7 +216,7 @@ class TrexTester:
         self._change_nonce()
         phase_trial = make_phase_one_trial(trial, connections)
         streams = StreamSet("forward", (foreground(self._streams["forward"]),))
-        load = self._load(streams, make_bursts(streams, phase_trial, stamp=True), nonce=0)
+        load = self._load(streams, make_bursts(streams, phase_trial, stamp=True))
         self._connections.begin(connections)
         recording = self._connections.request_recording(load.rx_port, streams, self._nonce)
         return self._run_phase(phase_trial, load, recording)
@@ -322,49 +319,42 @@ class TrexTester:
             self._bed.check()
         return phase
 
-    def _load(
-        self, streams: StreamSet, bursts: Sequence[Burst], *, nonce: int | None = None
-    ) -> OfferedLoad:
+    def _load(self, streams: StreamSet, bursts: Sequence[Burst], part: int = 0) -> OfferedLoad:
         pairs = self._pairs[streams.direction]
         return OfferedLoad(
             streams,
             bursts,
-            pairs[0].tx,
-            tuple(pair.rx for pair in pairs),
-            self._nonce if nonce is None else nonce,
+            pairs[part].tx,
+            tuple(pair.rx for pair in (pairs[part], *pairs[:part], *pairs[part + 1 :])),
+            self._nonce,
             lambda stream: self._connections.oracle(stream) or self._oracle,
         )
 
     def _offer(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
-        streams, pairs = self._streams[direction], self._pairs[direction]
+        """Return what each pair of ports sends."""
+        streams, parts = self._streams[direction], len(self._pairs[direction])
         if trial.flow_starts is not None:
-            return [self._load(*start_flows_in_turn(streams, trial, trial.flow_starts), nonce=0)]
+            return [self._load(*start_flows_in_turn(streams, trial, trial.flow_starts))]
         if trial.second_segment is not None:
-            return [self._load(*add_second_rate(streams, trial, trial.second_segment), nonce=0)]
-        uses_trailer, samples = self.attachment.uses_trailer, self._options.sample
-        if len(pairs) == 1:
-            if not trial.required_capabilities and (
-                self._marks_streams or trial.max_rate_fps > STAMPED_FPS
-            ):
-                streams = self._marked.get(direction, streams)
+            return [self._load(*add_second_rate(streams, trial, trial.second_segment))]
+        uses_trailer = self.attachment.uses_trailer
+        is_fast = self._marks_streams or trial.max_rate_fps > STAMPED_FPS
+        if parts == 1 and is_fast and not trial.required_capabilities:
+            streams = self._marked.get(direction, streams)
+        loads = []
+        for part, pair in enumerate(self._pairs[direction]):
+            own = take_part(streams, trial, part, parts, core=pair.tx // 2 if parts > 1 else 0)
             bursts = make_bursts(
-                streams,
+                own,
                 trial,
                 stamp=uses_trailer or self.attachment.can_time_some(),
                 stamp_all=uses_trailer,
-                samples=samples,
+                part=part,
+                parts=parts,
+                samples=self._options.sample,
                 interval=1 if uses_trailer else self.attachment.stamp_interval(trial.rate_fps),
             )
-            return [self._load(streams, bursts)]
-        loads = []
-        for part, pair in enumerate(pairs):
-            own = take_part(streams, trial, part, len(pairs), core=pair.tx // 2)
-            bursts = make_bursts(
-                own, trial, stamp=uses_trailer, part=part, parts=len(pairs), samples=samples
-            )
-            rx_ports = (pair.rx, *(other.rx for other in pairs if other is not pair))
-            load = self._load(own, bursts, nonce=0)
-            loads.append(replace(load, tx_port=pair.tx, rx_ports=rx_ports))
+            loads.append(self._load(own, bursts, part))
         return loads
 
     def _offer_connections(
@@ -496,13 +486,9 @@ class TrexTester:
                 rate_change_error_s = timing.measure_rate_change_error_s(
                     reader, by_number, load, ticks_hz
                 )
-            losses = timing.find_losses(reader, load, by_number)
+            losses: Mapping[str, Any] = timing.find_losses(reader, load, by_number)
             directions[way] = replace(
-                directions[way],
-                first_lost_s=losses.first_s,
-                last_lost_s=losses.last_s,
-                longest_gap_s=losses.longest_gap_s,
-                rate_change_error_s=rate_change_error_s,
+                directions[way], rate_change_error_s=rate_change_error_s, **losses
             )
         return replace(result, directions=directions, faults=tuple(faults))
 
@@ -557,9 +543,10 @@ class TrexTester:
             timed_share = compute_timed_share(first.streams)
         step = max(1, samples.frames // max(1, self._options.sample))
         compared = compare_frames(samples, loads, step)
-        never, duration_s = SendingTime(_overtime_s(trial), 0.0), trial.total_duration_s
+        never, duration_s = counting.SendingTime(_overtime_s(trial), 0.0), trial.total_duration_s
         times = (
-            measure_sending_time(stats.looks, load.tx_port, load.frames, duration_s) or never
+            counting.measure_sending_time(stats.looks, load.tx_port, load.frames, duration_s)
+            or never
             for load in loads
         )
         took = max(times, key=lambda t: t.most_s)
@@ -582,7 +569,7 @@ class TrexTester:
             if delays is None
             else counting.make_distributions(counted, loads, tags=bool(delays.tags)),
             ipdv=ipdv,
-            timeline=make_timeline(stats, loads, trial),
+            timeline=counting.make_timeline(stats, loads, trial),
         )
 
     def _read_samples(self, stats: TrialStats, loads: Sequence[OfferedLoad]) -> CaptureReader:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from v6t.drivers.delays import compute_ipdv
@@ -132,18 +131,15 @@ def add_sampled_delays(
     return replace(counted, histograms=histograms, tags=histograms, untimed=untimed)
 
 
-class Losses(NamedTuple):
-    """When frames were lost, after the direction's first, and the longest gap between arrivals [s]."""
-
-    first_s: float | None
-    last_s: float | None
-    longest_gap_s: float | None
-
-
-def find_losses(reader: CaptureReader, load: OfferedLoad, by_number: Mapping[int, Burst]) -> Losses:
-    """Find when frames were lost, from a recording of all that arrived.
+def find_losses(
+    reader: CaptureReader, load: OfferedLoad, by_number: Mapping[int, Burst]
+) -> dict[str, float | None]:
+    """Find when frames were lost, after the direction's first, from a recording of all that arrived.
 
     Each burst's frames leave at a constant pace, so a lost frame's number says when it was sent.
+
+    Returns:
+        Fields of a DirectionResult [s].
     """
     numbers = {burst: number for number, burst in by_number.items()}
     times: list[float] = []
@@ -158,9 +154,11 @@ def find_losses(reader: CaptureReader, load: OfferedLoad, by_number: Mapping[int
         if len(missing):
             times += [burst.isg / 1e6 + int(missing[end]) / burst.pps for end in (0, -1)]
     start = min(b.isg for b in load.bursts) / 1e6
-    if not times:
-        return Losses(None, None, reader.longest_gap_s)
-    return Losses(min(times) - start, max(times) - start, reader.longest_gap_s)
+    return {
+        "first_lost_s": min(times) - start if times else None,
+        "last_lost_s": max(times) - start if times else None,
+        "longest_gap_s": reader.longest_gap_s,
+    }
 
 
 def find_recording_fault(

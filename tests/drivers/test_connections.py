@@ -215,7 +215,7 @@ def test_frames_by_number_are_those_made_one_by_one(numbers):
 def test_the_initiator_begins_again_after_the_last_connection():
     stream = foreground(compiled(Nat44())["forward"])
     plain = Expander(stream).frames(0, 7)
-    assert (Cycle(stream, 7).frames(5, 16) == plain[np.arange(5, 21) % 7]).all()
+    assert (Cycle(Expander(stream), 7).frames(5, 16) == plain[np.arange(5, 21) % 7]).all()
 
 
 def learned(table, streams, count=COUNT):
@@ -241,7 +241,9 @@ def test_a_judge_knows_connections_by_trailers(memory, plugin, reading):
     inner.bind(TableAt(table.rows.filename, COUNT, 4, order))
     for way in ("forward", "reverse"):
         stream = foreground(streams[way])
-        source = Cycle(stream, COUNT) if way == "forward" else Replay(stream, table, order)
+        source = (
+            Cycle(Expander(stream), COUNT) if way == "forward" else Replay(stream, table, order)
+        )
         frames = source.frames(4000, 50)
         trailer.stamp(
             frames, source.checksum, seq=np.arange(4000, 4050), stream_id=stream.stream_id,

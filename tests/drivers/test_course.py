@@ -15,7 +15,7 @@ from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, TimedTrial
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.bursts import OfferedLoad
-from v6t.drivers.trex.sending import make_timeline
+from v6t.drivers.trex.counting import make_timeline
 from v6t.drivers.trex.stats import TrialStats
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.tools.accuracy.known_behaviour import Behaviour, Known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from v6t.drivers.trex.sending import measure_sending_time
+from v6t.drivers.trex.counting import measure_sending_time
 from v6t.drivers.trex.stats import CounterLook
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Trial

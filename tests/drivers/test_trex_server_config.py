@@ -7,7 +7,7 @@ import base64
 import pytest
 from pydantic import ValidationError
 from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, place_threads
-from v6t.drivers.trex.installation import Installation
+from v6t.drivers.trex.installation import read_version
 from v6t.drivers.trex.interfaces import join_memif, make_port
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
@@ -270,4 +270,4 @@ def test_version_of_a_source_tree_is_read_from_either_folder(tmp_path, folder):
     scripts = tmp_path / "trex-core" / "scripts"
     scripts.mkdir(parents=True)
     (tmp_path / folder / "VERSION").write_text("v3.06\n")
-    assert Installation(scripts).version == "v3.06"
+    assert read_version(scripts) == "v3.06"

@@ -31,7 +31,7 @@ from v6t.drivers.trex import bursts as trex_bursts
 from v6t.drivers.trex import installation as module
 from v6t.drivers.trex.bursts import Burst
 from v6t.drivers.trex.channel import ASTF_MODULES, ClientWorker, WorkerError
-from v6t.drivers.trex.client import af_packet, stl
+from v6t.drivers.trex.client import stl
 from v6t.drivers.trex.client.host import find_server
 from v6t.drivers.trex.client.service import Trouble
 from v6t.drivers.trex.kind import Trex
@@ -146,15 +146,14 @@ def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, 
         tried.append(python)
         return ClientWorker(python)
 
-    where = module.Installation(installation)
     for _ in range(2):
-        worker, hello = module.start_client(where, "", start, 60)
+        worker, hello = module.start_client(installation, "", start, 60)
         worker.close()
         assert hello["executable"] == sys.executable
     assert tried == ["/nowhere/python", sys.executable, sys.executable]
     monkeypatch.setattr(module, "list_interpreters", lambda named: ["/nowhere/python"])
     with expect_error("missing-program", mentions="nowhere/python"):
-        module.start_client(where, "other", start, 60)
+        module.start_client(installation, "other", start, 60)
 
 
 def test_worker_without_one_of_its_modules_does_not_start():
@@ -802,7 +801,7 @@ def pushing(monkeypatch, *ports):
     module = SimpleNamespace(PacketBuffer=lambda frame, port_src, port_dst: frame)
     for name in ("trex", "trex.common", "trex.common.trex_client"):
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr(af_packet, "PUSH_S", 0.0)
+    monkeypatch.setattr(stl, "PUSH_S", 0.0)
     return Stuck(*ports)
 
 
@@ -819,7 +818,7 @@ def pushing(monkeypatch, *ports):
 )
 def test_what_stands_in_a_send_ring_is_pushed_out(monkeypatch, back, virtual, goes, stuck, pushed):
     one = pushing(monkeypatch, virtual, goes, back)
-    assert af_packet.push_out_frames(one, [0], lambda: stl.count_received(one, [1])) == stuck
+    assert stl.push_out_frames(one, [0], [1]) == stuck
     assert one.pushed == pushed
 
 
@@ -834,11 +833,11 @@ def test_what_stands_in_a_send_ring_is_pushed_out(monkeypatch, back, virtual, go
 )
 def test_what_a_device_sends_by_itself_stood_in_no_ring(monkeypatch, itself, goes, stuck, pushed):
     one = pushing(monkeypatch, True, goes, 0, itself)
-    assert af_packet.push_out_frames(one, [0], lambda: stl.count_received(one, [1])) == stuck
+    assert stl.push_out_frames(one, [0], [1]) == stuck
     assert one.pushed == pushed
 
 
 def test_a_device_that_does_not_end_ends_no_trial_late(monkeypatch):
     one = pushing(monkeypatch, True, [], 0, [0, 0, *[50] * 100])
-    af_packet.push_out_frames(one, [0], lambda: stl.count_received(one, [1]))
-    assert one.pushed == af_packet.MAX_PUSHES
+    stl.push_out_frames(one, [0], [1])
+    assert one.pushed == stl.MAX_PUSHES

@@ -33,7 +33,7 @@ class Ip6tablesSnat(NetfilterNat):
     options_model = SnatOptions
     ip_version = 6
     supported_settings = ("udp_timeout_s",)
-    forward_policy = ("ip6tables -S FORWARD", "-P FORWARD DROP")
+    forward_drop_check = ("ip6tables -S FORWARD", "-P FORWARD DROP")
 
     def make_rule_steps(self, pools: Sequence[NatPool], port: str) -> list[Step]:
         return [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.management_path import iter_networks
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.device import Network
@@ -59,7 +60,7 @@ def list_mappings(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
 def get_single_mapping(
     intent: Intent, display_name: str, suggested_params: Mapping[str, Any]
 ) -> tuple[Any, Any]:
-    """Return both addresses of the only mapped host, or refuse a table that maps more."""
+    """Return both addresses of the only mapped host, or raise UsageError if the table maps more."""
     table = list_mappings(intent)
     if len(table) != 1 or table[0][0].num_addresses > 1:
         mapped = ", ".join(str(four) for four, _ in table)
@@ -226,24 +227,10 @@ def find_next_hops(
 
 def list_networks(intent: Intent) -> list[Network]:
     """Return all networks of an intent, without default routes."""
-    networks = [*iter_networks(intent.configuration.to_json())]
+    networks = [net for _, net in iter_networks(intent.configuration.to_json())]
     for side in (intent.left, intent.right):
         for link in filter(None, (side, side.background)):
             networks += [interface.network for interface in link.addresses]
             networks += [ip_network(host) for host in (*link.neighbors, *link.routes.values())]
             networks += link.routes
     return [net for net in networks if net.prefixlen]
-
-
-def iter_networks(value: Any) -> Iterator[Network]:
-    """Yield every address and prefix in JSON values."""
-    if isinstance(value, Mapping):
-        yield from iter_networks(list(value.values()))
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from iter_networks(each)
-    elif isinstance(value, str):
-        try:
-            yield ip_interface(value).network
-        except ValueError:
-            return

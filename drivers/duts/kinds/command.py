@@ -131,7 +131,7 @@ HeaderFieldValue = Literal["allowed", "copied", "zero"]
 
 
 class HeaderProfileOptions(StrictModel):
-    """What the device writes into headers, see :class:`~v6t.drivers.duts.header_profile.HeaderProfile`."""
+    """Header fields that the device writes, see :class:`~v6t.drivers.duts.header_profile.HeaderProfile`."""
 
     further_hops: int = Field(default=0, ge=0, le=16)
     """Hops inside the device beyond the reference's single one."""

@@ -96,7 +96,7 @@ class Ip6Tunnel(LinuxDriver):
         if self.options.checks and filters.FILTER_PROGRAM not in facts.programs:
             use = ", which checks are made with"
             raise make_missing_program_error(filters.FILTER_PROGRAM, "nftables", use)
-        if self.options.checks and customer.edge is None:
+        if self.options.checks and customer.lwb4 is None:
             problem = "a B4 of DS-Lite has no address and no port set to check"
             raise make_unsupported_error(problem, "leave dut.options.checks out")
 
@@ -122,7 +122,7 @@ class Ip6Tunnel(LinuxDriver):
             "no encapsulation limit (RFC 2473 section 6.6); a flow label of each flow (RFC 6438)",
             "IPv6 packets to the tunnel's end from elsewhere than the relay are answered with ICMPv6 1/4",
         ]
-        if customer.edge is not None and not self.options.checks:
+        if customer.lwb4 is not None and not self.options.checks:
             notes.append("inner addresses and ports are not checked, see dut.options.checks")
         steps = self._make_tunnel_steps(intent, customer)
         steps += self._make_filter_steps(intent, customer)
@@ -171,10 +171,10 @@ class Ip6Tunnel(LinuxDriver):
         )
 
     def _make_filter_steps(self, intent: Intent, customer: TunnelEnd) -> list[Step]:
-        if customer.edge is None or not self.options.checks:
+        if customer.lwb4 is None or not self.options.checks:
             return []
         file, hook = f"{self.options.state_dir}/v6t.nft", "type filter hook forward priority filter"
-        drops = format_drop_rules(customer.edge, self.get_port(intent, customer.ipv4_side))
+        drops = format_drop_rules(customer.lwb4, self.get_port(intent, customer.ipv4_side))
         why = "what is none of the customer's is dropped"
         return make_table_steps(file, "ip v6t", "own", hook, drops, why, list_options="-s -p ")
 
@@ -189,23 +189,23 @@ def _expect_tunnel(*phrases: str, inherits_dscp: bool) -> Expectation:
     return expect_output(is_tunnel, " and ".join(f"'{phrase}'" for phrase in phrases))
 
 
-def format_drop_rules(edge: CustomerConfig, customer_port: str) -> list[str]:
+def format_drop_rules(lwb4: CustomerConfig, customer_port: str) -> list[str]:
     """Return the nftables rules that drop packets of other customers."""
     ways = (
         (f'iifname "{customer_port}" oifname "{TUNNEL_NAME}"', "s"),
         (f'iifname "{TUNNEL_NAME}"', "d"),
     )
-    net = str(edge.ipv4) if edge.ipv4.prefixlen < 32 else str(edge.ipv4.network_address)
+    net = str(lwb4.ipv4) if lwb4.ipv4.prefixlen < 32 else str(lwb4.ipv4.network_address)
     rules = [f"{way} ip {end}addr != {net} counter drop" for way, end in ways]
-    if not edge.psid_len:
+    if not lwb4.psid_len:
         return rules
-    layout = port_layout(edge.psid_offset, edge.psid_len)
-    mask, psid = layout.make_mask(PSID), layout.encode(psid=edge.psid, index=0)
+    layout = port_layout(lwb4.psid_offset, lwb4.psid_len)
+    mask, psid = layout.make_mask(PSID), layout.encode(psid=lwb4.psid, index=0)
     for way, end in ways:
         port = f"{way} meta l4proto {{ {TCP}, {UDP} }} th {end}port"
         rules.append(f"{port} & {mask} != {psid} counter drop")
-        if edge.psid_offset:
-            rules.append(f"{port} < {1 << 16 - edge.psid_offset} counter drop")
+        if lwb4.psid_offset:
+            rules.append(f"{port} < {1 << 16 - lwb4.psid_offset} counter drop")
     return rules
 
 

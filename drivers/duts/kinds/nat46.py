@@ -29,7 +29,7 @@ from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 
 DEVICE_NAME = "v6t-nat46"  # nat46's network device
-UNSENT_FIGURE = "not sent"  # telemetry name of packets that did not leave nat46's device
+UNSENT_FIGURE = "not sent"  # telemetry figure of packets that did not leave nat46's device
 CONTROL_FILE = "/proc/net/nat46/control"
 # the section of a survey that says whether it is there, and who publishes it
 MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
@@ -63,15 +63,16 @@ class MappedSide:
 
     @classmethod
     def from_mapping(
-        cls, four: IPv4Network, six: IPv6Network, suggested_params: Mapping[str, str]
+        cls, ipv4_prefix: IPv4Network, ipv6_prefix: IPv6Network, suggested_params: Mapping[str, str]
     ) -> MappedSide:
         """Return a side with an explicit mapping (RFC 7757), whose host bits must be equally many."""
-        suffix = 32 - four.prefixlen
-        if six.prefixlen + suffix != 128:
-            problem = f"nat46 maps prefixes with equally many host bits only, not {four} to {six}"
-            hint = f"use an IPv6 prefix of /{128 - suffix} for {four}"
+        suffix = 32 - ipv4_prefix.prefixlen
+        if ipv6_prefix.prefixlen + suffix != 128:
+            pair = f"{ipv4_prefix} to {ipv6_prefix}"
+            problem = f"nat46 maps prefixes with equally many host bits only, not {pair}"
+            hint = f"use an IPv6 prefix of /{128 - suffix} for {ipv4_prefix}"
             raise make_unsupported_error(problem, hint, params=suggested_params)
-        return cls(four, six, ea_len=suffix)
+        return cls(ipv4_prefix, ipv6_prefix, ea_len=suffix)
 
     def format_words(self, side: str) -> str:
         """Return the words of a rule about the side ``local`` or ``remote``."""
@@ -126,7 +127,7 @@ class Nat46(LinuxDriver):
         return HeaderProfile(further_hops=1, df="set", zero_checksum="always", why=why)
 
     def read_version(self, text: str) -> str:
-        """Return the checksum of the module's file in place of a version, which it lacks."""
+        """Return the checksum of the module's file, since the module has no version."""
         return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:

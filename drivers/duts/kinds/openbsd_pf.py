@@ -35,10 +35,10 @@ from v6t.drivers.duts.options import DirectoryPath, DutOptions
 from v6t.drivers.duts.os import openbsd
 from v6t.drivers.duts.plan import (
     Check,
-    Expectation,
     Intent,
     Plan,
     Step,
+    expect_empty,
     expect_text,
     shorten_output,
 )
@@ -50,7 +50,7 @@ from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfi
 NAT44_STATES, NAT64_STATES = 2, 1
 """A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
 translated is not filtered again."""
-STATE_LIMIT_MARGIN = 1.05  # states of the limit per required state
+STATE_LIMIT_MARGIN = 1.05  # limit of states for each required state
 REUSED_PORT_NOTE = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
 )
@@ -194,7 +194,7 @@ class OpenBsdPf(Driver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         ticks = "ticks, of a single core by its name, of several their mean"
         return {
-            "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.parse_cpu, ticks),
+            "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.parse_cpu_ticks, ticks),
             "pf": Reading(
                 "pfctl -si",
                 parse_info,
@@ -237,20 +237,12 @@ class OpenBsdPf(Driver):
             why = "an empty state table: flushing only marks states"
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
-        def find_remaining_states(output: str) -> str | None:
-            """Return the problem that states are left; None: there are nearly none."""
-            remaining = parse_translated_states(output).get("sessions")
-            if remaining is None:
-                return "it has no rule that translates"
-            return f"{remaining:.0f} states are left" if remaining > NEARLY_EMPTY else None
-
+        description = "hardly any state of the rule that translates"
+        few = expect_empty(parse_translated_states, "state", description, NEARLY_EMPTY)
         return Step(
             f"{make_kill_command(intent)} && {AWAIT_PURGE_COMMAND}",
             "no state of an earlier trial is left, once the purge has run",
-            proof=Check(
-                "pfctl -vsr",
-                Expectation("hardly any state of the rule that translates", find_remaining_states),
-            ),
+            proof=Check("pfctl -vsr", few),
             deadline_s=300.0,
         )
 

@@ -27,7 +27,7 @@ from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
 
 _PCI_ADDRESS = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
-# the same without an anchor, for grep
+# a PCI address for grep, without an anchor
 _PCI_ADDRESS_REGEX = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"
 PROCESS_NAME = "snabb"
 SHARED_MEMORY_DIR = "/var/run/snabb"  # shared between processes, on huge pages

@@ -13,7 +13,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
-from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
+from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -143,7 +143,7 @@ class Tayga(TunTranslator):
         """Return TAYGA's configuration file: its own addresses, its workers and the given lines."""
         own4, own6 = self.choose_translator_addresses(intent)
         workers = self.options.workers
-        own = (f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}")
+        own = (f"tun-device {TUN_NAME}", f"ipv4-addr {own4}", f"ipv6-addr {own6}")
         more = [f"workers {workers}"] if workers >= 0 else []  # else it chooses the number itself
         return "\n".join([*own, *lines, *more, ""])
 
@@ -156,7 +156,7 @@ class Tayga(TunTranslator):
             "entry",
             # before connection tracking, which leaves a checksum of 0 as it is
             "type filter hook prerouting priority raw",
-            [f'iifname "{TUN}" udp checksum 0 counter udp checksum set 65535'],
+            [f'iifname "{TUN_NAME}" udp checksum 0 counter udp checksum set 65535'],
             "UDP checksums that come out as 0 are 0xffff (RFC 768)",
         )
 

@@ -28,7 +28,7 @@ from v6t.drivers.duts.steps import (
     stop_process,
 )
 
-TUN = "v6t-nat64"  # name of the TUN device
+TUN_NAME = "v6t-nat64"  # name of the TUN device
 
 
 class TunOptions(LinuxOptions):
@@ -85,7 +85,7 @@ class TunTranslator(LinuxDriver):
         words = f"its `tx.dropped` are frames {self.display_name} did not fetch"
         return {
             **super().get_telemetry_readings(intent),
-            f"tun {TUN}": telemetry.make_link_reading(TUN, words),
+            f"tun {TUN_NAME}": telemetry.make_link_reading(TUN_NAME, words),
             "process": telemetry.make_process_reading(self.fill_in("{pid}")),
         }
 
@@ -132,23 +132,26 @@ class TunTranslator(LinuxDriver):
     def _make_tun_steps(self, intent: Intent) -> list[Step]:
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         queue = self.options.queue_length
-        settings = {f"net.ipv6.conf.{TUN}.disable_ipv6": 0, f"net.ipv4.conf.{TUN}.rp_filter": 0}
+        settings = {
+            f"net.ipv6.conf.{TUN_NAME}.disable_ipv6": 0,
+            f"net.ipv4.conf.{TUN_NAME}.rp_filter": 0,
+        }
         why = "both versions through the TUN device, whatever the source"
-        routes = {str(net): f"dev {TUN}" for net in self.find_translated_networks(intent)}
+        routes = {str(net): f"dev {TUN_NAME}" for net in self.find_translated_networks(intent)}
         remove = self.fill_in(self.remove_tun_command)
         return [
             make_object_step(
                 self.fill_in(self.create_tun_command),
-                f"if ip link show dev {TUN} >/dev/null 2>&1; then {remove}; fi",
+                f"if ip link show dev {TUN_NAME} >/dev/null 2>&1; then {remove}; fi",
                 f"{self.display_name}'s TUN device",
-                read=make_link_command(TUN),
-                expected=expect_link(TUN),
+                read=make_link_command(TUN_NAME),
+                expected=expect_link(TUN_NAME),
             ),
             Step(
-                f"ip link set dev {TUN} mtu {mtu} txqueuelen {queue} up",
+                f"ip link set dev {TUN_NAME} mtu {mtu} txqueuelen {queue} up",
                 f"set the length of the TUN device's queue to {queue}",
-                read=make_link_command(TUN),
-                expected=expect_link(TUN, mtu=mtu, qlen=queue),
+                read=make_link_command(TUN_NAME),
+                expected=expect_link(TUN_NAME, mtu=mtu, qlen=queue),
             ),
             make_sysctls_step(settings, why, existing=Existing.NONE),
             make_routes_step(routes, "into the translator"),
@@ -166,7 +169,7 @@ class TunTranslator(LinuxDriver):
             self.fill_in("{pid}"),
             self.process_name,
             "the translator itself",
-            probe=f"ip -o link show dev {TUN} | grep -o LOWER_UP",
+            probe=f"ip -o link show dev {TUN_NAME} | grep -o LOWER_UP",
             expected=expect_text(f"{self.process_name}\nLOWER_UP"),
             stop=self.make_stop_command(),
         )

@@ -10,7 +10,7 @@ from pydantic import Field
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
-from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
+from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -122,7 +122,7 @@ class Tundra(TunTranslator):
             "program.privilege_drop_group =",
             "io.mode = tun",
             "io.tun.device_path =",
-            f"io.tun.interface_name = {TUN}",
+            f"io.tun.interface_name = {TUN_NAME}",
             "io.tun.owner_user =",
             "io.tun.owner_group =",
             f"io.tun.multi_queue = {'yes' if o.multi_queue else 'no'}",

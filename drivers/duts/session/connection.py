@@ -37,7 +37,7 @@ LOCK_SILENCE_S = 30  # time without a beat that frees the lock
 BEAT_PERIOD_S = 5.0  # between the beats of the lock's owner
 
 
-class DeviceBusy(DutError):
+class DeviceBusyError(DutError):
     """Another v6t, or the rollback timer, holds the lock of the device."""
 
 
@@ -155,7 +155,7 @@ def _make_lock_error(transport: Transport, directory: str, answer: str, owner: s
         frees = f"its end; if it hangs, `kill {pid}` {transport.where} frees the lock"
         problem = f"{transport.name} is in use by {holder or 'another v6t'}"
         hint = f"wait for {'seconds' if holder == TIMER_LOCK_HOLDER else frees}"
-        return DeviceBusy(problem, hint, code="device-busy")
+        return DeviceBusyError(problem, hint, code="device-busy")
     return DutError(f"{transport.name}: {problem}", hint, code="device-busy")
 
 

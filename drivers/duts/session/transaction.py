@@ -19,13 +19,13 @@ from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.session import plan_steps
-from v6t.drivers.duts.session.connection import Connection, DeviceBusy
+from v6t.drivers.duts.session.connection import Connection, DeviceBusyError
 from v6t.drivers.duts.session.plan_steps import Difference
 from v6t.drivers.duts.session.shell import Section
 from v6t.drivers.duts.session.undo_store import (
     SCRIPT,
-    DamagedRecord,
-    DeviceNotRestored,
+    DamagedRecordError,
+    DeviceNotRestoredError,
     UndoRecord,
     UndoStore,
     describe_undo,
@@ -273,7 +273,7 @@ class Transaction(Connection):
             try:
                 self.open()
                 return attempt()
-            except (ConnectionLost, DeadlinePassed, Unreachable, DeviceBusy) as exc:
+            except (ConnectionLost, DeadlinePassed, Unreachable, DeviceBusyError) as exc:
                 self.close()
                 if time.monotonic() > end:
                     raise self._make_unknown_state_error(exc, limit_s) from exc
@@ -282,7 +282,7 @@ class Transaction(Connection):
                     _LOG.log(NOTICE, text, self.name, exc.message, limit_s)
                     reported = True
                 time.sleep(RETRY_PAUSE_S)
-            except DeviceNotRestored:
+            except DeviceNotRestoredError:
                 raise
             except DutError as exc:
                 raise self._make_unknown_state_error(exc, limit_s) from exc
@@ -297,7 +297,7 @@ class Transaction(Connection):
         """Roll back over the open connection; see :meth:`rollback`."""
         try:
             record = self._store.read()
-        except DamagedRecord:
+        except DamagedRecordError:
             if not by_script:
                 raise
             return self._run_script_only(forget=forget)
@@ -307,7 +307,7 @@ class Transaction(Connection):
             self._remove_record()
             return [f"the device was rebooted since; nothing of {record.owner} is left"]
         if self._record is not None and record != self._record:
-            raise DeviceNotRestored(
+            raise DeviceNotRestoredError(
                 f"{self.name}: {record.owner} has configured it since: the changes of this v6t are "
                 "gone, and those of the other stay",
                 f"`{self.rollback_command}` would undo them",
@@ -323,7 +323,7 @@ class Transaction(Connection):
         if (result.status or left) and not forget:
             self.confirm()
             error = f"{SCRIPT} ended with status {result.status}: {shorten_output(result.err)}"
-            raise DeviceNotRestored(
+            raise DeviceNotRestoredError(
                 f"{self.name}: some changes could not be undone: {describe_undo(left) or error}",
                 f"{record.undo_command} {self.state_transport.where}, or `{self.rollback_command}`, tries "
                 "again",
@@ -339,7 +339,7 @@ class Transaction(Connection):
         if different and not forget:
             self.confirm()
             self._store.mark_for_undo(u.number for u in different)
-            raise DeviceNotRestored(
+            raise DeviceNotRestoredError(
                 f"{self.name}: rolled back, but with differences: "
                 + "; ".join(f"{u.why}: {text}" for u, text in different.items()),
                 f"the undo record stays: `{self.rollback_command}` tries these steps again; if "
@@ -362,7 +362,7 @@ class Transaction(Connection):
             output = shorten_output(f"{result.out}\n{result.err}")
             problem = f"{self.name}: {SCRIPT} could not undo all changes: {output}"
             hint = "`--forget` with it drops what is left of the record"
-            raise DeviceNotRestored(problem, hint, code="device-not-restored")
+            raise DeviceNotRestoredError(problem, hint, code="device-not-restored")
         self._remove_record()
         return [f"{SCRIPT} has undone what it could; without a record nothing could be compared"]
 

@@ -15,12 +15,9 @@ from typing import Any, Iterator
 from v6t.drivers.neighbours import FILTER, Hosts
 
 NEIGHBOUR_FILTER = f"{FILTER} or (vlan and {FILTER})"
-_POLL_MS = 50
-"""Poll interval for queued introductions; requests are answered immediately."""
-DONTWAIT = 1
-"""Of ZeroMQ; the module that comes with TRex's client does not name it."""
-LEFT_S = 0.1
-"""A frame given to TRex has left by then, and is in its counters."""
+_POLL_MS = 50  # Poll interval for queued introductions; requests are answered immediately
+DONTWAIT = 1  # Of ZeroMQ; the module that comes with TRex's client does not name it
+LEFT_S = 0.1  # A frame given to TRex has left by then, and is in its counters
 
 
 class Answering:

@@ -16,16 +16,11 @@ from v6t.drivers.trex.client.stl import StlWorker
 
 _NEAR_S = 0.05
 """Around the times at which a counter begins or ends to count, it is looked at as often as possible."""
-_FAR_S = 0.05
-"""Between two looks at other times."""
-_LOAD_S = 0.5
-"""Between two looks at how busy TRex is."""
-MAX_START_S = 30.0
-"""TRex takes no longer from the order to begin to the first SYN."""
-_PROFILE = "_"
-"""TRex's name for the only one."""
-_KEEPALIVE_S = 65000
-"""TRex by itself probes silent connections every five seconds."""
+_FAR_S = 0.05  # Between two looks at other times
+_LOAD_S = 0.5  # Between two looks at how busy TRex is
+MAX_START_S = 30.0  # TRex takes no longer from the order to begin to the first SYN
+_PROFILE = "_"  # TRex's name for the only one
+_KEEPALIVE_S = 65000  # TRex by itself probes silent connections every five seconds
 
 
 class AstfWorker(StlWorker):

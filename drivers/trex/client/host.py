@@ -11,8 +11,7 @@ from typing import Any
 
 from v6t.drivers.trex.client.service import Trouble
 
-_NICENESS = -20
-"""Of threads that frames wait for."""
+_NICENESS = -20  # Of threads that frames wait for
 _HUGEPAGES = "/sys/kernel/mm/hugepages"
 CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 

@@ -119,13 +119,13 @@ def test_prompt_of_another_mode_contains_the_name(first, later, same):
     ],
 )  # fmt: skip
 def test_refusal_is_the_line_that_refuses(reply, line):
-    assert CliOptions().find_refusal(reply) == line
+    assert CliOptions().find_error(reply) == line
 
 
 def test_own_patterns_replace_the_common_ones():
     own = CliOptions.model_validate({"errors": ["^NAK"], "prompt": "^ready> $", "pager": "^more$"})
-    assert own.find_refusal("% Invalid input") == ""
-    assert own.find_refusal("nak 5") == "nak 5"
+    assert own.find_error("% Invalid input") == ""
+    assert own.find_error("nak 5") == "nak 5"
     assert own.is_prompt("ready> ", "")
     assert not own.is_prompt("R1#", "")
     assert own.is_pager("more")
@@ -412,7 +412,7 @@ def test_lab_device_without_a_login_is_rejected():
 @pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
 def test_lab_device_that_does_not_stand_is_rejected():
     device = make(ssh={"lab": "v6t-test-no-such-lab"}).make_lab_device(None, intents.ROUTER6)
-    for begin in (device.look, device.create_namespace):
+    for begin in (device.describe_parts, device.create_namespace):
         with expect_error("missing-device"):
             begin()
 
@@ -453,7 +453,7 @@ def test_options_take_precedence_over_the_platform(tmp_path):
     manners = make({**IOS, "cli": {"abort": ["end"]}}, platform=str(path)).cli_options
     assert (manners.enable, manners.open, manners.abort) == ("enable", ("term len 0",), ("end",))
     assert manners.is_prompt("R1#", "R1")
-    assert manners.find_refusal("% invalid input (sic) here")
+    assert manners.find_error("% invalid input (sic) here")
     assert make({**IOS, "cli": {"open": ["x"]}}, platform=str(path)).cli_options.open == ("x",)
 
 
@@ -485,7 +485,7 @@ def test_every_installed_platform_is_understood():
     ios = make({**IOS, "cli": {}}, platform="cisco_iosxe").cli_options
     assert (ios.enable, "term len 0" in ios.open) == ("enable", True)
     assert ios.is_prompt("R1(config-if)#", "R1")
-    assert ios.find_refusal("% Invalid input detected at '^' marker.")
+    assert ios.find_error("% Invalid input detected at '^' marker.")
 
 
 @pytest.mark.parametrize(

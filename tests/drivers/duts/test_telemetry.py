@@ -33,7 +33,7 @@ JOOL = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
 @pytest.mark.parametrize(
     ("parse", "text", "expected"),
     [
-        (telemetry.parse_cpu, read_captured("proc-stat.txt"), {
+        (telemetry.parse_cpu_ticks, read_captured("proc-stat.txt"), {
             "cpu0.idle": 1639652 + 1144, "cpu1.softirq": 28756,
             "cpu0.total": 326019 + 81788 + 74542 + 1639652 + 1144 + 28363 + 581}),
         (telemetry.parse_softnet, read_captured("softnet_stat.txt"),

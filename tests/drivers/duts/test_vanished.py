@@ -71,10 +71,10 @@ SYSCTL = linux.make_sysctls_step(
         (SIDE_STEPS, "ip neigh del 2001:db8::2 dev left"),
         (SIDE_STEPS, "ip route del 198.51.100.0/24"),
         (SIDE_STEPS, "ip link set left down; ip link set left up"),
-        ([linux.make_up_step("cable")], "ip link set cable down"),
+        ([linux.make_link_up_step("cable")], "ip link set cable down"),
         ([linux.make_mtu_step("left", 1400)], "ip link set left mtu 1300"),
         ([SYSCTL], "sysctl -q -w net.ipv4.conf.all.rp_filter=1"),
-        ([TUN, linux.make_mtu_step("tun9", 1400), linux.make_up_step("tun9")], "ip link del tun9"),
+        ([TUN, linux.make_mtu_step("tun9", 1400), linux.make_link_up_step("tun9")], "ip link del tun9"),
         ([TABLE], "nft delete table ip v6t"),
     ],
 )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
-from v6t.drivers.duts.os.linux import make_up_step
+from v6t.drivers.duts.os.linux import make_link_up_step
 from v6t.drivers.duts.plan import Check, Existing, Step, expect_lines
 from v6t.intent.families import Dns64Config
 
@@ -44,7 +44,7 @@ class Bind9(Dns64Server):
                 undo=f"rm -f {file}",
                 existing=Existing.NONE,
             ),
-            make_up_step("lo", "rndc reaches named by the loopback interface"),
+            make_link_up_step("lo", "rndc reaches named by the loopback interface"),
         )
 
     def make_configuration(self, dns64: Dns64Config, directory: str) -> str:

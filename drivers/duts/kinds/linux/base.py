@@ -179,7 +179,7 @@ class LinuxDriver(Driver):
         for side in SIDES:
             link, name = getattr(intent.links, side), getattr(self.options, side)
             steps += [] if link.vlan else [linux.make_mtu_step(name, link.mtu)]
-            steps.append(linux.make_up_step(name))
+            steps.append(linux.make_link_up_step(name))
             if link.vlan:
                 why = f"VLAN of the {side} link"
                 steps += linux.make_vlan_steps(name, ports[side], link.vlan, link.mtu, why)

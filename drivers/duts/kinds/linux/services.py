@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.os.linux import make_up_step
+from v6t.drivers.duts.os.linux import make_link_up_step
 from v6t.drivers.duts.plan import Change, Check, Step, expect_text, expect_words
 from v6t.drivers.duts.refusals import make_missing_program_error
 from v6t.drivers.duts.steps import (
@@ -68,7 +68,7 @@ def make_bgp_speaker_steps(
         + f"protocol bgp neighbour {{\n  {_format_session(SPEAKER, ROUTER)}\n"
         f"  {family} {{ import none; export where source = RTS_STATIC; next hop keep; }};\n}}\n",
     }
-    all_steps = [make_up_step("lo", "the speaker is reached over it")]
+    all_steps = [make_link_up_step("lo", "the speaker is reached over it")]
     for number, (role, text) in enumerate(parts.items(), 1):
         all_steps += _make_bird_steps(state_dir, role, number, family, text)
     show = f"ip -{version} route show exact {net}"

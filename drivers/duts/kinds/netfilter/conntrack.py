@@ -12,13 +12,13 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import KERNEL_UDP_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import make_sysctls_step
-from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_output, shorten_output
+from v6t.drivers.duts.plan import Check, Intent, Step, expect_output
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.steps import make_daemon_step, stop_process
 from v6t.intent.families import NatConfig
 
 COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count"  # number of connections
-TABLE_SIZE_MARGIN = 1.05  # entries of the table per required connection
+TABLE_SIZE_MARGIN = 1.05  # table entries for each required connection
 CONNECTIONS_PER_BUCKET = 8
 """Connections, each of which stands in two buckets. The kernel makes none whose bucket holds more than some
 50 to 79 (``chaintoolong``): with 15 connections per bucket it refused 4 of 4,000,000; 8 are far from that.
@@ -29,7 +29,7 @@ UDP_S, QUERY_S, OPENING_S, OPEN_S = 330, 66, 264, 8184
 """A tenth more than the minima of RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1 and RFC 5382 REQ-5
 (300, 60, 240 and 7,440 s), so that a late packet finds its connection."""
 # TCP states of connections that open or close
-_OPENING_STATES = (
+_TRANSITORY_STATES = (
     "syn_sent", "syn_recv", "fin_wait", "close_wait", "last_ack", "time_wait", "close",
 )  # fmt: skip
 _OPEN_STATES = ("established", "unacknowledged", "max_retrans")
@@ -39,7 +39,7 @@ RFC_TIMERS: Mapping[str, int] = {
     "udp_timeout_stream": UDP_S,
     "icmp_timeout": QUERY_S,
     "icmpv6_timeout": QUERY_S,
-    **{f"tcp_timeout_{name}": OPENING_S for name in _OPENING_STATES},
+    **{f"tcp_timeout_{name}": OPENING_S for name in _TRANSITORY_STATES},
     **{f"tcp_timeout_{name}": OPEN_S for name in _OPEN_STATES},
 }
 
@@ -149,7 +149,7 @@ def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
     return [maximum] * grows + [more_buckets] * (buckets is None or buckets < size)
 
 
-# the last words of ``conntrack -L``, on its standard error: without them it has listed nothing
+# what ``conntrack -L`` prints for an empty table; without this line the listing failed
 _EMPTY_LISTING = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries have been shown\.")
 
 
@@ -161,15 +161,13 @@ def make_flush_steps(client_networks: Sequence[str]) -> tuple[Step, ...]:
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
     left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)
 
-    def find_remaining_connections(output: str) -> str | None:
-        """Return the problem that connections are left; None: there are none."""
+    def is_empty(output: str) -> bool:
         lines = output.splitlines()
-        others = [line for line in lines if not _EMPTY_LISTING.fullmatch(line.strip())]
-        if not others and len(lines) == len(which):
-            return None
-        return f"connections are left, or are not listed: {shorten_output(others[0] if others else '')}"
+        listed = all(_EMPTY_LISTING.fullmatch(line.strip()) for line in lines)
+        return listed and len(lines) == len(which)
 
-    proof = Check(left, Expectation("no connection", find_remaining_connections))
+    problem = "connections are left, or are not listed"
+    proof = Check(left, expect_output(is_empty, "no connection", problem))
     why = "no connection of an earlier trial is left"
     return (Step(f"{commands}; true", why, proof=proof, deadline_s=900.0),)
 

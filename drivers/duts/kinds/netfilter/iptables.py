@@ -29,7 +29,7 @@ class Iptables(NetfilterNat):
     versions = ("1.8.9",)
     programs: Mapping[str, str] = {"iptables": "iptables", "conntrack": "conntrack"}
     version_command = "iptables --version"
-    forward_policy = ("iptables -S FORWARD", "-P FORWARD DROP")
+    forward_drop_check = ("iptables -S FORWARD", "-P FORWARD DROP")
 
     def make_rule_steps(self, pools: Sequence[nat.NatPool], port: str) -> list[Step]:
         pairs = [(pool, net) for pool in pools for net in pool.client_networks]

@@ -92,26 +92,26 @@ class NetfilterNat(ConntrackDriver):
 
     has_filters = True
     version_pattern = r"\bv(\d\S*)"
-    ip_version: ClassVar[int] = 4  # version of IP that is translated
-    # supported limits beyond addresses and ports, by the names of the settings
+    ip_version: ClassVar[int] = 4  # IP version of the translated packets
+    # names of the supported settings beyond addresses and ports
     supported_settings: ClassVar[tuple[str, ...]] = ("port_block", "udp_timeout_s")
-    # command that lists the chain FORWARD, and its output if the policy is to drop
-    forward_policy: ClassVar[tuple[str, str] | None] = None
+    # command that lists the chain FORWARD, and the line that shows that it drops packets
+    forward_drop_check: ClassVar[tuple[str, str] | None] = None
 
     @abstractmethod
     def make_rule_steps(self, pools: Sequence[NatPool], port: str) -> list[Step]:
         """Return steps that translate packets leaving an interface, with one pool for each block of ports."""
 
     def get_survey_commands(self) -> Mapping[str, str]:
-        more = {} if self.forward_policy is None else {"forward": self.forward_policy[0]}
+        more = {} if self.forward_drop_check is None else {"forward": self.forward_drop_check[0]}
         return {**super().get_survey_commands(), **more}
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
         listed = facts.sections.get("forward", "")
         if (
-            self.forward_policy is not None
-            and find_line(listed, self.forward_policy[1]) is not None
+            self.forward_drop_check is not None
+            and find_line(listed, self.forward_drop_check[1]) is not None
         ):
             problem = "the device's chain FORWARD drops what no rule of its own accepts"
             hint = "that is another program's firewall (Docker, ufw): use a device without it"

@@ -31,7 +31,7 @@ from v6t.drivers.transport.process import MAX_OBJECT_OCTETS, Process, build_clea
 PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
 # time for a prompt before and after a key is pressed, for which some devices wait [s]
 FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
-MAX_QUESTIONS = 50  # answered after one line: more are the same question again
+MAX_QUESTIONS = 50  # answered after one line; more mean that the device repeats its question
 PASSWORD_VARIABLES = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
 MAX_PROMPT_LENGTH = 512  # of prompts and questions: patterns are slow on longer lines
 PROMPT_STEM_LENGTH = 12  # of a device's name: some devices truncate it in deeper modes
@@ -48,7 +48,7 @@ _TERMINAL_SEQUENCE = re.compile(
 _LOG = logging.getLogger(__name__)
 
 
-class LineRejected(DutError):
+class LineRejectedError(DutError):
     """The device rejected a line."""
 
 
@@ -217,14 +217,14 @@ class Dialogue:
         self._await_prompt(f"after '{line}'", at_login=at_login)
         lines = self._complete_lines
         # a device that repeats nothing may refuse a line by words that end with it
-        refusal = self._options.find_refusal(
+        refusal = self._options.find_error(
             "\n".join(t for t in lines if t.strip() != typed.strip())
         )
         if refusal:
             problem = (
                 f"{self.name}: the device rejected '{line}': {self._hide_secrets(refusal)[:300]}"
             )
-            raise LineRejected(problem, code="command-rejected")
+            raise LineRejectedError(problem, code="command-rejected")
         return self._hide_secrets("\n".join(remove_echo(lines, typed)))
 
     def _await_prompt(
@@ -332,7 +332,7 @@ class Dialogue:
             return check_one_line(typed)
         except ValueError as exc:
             problem = f"{self.name}: {self._hide_secrets(str(exc))}"
-            raise LineRejected(problem, code="command-rejected") from None
+            raise LineRejectedError(problem, code="command-rejected") from None
 
     def _hide_secrets(self, text: str) -> str:
         for secret in self._secrets:
@@ -343,7 +343,7 @@ class Dialogue:
         """Type the lines for aborting, and hang up if the home prompt does not return."""
         try:
             for line in self._options.abort:
-                with contextlib.suppress(LineRejected):
+                with contextlib.suppress(LineRejectedError):
                     self._type(line)
         except DutError:
             self.close()

@@ -104,8 +104,8 @@ class CliOptions(StrictModel):
         known = (a for pattern, a in self.answers.items() if re.search(pattern, question))
         return next(known, None)
 
-    def find_refusal(self, reply: str) -> str:
-        """Return the error message in a reply; empty if the typed line is accepted."""
+    def find_error(self, reply: str) -> str:
+        """Return the error message in a reply; empty if the device accepted the typed line."""
         for pattern in self.errors or ERROR_PATTERNS:
             match = re.search(pattern, reply, re.MULTILINE | re.IGNORECASE)
             if match:

@@ -139,9 +139,9 @@ class CliSession(Session):
 
 
 class LabCliDevice(LabDut):
-    """A device with a command line, which exists in the lab before and after a run."""
+    """A lab device with a command line, which v6t neither creates nor removes."""
 
-    def look(self) -> list[str]:
+    def describe_parts(self) -> list[str]:
         login = self.driver.options.ssh
         if not LabSshServer(login.lab).find_pid():
             problem = f"no device {login.lab} with a command line stands in the lab"
@@ -150,7 +150,7 @@ class LabCliDevice(LabDut):
         return [self.driver.name]
 
     def create_namespace(self) -> int:
-        self.look()
+        self.describe_parts()
         return super().create_namespace()
 
     def close(self) -> None:

@@ -118,7 +118,7 @@ class VppFunction:
     def check_supported(self, version: str) -> None:
         """Raise UsageError for settings that VPP does not support or handles wrongly; suggest others."""
 
-    def get_side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
+    def get_link_setup(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
         """Return the link intent of a side, and extra steps between its addresses and neighbors."""
         given: LinkIntent = getattr(self.intent, side)
         return given, ()

@@ -63,7 +63,7 @@ class TunnelFunction(VppFunction):
                 undo=f"set interface unnumbered del {TUNNEL_INTERFACE}",
             ),
             links.make_mtu_step(cli, TUNNEL_INTERFACE, mtu),
-            links.make_up_step(cli, TUNNEL_INTERFACE),
+            links.make_link_up_step(cli, TUNNEL_INTERFACE),
             *(
                 links.make_route_step(
                     cli, net, TUNNEL_INTERFACE, "everybody's IPv4 is behind the relay"
