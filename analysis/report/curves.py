@@ -19,7 +19,7 @@ from v6t.analysis.figures.plots import (
 )
 from v6t.analysis.presentation import AXIS_LABELS, Presentations
 from v6t.analysis.record import RateRecord, Record
-from v6t.analysis.report.campaign_run import POINT_AXES, CampaignRun, format_axis_value
+from v6t.analysis.rundata import POINT_AXES, CampaignRun, format_axis_value
 from v6t.analysis.scaling import (
     HARMONIC_THROUGHPUT_FORMULA,
     MIN_THROUGHPUT_FORMULA,

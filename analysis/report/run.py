@@ -40,13 +40,13 @@ from v6t.analysis.sheet import (
     Column,
     Table,
     explain_marks,
+    find_terms,
     format_number,
     make_table,
     make_text_columns,
     make_text_table,
     pluralize,
 )
-from v6t.analysis.terms import find_terms
 from v6t.analysis.warnings import CONDITION, fold_warnings, list_run_warnings, list_warnings
 
 MAX_FIGURES = 40
