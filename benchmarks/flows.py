@@ -446,7 +446,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         for figure in record.figures:
             name = f"{figure.benchmark}, {figure.figure}, {figure.flows:,} flows, {figure.start}"
             load = "" if figure.rate is None else f"{figure.rate:,.0f} fps"
-            yield Quantity(name, figure.unit, figure.values, figure.more_is_better, at=load)
+            yield Quantity(name, figure.unit, figure.values, figure.more_is_better, load=load)
 
 
 class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
