@@ -19,13 +19,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
 from v6t.drivers.duts.kinds.softwires import TunnelEnd, get_tunnel_end
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import (
-    expect_link,
-    make_address_step,
-    make_link_command,
-    make_module_step,
-    make_sysctls_step,
-)
+from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import (
     Expectation,
     Intent,
@@ -139,19 +133,19 @@ class Ip6Tunnel(LinuxDriver):
         why = "whatever comes out of it, from whomever"
         unload = f"{others} >/dev/null || modprobe -r {KERNEL_MODULE}"
         return [
-            make_module_step(
+            linux.make_module_step(
                 KERNEL_MODULE, "the kernel's module", unload, in_lab=self.options.in_lab
             ),
             # the kernel sends from no address, and takes packets for none, that is not its own
-            *([] if here else [make_address_step(IPv6Interface(customer.local), outside)]),
+            *([] if here else [linux.make_address_step(IPv6Interface(customer.local), outside)]),
             self._make_create_step(customer),
             Step(
                 f"ip link set dev {TUNNEL_NAME} mtu {mtu} up",
                 "what is put into it must fit the link with its header",
-                read=make_link_command(TUNNEL_NAME),
-                expected=expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=mtu),
+                read=linux.make_link_command(TUNNEL_NAME),
+                expected=linux.expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=mtu),
             ),
-            make_sysctls_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
+            linux.make_sysctls_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
             *_make_route_steps(inside),
         ]
 

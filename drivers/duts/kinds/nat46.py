@@ -15,13 +15,7 @@ from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import (
-    expect_link,
-    make_link_command,
-    make_module_step,
-    make_routes_step,
-    make_sysctls_step,
-)
+from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import Expectation, Intent, Plan, Step, expect_lines, expect_output
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -170,7 +164,9 @@ class Nat46(LinuxDriver):
         )
         settings = dict.fromkeys(own, 0)
         steps = [
-            make_module_step("nat46", why, unless_used, in_lab=self.options.in_lab, load=load),
+            linux.make_module_step(
+                "nat46", why, unless_used, in_lab=self.options.in_lab, load=load
+            ),
             make_object_step(
                 f"echo add {DEVICE_NAME} >{CONTROL_FILE}",
                 f"echo del {DEVICE_NAME} >{CONTROL_FILE}",
@@ -183,11 +179,13 @@ class Nat46(LinuxDriver):
             Step(
                 f"ip link set dev {DEVICE_NAME} mtu {mtu} up",
                 "its own is 16384",
-                read=make_link_command(DEVICE_NAME),
-                expected=expect_link(DEVICE_NAME, "UP", mtu=mtu),
+                read=linux.make_link_command(DEVICE_NAME),
+                expected=linux.expect_link(DEVICE_NAME, "UP", mtu=mtu),
             ),
-            make_sysctls_step(settings, "both versions through the device, whatever the source"),
-            make_routes_step(ways, "into the translator"),
+            linux.make_sysctls_step(
+                settings, "both versions through the device, whatever the source"
+            ),
+            linux.make_routes_step(ways, "into the translator"),
         ]
         notes = (
             "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
