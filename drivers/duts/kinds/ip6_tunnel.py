@@ -31,7 +31,7 @@ from v6t.drivers.duts.plan import (
     find_line,
 )
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
+from v6t.drivers.duts.refusals import make_unsupported_error, require_program
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
 from v6t.packets.address_layouts import PSID, port_layout
@@ -87,9 +87,9 @@ class Ip6Tunnel(LinuxDriver):
             problem = f"the device's kernel {facts.version} has no {KERNEL_MODULE}"
             hint = "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's"
             raise DutError(problem, hint, code="missing-kernel-module")
-        if self.options.checks and filters.FILTER_PROGRAM not in facts.programs:
+        if self.options.checks:
             use = ", which checks are made with"
-            raise make_missing_program_error(filters.FILTER_PROGRAM, "nftables", use)
+            require_program(facts, filters.FILTER_PROGRAM, "nftables", use)
         if self.options.checks and customer.lwb4 is None:
             problem = "a B4 of DS-Lite has no address and no port set to check"
             raise make_unsupported_error(problem, "leave dut.options.checks out")

@@ -17,7 +17,7 @@ from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.os.linux import make_module_step
 from v6t.drivers.duts.plan import Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
+from v6t.drivers.duts.refusals import make_unsupported_error, require_program
 from v6t.intent.families import MapTCeConfig, MapTRelayConfig, Nat64Config, SiitConfig
 
 FIRST_MAPT_VERSION = (4, 1, 255)  # reported by release candidates of 4.2.0
@@ -51,6 +51,10 @@ class Jool(LinuxDriver):
     version_command = (
         "cat /sys/module/jool*/version 2>/dev/null | head -1; "
         "for p in jool_siit jool jool_mapt; do $p --version 2>/dev/null && break; done"
+    )
+    header_profile = HeaderProfile(
+        zero_checksum="ipv6",
+        why="where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF",
     )
 
     def get_survey_commands(self) -> Mapping[str, str]:
@@ -86,8 +90,7 @@ class Jool(LinuxDriver):
             raise UsageError(problem, hint, code="unsupported-by-version")
         if program == NAT64:
             self._check_udp_timeout(intent)
-        if program not in facts.programs:
-            raise make_missing_program_error(program, jool_instances.PROGRAM_SOURCES[program])
+        require_program(facts, program, jool_instances.PROGRAM_SOURCES[program])
         for name, text in facts.sections.items():
             lines = filter(str.strip, text.splitlines())
             if name.startswith("instances_") and not all(
@@ -135,10 +138,6 @@ class Jool(LinuxDriver):
             own = jool_instances.make_instance_steps(intent, self.options)
         notes = COMMON_NOTES + PROGRAM_NOTES.get(program, ())
         return self.assemble_plan(intent, facts, [load, *own], flush, notes)
-
-    def get_header_profile(self, intent: Intent) -> HeaderProfile:
-        why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"
-        return HeaderProfile(zero_checksum="ipv6", why=why)
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
         if choose_program(intent) != NAT64:
