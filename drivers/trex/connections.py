@@ -50,10 +50,10 @@ from v6t.drivers.trex.streams import (
     MARK_IDS,
     MarkedCycle,
     SentStream,
+    compute_number_distance,
+    get_packet,
     is_marked,
-    longest_packet,
-    number_distance,
-    packet_of,
+    measure_longest_packet,
     read_marks,
     read_stamps,
     with_checksum_fixes,
@@ -84,7 +84,7 @@ MAX_ROWS = 32_768  # Connections of a block: its lists have to fit into one requ
 MAX_CONNECTIONS = 1 << 24  # TRex's server takes more than 100 octets for each value of a list
 IDS_PER_DIRECTION = MAX_TIMED_CLASSES  # Streams of a direction that can be stamped, tags among them
 STAMPED_CONNECTIONS = IDS_PER_DIRECTION * MAX_ROWS
-NOTED_CONNECTIONS = 1_000_000  # From here on a plan says what connections take
+WARNED_CONNECTIONS = 1_000_000  # From here on a plan says what connections take
 SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 120, 150, 180
 """Of each connection, measured with nat44 and frames of 84 octets: TRex's server, v6t with its
 worker, and the recording on the disk of TRex's host."""
@@ -124,7 +124,7 @@ def describe_costs(most: int, needs: frozenset[Capability]) -> Iterator[str]:
             f"delays are those of about {STAMPED_CONNECTIONS:,} of {most:,} connections, evenly "
             "spread: as many as TRex's 128 identifiers stamp"
         )
-    if most >= NOTED_CONNECTIONS:
+    if most >= WARNED_CONNECTIONS:
         server, own, disk = (
             f"{most * octets / 2**30:.1f} GiB"
             for octets in (SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS)
@@ -174,7 +174,7 @@ class Block(SentStream):
 
     def locate(self, frames: U8) -> I64:
         """Find the connections of frames ``(n, length)`` of this block."""
-        distance = number_distance(len(packet_of(self)))
+        distance = compute_number_distance(len(get_packet(self)))
         numbers = (read_stamps(frames) if self.is_timed else read_marks(frames, distance))[-1]
         return ListOrder(rows=self.connections).connections(numbers)
 
@@ -224,7 +224,7 @@ def find_connections(blocks: Sequence[Block], frames: U8) -> tuple[NDArray[np.bo
 
     Only where one block at most is stamped: TRex numbers stamped streams as it likes.
     """
-    is_own, stream, number = read_marks(frames, number_distance(len(packet_of(blocks[0]))))
+    is_own, stream, number = read_marks(frames, compute_number_distance(len(get_packet(blocks[0]))))
     at = stream - MARK_IDS
     is_own &= at < len(blocks)
     stamped = [n for n, block in enumerate(blocks) if block.is_timed]
@@ -301,7 +301,7 @@ class LearnedConnections:
             self._oracles[1].bind(at)
 
     def request_recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:
-        name, length = PHASE_NAMES[streams.direction], longest_packet(streams)
+        name, length = PHASE_NAMES[streams.direction], measure_longest_packet(streams)
         return self._recordings.request(name, port, self._rows.count, length, nonce)
 
     def read_phase(self, streams: StreamSet) -> None:

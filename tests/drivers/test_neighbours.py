@@ -256,7 +256,9 @@ def ways(tmp_path):
     zmq = types.SimpleNamespace(
         PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: types.SimpleNamespace(socket=sockets)
     )
-    one = answering.Answering(zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())})
+    one = answering.NeighborResponder(
+        zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())}
+    )
     while len(made) < 2 or not all(hasattr(way, "endpoint") for way in made):
         pass
     yield one, {int(way.endpoint[-1]): way for way in made}

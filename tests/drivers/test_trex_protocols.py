@@ -1,7 +1,7 @@
 """TRex's stamps and capture filters for frames that are not UDP."""
 
 import pytest
-from v6t.drivers.trex.capture import control_filter
+from v6t.drivers.trex.capture import make_control_filter
 from v6t.drivers.trex.streams import with_stamps
 from v6t.packets.walker import find_problems
 from v6t.profiles.expand import Expander
@@ -25,5 +25,5 @@ def test_stamp_under_a_checksum_beyond_trex_is_rejected():
 
 
 def test_echoes_are_control_frames_unless_they_are_test_frames():
-    assert "icmp or icmp6" in control_filter([streams(Gre)])
-    assert "icmp[0] != 8" in control_filter([streams(Gre), streams(Echo)])
+    assert "icmp or icmp6" in make_control_filter([streams(Gre)])
+    assert "icmp[0] != 8" in make_control_filter([streams(Gre), streams(Echo)])

@@ -40,7 +40,7 @@ def test_one_server_needs_no_composite(options):
 
 def test_server_sends_with_its_own_addresses():
     (own,) = make_kind(only="second").options.chosen.values()
-    assert own.all_macs(Links()) == [(SIDE["tester_mac"], SIDE["dut_mac"])] * 2
+    assert own.list_macs(Links()) == [(SIDE["tester_mac"], SIDE["dut_mac"])] * 2
 
 
 @pytest.mark.parametrize(

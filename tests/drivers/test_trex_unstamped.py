@@ -10,7 +10,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import counting
 from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
-from v6t.drivers.trex.capture import CaptureReader, class_filter, compare_frames, make_batches
+from v6t.drivers.trex.capture import CaptureReader, compare_frames, make_batches, make_class_filter
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import MARKED_CLASSES, mark_streams
@@ -56,7 +56,9 @@ def test_a_trial_is_counted_class_by_class():
     sent = OfferedLoad(streams, burst, 1, (0,), 7)
     assert sent.is_identified and not sent.stamped_bursts
     assert set(sent.marked_classes) == {0, 1}
-    assert "ether[len - 15] = 7 " in class_filter(1, 7)  # late frames of others are not counted
+    assert "ether[len - 15] = 7 " in make_class_filter(
+        1, 7
+    )  # late frames of others are not counted
     assert [request["nonce"] for request in sent.make_requests()] == [7, 7]
     captures = [
         {"kind": "marked", "port": 0, "class": 0, "matched": 499},
