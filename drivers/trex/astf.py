@@ -18,7 +18,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from v6t.base.errors import TesterError, UsageError
-from v6t.drivers.oracle.connection_oracle import plugin_of
+from v6t.drivers.oracle.connection_oracle import unwrap_plugin
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
@@ -317,7 +317,7 @@ class TcpTrials:
         self._answered: Counters = {}
 
     def load(self, oracle: Oracle) -> None:
-        self._technology = plugin_of(oracle)
+        self._technology = unwrap_plugin(oracle)
 
     def establish(self, connections: Connections) -> PhaseCounts:
         """Open all connections; they wait for one another."""

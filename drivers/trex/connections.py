@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.base.errors import TesterError, UsageError
 from v6t.drivers.oracle.connection_oracle import (
-    Connected,
     ConnectionOracle,
-    TableAt,
-    connecting,
+    StatefulTranslation,
+    TableLocation,
     foreground,
-    foregrounds,
-    plugin_of,
+    list_foregrounds,
+    make_connection_oracle,
+    unwrap_plugin,
 )
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay
 from v6t.drivers.oracle.state_table import (
-    ROW,
+    ROW_OCTETS,
     MemoryFile,
     StateTable,
     count_inside_endpoints,
@@ -283,19 +283,19 @@ class LearnedConnections:
         self.close()
         self._streams = streams
         self._oracles = None
-        plugin = plugin_of(oracle)
-        if not isinstance(plugin, Connected) or len(streams) < 2:
+        plugin = unwrap_plugin(oracle)
+        if not isinstance(plugin, StatefulTranslation) or len(streams) < 2:
             return
         self._version = plugin.responder_version
         if not loopback:
-            self._oracles = connecting(oracle, streams["forward"], streams["reverse"])
+            self._oracles = make_connection_oracle(oracle, streams["forward"], streams["reverse"])
 
     def begin(self, connections: Connections) -> None:
         check_connections(connections.count, frozenset())
         self.close()
         count = connections.count
-        self._file = MemoryFile(count * ROW[self._version])
-        at = TableAt(self._file.path, count, self._version, Order(count))
+        self._file = MemoryFile(count * ROW_OCTETS[self._version])
+        at = TableLocation(self._file.path, count, self._version, Order(count))
         self._table = at.map()
         if self._oracles is not None:
             self._oracles[1].bind(at)
@@ -424,7 +424,7 @@ class LearnedConnections:
 
     def _make_blocks(self, streams: StreamSet, order: NDArray[np.int32], alone: bool) -> StreamSet:
         table = self._rows
-        own = foregrounds(streams)[:1] if alone else foregrounds(streams)
+        own = list_foregrounds(streams)[:1] if alone else list_foregrounds(streams)
         others = () if alone else tuple(s for s in streams.streams if s not in own)
 
         def make_source(

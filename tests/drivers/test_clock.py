@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.drivers import clock
-from v6t.drivers.clock import Reading, faults_between
+from v6t.drivers.clock import Reading, find_faults_between
 from v6t.tools.accuracy.certify import _Bench
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
@@ -20,13 +20,13 @@ def reading(ahead_ns=0, within_ns=100, at_s=0.0, raw_s=None):
 
 @pytest.mark.parametrize("step_ns", [-3_000_000_000, -5_000, 5_000, 1_000_000, 10**15])
 def test_a_step_of_microseconds_is_seen(step_ns):
-    (told,) = faults_between(reading(), reading(step_ns, at_s=60))
+    (told,) = find_faults_between(reading(), reading(step_ns, at_s=60))
     assert f"{step_ns / 1e9:+.6f} s" in told
 
 
 def test_a_reading_that_was_interrupted_proves_no_step():
-    assert not faults_between(reading(), reading(5_000, within_ns=10_100, at_s=60))
-    assert faults_between(reading(), reading(5_000, within_ns=9_800, at_s=60))
+    assert not find_faults_between(reading(), reading(5_000, within_ns=10_100, at_s=60))
+    assert find_faults_between(reading(), reading(5_000, within_ns=9_800, at_s=60))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_reading_that_was_interrupted_proves_no_step():
     [(500e-6, False), (-500e-6, False), (0.0011, True), (-0.0011, True), (1 / 12, True)],
 )
 def test_what_the_kernel_disciplines_is_no_fault_and_a_hurried_server_is(share, said):
-    faults = faults_between(reading(), reading(at_s=60 * (1 + share), raw_s=60))
+    faults = find_faults_between(reading(), reading(at_s=60 * (1 + share), raw_s=60))
     assert bool(faults) is said
     assert all(f"slewed by {share:+.2%}" in fault for fault in faults)
 
@@ -56,14 +56,14 @@ def test_the_quickest_reading_is_taken(monkeypatch):
     after = clock.read()
     assert len(calls) == clock.READINGS
     assert after.within_ns < 300_000
-    assert not faults_between(before, after)
-    assert not clock.faults_since(before)
+    assert not find_faults_between(before, after)
+    assert not clock.find_faults_since(before)
 
 
 def test_a_step_while_frames_are_under_way(monkeypatch):
     before, real = clock.read(), time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: real() - 1_000_000)
-    (told,) = clock.faults_since(before)
+    (told,) = clock.find_faults_since(before)
     assert "-0.00" in told
 
 

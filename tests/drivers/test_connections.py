@@ -16,15 +16,15 @@ from v6t.drivers.duts.session.session import Session
 from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.oracle.connection_oracle import (
     ConnectionOracle,
-    TableAt,
-    connecting,
+    TableLocation,
     foreground,
-    plugin_of,
+    make_connection_oracle,
+    unwrap_plugin,
 )
 from v6t.drivers.oracle.replay import NEIGHBOURS, RUN, Cycle, Order, Replay, frames_of
 from v6t.drivers.oracle.state_table import (
     MOST,
-    ROW,
+    ROW_OCTETS,
     MemoryFile,
     StateTable,
     count_inside_endpoints,
@@ -61,7 +61,7 @@ def memory():
     made = []
 
     def make(count, version=4):
-        made.append(MemoryFile(count * ROW[version]))
+        made.append(MemoryFile(count * ROW_OCTETS[version]))
         return StateTable(made[-1].path, count, version)
 
     yield make
@@ -78,12 +78,14 @@ def compiled(plugin, size=84):
 
 
 def random_rows(count, version=4, seed=1):
-    return np.random.default_rng(seed).integers(1, 256, (count, ROW[version]), dtype=np.uint8)
+    return np.random.default_rng(seed).integers(
+        1, 256, (count, ROW_OCTETS[version]), dtype=np.uint8
+    )
 
 
 def test_a_table_is_12_octets_a_connection_and_vanishes(memory):
-    assert (ROW[4], ROW[6]) == (12, 36)
-    held = MemoryFile(COUNT * ROW[4])
+    assert (ROW_OCTETS[4], ROW_OCTETS[6]) == (12, 36)
+    held = MemoryFile(COUNT * ROW_OCTETS[4])
     assert os.stat(held.path).st_size == 24_000
     held.close()
     held.close()
@@ -235,10 +237,12 @@ def test_a_judge_knows_connections_by_trailers(memory, plugin, reading):
     streams, table = compiled(plugin), memory(COUNT)
     opening = learned(table, streams)
     order = Order(COUNT, reading)
-    outer, inner = connecting(ProfiledOracle(plugin, HeaderProfile()), *streams.values())
-    assert plugin_of(ProfiledOracle(plugin, HeaderProfile())) is plugin
+    outer, inner = make_connection_oracle(
+        ProfiledOracle(plugin, HeaderProfile()), *streams.values()
+    )
+    assert unwrap_plugin(ProfiledOracle(plugin, HeaderProfile())) is plugin
     assert isinstance(inner, ConnectionOracle)
-    inner.bind(TableAt(table.rows.filename, COUNT, 4, order))
+    inner.bind(TableLocation(table.rows.filename, COUNT, 4, order))
     for way in ("forward", "reverse"):
         stream = foreground(streams[way])
         source = (
@@ -266,7 +270,7 @@ def test_frames_of_other_streams_are_the_plugins(memory):
     frames = learned(table, streams)[:5]
     inner = ConnectionOracle(plugin, *streams.values())
     assert not inner.expect("forward", frames).length.any()  # not bound yet
-    inner.bind(TableAt(table.rows.filename, COUNT, 4, Order(COUNT)))
+    inner.bind(TableLocation(table.rows.filename, COUNT, 4, Order(COUNT)))
     trailer.stamp(
         frames,
         foreground(streams["forward"]).checksum,
@@ -283,7 +287,7 @@ def test_the_receiver_learns_only_what_is_new_and_of_its_stream(memory):
     streams, table = compiled(Nat64()), memory(COUNT)
     known = Known()
     stream = foreground(streams["forward"])
-    at = TableAt(table.rows.filename, COUNT, 4, Order(COUNT))
+    at = TableLocation(table.rows.filename, COUNT, 4, Order(COUNT))
     known.arm(None, at, streams["forward"], learn=True)
     frames = Expander(foreground(compiled(Nat44())["forward"])).frames(0, 4)
     numbers = np.array([9, 8, 7, 6], dtype=np.uint32)
@@ -304,7 +308,7 @@ def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
     frames = Expander(stream).frames(0, COUNT)
     ends = np.concatenate([frames[:, 26:30], frames[:, 34:36]], axis=1)
     assert count_inside_endpoints(stream, COUNT) == len(np.unique(ends, axis=0))
-    monkeypatch.setattr("v6t.drivers.oracle.state_table._MAX_COUNTED", COUNT - 1)
+    monkeypatch.setattr("v6t.drivers.oracle.state_table._MAX_COUNTED_CONNECTIONS", COUNT - 1)
     assert count_inside_endpoints(stream, COUNT) is None
 
 

@@ -59,20 +59,20 @@ def learned(monkeypatch):
     """Receive frames in phase 1 of trial 5: the report, and the rows that were learned."""
     ring = Ring(interface="none", frames=[])
     monkeypatch.setattr(port, "RxRing", lambda interface, octets: ring)
-    connecting = ConnectionTable()
+    make_connection_oracle = ConnectionTable()
 
     def learn(*frames):
         known = Known()
         made = Receiver("none", 2000)
         made.load(STREAMS["forward"], None, "forward", known)
-        at = connecting.make(COUNT)
+        at = make_connection_oracle.make(COUNT)
         timed = TimedTrial(TRIAL, (1,))
         made.arm(required={"fg": COUNT}, nonce=5, timed=timed, table=at, learn=True)
         ring.frames = list(frames)
         return made.report(), known._table.rows.copy()
 
     yield learn
-    connecting.close()
+    make_connection_oracle.close()
 
 
 def test_leftovers_in_phase_one_are_neither_counted_nor_learned(learned):

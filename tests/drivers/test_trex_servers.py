@@ -2,7 +2,7 @@
 
 import pytest
 from v6t.drivers.several.tester import SeveralTesters
-from v6t.drivers.testers import kind_of
+from v6t.drivers.testers import load_kind
 from v6t.drivers.trex.tester import TrexTester
 from v6t.intent.device import Links
 from v6t.tests.expect import expect_error
@@ -15,7 +15,7 @@ SERVERS = [
 
 
 def make_kind(**options):
-    return kind_of("trex", {"start": "never", "servers": SERVERS, **options})
+    return load_kind("trex", {"start": "never", "servers": SERVERS, **options})
 
 
 def make_tester(kind):
@@ -62,7 +62,7 @@ def test_wrong_servers_are_rejected(changes, code):
 
 def test_lab_has_one_server():
     with expect_error("conflict"):
-        kind_of("trex", {"lab": True, "servers": [{}, SERVERS[1]]})
+        load_kind("trex", {"lab": True, "servers": [{}, SERVERS[1]]})
 
 
 def test_stamped_rates_of_servers_add_up():

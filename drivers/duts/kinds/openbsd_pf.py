@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError
-from v6t.drivers.device import NEARLY_EMPTY
+from v6t.drivers.device import MAX_OWN_CONNECTIONS
 from v6t.drivers.duts import management_path
 from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
 from v6t.drivers.duts.facts import Facts
@@ -242,7 +242,7 @@ class OpenBsdPf(Driver):
             remaining = parse_translated_states(output).get("sessions")
             if remaining is None:
                 return "it has no rule that translates"
-            return f"{remaining:.0f} states are left" if remaining > NEARLY_EMPTY else None
+            return f"{remaining:.0f} states are left" if remaining > MAX_OWN_CONNECTIONS else None
 
         return Step(
             f"{make_kill_command(intent)} && {AWAIT_PURGE_COMMAND}",

@@ -12,9 +12,9 @@ import time
 from contextlib import contextmanager
 from typing import Any, Iterator
 
-from v6t.drivers.neighbours import FILTER, Hosts
+from v6t.drivers.neighbours import REQUEST_FILTER, Hosts
 
-NEIGHBOUR_FILTER = f"{FILTER} or (vlan and {FILTER})"
+NEIGHBOUR_FILTER = f"{REQUEST_FILTER} or (vlan and {REQUEST_FILTER})"
 _POLL_MS = 50  # Poll interval for queued introductions; requests are answered immediately
 DONTWAIT = 1  # Flag of ZeroMQ that TRex's copy of pyzmq does not name
 DEPARTURE_S = 0.1  # Longest time until a frame given to TRex is in its counters
