@@ -21,9 +21,16 @@ from v6t.drivers.oracle.connection_oracle import (
     make_connection_oracle,
     unwrap_plugin,
 )
-from v6t.drivers.oracle.replay import NEIGHBOURS, RUN, Cycle, Order, Replay, frames_of
+from v6t.drivers.oracle.replay import (
+    MAX_GAP_FRAMES,
+    MAX_RUN_FRAMES,
+    Cycle,
+    Order,
+    Replay,
+    make_frames,
+)
 from v6t.drivers.oracle.state_table import (
-    MOST,
+    MAX_CONNECTIONS,
     ROW_OCTETS,
     MemoryFile,
     StateTable,
@@ -131,13 +138,15 @@ def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version,
 
 
 def test_the_largest_table_is_256_million_connections(memory):
-    table = memory(MOST)
+    table = memory(MAX_CONNECTIONS)
     row = random_rows(1)
-    table.learn(np.array([MOST - 1]), row)
-    assert MOST == 268_435_456
-    assert (table.rows[MOST - 1] == row[0]).all()
+    table.learn(np.array([MAX_CONNECTIONS - 1]), row)
+    assert MAX_CONNECTIONS == 268_435_456
+    assert (table.rows[MAX_CONNECTIONS - 1] == row[0]).all()
     streams = compiled(Nat44())
-    frame = Replay(foreground(streams["reverse"]), table, Order(MOST)).frames(MOST - 1, 1)
+    frame = Replay(foreground(streams["reverse"]), table, Order(MAX_CONNECTIONS)).frames(
+        MAX_CONNECTIONS - 1, 1
+    )
     assert frame[0, 26:38].tolist() == row[0, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]].tolist()
 
 
@@ -197,9 +206,9 @@ def test_the_order_of_reading():
 @pytest.mark.parametrize(
     "numbers",
     [
-        range(3 * RUN + 1),
-        range(0, 3 * RUN * NEIGHBOURS, NEIGHBOURS),
-        range(0, 5 * NEIGHBOURS, NEIGHBOURS + 1),
+        range(3 * MAX_RUN_FRAMES + 1),
+        range(0, 3 * MAX_RUN_FRAMES * MAX_GAP_FRAMES, MAX_GAP_FRAMES),
+        range(0, 5 * MAX_GAP_FRAMES, MAX_GAP_FRAMES + 1),
         [7, 5, 5, 1 << 30, 6, 0],
         [],
     ],
@@ -208,7 +217,7 @@ def test_the_order_of_reading():
 def test_frames_by_number_are_those_made_one_by_one(numbers):
     stream = foreground(compiled(Nat44())["forward"])
     source = Expander(stream)
-    made = frames_of(source, np.array(numbers, dtype=np.int64))
+    made = make_frames(source, np.array(numbers, dtype=np.int64))
     assert made.shape == (len(numbers), source.length)
     for frame, number in zip(made, numbers, strict=True):
         assert bytes(frame) == source.frames(number, 1).tobytes()
