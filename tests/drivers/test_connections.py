@@ -632,14 +632,14 @@ def test_simulated_connections_expire_oldest_first():
     table, _ = filled(100, rate=100.0, table_timeout_s=10.0)
     for clock, alive in ((9.9, 100), (10.0, 99), (10.5, 49), (11.0, 0)):
         table.clock_s = clock
-        assert table.alive() == alive
+        assert table.count_alive() == alive
     table, _ = filled(100, rate=100.0, table_timeout_s=10.0)
     table.clock_s = 10.5
-    table.touch()  # those that live carry frames
+    table.refresh()  # those that live carry frames
     table.clock_s = 20.4
-    assert table.alive() == 49
+    assert table.count_alive() == 49
     table.clock_s = 20.6
-    assert table.alive() == 0
+    assert table.count_alive() == 0
 
 
 def test_absent_checksums_are_allowed_only_where_a_profile_says_so():
