@@ -405,7 +405,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         of_tags: dict[str, Any] = {} if not tags else {
             "tags": tags, "first_tag_s": spec.request.first_tag_s, "below_rfc_tags": tags < RFC_MIN_TAGS
         }  # fmt: skip
-        if tags and result.of_load:
+        if tags and result.has_separate_stream:
             of_tags["of_load"] = True
         record = kind.from_result(
             result,

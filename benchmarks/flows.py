@@ -32,7 +32,7 @@ from v6t.benchmarks.settings import SEARCH_SETTINGS
 from v6t.benchmarks.throughput import ThroughputRecord, make_search_record, specify_search
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.flows import FlowPoint, list_flow_points, make_flow_starts, specify_flow_search
-from v6t.procedures.rss_probe import CASES, Case, find_held_fields, recommend_fields
+from v6t.procedures.rss_probe import PROBE_CASES, ProbeCase, find_fixed_fields, recommend_fields
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputResult, measure_throughput
 from v6t.profiles import entropy
@@ -489,11 +489,11 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
                 )
 
     def run(self, point: Point) -> Measurement:
-        by_case: dict[Case, ThroughputRecord] = {}
+        by_case: dict[ProbeCase, ThroughputRecord] = {}
         rows, searches = [], []
         at = point
-        for case in CASES:
-            ports, addresses = find_held_fields(case)
+        for case in PROBE_CASES:
+            ports, addresses = find_fixed_fields(case)
             at = point.runner.vary(
                 f"{case}-", partial(hold_variables, ports=ports, addresses=addresses)
             )

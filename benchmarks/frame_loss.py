@@ -126,7 +126,7 @@ def _summarize_rate(
 ) -> LossAtRate:
     offered = result.select_trials(rate_fps)
     lines = {
-        name: _summarize_shares(o.loss(None if name == "sum" else name) for o in offered)
+        name: _summarize_shares(o.compute_loss(None if name == "sum" else name) for o in offered)
         for name in ((*directions, "sum") if len(directions) > 1 else directions)
     }
     roles = {

@@ -35,7 +35,7 @@ _COMPLIANCE_TEXTS = {
     "not": "MLRsearch, no throughput of RFC 2544 or RFC 8219",
 }
 
-SEARCH_LIBRARY = f"{mlr.LIBRARY} {mlr.VERSION}"
+SEARCH_LIBRARY = f"{mlr.LIBRARY_NAME} {mlr.SUPPORTED_VERSION}"
 INITIAL_TRIAL_SHARE = 1 / 30  # default initial trial duration, relative to the final one
 
 

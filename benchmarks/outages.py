@@ -263,7 +263,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
                 "values": [drop_infinite(t) for t in times],
                 "overloaded": sum(r.overloaded.get(direction, False) for r in result.repetitions),
             }
-        limited = result.spec.limited
+        limited = result.spec.is_limited
         return RecoveryRecord.from_result(
             result, conditions, overload_limited=limited, directions=directions
         )

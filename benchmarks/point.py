@@ -11,7 +11,7 @@ from v6t.analysis.record import CsvRow, FindResult, Record
 from v6t.benchmarks.settings import ProcedureSettings
 from v6t.intent.device import Links
 from v6t.packets.direction import Direction
-from v6t.procedures.repetition import Adaptive
+from v6t.procedures.repetition import AdaptiveLimits
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.trial_runner import PointSpec, Progress, Watch
@@ -208,10 +208,10 @@ class Point:
         return median(rates) if rates else 0.0
 
     @property
-    def adaptive(self) -> Adaptive | None:
+    def adaptive(self) -> AdaptiveLimits | None:
         """Limits of adaptive repetition, if it is configured."""
         a = self.procedure.adaptive
-        return None if a is None or self.runner.planned else Adaptive(**a.model_dump())
+        return None if a is None or self.runner.planned else AdaptiveLimits(**a.model_dump())
 
     @property
     def max_repetitions(self) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from v6t.base.strict_model import StrictModel
 from v6t.procedures.repetition import MIN_ADAPTIVE_REPETITIONS
-from v6t.procedures.throughput import Search
+from v6t.procedures.throughput import SearchMethod
 
 SEARCH_SETTINGS = frozenset({
     "trial_duration_s", "resolution_fps", "loss_tolerance", "confirmations", "final_duration_s",
@@ -107,7 +107,7 @@ class ProcedureSettings(StrictModel):
     selftest: Literal["run", "cached"] = "run"
     """``run`` measures the tester's capacity in every run; ``cached`` takes one that was found with
     the same tester, machine and streams."""
-    search: Annotated[Search, Flag("--search")] = "binary"
+    search: Annotated[SearchMethod, Flag("--search")] = "binary"
     """``binary`` (RFC 2544) or ``mlrsearch`` (RFC 9971)."""
     final_duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
     """The found rate must pass once for so long."""

@@ -24,7 +24,7 @@ from v6t.benchmarks.point import Measurement, Point, RunContext
 from v6t.benchmarks.settings import SEARCH_SETTINGS, AdaptiveSettings, Flag
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import (
-    Repetition,
+    ThroughputRepetition,
     ThroughputResult,
     ThroughputSpec,
     find_error_fps,
@@ -118,7 +118,7 @@ def make_search_record(point: Point, result: ThroughputResult) -> ThroughputReco
         result,
         point.run_conditions,
         **summarize_rates(found, point.tester_capacity.rate_fps, point.procedure.selftest_margin),
-        search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
+        search_label=mlr.RESULT_LABEL if spec.search == "mlrsearch" else None,
         controller=SEARCH_LIBRARY if goals else None,
         goal=summarize_goal(goals) if goals else None,
         non_monotonic=sum(r.passed_above_failure for r in repetitions),
@@ -135,7 +135,7 @@ def make_search_record(point: Point, result: ThroughputResult) -> ThroughputReco
     )
 
 
-def _is_unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
+def _is_unresolved(repetition: ThroughputRepetition, spec: ThroughputSpec) -> bool:
     high = repetition.search.first_failed_fps
     if high is None:
         return False
@@ -143,7 +143,7 @@ def _is_unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
     return high - repetition.search.rate_fps > widest * 1.001
 
 
-def find_decisive_trial(repetition: Repetition) -> str | None:
+def find_decisive_trial(repetition: ThroughputRepetition) -> str | None:
     """Return the key of the last trial that passed at the reported rate."""
     passed = [a.trial for a in repetition.attempts if a.verdict.passed]
     passed = [t for t in passed if t.rate_fps == repetition.rate_fps]
@@ -153,7 +153,7 @@ def find_decisive_trial(repetition: Repetition) -> str | None:
 
 
 def _find_worst_loss(
-    repetitions: tuple[Repetition, ...], direction: str, decisive: list[str]
+    repetitions: tuple[ThroughputRepetition, ...], direction: str, decisive: list[str]
 ) -> float | None:
     verdicts = [a.verdict for r in repetitions for a in r.attempts if a.trial.key in decisive]
     return max((v.loss[direction] for v in verdicts if direction in v.loss), default=None)

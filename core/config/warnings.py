@@ -301,7 +301,7 @@ def _yield_mix_warnings(bound: BoundRun) -> Iterator[str]:
 
 def _yield_search_warnings(p: ProcedureSettings) -> Iterator[str]:
     if p.search == "mlrsearch":
-        yield mlr.LABEL
+        yield mlr.RESULT_LABEL
     if p.adaptive is not None:
         yield (
             f"adaptive repetition: {p.adaptive.fewest} to {p.adaptive.most}, until the median's "

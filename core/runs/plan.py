@@ -21,7 +21,7 @@ from v6t.core.runs.bench import compile_streams
 from v6t.core.runs.preflight import LOOPBACK_CONNECTIONS
 from v6t.core.runs.tester_capacity import MIN_OPENING_TRIAL_S, make_capacity_spec
 from v6t.packets.direction import Direction
-from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity
+from v6t.procedures.tester_rate import SelfTestSpec, TesterCapacity
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes, sizes_to_json
 from v6t.profiles.streams import StreamSet
@@ -386,7 +386,7 @@ def _plan_size(
     directed = [b for b in benchmarks if b.phase.directed]
     once = [b for b in benchmarks if b.phase.sized and not b.phase.directed]
     tcp = [b for b in benchmarks if not b.phase.sized]
-    groups: list[tuple[Point, CapacitySpec, list[Benchmark[Any, Any]]]] = []
+    groups: list[tuple[Point, SelfTestSpec, list[Benchmark[Any, Any]]]] = []
     for mode, group in (*((mode, directed) for mode in run.modes), ("forward", once)):
         point = plan_point(bound, sizes, mode)
         groups.append((point, make_capacity_spec(run, sizes, mode, round(point.media_fps)), group))
@@ -444,7 +444,7 @@ def _describe_counting_method(benchmark: Benchmark[Any, Any], point: Point) -> s
     return point.context.tester.describe_counting(needs, point.mode, point.limit_fps)
 
 
-def _count_selftest(bound: BoundRun, spec: CapacitySpec) -> tuple[float, int]:
+def _count_selftest(bound: BoundRun, spec: SelfTestSpec) -> tuple[float, int]:
     """Return the seconds and the trials of a self-test."""
     if not bound.tester.can_loop_back:
         return 0.0, 0

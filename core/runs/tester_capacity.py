@@ -29,7 +29,7 @@ from v6t.drivers.device import ignore_message
 from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import (
     MAX_REMEASUREMENTS,
-    CapacitySpec,
+    SelfTestSpec,
     TesterCapacity,
     TrialRules,
     can_carry_more,
@@ -74,10 +74,10 @@ def make_capacity_spec(
     *,
     opens_connections: bool = False,
     min_duration_s: float = 0.0,
-) -> CapacitySpec:
+) -> SelfTestSpec:
     """Return the specification of a self-test; that of connections is limited by their number."""
     careful, p = run.preset == "rfc", run.procedure
-    return CapacitySpec(
+    return SelfTestSpec(
         ipv6_frame_size=sizes.ipv6,
         ipv4_frame_size=sizes.ipv4,
         mix=sizes.mix,
@@ -110,7 +110,7 @@ class SelfTest:
     """
 
     bound: BoundRun
-    spec: CapacitySpec
+    spec: SelfTestSpec
     streams: Streams
     measure: Measure
     opens_connections: bool = False
@@ -196,7 +196,7 @@ class SelfTest:
             return medium, LAXER_RULES_SOURCE.format(**entry)
         return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
 
-    def _start_at(self, min_fps: float) -> CapacitySpec:
+    def _start_at(self, min_fps: float) -> SelfTestSpec:
         """Return the specification of a search that begins at a rate that is known to pass."""
         begins = self.bound.tester.in_lab and min_fps > self.spec.start_fps
         return replace(self.spec, start_fps=min_fps) if begins else self.spec

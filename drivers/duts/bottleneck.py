@@ -15,12 +15,10 @@ from v6t.drivers.duts.telemetry_summary import (
     summarize_samples,
 )
 
-BUSY_CORE_IDLE_PERCENT = 3.0  # a core that is idle for a smaller share of the time is saturated
+BUSY_CORE_IDLE_PERCENT = 3.0  # a core that is idle for less of the time is saturated
 FREE_CORE_IDLE_PERCENT = 80.0  # if every core is idle for more of the time, the device has capacity
 FULL_VECTORS_PER_CALL = 200.0  # frames, of at most 256: a VPP that polls is saturated from here
-FULL_THREAD_PERCENT = (
-    90.0  # a thread that runs or waits for a larger share of the time is saturated
-)
+FULL_THREAD_PERCENT = 90.0  # a thread that runs or waits for more of the time is saturated
 THROTTLED_PERCENT = 25.0  # the CPU quota limits a process throttled in more of its periods
 FULL_TABLE_PERCENT = 99.0  # a table of which a larger share is in use counts as full
 MAJORITY_PERCENT = 50.0  # losses of one kind decide the verdict from this share of all losses

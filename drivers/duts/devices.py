@@ -14,8 +14,10 @@ from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.options import require_ssh
 from v6t.drivers.duts.plan import Intent
+from v6t.drivers.duts.reference import ReferenceDriver
 from v6t.drivers.duts.session.session import make_device_session
 from v6t.drivers.duts.session.transaction import build_rollback_command
+from v6t.drivers.lab.packet_model import PacketModelDevice
 from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
 
 if TYPE_CHECKING:
@@ -121,6 +123,11 @@ def make_audited_device(
     intent: Intent,
     build_model: Callable[[Any], PacketModel],
 ) -> LabDevice:
-    """Make the device whose answers to single frames an audit checks."""
-    device = driver.make_audited_device(technology, intent, build_model)
-    return device or make_lab_device(driver, technology, intent)
+    """Make the device whose answers to single frames an audit checks.
+
+    The reference device is replaced by one that answers as the packet model does.
+    """
+    if not isinstance(driver, ReferenceDriver):
+        return make_lab_device(driver, technology, intent)
+    links, model = technology.links, build_model(technology)
+    return PacketModelDevice(model, frame_octets(links), swapped=links.swapped)

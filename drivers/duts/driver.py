@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
@@ -23,7 +23,6 @@ from v6t.intent.device import Port
 from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
-    from v6t.drivers.lab.packet_model import PacketModel
     from v6t.drivers.lab.setup import LabDevice
     from v6t.drivers.transport.ssh_options import SshOptions
     from v6t.packets.direction import Direction
@@ -70,9 +69,8 @@ class Driver(ABC):
     # Configurations that it supports; ``DeviceConfig`` itself means any.
     supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]]
     tested_with: ClassVar[str]  # what has been tested with real frames, for the documentation
-    versions: ClassVar[tuple[str, ...]] = (
-        "",
-    )  # one of each group with the same commands, oldest first
+    # one version of each group with the same commands, oldest first
+    versions: ClassVar[tuple[str, ...]] = ("",)
     options_model: ClassVar[type[BaseModel]] = DutOptions
     # Whether the kernel's routes and addresses, on which the management connection depends, are changed.
     uses_kernel_routes: ClassVar[bool] = True
@@ -81,6 +79,7 @@ class Driver(ABC):
     is_chain: ClassVar[bool] = False  # the technology names the devices, see get_parts()
     has_background_vlans: ClassVar[bool] = False  # supports separate VLANs for the background
     session_type: ClassVar[type[Any] | None] = None  # None: the session of devices with a shell
+    header_profile: ClassVar[HeaderProfile] = HeaderProfile()  # of all configurations
     options: Any  # of the type ``options_model``
     chain_membership: ChainMembership | None = None  # None if it configures the whole device
 
@@ -286,7 +285,7 @@ class Driver(ABC):
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         """Return how the device's frames differ from the reference translation."""
-        return HeaderProfile()
+        return self.header_profile
 
     def adapt_oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         """Return an oracle that expects the frames of this implementation."""
@@ -302,18 +301,6 @@ class Driver(ABC):
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice | None:
         """Make the driver's special lab device; None: it uses the standard one."""
-        return None
-
-    def make_audited_device(
-        self,
-        technology: DeviceTechnology,
-        intent: Intent,
-        build_model: Callable[[Any], PacketModel],
-    ) -> LabDevice | None:
-        """Make the device whose answers to single frames an audit checks; None: the lab device.
-
-        ``build_model`` makes the packet model of a technology, for a simulated device.
-        """
         return None
 
 

@@ -32,9 +32,8 @@ class HeaderProfile(HeaderPolicy):
     """
 
     further_hops: int = 0  # hops inside the device beyond the reference's single one
-    df: Literal["reference", "set", "clear"] = (
-        "reference"  # Don't Fragment of IPv4 packets translated from IPv6
-    )
+    # Don't Fragment of IPv4 packets translated from IPv6
+    df: Literal["reference", "set", "clear"] = "reference"
     tunnel_keeps_ttl: bool = False  # the TTL is not decremented before encapsulation into IPv6
     exit_keeps_ttl: bool = False  # the TTL is not decremented after decapsulation
     least_octets: int = 0  # frames are padded to this length without FCS; 0: not padded

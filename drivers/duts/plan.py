@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal
@@ -59,8 +59,9 @@ class Check:
         return self.expected.description
 
     def find_problem(self, output: str) -> str | None:
-        """Return what is wrong with the command's output; None if it is as expected."""
-        return self.expected.find_problem(output)
+        """Return what is wrong with the command's output, which is quoted; None if it is as expected."""
+        problem = self.expected.find_problem(output)
+        return problem and f"{problem}; the output is {shorten_output(output)}"
 
 
 @dataclass(frozen=True)
@@ -208,8 +209,7 @@ def expect_lines(*lines: str) -> Expectation:
         """Return what is wrong with the output; None if it is as expected."""
         present = {" ".join(line.split()) for line in output.splitlines()}
         missing = [line for line in expected_lines if line not in present]
-        problem = f"the output is {shorten_output(output)}"
-        return f"the line '{missing[0]}' is missing; {problem}" if missing else None
+        return f"the line '{missing[0]}' is missing" if missing else None
 
     return Expectation(" and ".join(f"'{line}'" for line in expected_lines), find_problem)
 
@@ -234,13 +234,23 @@ def expect_output(
     test: Callable[[str], object], description: str, problem: str = ""
 ) -> Expectation:
     """Expect an output that passes a test; ``problem`` describes one that does not."""
+    reason = problem or f"not {description}"
+    return Expectation(description, lambda output: None if test(output) else reason)
+
+
+def expect_empty(
+    parse: Callable[[str], Mapping[str, float]], noun: str, description: str = "", at_most: int = 0
+) -> Expectation:
+    """Expect an output in which ``parse`` finds no, or only few, ``sessions``."""
 
     def find_problem(output: str) -> str | None:
         """Return what is wrong with the output; None if it is as expected."""
-        reason = problem or f"not {description}"
-        return None if test(output) else f"{reason}; the output is {shorten_output(output)}"
+        count = parse(output).get("sessions")
+        if count is None:
+            return f"it does not tell the number of {noun}s"
+        return f"{count:.0f} {noun}s are left" if count > at_most else None
 
-    return Expectation(description, find_problem)
+    return Expectation(description or f"no {noun}", find_problem)
 
 
 def expect_only_words(words: Iterable[object], description: str = "") -> Expectation:

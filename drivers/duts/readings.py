@@ -16,9 +16,7 @@ class LossReason(str, Enum):
     INGRESS = "ingress"  # a queue of frames that the device had not fetched yet was full
     ROOM = "room"  # a table had no room for a new connection, or a NAT no port
     ENTRY = "entry"  # a connection was not created: no free port, or two frames began it at once
-    UNKNOWN = (
-        "no connection"  # frames of no known connection, for which the table may have had no room
-    )
+    UNKNOWN = "no connection"  # frames of no known connection; the table may have had no room
     RULE = "rule"  # a rule or an impossible translation drops them, whatever the frame rate
     ALL = "all"  # any reason: other figures count the same frames by reason
 

@@ -221,7 +221,7 @@ def test_the_throughput_with_this_search_reports_its_goal(tmp_path):
         bind(wanted("throughput", device=STEADY, search="mlrsearch")), tmp_path / "o", Listener()
     )
     found = results(tmp_path / "o")["results"][0]
-    assert found["controller"] == f"{mlr.LIBRARY} {mlr.VERSION}"
+    assert found["controller"] == f"{mlr.LIBRARY_NAME} {mlr.SUPPORTED_VERSION}"
     goal = found["goal"]
     assert goal["goal"]["code"] == "0.7f0.7d0l0e"
     assert goal["conditional_throughput"]["values"] == found["rates"]

@@ -22,10 +22,10 @@ from v6t.drivers.duts.plan import (
     Expectation,
     Intent,
     Step,
+    expect_empty,
     expect_lines,
     expect_output,
     expect_text,
-    shorten_output,
 )
 from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.drivers.duts.steps import make_config_file_step, make_object_step
@@ -122,13 +122,13 @@ class JoolOptions(LinuxOptions):
     """Options of Jool."""
 
     framework: Literal["netfilter"] = "netfilter"
-    """How Jool hooks into the kernel."""
+    """Jool's hook in the kernel."""
     lowest_ipv6_mtu: int = Field(default=0, ge=0, le=9216)
-    """IPv4 packets without DF are fragmented to this; 0: what the technology says."""
+    """IPv4 packets without DF are fragmented to this size; 0: the technology's value."""
     flush: Literal["instance", "reboot"] = "instance"
-    """How NAT64's sessions are emptied: a new instance, or a reboot and everything again."""
+    """Empty NAT64's sessions by a new instance, or by a reboot."""
     reboot_deadline_s: float = Field(default=300.0, gt=0, le=7200)
-    """How long a reboot may take until the next login."""
+    """Time limit of a reboot until the next login [s]."""
 
 
 def _choose_lowest_mtu(intent: Intent, options: JoolOptions) -> int:
@@ -283,14 +283,5 @@ def make_flush_step(intent: Intent, options: JoolOptions, version: str) -> Step:
     lines = [f"{NAT64} instance remove v6t", f"{NAT64} file handle {file}"]
     lines += [step.command for step in make_pool4_steps(intent, version)]
 
-    def describe_remaining_sessions(output: str) -> str | None:
-        """Return a message if sessions are left; None if there are none."""
-        left = parse_sessions(output).get("sessions")
-        if left is None:
-            return f"it does not say how many sessions are left; the output is {shorten_output(output)}"
-        return f"{left:.0f} sessions are left" if left else None
-
-    proof = Check(
-        make_statistics_command(NAT64), Expectation("no session", describe_remaining_sessions)
-    )
+    proof = Check(make_statistics_command(NAT64), expect_empty(parse_sessions, "session"))
     return Step(" && ".join(lines), "no session of an earlier trial is left", proof=proof)

@@ -135,14 +135,10 @@ def expect_link(name: str, *flags: str, **numbers: int) -> Expectation:
         """Return what is wrong with the output; None if it is as expected."""
         match = _LINK_PATTERN.match(output.strip())
         if match is None or match[1] != name:
-            return f"there is no interface {name}; the output is {shorten_output(output)}"
+            return f"there is no interface {name}"
         missing = [flag for flag in flags if flag not in match[2].split(",")]
         missing += [words for words in expected if find_line(match[3], words) is None]
-        return (
-            f"{name} is not {missing[0]}; the output is {shorten_output(output)}"
-            if missing
-            else None
-        )
+        return f"{name} is not {missing[0]}" if missing else None
 
     expected = [f"{word} {number}" for word, number in numbers.items()]
     return Expectation(", ".join([*expected, *flags]) or name, find_problem)
@@ -203,7 +199,7 @@ def make_address_step(interface: Interface, port: str) -> Step:
         family = "inet6" if interface.version == 6 else "inet"
         line = find_line(output, f"{family} {interface.with_prefixlen}")
         if line is None:
-            return f"{interface} is not on {port}; the output is {shorten_output(output)}"
+            return f"{interface} is not on {port}"
         bad = [w for w in ("tentative", "dadfailed") if w in line.split()]
         return f"{interface} is {bad[0]}" if bad else None
 
@@ -286,7 +282,7 @@ def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
             name = name if network.prefixlen else "default"
             own = "\n".join(rest for first, _, rest in rows if first == name)
             if find_line(own, to, f"proto {ROUTE_PROTOCOL}") is None:
-                return f"there is no route to {net} {to}; the output is {shorten_output(output)}"
+                return f"there is no route to {net} {to}"
         return None
 
     return make_object_step(

@@ -16,7 +16,6 @@ from v6t.drivers.duts.plan import (
     expect_output,
     expect_text,
     expect_words,
-    shorten_output,
 )
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import Address, LinkIntent, Network
@@ -150,7 +149,7 @@ def make_address_step(interface: InterfaceAddress, port: str) -> Step:
         """Return what is wrong with the output; None if it is as expected."""
         found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
         if not found:
-            return f"'{words}' is missing; the output is {shorten_output(output)}"
+            return f"'{words}' is missing"
         return f"another host has {interface.ip}" if "duplicated" in found[1].split() else None
 
     return Step(

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
-from v6t.drivers.duts.kinds.vpp.links import check_hardware
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.map_ce import LwB4, MapECe
 from v6t.plugins.nptv6 import Nptv6
@@ -95,8 +94,14 @@ def test_plugin_is_not_asked_for_where_vpp_cannot_be_the_device(intent, version,
     ],
 )
 def test_interface_has_the_address_of_the_testbed(port, mac, code):
+    intent = intents.ROUTER6
+    left = intent.links.left.model_copy(update={"dut_mac": mac})
+    links = replace(intent.links, left=left)
+    intent = replace(intent, links=links)
+    driver = make_driver("vpp", {"start": False, "left": port, "right": "host-right"})
+    sections = {**LOADED, "hardware": read_captured("vpp-show-hardware.txt")}
     with expect_error(code) if code else nullcontext():
-        check_hardware(read_captured("vpp-show-hardware.txt"), port, mac, "left")
+        driver.check_device(intent, replace(driver.make_example_facts(intent), sections=sections))
 
 
 def test_the_papers_domain():

@@ -11,7 +11,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import make_process_reading
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Expectation, Intent, Plan, Step, find_line, shorten_output
+from v6t.drivers.duts.plan import Intent, Plan, Step, expect_output, find_line
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import (
@@ -86,15 +86,9 @@ class Dns64Server(LinuxDriver):
         log, run = f"{directory}/{self.name}.log", self.make_start_command(file, directory)
         socket = f"[{dns64.resolver}]:53"
 
-        def find_server_problem(output: str) -> str | None:
-            """Return what is wrong with the server; None if it runs and answers."""
-            lines = output.splitlines()
-            if not lines or lines[0] != self.process_name:
-                return (
-                    f"{self.process_name} does not run; its last output is {shorten_output(output)}"
-                )
-            listens = find_line("\n".join(lines[1:]), socket) is not None
-            return None if listens else f"{self.process_name} does not listen"
+        def is_listening(output: str) -> bool:
+            name, _, sockets = output.partition("\n")
+            return name == self.process_name and find_line(sockets, socket) is not None
 
         server = make_daemon_step(
             f"cd {directory} && {{ setsid {run} >{log} 2>&1 </dev/null & echo $! >{pid}; }}",
@@ -102,7 +96,7 @@ class Dns64Server(LinuxDriver):
             self.process_name,
             "the server itself",
             probe=f"ss -Hlun src '{socket}'",
-            expected=Expectation(f"{self.process_name}, listening", find_server_problem),
+            expected=expect_output(is_listening, f"{self.process_name}, listening"),
             log=log,
             stop=self.make_stop_command(pid),
         )

@@ -12,7 +12,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import KERNEL_UDP_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import make_sysctls_step
-from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_output, shorten_output
+from v6t.drivers.duts.plan import Check, Intent, Step, expect_output
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.steps import make_daemon_step, stop_process
 from v6t.intent.families import NatConfig
@@ -48,12 +48,12 @@ class ConntrackOptions(LinuxOptions):
     """Options of devices whose connections the kernel's conntrack tracks."""
 
     rfc_timers: bool = False
-    """Timers of UDP, TCP, ICMP and ICMPv6 as RFC 4787, 5382, 5508 and 7857 ask for, in place of timeout_s;
-    else those of all but UDP are the kernel's own, some of which are shorter."""
+    """Set the timers of UDP, TCP, ICMP and ICMPv6 as RFC 4787, 5382, 5508 and 7857 require, in place of
+    timeout_s. Otherwise all but UDP keep the kernel's defaults, some of which are shorter."""
 
     log_connections: bool = False
-    """Write the beginning of every connection to a file, as a provider's log does: the kernel's events, by
-    ``conntrack -E``. The run's directory keeps the file as ``connections.log.gz``."""
+    """Log the beginning of every connection to a file, as providers must: the events of ``conntrack -E``.
+    The run directory keeps it as ``connections.log.gz``."""
 
     @model_validator(mode="after")
     def _check_timeouts(self) -> ConntrackOptions:
@@ -161,15 +161,13 @@ def make_flush_steps(client_networks: Sequence[str]) -> tuple[Step, ...]:
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
     left = "; ".join(f"conntrack -L {each} 2>&1 | head -{MAX_OWN_CONNECTIONS}" for each in which)
 
-    def describe_remaining_connections(output: str) -> str | None:
-        """Return a message if connections are left; None if there are none."""
+    def is_empty(output: str) -> bool:
         lines = output.splitlines()
-        others = [line for line in lines if not _EMPTY_LISTING.fullmatch(line.strip())]
-        if not others and len(lines) == len(which):
-            return None
-        return f"connections are left, or are not listed: {shorten_output(others[0] if others else '')}"
+        listed = all(_EMPTY_LISTING.fullmatch(line.strip()) for line in lines)
+        return listed and len(lines) == len(which)
 
-    proof = Check(left, Expectation("no connection", describe_remaining_connections))
+    problem = "connections are left, or are not listed"
+    proof = Check(left, expect_output(is_empty, "no connection", problem))
     why = "no connection of an earlier trial is left"
     return (Step(f"{commands}; true", why, proof=proof, deadline_s=900.0),)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts.driver import Driver
-from v6t.drivers.duts.facts import LINUX_SURVEY_COMMANDS, Facts, parse_linux_facts
+from v6t.drivers.duts.driver import Driver, check_interfaces
+from v6t.drivers.duts.facts import LINUX_SURVEY_COMMANDS, Facts, Interface, parse_linux_facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -123,14 +124,15 @@ class VppDriver(Driver):
             process.check_plugin_available(function.plugin, section("plugins", ""), self.options)
         else:
             _check_plugin_loaded(function, section("plugins", ""), section("ipip", ""))
-        hardware = section("hardware")
+        protected = facts.find_protected_interfaces() if self.options.starts_vpp else {}
         for side in SIDES:
-            name = getattr(self.options, side)
-            if hardware is not None:
-                links.check_hardware(hardware, name, getattr(intent.links, side).dut_mac, side)
-            elif self.options.starts_vpp and (why := facts.find_protected_interfaces().get(name)):
+            if why := protected.get(name := getattr(self.options, side)):
                 problem = f"the {side} interface {name} is not touched: {why}"
                 raise DutError(problem, code="interface-protected")
+        if hardware := section("hardware"):
+            mac_addresses = outputs.parse_hardware_addresses(hardware)
+            interfaces = {name: Interface(mac) for name, mac in mac_addresses.items()}
+            check_interfaces(self.options, intent, replace(facts, interfaces=interfaces))
 
     def make_function(self, intent: Intent) -> VppFunction:
         """Return the function of VPP that implements an intent."""

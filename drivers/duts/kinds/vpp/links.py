@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from ipaddress import ip_interface, ip_network
 from typing import Any
 
-from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl
 from v6t.drivers.duts.plan import Existing, Step, expect_output, expect_text, expect_words
@@ -121,17 +120,3 @@ def make_route_read_back(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]
         lambda out: outputs.has_path(out, net, next_hop), f"'{net}' via '{next_hop}'"
     )
     return {"read": read, "expected": expected}
-
-
-def check_hardware(text: str, name: str, mac: str, side: str) -> None:
-    """Raise DutError unless the interface exists and has the MAC address of the testbed file."""
-    mac_addresses = outputs.parse_hardware_addresses(text)
-    if name not in mac_addresses:
-        interface_names = ", ".join(mac_addresses) or "none"
-        problem = f"VPP has no interface {name} (dut.options.{side}); it has {interface_names}"
-        hint = "`vppctl show hardware-interfaces` lists them"
-        raise DutError(problem, hint, code="unknown-interface")
-    if mac_addresses[name] != mac.lower():
-        problem = f"VPP's {name} has the MAC address {mac_addresses[name]}, not {mac}"
-        hint = f"set links.{side}.dut_mac in the testbed file"
-        raise DutError(problem, hint, code="wrong-interface")
