@@ -49,16 +49,16 @@ class OpenBsdOptions(DutOptions):
     """Options of OpenBSD."""
 
     state_dir: DirectoryPath = "/var/run/v6t"
-    """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
+    """Directory on the device for lock, undo record and configuration files, preferably on a tmpfs."""
     flush: Literal["reboot", "purge"] = "reboot"
-    """``pfctl -F states`` only marks states: reboot, or wait for the purge (a declared
-    deviation)."""
+    """Empty the states by a reboot, or wait until PF has purged them, which is a deviation from RFC 9693;
+    ``pfctl -F states`` only marks them."""
     sessions: int = Field(default=0, ge=0, le=1 << 29)
     """States that PF must hold; 0: as many as the technology requires."""
     timeout_s: int = Field(default=3600, ge=1, le=864_000)
     """Timeout of UDP states, longer than any test [s]."""
     reboot_deadline_s: float = Field(default=600.0, gt=0, le=7200)
-    """How long a reboot may take until the next login."""
+    """Time limit of a reboot until the next login [s]."""
 
 
 class OpenBsdPf(Driver):
