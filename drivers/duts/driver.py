@@ -79,6 +79,7 @@ class Driver(ABC):
     is_chain: ClassVar[bool] = False  # the technology names the devices, see get_parts()
     has_background_vlans: ClassVar[bool] = False  # supports separate VLANs for the background
     session_type: ClassVar[type[Any] | None] = None  # None: the session of devices with a shell
+    header_profile: ClassVar[HeaderProfile] = HeaderProfile()  # of all configurations
     options: Any  # of the type ``options_model``
     chain_membership: ChainMembership | None = None  # None if it configures the whole device
 
@@ -284,7 +285,7 @@ class Driver(ABC):
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         """Return how the device's frames differ from the reference translation."""
-        return HeaderProfile()
+        return self.header_profile
 
     def adapt_oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         """Return an oracle that expects the frames of this implementation."""

@@ -28,9 +28,9 @@ class ReferenceOptions(HookOptions):
     """
 
     params: dict[str, Any] = Field(default_factory=dict)
-    """Plugin parameters that the device alone believes: a wrong device, to see it caught."""
+    """Plugin parameters that only the device uses: a wrong device, for tests of v6t."""
     faults: Faults = Faults()
-    """How it misbehaves."""
+    """Faults of the device."""
 
 
 class UnconfiguredDriver(Driver):

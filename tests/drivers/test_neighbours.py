@@ -1,9 +1,11 @@
-"""Answers for the tester's hosts, judged by Scapy; how TRex's share of them is kept out of its counters."""
+"""Answers for the tester's hosts, judged by Scapy, and single frames through TRex's ports."""
 
 from __future__ import annotations
 
+import base64
 import queue
 import types
+from typing import Any
 
 import pytest
 from scapy.layers.inet6 import (
@@ -18,7 +20,9 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.neighbours import MOST_INTRODUCED, Hosts
+from v6t.drivers.trex import probing
 from v6t.drivers.trex.client import answering
+from v6t.drivers.trex.kind import Trex
 from v6t.intent.device import (
     BackgroundVlan,
     DeviceIntent,
@@ -28,6 +32,7 @@ from v6t.intent.device import (
     make_host_arguments,
 )
 from v6t.intent.families import RouterConfig
+from v6t.plugins.siit import Siit
 
 OWN, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
 FOUR, SIX = "198.18.0.2", "2001:2::2"
@@ -305,3 +310,41 @@ def test_a_dead_socket_is_told_and_not_waited_for(ways):
 
     with pytest.raises(OSError, match="gone"):
         read()
+
+
+class Attached:
+    """Stands for the server: port 3 is left, port 1 right; one frame comes on each."""
+
+    learning = (1,)
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.is_open = False
+
+    def open(self) -> None:
+        self.is_open = True
+
+    def ask(self, op: str, **arguments: Any) -> Any:
+        self.asked.append((op, arguments))
+        return [[1, base64.b64encode(b"out").decode()], [3, base64.b64encode(b"back").decode()]]
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+def test_ports_are_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Attached()
+    monkeypatch.setattr(probing, "Attachment", lambda *_, **__: made)
+    prober = Trex({"ports": [3, 1]}).prober(Siit().links, None)
+    assert made.is_open
+    heard = prober.exchange([("left", b"a"), ("right", b"b")], 0.4, 0.06)
+    assert heard == [("right", b"out"), ("left", b"back")]
+    assert [op for op, _ in made.asked] == ["introduce", "exchange"]
+    asked = made.asked[1][1]
+    assert asked["frames"] == [
+        [3, base64.b64encode(b"a").decode()],
+        [1, base64.b64encode(b"b").decode()],
+    ]
+    assert asked["receive"] == [3, 1]
+    prober.close()
+    assert not made.is_open

@@ -48,12 +48,12 @@ class ConntrackOptions(LinuxOptions):
     """Options of devices whose connections the kernel's conntrack tracks."""
 
     rfc_timers: bool = False
-    """Timers of UDP, TCP, ICMP and ICMPv6 as RFC 4787, 5382, 5508 and 7857 ask for, in place of timeout_s;
-    else those of all but UDP are the kernel's own, some of which are shorter."""
+    """Set the timers of UDP, TCP, ICMP and ICMPv6 as RFC 4787, 5382, 5508 and 7857 require, in place of
+    timeout_s. Otherwise all but UDP keep the kernel's defaults, some of which are shorter."""
 
     log_connections: bool = False
-    """Write the beginning of every connection to a file, as a provider's log does: the kernel's events, by
-    ``conntrack -E``. The run's directory keeps the file as ``connections.log.gz``."""
+    """Log the beginning of every connection to a file, as providers must: the events of ``conntrack -E``.
+    The run directory keeps it as ``connections.log.gz``."""
 
     @model_validator(mode="after")
     def _check_timeouts(self) -> ConntrackOptions:
