@@ -66,9 +66,7 @@ class LossAtRate(RecordModel):
     loss_percent: dict[str, OrderStatistics]
     """lost share of the required frames, by direction; `sum`: of both together [%]"""
     frames: dict[str, FramesAtRate] = Field(description="frames of each direction")
-    forwarded: OrderStatistics = Field(
-        description="received in both directions together [frames per second]"
-    )
+    forwarded: OrderStatistics = Field(description="received, both together [frames per second]")
     errors: list[str] = Field(description="error messages of the trials at this rate")
     by_role: dict[str, OrderStatistics] = Field(default_factory=dict)
     """lost share of `foreground` and `background` in all directions; empty without both [%]"""

@@ -87,7 +87,7 @@ class ThroughputRecord(RateRecord):
     @computed_field
     @property
     def aggregate_median(self) -> Number:
-        """Sum of the medians of both directions [frames per second]."""
+        """Rate of both directions together, the sum of their medians [frames per second]."""
         value: Number = self.median * self.load_directions
         return value
 
