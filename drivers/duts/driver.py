@@ -15,7 +15,7 @@ from v6t.drivers.duts.management_path import check_management_path
 from v6t.drivers.duts.options import DutOptions, Hook, HookOptions
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
-from v6t.drivers.options import options_of
+from v6t.drivers.options import parse_options
 from v6t.drivers.tester import Oracle
 from v6t.drivers.transport.redaction import add_secrets_of
 from v6t.intent.device import Port
@@ -83,7 +83,7 @@ class Driver(ABC):
     chain_membership: ChainMembership | None = None  # None if it configures the whole device
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
-        self.options = options_of(self.options_model, self.name, self.noun, settings or {})
+        self.options = parse_options(self.options_model, self.name, self.noun, settings or {})
         add_secrets_of(self.options.model_dump())
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError
-from v6t.drivers.device import NEARLY_EMPTY
+from v6t.drivers.device import MAX_OWN_CONNECTIONS
 from v6t.drivers.duts import management_path
 from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
 from v6t.drivers.duts.facts import Facts
@@ -223,7 +223,9 @@ class OpenBsdPf(Driver):
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
         description = "hardly any state of the rule that translates"
-        few = expect_empty(pf_rules.parse_translated_states, "state", description, NEARLY_EMPTY)
+        few = expect_empty(
+            pf_rules.parse_translated_states, "state", description, MAX_OWN_CONNECTIONS
+        )
         return Step(
             f"{pf_rules.make_kill_command(intent)} && {pf_rules.AWAIT_PURGE_COMMAND}",
             "no state of an earlier trial is left, once the purge has run",

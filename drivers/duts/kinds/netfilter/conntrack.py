@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import model_validator
 from v6t.base.errors import DutError, InvalidValue, UsageError
-from v6t.drivers.device import NEARLY_EMPTY
+from v6t.drivers.device import MAX_OWN_CONNECTIONS
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import KERNEL_UDP_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
@@ -158,7 +158,7 @@ def make_flush_steps(client_networks: Sequence[str]) -> tuple[Step, ...]:
     largest_first = sorted(client_networks, key=lambda net: int(net.rpartition("/")[2]))
     which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in largest_first]
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
-    left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)
+    left = "; ".join(f"conntrack -L {each} 2>&1 | head -{MAX_OWN_CONNECTIONS}" for each in which)
 
     def is_empty(output: str) -> bool:
         lines = output.splitlines()

@@ -33,7 +33,7 @@ from v6t.drivers.duts.kinds.network_cli.session import BUSY_CHECK_REJECTED, CliS
 from v6t.drivers.duts.management_path import ManagementPath, ManagementPeer
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.options import options_of
+from v6t.drivers.options import parse_options
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.families import DeviceConfig
 
@@ -74,7 +74,7 @@ class NetworkCliDriver(Driver):
         if not platform:
             return own
         configured = {**get_platform_options(platform), **own.model_dump(exclude_unset=True)}
-        return options_of(CliOptions, platform, "platform", configured)
+        return parse_options(CliOptions, platform, "platform", configured)
 
     def get_timeout_s(self, intent: Intent) -> float | None:
         return float(self.options.timeout_s) or None
