@@ -19,13 +19,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
 from v6t.drivers.duts.kinds.softwires import TunnelEnd, get_tunnel_end
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import (
-    expect_link,
-    make_address_step,
-    make_link_command,
-    make_module_step,
-    make_sysctls_step,
-)
+from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import (
     Expectation,
     Intent,
@@ -37,7 +31,7 @@ from v6t.drivers.duts.plan import (
     find_line,
 )
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
+from v6t.drivers.duts.refusals import make_unsupported_error, require_program
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
 from v6t.packets.address_layouts import PSID, port_layout
@@ -56,11 +50,11 @@ class Ip6TunnelOptions(LinuxOptions):
     hop_limit: int = Field(default=64, ge=1, le=255)
     """Hop limit of the outer header."""
     dscp: Literal["uniform", "pipe"] = "uniform"
-    """RFC 2983: carried over to the outer header and back, as DS-Lite and lw4o6 ask for (RFC 6333
-    section 7.1); or 0 outside, and the inner one stays."""
+    """``uniform`` copies the DSCP to the outer header and back, as DS-Lite and lw4o6 require (RFC 6333
+    section 7.1); ``pipe`` writes 0 and keeps the inner one (RFC 2983)."""
     checks: bool = False
-    """nftables drops what is not of the customer's address and port set, either way: RFC 7597 section 8.1 and
-    RFC 7596 section 5.2 leave that to the NAPT, which is not measured here."""
+    """Drop packets of other addresses and ports than the customer's with nftables, in both directions; RFC
+    7597 section 8.1 and RFC 7596 section 5.2 leave this to the NAPT, which is not measured here."""
 
 
 class Ip6Tunnel(LinuxDriver):
@@ -93,9 +87,9 @@ class Ip6Tunnel(LinuxDriver):
             problem = f"the device's kernel {facts.version} has no {KERNEL_MODULE}"
             hint = "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's"
             raise DutError(problem, hint, code="missing-kernel-module")
-        if self.options.checks and filters.FILTER_PROGRAM not in facts.programs:
+        if self.options.checks:
             use = ", which checks are made with"
-            raise make_missing_program_error(filters.FILTER_PROGRAM, "nftables", use)
+            require_program(facts, filters.FILTER_PROGRAM, "nftables", use)
         if self.options.checks and customer.lwb4 is None:
             problem = "a B4 of DS-Lite has no address and no port set to check"
             raise make_unsupported_error(problem, "leave dut.options.checks out")
@@ -139,19 +133,19 @@ class Ip6Tunnel(LinuxDriver):
         why = "whatever comes out of it, from whomever"
         unload = f"{others} >/dev/null || modprobe -r {KERNEL_MODULE}"
         return [
-            make_module_step(
+            linux.make_module_step(
                 KERNEL_MODULE, "the kernel's module", unload, in_lab=self.options.in_lab
             ),
             # the kernel sends from no address, and takes packets for none, that is not its own
-            *([] if here else [make_address_step(IPv6Interface(customer.local), outside)]),
+            *([] if here else [linux.make_address_step(IPv6Interface(customer.local), outside)]),
             self._make_create_step(customer),
             Step(
                 f"ip link set dev {TUNNEL_NAME} mtu {mtu} up",
                 "what is put into it must fit the link with its header",
-                read=make_link_command(TUNNEL_NAME),
-                expected=expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=mtu),
+                read=linux.make_link_command(TUNNEL_NAME),
+                expected=linux.expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=mtu),
             ),
-            make_sysctls_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
+            linux.make_sysctls_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
             *_make_route_steps(inside),
         ]
 

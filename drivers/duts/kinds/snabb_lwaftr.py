@@ -65,7 +65,7 @@ class SnabbOptions(LinuxOptions):
     program: str = Field(default="snabb", pattern=r"^[A-Za-z0-9_./-]+$")
     """Path of the program."""
     cpus: str = Field(default="", pattern=r"^[0-9,-]*$")
-    """Cores for its processes; empty: any."""
+    """Cores for Snabb's processes; empty: any."""
 
 
 class SnabbLwAftr(LinuxDriver):
@@ -89,6 +89,11 @@ class SnabbLwAftr(LinuxDriver):
     )
     # ``snabb 2022.07 (396-gf32729274)`` is release 2024.08, 396 commits after the tag 2022.07
     version_pattern = r"(?s)(\d{4}\.\d{2}[.\w]*)(?:.*?\((\d+-g[0-9a-f]+[-\w]*)\))?"
+    header_profile = HeaderProfile(
+        tunnel_hop_limit=255,
+        exit_keeps_ttl=True,
+        why="Snabb sends tunnel packets with hop limit 255 and decrements no TTL at the tunnel's end",
+    )
 
     @property
     def _state_command(self) -> str:
@@ -113,13 +118,6 @@ class SnabbLwAftr(LinuxDriver):
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
             problem = "this driver does not configure VLANs for Snabb"
             raise make_unsupported_error(problem, "use untagged links")
-
-    def get_header_profile(self, intent: Intent) -> HeaderProfile:
-        return HeaderProfile(
-            tunnel_hop_limit=255,
-            exit_keeps_ttl=True,
-            why="Snabb sends tunnel packets with hop limit 255 and decrements no TTL at the tunnel's end",
-        )
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         readings = {

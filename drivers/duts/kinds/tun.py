@@ -13,12 +13,7 @@ from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import (
-    expect_link,
-    make_link_command,
-    make_routes_step,
-    make_sysctls_step,
-)
+from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.steps import (
@@ -37,9 +32,9 @@ class TunOptions(LinuxOptions):
     queue_length: int = Field(default=500, ge=1, le=1_000_000)
     """Frames the TUN device holds before it drops (``txqueuelen``)."""
     ipv4_addr: str = Field(default="", pattern=r"^[0-9.]*$")
-    """The translator's own IPv4 address, outside every mapping; empty: chosen."""
+    """IPv4 address of the translator itself, outside every mapping; empty: chosen by v6t."""
     ipv6_addr: str = Field(default="", pattern=r"^[0-9A-Fa-f:.]*$")
-    """The translator's own IPv6 address, outside every mapping; empty: chosen."""
+    """IPv6 address of the translator itself, outside every mapping; empty: chosen by v6t."""
 
 
 class TunTranslator(LinuxDriver):
@@ -144,17 +139,17 @@ class TunTranslator(LinuxDriver):
                 self.fill_in(self.create_tun_command),
                 f"if ip link show dev {TUN_NAME} >/dev/null 2>&1; then {remove}; fi",
                 f"{self.display_name}'s TUN device",
-                read=make_link_command(TUN_NAME),
-                expected=expect_link(TUN_NAME),
+                read=linux.make_link_command(TUN_NAME),
+                expected=linux.expect_link(TUN_NAME),
             ),
             Step(
                 f"ip link set dev {TUN_NAME} mtu {mtu} txqueuelen {queue} up",
                 f"set the length of the TUN device's queue to {queue}",
-                read=make_link_command(TUN_NAME),
-                expected=expect_link(TUN_NAME, mtu=mtu, qlen=queue),
+                read=linux.make_link_command(TUN_NAME),
+                expected=linux.expect_link(TUN_NAME, mtu=mtu, qlen=queue),
             ),
-            make_sysctls_step(settings, why, existing=Existing.NONE),
-            make_routes_step(routes, "into the translator"),
+            linux.make_sysctls_step(settings, why, existing=Existing.NONE),
+            linux.make_routes_step(routes, "into the translator"),
         ]
 
     def make_stop_command(self) -> str:

@@ -19,14 +19,7 @@ from collections.abc import Mapping
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import shorten_output
-from v6t.drivers.duts.session.shell import (
-    Section,
-    build_batch_script,
-    format_assignments,
-    parse_sections,
-    read_program,
-    track_command,
-)
+from v6t.drivers.duts.session import shell
 from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, HeldCommand, Output, Transport
 
 PART_SEPARATOR = ", part "  # between the owner of a lock and the name of a chain's part
@@ -43,8 +36,8 @@ class DeviceBusyError(DutError):
 
 def build_lock_script(directory: str, owner: str) -> str:
     """Return shell lines that hold the lock; they print ``locked``, ``busy PID OWNER`` or ``foreign WHY``."""
-    variables = format_assignments(directory=directory, owner=owner, silence_s=LOCK_SILENCE_S)
-    return f"{variables}\n{read_program('lock')}hold_lock"
+    variables = shell.format_assignments(directory=directory, owner=owner, silence_s=LOCK_SILENCE_S)
+    return f"{variables}\n{shell.read_program('lock')}hold_lock"
 
 
 def build_lock_condition(directory: str, owner: str) -> str:
@@ -228,11 +221,11 @@ class Connection:
 
     def run_tracked(self, command: str, text: str, deadline_s: float) -> Output:
         """Run a command in a process that ``undo.sh`` waits for."""
-        return self.transport.run(track_command(self.directory, command), text, deadline_s)
+        return self.transport.run(shell.track_command(self.directory, command), text, deadline_s)
 
     def read_batch(
         self, commands: Mapping[str, str], binary_prefix: str | None = None
-    ) -> dict[str, Section]:
+    ) -> dict[str, shell.Section]:
         """Run read-only commands in one round trip; return their outputs by name.
 
         Args:
@@ -240,8 +233,8 @@ class Connection:
         """
         if not commands:
             return {}
-        done = self.transport.run(build_batch_script(commands))
-        sections = parse_sections(done.out)
+        done = self.transport.run(shell.build_batch_script(commands))
+        sections = shell.parse_sections(done.out)
         for name, command in commands.items():
             if name not in sections or sections[name].status is None:
                 problem = f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}"

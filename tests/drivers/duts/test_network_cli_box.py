@@ -113,6 +113,7 @@ def test_device_is_committed_verified_flushed_watched_and_rolled_back(box, tmp_p
         assert figures["cpu"] == {"cpu0.idle_percent": 65.0, "cpu1.idle_percent": 95.0}
         assert figures["table"] == {"used": 1200.0, "limit": 4000.0}
         assert figures["drops"] == {"no_route": 7.0}
+        assert session.read_sample().figures == figures
         if box.dialect == "ios":
             assert session.count_sessions() == 5
             session.flush()

@@ -9,12 +9,7 @@ from functools import partial
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
-from v6t.drivers.duts.os.linux import (
-    make_address_restore_step,
-    make_link_up_step,
-    make_sysctl_key,
-    make_sysctls_step,
-)
+from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import Check, Intent, Step, expect_output
 from v6t.drivers.duts.steps import make_config_file_step, make_daemon_step, stop_process
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
@@ -28,11 +23,11 @@ def make_interface_steps(options: VppOptions) -> list[Step]:
     """Return the steps that set the kernel's interfaces up and disable the kernel's IPv6 on them."""
     steps = []
     for name in (options.left, options.right):
-        off = {make_sysctl_key(6, name, "disable_ipv6"): 1}
+        off = {linux.make_sysctl_key(6, name, "disable_ipv6"): 1}
         steps += [
-            make_address_restore_step(name),
-            make_link_up_step(name),
-            make_sysctls_step(off, f"{name} belongs to VPP"),
+            linux.make_address_restore_step(name),
+            linux.make_link_up_step(name),
+            linux.make_sysctls_step(off, f"{name} belongs to VPP"),
         ]
     return steps
 
