@@ -10,6 +10,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
+from v6t.analysis import sheet
 from v6t.analysis.compare.effect import EffectEstimate, estimate_factor, estimate_shift
 from v6t.analysis.compare.likeness import (
     PointKey,
@@ -19,15 +20,6 @@ from v6t.analysis.compare.likeness import (
 )
 from v6t.analysis.presentation import Presentations, Quantity
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import (
-    Column,
-    Table,
-    make_table,
-    make_text_columns,
-    make_text_table,
-    mark_limited,
-    pluralize,
-)
 from v6t.analysis.statistics import drop_infinite
 
 SCHEMA = "v6t-comparison/1"
@@ -140,24 +132,26 @@ def compare_with_first(
     return RunComparison(tuple(names), tuple(lines), (*left_out, *presentations.failures), unlike)
 
 
-def make_comparison_tables(comparison: RunComparison) -> list[Table]:
+def make_comparison_tables(comparison: RunComparison) -> list[sheet.Table]:
     """Make one table for each run that is compared with the first."""
     first, *others = comparison.runs
     tables = []
     for run in others:
-        columns: Sequence[Column[ComparedFigure]] = (
-            Column("benchmark", lambda line: line.benchmark, text=True),
-            Column("point", lambda line: line.place, text=True),
-            Column("quantity", lambda line: f"{line.what}, {line.unit}", text=True),
-            Column(first, lambda line: _format_medians(line)[0]),
-            Column(run, lambda line: _format_medians(line)[1]),
-            Column("factor or difference", _format_ratio, wide=True),
-            Column("interval", _format_interval, wide=True),
-            Column("coverage", lambda x: x.effect and x.effect.coverage, ".1%", "-", wide=True),
-            Column("verdict", lambda line: line.words, text=True),
+        columns: Sequence[sheet.Column[ComparedFigure]] = (
+            sheet.Column("benchmark", lambda line: line.benchmark, text=True),
+            sheet.Column("point", lambda line: line.place, text=True),
+            sheet.Column("quantity", lambda line: f"{line.what}, {line.unit}", text=True),
+            sheet.Column(first, lambda line: _format_medians(line)[0]),
+            sheet.Column(run, lambda line: _format_medians(line)[1]),
+            sheet.Column("factor or difference", _format_ratio, wide=True),
+            sheet.Column("interval", _format_interval, wide=True),
+            sheet.Column(
+                "coverage", lambda x: x.effect and x.effect.coverage, ".1%", "-", wide=True
+            ),
+            sheet.Column("verdict", lambda line: line.words, text=True),
         )
         lines = [line for line in comparison.lines if line.run == run]
-        tables.append(make_table(f"{run} against {first}", lines, columns))
+        tables.append(sheet.make_table(f"{run} against {first}", lines, columns))
     return [table for table in tables if table.rows]
 
 
@@ -170,7 +164,7 @@ def _format_interval(line: ComparedFigure) -> str:
 
 def _format_medians(line: ComparedFigure) -> tuple[str, ...]:
     return tuple(
-        mark_limited(_format_value(value), limited)
+        sheet.mark_limited(_format_value(value), limited)
         for value, limited in zip((line.first, line.second), line.limited, strict=True)
     )
 
@@ -183,7 +177,7 @@ def _format_ratio(line: ComparedFigure) -> str:
     return f"{line.effect.estimate:+.4g}"
 
 
-def make_brief_comparison_tables(comparison: RunComparison) -> Iterator[Table]:
+def make_brief_comparison_tables(comparison: RunComparison) -> Iterator[sheet.Table]:
     """Yield a table for each point, with a row for each quantity or, if they are many, each benchmark.
 
     The many, such as the loss at each of ten rates, are counted by their conclusion.
@@ -199,17 +193,17 @@ def make_brief_comparison_tables(comparison: RunComparison) -> Iterator[Table]:
             counts = Counter(line.conclusion for line in quantities)
             text = ", ".join(f"{count} {conclusion}" for conclusion, count in counts.items())
             rows.append(
-                (f"{benchmark}, {pluralize(len(quantities), 'quantity')}", "", "", "", text)
+                (f"{benchmark}, {sheet.pluralize(len(quantities), 'quantity')}", "", "", "", text)
             )
         columns = [
-            *(*make_text_columns("quantity"), comparison.runs[0], run, "ratio"),
-            *make_text_columns("result"),
+            *(*sheet.make_text_columns("quantity"), comparison.runs[0], run, "ratio"),
+            *sheet.make_text_columns("result"),
         ]
         octets, direction = place.split(" ", 1)
         title = f"{octets} octets, {direction}"
         if len(comparison.runs) > 2:
             title = f"{run} against {comparison.runs[0]}: {title}"
-        yield make_text_table(title, columns, rows)
+        yield sheet.make_text_table(title, columns, rows)
 
 
 def _make_brief_row(line: ComparedFigure) -> tuple[str, ...]:
@@ -263,7 +257,7 @@ def _judge(
     """Return the verdict and a sentence about it; ``undefined`` counts the undefined repetitions."""
     if effect is None:
         verb = "is" if undefined == 1 else "are"
-        some = f"{pluralize(undefined, 'repetition')} {verb} undefined"
+        some = f"{sheet.pluralize(undefined, 'repetition')} {verb} undefined"
         why = some if undefined else "there are no values"
         return "undecided", f"cannot be compared: {why}"
     nothing = 1.0 if kind == "factor" else 0.0
@@ -320,7 +314,7 @@ def summarize_comparison(comparison: RunComparison) -> str:
         words["no difference"] += f" (none above {most:.1%})"
     words["rates differ"] = "at different rates"
     counted = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
-    many = pluralize(len(comparison.lines), "quantity")
+    many = sheet.pluralize(len(comparison.lines), "quantity")
     text = f"{many} against {comparison.runs[0]}: {', '.join(counted)}."
     coverages = [
         line.effect.coverage for line in equal if line.effect and not line.effect.is_covered
