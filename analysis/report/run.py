@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -275,20 +275,15 @@ def _format_reference(ref: PublishedReference, value: float | None) -> str:
 
 
 def _list_distinctions(ref: PublishedReference) -> list[str]:
-    stated = ref.entry["conditions"]
-    words = {
-        "variation": "{}",
-        "active_cores": "",
-        "connections": "{:,} connections",
-        "per_frame_timeout_ms": "{} ms timeout",
+    """List the conditions in which numbers of a published table differ from each other."""
+    formats: Mapping[str, Callable[[Any], str]] = {
+        "variation": str,
+        "active_cores": lambda count: sheet.pluralize(count, "core"),
+        "connections": "{:,} connections".format,
+        "per_frame_timeout_ms": "{} ms timeout".format,
     }
-    return [
-        sheet.pluralize(stated[name], "core")
-        if name == "active_cores"
-        else word.format(stated[name])
-        for name, word in words.items()
-        if name in stated
-    ]
+    stated = ref.entry["conditions"]
+    return [form(stated[name]) for name, form in formats.items() if name in stated]
 
 
 def _make_sort_key(text: str) -> list[tuple[int, str]]:
