@@ -105,7 +105,7 @@ def test_trials_follow_from_search_repetitions_and_confirmations():
     (point,) = found.points
     steps = 1 + count_halvings(MEDIA_104_FPS / 2, RESOLUTION_FPS)
     assert point.trials == 7 * (steps + 2)
-    assert found.trials == point.trials
+    assert found.trial_count == point.trials
 
 
 def test_time_follows_from_trials():
@@ -113,7 +113,7 @@ def test_time_follows_from_trials():
     assert rfc.duration_s > 20 * 60 * len(rfc.points)
     assert quick.duration_s < 300
     twice = planned(procedure={"repetitions": 4})
-    assert twice.trials == 2 * quick.trials
+    assert twice.trial_count == 2 * quick.trial_count
     assert twice.duration_s > quick.duration_s
 
 

@@ -266,8 +266,8 @@ def test_variants_resume_where_they_were(tmp_path, benchmark):
 
 def test_variants_are_planned():
     probe, flows = plan(bind(wanted("rss-probe"))), plan(bind(wanted("flows")))
-    assert probe.trials == 4 * plan(bind(wanted("throughput"))).trials
-    assert flows.trials == 3 * plan(bind(wanted("throughput"))).trials
+    assert probe.trial_count == 4 * plan(bind(wanted("throughput"))).trial_count
+    assert flows.trial_count == 3 * plan(bind(wanted("throughput"))).trial_count
 
 
 def test_flows_one_by_one_need_a_tester_that_can(tmp_path, monkeypatch):
