@@ -54,9 +54,9 @@ DEVICE = {
 }
 
 
-def wanted(*benchmarks, device=None, modes=("bidirectional",), **procedure):
+def wanted(*benchmarks, plugin="mape-br", device=None, modes=("bidirectional",), **procedure):
     flags = Flags(
-        plugin="mape-br",
+        plugin=plugin,
         tester="sim",
         tester_options={k: str(v) for k, v in (device or DEVICE).items()},
         benchmarks=benchmarks,
@@ -236,12 +236,24 @@ def test_searches_and_repetition_rules_are_named(tmp_path):
     assert any("adaptive repetition: 6 to 8" in c for c in results(tmp_path / "out")["caveats"])
 
 
-@pytest.mark.parametrize("at", [10, 25, 40, 50, 56])
-def test_resumes_in_the_middle_of_any_benchmark(tmp_path, at):
+@pytest.mark.parametrize(
+    ("plugin", "benchmarks", "at"),
+    [
+        *(("mape-br", ALL, at) for at in (10, 25, 40, 50, 56)),
+        ("ipv4-router", ("rss-probe",), 25),
+        ("ipv4-router", ("flows",), 25),
+        ("nat44", ("tcp-rate", "tcp-capacity"), 12),
+        ("nat44", ("connection-rate", "throughput", "teardown"), 20),
+    ],
+)
+def test_resumes_in_the_middle_of_any_benchmark(tmp_path, plugin, benchmarks, at):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    execute(bind(wanted(*ALL, **QUICK_ALL)), whole, Listener())
+    procedure = QUICK_ALL if benchmarks == ALL else QUICK
+    execute(bind(wanted(*benchmarks, plugin=plugin, **procedure)), whole, Listener())
+    failing = {**DEVICE, "crash_at": at}
+    run = bind(wanted(*benchmarks, plugin=plugin, device=failing, **procedure))
     with pytest.raises(TesterError):
-        execute(bind(wanted(*ALL, device={**DEVICE, "crash_at": at}, **QUICK_ALL)), cut, Listener())
+        execute(run, cut, Listener())
     config = json.loads((cut / "config.json").read_text())
     config["tester"]["options"].pop("crash_at")
     (cut / "config.json").write_text(json.dumps(config))

@@ -12,7 +12,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import list_names, load_plugin
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
+from v6t.core.config.warnings import list_setting_warnings
 from v6t.tests.expect import expect_refusal
 
 from .support import SIM, v6t
@@ -87,21 +87,6 @@ def test_initial_setup_4_warns_of_testbeds_that_cannot_be_right(bed, words, here
     done = v6t("run", "--plugin", "mape-br", "--testbed", "bed.yaml", "--dry-run")
     assert done.status == 0
     assert f"note: {words.partition(':')[0]}" in done.out or words in done.out
-
-
-def test_initial_setup_4_warns_of_a_line_rate_above_the_medium():
-    run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
-    ports = [{"index": n, "speed": 1, "driver": "net_ixgbe"} for n in (0, 1)]
-    (said,) = list_tester_warnings(run, {"ports": ports})
-    assert re.findall(r"\d+ Gbit/s", said) == ["10 Gbit/s", "1 Gbit/s"]
-    assert list_tester_warnings(run, {"ports": [{**p, "speed": 10} for p in ports]}) == []
-    assert list_tester_warnings(run, {"ports": [{**p, "virtual": True} for p in ports]}) == []
-    assert list_tester_warnings(run, None) == []
-    (said,) = list_tester_warnings(run, {"displaced": {"0": "somebody"}})
-    assert "somebody" in said
-    (said,) = list_tester_warnings(run, {"fence_failed": True})
-    assert said
-    assert list_tester_warnings(run, {"fence_failed": False}) == []
 
 
 def test_initial_setup_6_help_in_context():

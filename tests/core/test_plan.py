@@ -14,7 +14,6 @@ from v6t.core.runs.events import format_duration
 from v6t.core.runs.plan import plan
 from v6t.drivers.sim.tester import SimTester
 from v6t.procedures.search.binary import count_halvings
-from v6t.tests.expect import expect_refusal
 
 from .support import SIM, tree, v6t
 
@@ -91,10 +90,6 @@ def test_nothing_is_opened(monkeypatch):
         done = v6t("run", "--plugin", "mape-br", "--tester", tester, "--dry-run")
         assert done.status == 0, done.err
         assert f", {tester} tester" in done.out
-
-
-def test_a_bad_run_is_refused_like_a_real_one():
-    expect_refusal(v6t(*SIM, "--dry-run", "--frame-size", 5), "frame-too-small")
 
 
 def test_trials_follow_from_search_repetitions_and_confirmations():

@@ -17,7 +17,7 @@ from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run
-from v6t.core.runs.runner import execute, resume
+from v6t.core.runs.runner import execute
 from v6t.tests.expect import expect_error
 
 pytestmark = pytest.mark.slow
@@ -111,34 +111,6 @@ def test_each_connection_is_a_flow(tmp_path):
             assert asked["connections"]["reading"] == "linear"
             seen.add(asked["key"].partition("-")[0])
     assert seen == {"flows1", "flows6", "successive6"}
-
-
-class Impatient(Listener):
-    """Interrupts a run at one of its trials."""
-
-    def __init__(self, left):
-        self.left = left
-
-    def on_step_start(self, progress):
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("trials", [1, 5, 12, 20])
-def test_an_interrupted_run_is_continued_to_the_same_numbers(tmp_path, trials):
-    device = {"insertion_cps": 700_000, "teardown_cps": 50_000, "table_entries": 30_001}
-    run = wanted("connection-rate", "throughput", "teardown", device=device, count=20_000)
-    whole = execute(bind(run), tmp_path / "whole", Listener())
-    with pytest.raises(KeyboardInterrupt):
-        execute(bind(run), tmp_path / "cut", Impatient(trials))
-    outcome = resume(tmp_path / "cut", Listener())
-    assert outcome.status == "complete"
-    assert len(outcome.trials) > outcome.measured
-    assert outcome.measured > 0
-    for again, once in zip(outcome.records, whole.records, strict=True):
-        assert again.rates == pytest.approx(once.rates)
-    assert [r.trials for r in outcome.records] == [r.trials for r in whole.records]
 
 
 @pytest.mark.parametrize("error", [1, 50, 1000])

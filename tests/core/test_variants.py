@@ -5,7 +5,7 @@ import json
 
 import pytest
 from v6t.analysis.record import FrameSizes
-from v6t.base.errors import EnvironmentLacking, TesterError
+from v6t.base.errors import EnvironmentLacking
 from v6t.benchmarks import registry
 from v6t.benchmarks.flows import FlowsRecord
 from v6t.core.config.bound import bind
@@ -16,7 +16,7 @@ from v6t.core.reporting import write
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
-from v6t.core.runs.runner import execute, resume
+from v6t.core.runs.runner import execute
 from v6t.tests.core.support import make_all_tables, v6t
 from v6t.tests.expect import expect_error
 
@@ -245,23 +245,6 @@ def test_settings_of_what_is_measured_beside_flows_have_an_effect():
     said = [" ".join(list_setting_warnings(bind(wanted("flows", flows={"also": also}, **changed))))
             for also in (["latency"], [])]  # fmt: skip
     assert ["procedure.latency is set" in s for s in said] == [False, True]
-
-
-@pytest.mark.parametrize("benchmark", ["rss-probe", "flows"])
-def test_variants_resume_where_they_were(tmp_path, benchmark):
-    device = {"cores": 4, "capacity_fps": 400_000, "capacity_noise": 0.05}
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    execute(bind(wanted(benchmark, device=device)), whole, Listener())
-    with pytest.raises(TesterError):
-        execute(bind(wanted(benchmark, device={**device, "crash_at": 25})), cut, Listener())
-    config = json.loads((cut / "config.json").read_text())
-    config["tester"]["options"].pop("crash_at")
-    (cut / "config.json").write_text(json.dumps(config))
-    outcome = resume(cut, Listener())
-    assert len(outcome.trials) > outcome.measured
-    assert outcome.measured
-    expected, found = only(whole), only(cut)
-    assert {**found, "conditions": 0} == {**expected, "conditions": 0}
 
 
 def test_variants_are_planned():
