@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 def make_distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distribution:
-    """Make a distribution of one-way delays, negative ones counted as 0.
-
-    Args:
-        delays_ns: ``(n,)`` one-way delays [ns].
-        lost: frames that should be among them and did not return.
-    """
+    """Make a distribution of one-way delays, negative ones counted as 0."""
     import numpy as np
 
     clamped = int(np.count_nonzero(delays_ns < 0))

@@ -28,9 +28,6 @@ class NoOptions(StrictModel):
 class TesterKind(ABC):
     """One kind of tester, with the options of a run. Entry point group ``v6t.testers``.
 
-    Args:
-        given: of the testbed file and ``--set-tester``.
-
     Raises:
         UsageError: naming the option.
     """
@@ -112,12 +109,7 @@ class TesterKind(ABC):
         """
 
     def prober(self, links: Any, bed: Bed | None) -> Prober | None:
-        """Return a prober for the tester's ports; None: the lab's own prober is used.
-
-        Args:
-            links: MAC addresses and MTUs.
-            bed: the lab with the device, not open yet; None: ports elsewhere.
-        """
+        """Return a prober for the tester's ports; None: the lab's own prober is used."""
         del links, bed
         return None
 
@@ -132,23 +124,12 @@ class TesterKind(ABC):
         return None
 
     def compute_max_rate_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
-        """Return the highest rate of trials per direction [fps].
-
-        Args:
-            needs: of the trials.
-            mode: their directions.
-        """
+        """Return the highest rate of trials per direction [fps]."""
         del needs, mode
         return math.inf
 
     def describe_counting(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
-        """Describe how test frames are recognized; empty: there is only one method.
-
-        Args:
-            needs: of the trials.
-            mode: their directions.
-            most_fps: their highest rate per direction.
-        """
+        """Describe how test frames are recognized; empty: there is only one method."""
         del needs, mode, most_fps
         return ""
 
@@ -157,28 +138,16 @@ class TesterKind(ABC):
         yield from ()
 
     def list_trial_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """Yield warnings that follow from the trials of a run.
-
-        Args:
-            figures: ``tester`` of each trial's result.
-        """
+        """Yield warnings that follow from the trials of a run."""
         del figures
         yield from ()
 
     def list_setting_warnings(self, timed: Sequence[str]) -> Iterator[str]:
-        """Yield warnings about settings that are allowed but probably not intended.
-
-        Args:
-            timed: benchmarks of the run that time frames.
-        """
+        """Yield warnings about settings that are allowed but probably not intended."""
         yield from ()
 
     def check_connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
         """Check a number of connections; yield warnings about their memory and disk space.
-
-        Args:
-            most: connections of a trial.
-            needs: of the trials with so many.
 
         Raises:
             UsageError: they cannot be had.
@@ -205,9 +174,5 @@ class TesterKind(ABC):
         yield from ()
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
-        """Examine for ``v6t doctor`` whether the tester can work here.
-
-        Args:
-            named: the user's testbed file names it.
-        """
+        """Examine for ``v6t doctor`` whether the tester can work here."""
         yield from ()

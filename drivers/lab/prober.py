@@ -15,12 +15,7 @@ _NEIGHBOR_TYPES = (*range(130, 138), 143)  # ICMPv6 types of MLD, router and nei
 
 
 class ProberRole:
-    """Worker that sends probe frames on both interfaces and answers for the tester's hosts.
-
-    Args:
-        interfaces, hosts: by side; None: no host is played.
-        frame_octets: longest frame, without FCS.
-    """
+    """Worker that sends probe frames on both interfaces and answers for the tester's hosts."""
 
     def __init__(
         self,

@@ -59,12 +59,7 @@ class _Ring:
 
 
 class RxRing(_Ring):
-    """Receive ring of an interface, without frames that are sent from it.
-
-    Args:
-        frame_octets: longest frame expected, without FCS.
-        slots: ring size; default: as many as fit 48 MiB, at most 65,536.
-    """
+    """Receive ring of an interface, without frames that are sent from it."""
 
     def __init__(self, interface: str, frame_octets: int, slots: int | None = None) -> None:
         super().__init__(interface, _RX_RING, frame_octets, slots)

@@ -138,13 +138,7 @@ def _start_process(pipe: Connection, log: str) -> Any:
 
 
 def _run(pipe: Connection, log: str, inherits: bool) -> None:
-    """Serve requests until the pipe is closed, with nothing left of the parent process.
-
-    Args:
-        pipe: to the parent.
-        log: file for the last words.
-        inherits: this is a fork of v6t, whose files and signal handlers it has.
-    """
+    """Serve requests until the pipe is closed, with nothing left of the parent process."""
     gc.freeze()  # what the parent has stays shared: the collector never looks through it
     netns.die_with_parent(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -89,12 +89,6 @@ def start_client(
 ) -> tuple[ClientWorker, dict[str, Any]]:
     """Start a worker in the first interpreter that can import the client; return its facts, too.
 
-    Args:
-        installation: directory of the client's TRex.
-        python: interpreter that the user named; empty: any.
-        start: starts a worker in an interpreter.
-        deadline_s: longest time of an import [s].
-
     Raises:
         EnvironmentLacking: none can; the message holds the last reason.
     """

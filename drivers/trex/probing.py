@@ -15,13 +15,7 @@ QUIET_S = 0.2  # Least wait for the frames of a capture, which are polled
 
 
 class TrexProber:
-    """Prober that uses the ports of a TRex server, which is started if none answers.
-
-    Args:
-        options: of the tester; left and right as the technology has them.
-        links: MAC addresses and MTUs.
-        bed: the lab TRex stands in, not open yet; None: real ports.
-    """
+    """Prober that uses the ports of a TRex server, which is started if none answers."""
 
     def __init__(self, options: TrexOptions, links: Any, bed: Bed | None) -> None:
         left, right = options.ports

@@ -159,15 +159,6 @@ def make_server_program(
 class Server:
     """One running ``t-rex-64 -i``; :meth:`wait` until it answers.
 
-    Args:
-        config: text of the configuration file.
-        arguments: after ``-i --cfg FILE``.
-        nics: full PCI addresses: ``t-rex-64`` is started, which binds them to DPDK, instead of
-            ``_t-rex-64``; at the end they are given back.
-        fence: TCP ports that other hosts shall not reach meanwhile.
-        namespace_pid: run inside the network namespace of this process.
-        remote: host to run on; None: this one.
-
     Attributes:
         log: its output; stays where it is if the server failed.
     """

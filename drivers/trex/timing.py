@@ -98,10 +98,6 @@ def make_histograms(
     frames themselves reach its receiver, which records them by the same time stamp counter that
     stamped them. The smallest delay is TRex's own, taken where the frame was received, so that the
     way to the receiver makes no delay longer than it makes the fastest frame's.
-
-    Args:
-        named: class of each of TRex's numbers.
-        min_delays_us: smallest delay of each class by TRex's own counter [us].
     """
     hertz = estimate_tick_rate(reader.stamps)
     histograms: dict[str, list[Histogram]] = {}
