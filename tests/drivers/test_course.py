@@ -14,7 +14,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.device import compute_load, with_device_load
 from v6t.drivers import clock
-from v6t.drivers.clock import Reading, faults_between
+from v6t.drivers.clock import Reading, find_faults_between
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, TimedTrial
 from v6t.drivers.lab.privilege import available
@@ -193,13 +193,13 @@ def make_reading(ahead_ns=0, within_ns=100, at_s=0.0, raw_s=None):
 
 @pytest.mark.parametrize("step_ns", [-3_000_000_000, -5_000, 5_000, 1_000_000, 10**15])
 def test_a_step_of_microseconds_is_seen(step_ns):
-    (told,) = faults_between(make_reading(), make_reading(step_ns, at_s=60))
+    (told,) = find_faults_between(make_reading(), make_reading(step_ns, at_s=60))
     assert f"{step_ns / 1e9:+.6f} s" in told
 
 
 def test_a_reading_that_was_interrupted_proves_no_step():
-    assert not faults_between(make_reading(), make_reading(5_000, within_ns=10_100, at_s=60))
-    assert faults_between(make_reading(), make_reading(5_000, within_ns=9_800, at_s=60))
+    assert not find_faults_between(make_reading(), make_reading(5_000, within_ns=10_100, at_s=60))
+    assert find_faults_between(make_reading(), make_reading(5_000, within_ns=9_800, at_s=60))
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_reading_that_was_interrupted_proves_no_step():
     [(500e-6, False), (-500e-6, False), (0.0011, True), (-0.0011, True), (1 / 12, True)],
 )
 def test_what_the_kernel_disciplines_is_no_fault_and_a_hurried_server_is(share, said):
-    faults = faults_between(make_reading(), make_reading(at_s=60 * (1 + share), raw_s=60))
+    faults = find_faults_between(make_reading(), make_reading(at_s=60 * (1 + share), raw_s=60))
     assert bool(faults) is said
     assert all(f"slewed by {share:+.2%}" in fault for fault in faults)
 
@@ -229,14 +229,14 @@ def test_the_quickest_reading_is_taken(monkeypatch):
     after = clock.read()
     assert len(calls) == clock.READINGS
     assert after.within_ns < 300_000
-    assert not faults_between(before, after)
-    assert not clock.faults_since(before)
+    assert not find_faults_between(before, after)
+    assert not clock.find_faults_since(before)
 
 
 def test_a_step_while_frames_are_under_way(monkeypatch):
     before, real = clock.read(), time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: real() - 1_000_000)
-    (told,) = clock.faults_since(before)
+    (told,) = clock.find_faults_since(before)
     assert "-0.00" in told
 
 

@@ -56,13 +56,13 @@ OTHERS = {
 VARIANTS = ("464xlat", "map-t", "ds-lite", "lw4o6", "map-e")
 
 
-def plugin_of(name):
+def unwrap_plugin(name):
     if name in VARIANTS:
         return Ipv4aas(Ipv4aasParams(variant=name))
     return (TUNNELS | CUSTOMERS | TRANSLATORS | OTHERS)[name]()
 
 
-class Connected:
+class StatefulTranslation:
     """A stateful plugin whose every frame belongs to its stream's first connection."""
 
     def __init__(self, plugin):
@@ -86,7 +86,7 @@ class Connected:
 
 @cache
 def compiled(name, direction):
-    plugin = plugin_of(name)
+    plugin = unwrap_plugin(name)
     return compile_traffic(plugin.build_traffic(direction, sizes_of(plugin)))
 
 
@@ -96,8 +96,8 @@ def sizes_of(plugin):
 
 @cache
 def oracle_of(name):
-    plugin = plugin_of(name)
-    return Connected(plugin) if plugin.stateful else plugin
+    plugin = unwrap_plugin(name)
+    return StatefulTranslation(plugin) if plugin.stateful else plugin
 
 
 class Header:

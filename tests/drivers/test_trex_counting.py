@@ -22,8 +22,8 @@ from v6t.drivers.trex.capture import (
     StampColumns,
     compare_frames,
     make_batches,
-    neighbors_filter,
-    stamp_sample_filter,
+    make_neighbors_filter,
+    make_stamp_sample_filter,
 )
 from v6t.drivers.trex.stats import Histogram, ServerFacts, TrialStats, decode_histogram
 from v6t.drivers.trex.streams import with_cache, with_stamps
@@ -190,7 +190,7 @@ def test_a_group_without_errors_has_no_surplus(raw):
 
 def test_runs_of_neighbours_are_told_by_the_higher_octets_of_their_number():
     """Its lowest octet, 12 before the end, counts through each run."""
-    assert neighbors_filter(1 << 20, 1 << 8) == (
+    assert make_neighbors_filter(1 << 20, 1 << 8) == (
         "ether[len - 16] = 171 and ether[len - 11] & 255 = 0 and ether[len - 10] & 15 = 0"
     )
 
@@ -499,7 +499,7 @@ def test_the_cache_is_an_option_of_the_program():
 )
 def test_sampling_filter_masks_the_lowest_bits_of_the_number(frames, masks):
     terms = [f"ether[len - {12 - n}] & {mask} = 0" for n, mask in enumerate(masks)]
-    assert stamp_sample_filter(frames, 200).split(" and ")[2:] == terms
+    assert make_stamp_sample_filter(frames, 200).split(" and ")[2:] == terms
 
 
 @pytest.mark.parametrize("frames", [100, 29_999, 60_000, 10**6])

@@ -362,7 +362,7 @@ def test_running_server_with_several_cores_refuses_what_needs_one(installation, 
 
 def test_a_run_on_such_a_server_ends_before_its_first_trial(installation, monkeypatch, tmp_path):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
-    monkeypatch.setattr(TrexOptions, "all_hosts", lambda *_: {})  # the fake answers nobody
+    monkeypatch.setattr(TrexOptions, "list_hosts", lambda *_: {})  # the fake answers nobody
     options = {
         "trex_dir": str(installation),
         "python": sys.executable,

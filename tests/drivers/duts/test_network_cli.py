@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from v6t.drivers.duts.devices import make_lab_device
 from v6t.drivers.duts.kinds.command import CheckOptions
 from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue, remove_echo, render_line
 from v6t.drivers.duts.kinds.network_cli.options import (
@@ -396,12 +397,12 @@ def test_each_device_has_a_state_directory():
 
 def test_lab_device_without_a_login_is_rejected():
     with expect_error("missing-setting"):
-        make_driver("network-cli", IOS).make_lab_device(None, intents.ROUTER6)
+        make_lab_device(make_driver("network-cli", IOS), None, intents.ROUTER6)
 
 
 @pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
 def test_lab_device_that_does_not_stand_is_rejected():
-    device = make(ssh={"lab": "v6t-test-no-such-lab"}).make_lab_device(None, intents.ROUTER6)
+    device = make_lab_device(make(ssh={"lab": "v6t-test-no-such-lab"}), None, intents.ROUTER6)
     for begin in (device.describe_parts, device.create_namespace):
         with expect_error("missing-device"):
             begin()
