@@ -393,7 +393,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         """Return a row for each figure, number of flows and order of starts (RFC 8219 section 10.2)."""
         return [
             dict(zip(self.extra_csv_columns[DEGRADATION_FILE], (
-                record.frame_sizes.listed, record.direction[0], f.benchmark, f.figure, f.unit, f.flows,
+                record.frame_sizes.size_or_mix, record.direction[0], f.benchmark, f.figure, f.unit, f.flows,
                 f.start, record.interval_s if f.start == "successive" else "",
                 "" if f.rate is None else f.rate, f.median, f.p1, f.p99,
                 "higher" if f.more_is_better else "lower", f.degradation_percent,
@@ -450,7 +450,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         for figure in record.figures:
             name = f"{figure.benchmark}, {figure.figure}, {figure.flows:,} flows, {figure.start}"
             load = "" if figure.rate is None else f"{figure.rate:,.0f} fps"
-            yield Quantity(name, figure.unit, figure.values, figure.more_is_better, at=load)
+            yield Quantity(name, figure.unit, figure.values, figure.more_is_better, load=load)
 
 
 class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):

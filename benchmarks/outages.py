@@ -436,7 +436,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
             name, rate = f"blocked, {change}, {direction}", f"{record.rate:,.0f} fps"
             headline = f"blocked s, {change} {direction}"
             yield Quantity(
-                name, "s", series.values, False, at=rate, headline=headline, summary=series
+                name, "s", series.values, False, load=rate, headline=headline, summary=series
             )
 
     def find_warnings(self, record: ReconfigurationRecord) -> Iterator[tuple[str, str]]:

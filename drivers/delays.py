@@ -63,7 +63,7 @@ def _make(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
     return Distribution(tuple(buckets.tolist()), tuple(counts.tolist()), lost, clamped)
 
 
-def summary_us(parts: Sequence[NDArray[np.int64]]) -> dict[str, float] | None:
+def summarize_us(parts: Sequence[NDArray[np.int64]]) -> dict[str, float] | None:
     """Compute nearest-rank percentiles [µs] of delays [ns] that were kept in parts."""
     import numpy as np
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from v6t.base.errors import DutError
 
-NEARLY_EMPTY = 10
+MAX_OWN_CONNECTIONS = 10
 """Connections of its own that a device may have: the one over which it is driven, for example."""
 
 

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 Side = Literal["left", "right"]
-Sided = tuple[Side, bytes]  # A frame without FCS, and the link it is on
+FrameOnSide = tuple[Side, bytes]  # A frame without FCS, and the link it is on
 
 
 class Prober(Protocol):
     """Holds both ports of the tester until it is closed."""
 
-    def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
+    def exchange(
+        self, frames: Sequence[FrameOnSide], wait_s: float, quiet_s: float
+    ) -> list[FrameOnSide]:
         """Send frames; what arrives afterwards, oldest first.
 
         Args:

@@ -147,7 +147,7 @@ class StatefulTester(Tester, Protocol):
     ``n mod count`` of its stream as n-th foreground frame. The Responder's n-th foreground frame is its
     template with a learned row, source and destination swapped (:class:`v6t.drivers.oracle.replay.Replay`);
     :class:`v6t.drivers.oracle.replay.Order` with ``connections.entries`` and ``connections.reading`` tells
-    which row. The oracle is that of :func:`v6t.drivers.oracle.connection_oracle.connecting`.
+    which row. The oracle is that of :func:`v6t.drivers.oracle.connection_oracle.make_connection_oracle`.
 
     *TCP*, of testers with the capability ``tcp``, where ``connections.tcp`` is given: phase 1 opens
     connection k from the four-tuple of frame k and counts those that are open on both sides; the validation

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.options import options_of
+from v6t.drivers.options import parse_options
 from v6t.drivers.tester import Tester
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class TesterKind(ABC):
 
     def read(self, given: Mapping[str, Any]) -> Any:
         """Parse the options, or raise UsageError with the name of the wrong one."""
-        return options_of(self.options_model, self.name, "tester", given)
+        return parse_options(self.options_model, self.name, "tester", given)
 
     @property
     def in_lab(self) -> bool:

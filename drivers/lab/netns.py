@@ -57,14 +57,14 @@ def show_in_sys() -> None:
     mount("sysfs", "/sys", "sysfs")
 
 
-def die_with(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent ends, however it ends."""
     _check(_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
     if os.getppid() != parent:  # it ended before the bond was made
         os._exit(1)
 
 
-def rename(title: str) -> None:
+def set_process_title(title: str) -> None:
     """Change the name of this process in lists of processes."""
     words = title.encode()
     _libc().prctl(_PR_SET_NAME, words[:15], 0, 0, 0)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from v6t.drivers.lab.ring import RxRing, serve_rings
 from v6t.drivers.lab.setup import WorkerDevice
 
-SLOTS = 1024
+RING_SLOTS = 1024
 SideName = Literal["left", "right"]
 
 
@@ -31,8 +31,8 @@ class PacketModelDut:
 
     def __init__(self, left: str, right: str, frame_octets: int, model: PacketModel) -> None:
         self._rings: dict[SideName, RxRing] = {
-            "left": RxRing(left, frame_octets, SLOTS),
-            "right": RxRing(right, frame_octets, SLOTS),
+            "left": RxRing(left, frame_octets, RING_SLOTS),
+            "right": RxRing(right, frame_octets, RING_SLOTS),
         }
         self._model = model
         self._frames = {"taken": 0, "sent": 0}

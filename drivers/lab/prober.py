@@ -8,9 +8,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from v6t.drivers.lab.ring import RxRing, poll_rings, serve_rings
-from v6t.drivers.neighbours import ARP, ICMPV6, IPV6, Hosts, word
+from v6t.drivers.neighbours import ARP, ICMPV6, IPV6, Hosts, read_word
 
-SLOTS = 1024
+RING_SLOTS = 1024
 _NEIGHBOR_TYPES = (*range(130, 138), 143)  # ICMPv6 types of neighbors that answer nothing sent here
 
 
@@ -28,7 +28,7 @@ class ProberRole:
         frame_octets: int,
         hosts: Mapping[str, Mapping[str, Any] | None],
     ) -> None:
-        self._rings = {s: RxRing(name, frame_octets, SLOTS) for s, name in interfaces.items()}
+        self._rings = {s: RxRing(name, frame_octets, RING_SLOTS) for s, name in interfaces.items()}
         self._hosts = {s: Hosts(**fields) for s, fields in hosts.items() if fields is not None}
 
     def idle(self, pipe: Connection) -> None:
@@ -76,6 +76,6 @@ class ProberRole:
 
 
 def _is_neighbor_message(frame: bytes) -> bool:
-    kind = word(frame, 12)
+    kind = read_word(frame, 12)
     is_icmpv6 = kind == IPV6 and len(frame) > 54 and frame[20] == ICMPV6
     return kind == ARP or (is_icmpv6 and frame[54] in _NEIGHBOR_TYPES)

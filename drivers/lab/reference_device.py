@@ -68,12 +68,12 @@ class ReferenceDut:
                     continue
                 rows = answer.frames[:, :length]
                 rows = rows if chosen.all() else rows[chosen]
-                self._tx[direction].send(self._spoil(rows, counts["forwarded"]))
+                self._tx[direction].send(self._apply_faults(rows, counts["forwarded"]))
                 counts["forwarded"] += len(rows)
         ring.release()
         return bool(groups)
 
-    def _spoil(self, rows: U8, forwarded: int) -> U8:
+    def _apply_faults(self, rows: U8, forwarded: int) -> U8:
         faults = self._faults
         number = np.arange(forwarded + 1, forwarded + len(rows) + 1)
         if 0 <= faults.corrupt_octet < rows.shape[1]:

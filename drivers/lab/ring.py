@@ -164,7 +164,7 @@ class TxRing(_Ring):
             count = len(free) if free.all() else int(free.argmin())
             if count:
                 return self._octets[self._head : self._head + count, _TX_OFFSET:]
-            self._kick()
+            self._start_sending()
 
     def commit(self, count: int, lengths: int | NDArray[np.integer]) -> None:
         """Send the first ``count`` slots that :meth:`room` gave; returns when they have left."""
@@ -172,7 +172,7 @@ class TxRing(_Ring):
         self._header[chosen, 1] = lengths
         self._status[chosen] = _SEND_REQUEST
         self._head = (self._head + count) % self.slots
-        self._kick()
+        self._start_sending()
 
     def send(self, frames: U8) -> None:
         """Send equally long frames ``(n, length)``."""
@@ -190,7 +190,7 @@ class TxRing(_Ring):
         wrong = self._status == _WRONG_FORMAT
         return int(waiting.sum() + wrong.sum()) + self.refused
 
-    def _kick(self) -> None:
+    def _start_sending(self) -> None:
         try:
             self.socket.send(b"")
         except BlockingIOError:

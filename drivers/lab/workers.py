@@ -18,7 +18,7 @@ from v6t.base.errors import ExtensionError, TesterError
 from v6t.drivers.lab import netns
 
 DEADLINE_S = 30.0
-TITLE = "lab of v6t"  # Process name of every worker
+PROCESS_TITLE = "lab of v6t"  # Process name of every worker
 _SIGNALS = {signal.SIGHUP, signal.SIGINT, signal.SIGTERM}
 _PRELOADED = ("v6t.drivers.", "v6t.packets.", "v6t.plugins.", "v6t.profiles.", "v6t.procedures.")
 
@@ -144,14 +144,14 @@ def _run(pipe: Connection, log: str, inherits: bool) -> None:
         inherits: this is a fork of v6t, whose files and signal handlers it has.
     """
     gc.freeze()  # what the parent has stays shared: the collector never looks through it
-    netns.die_with(os.getppid())
+    netns.die_with_parent(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in signal.valid_signals() - {signal.SIGINT}:
         if inherits and callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     os.setsid()
-    netns.rename(TITLE)
+    netns.set_process_title(PROCESS_TITLE)
     output = os.open(log, os.O_WRONLY | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(output, stream)

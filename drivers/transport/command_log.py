@@ -35,7 +35,7 @@ def run_logged(
     try:
         output = run()
     except BaseException as exc:
-        log_command(device, command, text, level, failure(exc), time.monotonic() - began)
+        log_command(device, command, text, level, describe_failure(exc), time.monotonic() - began)
         raise
     ended = f"exit status {output.status}"
     log_command(
@@ -59,7 +59,7 @@ def log_command(
         return
     lines = [
         f"{device}: {escape_line(redact(result))} after {duration_s:.3f} s",
-        f"$ {_command(command, text)}",
+        f"$ {_format_command(command, text)}",
     ]
     lines += _mark_lines("|", out) + _mark_lines("!", err)
     _LOG.log(level, "%s", "\n".join(lines))
@@ -68,28 +68,28 @@ def log_command(
 def log_start(device: str, command: str, level: int) -> None:
     """Log a command that goes on in the background."""
     if _LOG.isEnabledFor(level):
-        _LOG.log(level, "%s: started\n$ %s", device, _command(command, ""))
+        _LOG.log(level, "%s: started\n$ %s", device, _format_command(command, ""))
 
 
-def failure(exc: BaseException) -> str:
+def describe_failure(exc: BaseException) -> str:
     """Describe the error that ended a command."""
     return f"failed ({exc.message if isinstance(exc, V6tError) else type(exc).__name__})"
 
 
-def _command(command: str, text: str) -> str:
-    command = _cut(command, COMMAND_LIMIT)
+def _format_command(command: str, text: str) -> str:
+    command = _shorten(command, COMMAND_LIMIT)
     if text:
-        body = _cut(text, COMMAND_LIMIT)
+        body = _shorten(text, COMMAND_LIMIT)
         command = f"({command}\n) <<'{_END}'\n{body.removesuffix(chr(10))}\n{_END}"
-    return "\n".join(_visible(line) for line in command.split("\n"))
+    return "\n".join(_escape_line(line) for line in command.split("\n"))
 
 
 def _mark_lines(mark: str, answer: str) -> list[str]:
-    cut = _cut(answer.replace("\r\n", "\n").removesuffix("\n"), ANSWER_LIMIT)
-    return [f"{mark} {_visible(line)}".rstrip() for line in cut.split("\n")] if cut else []
+    cut = _shorten(answer.replace("\r\n", "\n").removesuffix("\n"), ANSWER_LIMIT)
+    return [f"{mark} {_escape_line(line)}".rstrip() for line in cut.split("\n")] if cut else []
 
 
-def _cut(text: str, limit: int) -> str:
+def _shorten(text: str, limit: int) -> str:
     """Hide secrets, then cut: a cut first could leave half of a secret."""
     hidden = redact(text[: 8 * limit])
     if len(hidden) <= limit and len(text) <= 8 * limit:
@@ -97,5 +97,5 @@ def _cut(text: str, limit: int) -> str:
     return f"{hidden[:limit]}\n[cut: {len(text)} characters]"
 
 
-def _visible(line: str) -> str:
+def _escape_line(line: str) -> str:
     return "\t".join(escape_controls(part) for part in line.split("\t"))

@@ -30,13 +30,15 @@ class DeadlinePassed(DutError):
     """A command did not end in time; it may still be running."""
 
 
-_STEERING = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) not in "\t\n\r"}
+_CONTROL_CHARACTERS = {
+    c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) not in "\t\n\r"
+}
 
 
-def as_text(octets: bytes) -> tuple[str, bool]:
+def decode_output(octets: bytes) -> tuple[str, bool]:
     """Decode output; return whether it was plain text, see :class:`Output`."""
     text = octets.decode(errors="backslashreplace")
-    shown = text.translate(_STEERING)
+    shown = text.translate(_CONTROL_CHARACTERS)
     try:
         return shown, shown == octets.decode()
     except UnicodeDecodeError:
@@ -67,8 +69,8 @@ class Output:
                 "everything, or another process uses it",
                 code="device-busy",
             )
-        text, clean = as_text(out)
-        return Output(status, text, as_text(err)[0], clean)
+        text, clean = decode_output(out)
+        return Output(status, text, decode_output(err)[0], clean)
 
     @property
     def words(self) -> str:

@@ -20,7 +20,7 @@ from v6t.drivers.transport.contract import (
     DeadlinePassed,
     Output,
     Unreachable,
-    as_text,
+    decode_output,
     for_shell,
 )
 from v6t.drivers.transport.process import (
@@ -45,16 +45,16 @@ _ASKPASS = f"""\
 [ "$PPID" = "${_ASKED_BY}" ] || exit 1
 case $1 in *assword*) printf '%s\\n' "${_PASSWORD}" ;; *) exit 1 ;; esac
 """
-_STARTED = f'{_ASKED_BY}=$$; export {_ASKED_BY}; exec "$@"'
+_START_SCRIPT = f'{_ASKED_BY}=$$; export {_ASKED_BY}; exec "$@"'
 _KEY_REFUSED = re.compile(
     r"Host key verification failed|host key is known for|IDENTIFICATION HAS CHANGED"
 )
 _LOGIN_REFUSED = re.compile(
     r"(?:(?P<who>\S+): )?Permission denied|Too many authentication failures"
 )
-_BOUND = f"""\
+_BOUND_SCRIPT = f"""\
 place=$1; shift; exec 3<&0
-sh -c '{_STARTED}' sh "$@" </dev/null 3<&- & master=$!
+sh -c '{_START_SCRIPT}' sh "$@" </dev/null 3<&- & master=$!
 (cat <&3 >/dev/null; kill $master; rm -rf "$place") & watch=$!
 wait $master; s=$?; kill $watch; exit $s
 """
@@ -119,7 +119,7 @@ class SshTransport:
         status = after.split()[:1] if marked else []
         if not status:  # the mark, or the status behind it, never came
             raise ConnectionLost(
-                f"{self.name}: the connection broke ({_last(err) or 'no exit status came'}) "
+                f"{self.name}: the connection broke ({_find_last_line(err) or 'no exit status came'}) "
                 f"during: {command[:120]}",
                 "the effect of the command is unknown",
                 code="connection-lost",
@@ -167,7 +167,7 @@ class SshTransport:
         )
         _LOG.debug("%s: logging in: %s", self.name, redact(shlex.join(words)))
         self._master = subprocess.Popen(
-            ["sh", "-c", _BOUND, "sh", str(client.directory), *words, "--", client.host],
+            ["sh", "-c", _BOUND_SCRIPT, "sh", str(client.directory), *words, "--", client.host],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=(client.directory / "log").open("wb"),
@@ -177,7 +177,7 @@ class SshTransport:
         until = time.monotonic() + self._options.connect_deadline_s
         while not socket.is_socket():
             if self._master.poll() is not None:
-                raise self._make_refusal(as_text((client.directory / "log").read_bytes())[0])
+                raise self._make_refusal(decode_output((client.directory / "log").read_bytes())[0])
             if time.monotonic() > until:
                 raise self._timeout_error(self.name)
             time.sleep(_POLL_S)
@@ -194,7 +194,7 @@ class SshTransport:
     def _make_refusal(self, stderr: str) -> DutError:
         """Return the error of a failed login; it names the first host that refused."""
         where = self._find_refusing_host(stderr)
-        text = _last(stderr.encode())
+        text = _find_last_line(stderr.encode())
         if _KEY_REFUSED.search(stderr):
             return DutError(
                 f"{where}: the host key differs from the known one: {text}",
@@ -259,7 +259,7 @@ def _make_environment(client: SshClient, password: str | None) -> dict[str, str]
     return environment
 
 
-def _last(stderr: bytes) -> str:
-    lines = [line.strip() for line in as_text(stderr)[0].splitlines()]
+def _find_last_line(stderr: bytes) -> str:
+    lines = [line.strip() for line in decode_output(stderr)[0].splitlines()]
     lines = [line for line in lines if line and "Connection closed by UNKNOWN" not in line]
     return lines[-1][:300] if lines else ""

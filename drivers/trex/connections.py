@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.base.errors import TesterError, UsageError
 from v6t.drivers.oracle.connection_oracle import (
-    Connected,
     ConnectionOracle,
-    TableAt,
-    connecting,
+    StatefulTranslation,
+    TableLocation,
     foreground,
-    foregrounds,
-    plugin_of,
+    list_foregrounds,
+    make_connection_oracle,
+    unwrap_plugin,
 )
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay
 from v6t.drivers.oracle.state_table import (
-    ROW,
+    ROW_OCTETS,
     MemoryFile,
     StateTable,
     count_inside_endpoints,
@@ -50,10 +50,10 @@ from v6t.drivers.trex.streams import (
     MARK_IDS,
     MarkedCycle,
     SentStream,
+    compute_number_distance,
+    get_packet,
     is_marked,
-    longest_packet,
-    number_distance,
-    packet_of,
+    measure_longest_packet,
     read_marks,
     read_stamps,
     with_checksum_fixes,
@@ -84,7 +84,7 @@ MAX_ROWS = 32_768  # Connections of a block: its lists have to fit into one requ
 MAX_CONNECTIONS = 1 << 24  # TRex's server takes more than 100 octets for each value of a list
 IDS_PER_DIRECTION = MAX_TIMED_CLASSES  # Streams of a direction that can be stamped, tags among them
 STAMPED_CONNECTIONS = IDS_PER_DIRECTION * MAX_ROWS
-NOTED_CONNECTIONS = 1_000_000  # From here on a plan says what connections take
+WARNED_CONNECTIONS = 1_000_000  # From here on a plan says what connections take
 SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 120, 150, 180
 """Of each connection, measured with nat44 and frames of 84 octets: TRex's server, v6t with its
 worker, and the recording on the disk of TRex's host."""
@@ -124,7 +124,7 @@ def describe_costs(most: int, needs: frozenset[Capability]) -> Iterator[str]:
             f"delays are those of about {STAMPED_CONNECTIONS:,} of {most:,} connections, evenly "
             "spread: as many as TRex's 128 identifiers stamp"
         )
-    if most >= NOTED_CONNECTIONS:
+    if most >= WARNED_CONNECTIONS:
         server, own, disk = (
             f"{most * octets / 2**30:.1f} GiB"
             for octets in (SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS)
@@ -174,7 +174,7 @@ class Block(SentStream):
 
     def locate(self, frames: U8) -> I64:
         """Find the connections of frames ``(n, length)`` of this block."""
-        distance = number_distance(len(packet_of(self)))
+        distance = compute_number_distance(len(get_packet(self)))
         numbers = (read_stamps(frames) if self.is_timed else read_marks(frames, distance))[-1]
         return ListOrder(rows=self.connections).connections(numbers)
 
@@ -224,7 +224,7 @@ def find_connections(blocks: Sequence[Block], frames: U8) -> tuple[NDArray[np.bo
 
     Only where one block at most is stamped: TRex numbers stamped streams as it likes.
     """
-    is_own, stream, number = read_marks(frames, number_distance(len(packet_of(blocks[0]))))
+    is_own, stream, number = read_marks(frames, compute_number_distance(len(get_packet(blocks[0]))))
     at = stream - MARK_IDS
     is_own &= at < len(blocks)
     stamped = [n for n, block in enumerate(blocks) if block.is_timed]
@@ -283,25 +283,25 @@ class LearnedConnections:
         self.close()
         self._streams = streams
         self._oracles = None
-        plugin = plugin_of(oracle)
-        if not isinstance(plugin, Connected) or len(streams) < 2:
+        plugin = unwrap_plugin(oracle)
+        if not isinstance(plugin, StatefulTranslation) or len(streams) < 2:
             return
         self._version = plugin.responder_version
         if not loopback:
-            self._oracles = connecting(oracle, streams["forward"], streams["reverse"])
+            self._oracles = make_connection_oracle(oracle, streams["forward"], streams["reverse"])
 
     def begin(self, connections: Connections) -> None:
         check_connections(connections.count, frozenset())
         self.close()
         count = connections.count
-        self._file = MemoryFile(count * ROW[self._version])
-        at = TableAt(self._file.path, count, self._version, Order(count))
+        self._file = MemoryFile(count * ROW_OCTETS[self._version])
+        at = TableLocation(self._file.path, count, self._version, Order(count))
         self._table = at.map()
         if self._oracles is not None:
             self._oracles[1].bind(at)
 
     def request_recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:
-        name, length = PHASE_NAMES[streams.direction], longest_packet(streams)
+        name, length = PHASE_NAMES[streams.direction], measure_longest_packet(streams)
         return self._recordings.request(name, port, self._rows.count, length, nonce)
 
     def read_phase(self, streams: StreamSet) -> None:
@@ -424,7 +424,7 @@ class LearnedConnections:
 
     def _make_blocks(self, streams: StreamSet, order: NDArray[np.int32], alone: bool) -> StreamSet:
         table = self._rows
-        own = foregrounds(streams)[:1] if alone else foregrounds(streams)
+        own = list_foregrounds(streams)[:1] if alone else list_foregrounds(streams)
         others = () if alone else tuple(s for s in streams.streams if s not in own)
 
         def make_source(

@@ -15,7 +15,7 @@ from v6t.base.errors import EnvironmentLacking, TesterError, UsageError
 from v6t.drivers.trex.channel import ClientWorker
 
 CLIENT = Path("automation/trex_control_plane/interactive")
-OPT = Path("/opt/trex")
+DEFAULT_LOCATION = Path("/opt/trex")
 
 
 def read_version(installation: Path) -> str:
@@ -54,7 +54,7 @@ def find_installation(trex_dir: str = "") -> Path | None:
                 code="missing-installation",
             )
         return path
-    installations = [p for p in OPT.glob("v*") if (p / "t-rex-64").exists()]
+    installations = [p for p in DEFAULT_LOCATION.glob("v*") if (p / "t-rex-64").exists()]
     return max(
         installations, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)], default=None
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from v6t.base.errors import InvalidValue
 
-_MEMIF_END = {"id", "role", "socket", "socket-abstract"}
+_MEMIF_LINK_FIELDS = {"id", "role", "socket", "socket-abstract"}
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]")
 _PCI_LIKE = re.compile(r"(?:[0-9a-fA-F]+:)?[0-9a-fA-F]+:[0-9a-fA-F]+(?:\.[0-9a-fA-F]+)?(?:/\d+)?")
 _LINUX_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,15}")
@@ -47,12 +47,12 @@ def find_af_packet_limit(interface: str) -> str:
 def find_device(interface: str) -> str:
     """Return the device behind an interface, equal for all spellings of it."""
     if is_pci(interface):
-        return full_address(interface)
+        return make_full_address(interface)
     named = _IFACE.search(interface) if _uses_af_packet(interface) else None
     return interface if named is None else named[1]
 
 
-def full_address(interface: str) -> str:
+def make_full_address(interface: str) -> str:
     """Return a PCI address with its domain, as the kernel writes it."""
     return (interface if interface.count(":") == 2 else f"0000:{interface}").lower()
 
@@ -107,6 +107,6 @@ def join_memif(memif: Sequence[str]) -> tuple[str, ...]:
     devices = []
     for port, role in zip(memif, ("server", "client"), strict=True):
         name, *words = port.split(",")
-        kept = [w for w in words if w.partition("=")[0] not in _MEMIF_END]
+        kept = [w for w in words if w.partition("=")[0] not in _MEMIF_LINK_FIELDS]
         devices.append(",".join([name, "id=0", f"role={role}", "socket=v6t-cable", *kept]))
     return tuple(devices)

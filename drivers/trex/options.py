@@ -204,7 +204,7 @@ class TrexOptions(StrictModel):
              "rps_cpus applies to the interfaces of the lab only",
              "leave it out, or set it in the options of the device's driver",
              "conflict", "rps_cpus", "interfaces" if self.lab else "lab"),
-            (self.elsewhere and (self.lab or self.restart or self.start == "always"),
+            (self.is_elsewhere and (self.lab or self.restart or self.start == "always"),
              f"v6t cannot start a server at {self.server}",
              "leave out server, or set ssh to user@host if TRex is on another host",
              "conflict", "server", "lab" if self.lab else "restart" if self.restart else "start"),
@@ -251,7 +251,7 @@ class TrexOptions(StrictModel):
         # fmt: on
 
     @property
-    def elsewhere(self) -> bool:
+    def is_elsewhere(self) -> bool:
         """Whether the server is on another host than the one where v6t would start one."""
         return self.server not in {"127.0.0.1", "localhost", "::1"}
 
@@ -318,7 +318,7 @@ class TrexOptions(StrictModel):
         """
         return self.lab and self.on_linux and self.ports == (0, 1)
 
-    def all_macs(self, links: Any) -> list[tuple[str, str]]:
+    def list_macs(self, links: Any) -> list[tuple[str, str]]:
         """Return own and device's MAC address by port, in the order of TRex's port numbers."""
         sides = [
             side
@@ -328,7 +328,7 @@ class TrexOptions(StrictModel):
         macs = [(side.tester_mac, side.dut_mac) for side in sides]
         return [own for _, own in sorted(zip(self.all_ports, macs, strict=True))]
 
-    def all_hosts(self, links: Any) -> dict[str, Any]:
+    def list_hosts(self, links: Any) -> dict[str, Any]:
         """Return the arguments of the hosts on each port, with the MAC addresses of its pair."""
         by_port = {}
         for pair in self.all_pairs:
@@ -348,7 +348,7 @@ class TrexOptions(StrictModel):
         return None if self.ssh is None else _remote(self.ssh.model_copy(update=own))
 
     @property
-    def compares_some(self) -> bool:
+    def can_compare_some(self) -> bool:
         """Whether these options allow frames to be stamped for comparison where ports count all."""
         return bool(self.sample) and self.by_trailer is None and not (self.cache or self.pairs)
 

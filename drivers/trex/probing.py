@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from v6t.drivers.lab.setup import Bed
-from v6t.drivers.prober import Sided
+from v6t.drivers.prober import FrameOnSide
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.options import TrexOptions
 
@@ -35,7 +35,9 @@ class TrexProber:
             self.close()
             raise
 
-    def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
+    def exchange(
+        self, frames: Sequence[FrameOnSide], wait_s: float, quiet_s: float
+    ) -> list[FrameOnSide]:
         left, right = self._ports.values()
         arrivals = self._attachment.ask(
             "exchange",

@@ -21,11 +21,11 @@ from v6t.drivers.transport.ssh_client import SshClient
 
 _RESTORE_S = 30.0  # How long TRex may take to close its ports, and the kernel to take NICs back
 _LAST_LINES = 4  # Lines of a server's output that are shown when it has not started
-_DEVICES = "/sys/bus/pci/devices"
+_PCI_DEVICES = "/sys/bus/pci/devices"
 FENCED = "v6t: only this host reaches the server"
 """A line of the server's output, if its ports are closed to other hosts."""
 _READ_DRIVERS = (
-    f'bound() {{ d={_DEVICES}/$1/driver; [ ! -e "$d" ] || basename "$(readlink "$d")"; }}\n'
+    f'bound() {{ d={_PCI_DEVICES}/$1/driver; [ ! -e "$d" ] || basename "$(readlink "$d")"; }}\n'
     "each() { for a in %s; do echo $a $(bound $a); done; }\n"
     "before=$(each)"
 )
@@ -33,7 +33,7 @@ _GIVE_BACK = f"""\
 echo "$before" | while read -r a d; do
 now=$(bound $a)
 if [ -n "$d" ] && [ "$d" != "$now" ]; then
-[ ! -e {_DEVICES}/$a/driver_override ] || echo > {_DEVICES}/$a/driver_override
+[ ! -e {_PCI_DEVICES}/$a/driver_override ] || echo > {_PCI_DEVICES}/$a/driver_override
 [ -z "$now" ] || echo $a > /sys/bus/pci/drivers/$now/unbind
 echo $a > /sys/bus/pci/drivers/$d/bind
 fi
@@ -44,7 +44,7 @@ while read -r _ mounted kind _; do
 [ "$kind" != hugetlbfs ] || rm -f "$mounted"/%(prefix)smap_*
 done </proc/mounts"""
 """Its directory and its hugepages, which only the next program with DPDK could have otherwise."""
-_RULES = """\
+_FENCE_RULES = """\
 table inet {table}
 delete table inet {table}
 table inet {table} {{
@@ -147,7 +147,7 @@ def make_server_program(
     after += [_GIVE_BACK] if nics else []
     if fence:
         table = f"v6t_trex_{fence[0]}"
-        rules = _RULES.format(table=table, ports=", ".join(map(str, fence)))
+        rules = _FENCE_RULES.format(table=table, ports=", ".join(map(str, fence)))
         before.append(f"if printf %s {shlex.quote(rules)} | nft -f - ; then echo {FENCED!r}; fi")
         after.append(f"nft delete table inet {table} 2>/dev/null")
     before.append(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from v6t.trials.tcp import Tcp
     from v6t.trials.trial import Capability, Mode
 
-_OWN = ("servers", "only", "max_skew")  # Options of all servers together
+_COMMON_OPTIONS = ("servers", "only", "max_skew")  # Options of all servers together
 
 
 class ServerOptions(TrexOptions):
@@ -47,7 +47,7 @@ class ServersOptions(TrexOptions):
         servers = given.get("servers") if isinstance(given, Mapping) else None
         if not isinstance(servers, (list, tuple)):
             return given
-        shared = {key: value for key, value in given.items() if key not in _OWN}
+        shared = {key: value for key, value in given.items() if key not in _COMMON_OPTIONS}
         laid = [
             {"name": str(n), **shared, **one} if isinstance(one, Mapping) else one
             for n, one in enumerate(servers, 1)
@@ -84,7 +84,9 @@ class ServersOptions(TrexOptions):
         servers: dict[str, TrexOptions] = {
             one.name: one for one in self.servers if self.only in ("", one.name)
         }
-        return servers or {"1": TrexOptions.model_validate(self.model_dump(exclude={*_OWN}))}
+        return servers or {
+            "1": TrexOptions.model_validate(self.model_dump(exclude={*_COMMON_OPTIONS}))
+        }
 
 
 class TrexServers(Trex):

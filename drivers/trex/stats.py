@@ -141,7 +141,7 @@ def _list_ports(counts: Mapping[Any, Any]) -> dict[Any, Any]:
     return {port: count for port, count in counts.items() if str(port).isdigit()}
 
 
-ByPort = Annotated[Mapping[int, int], BeforeValidator(_list_ports)]
+FramesByPort = Annotated[Mapping[int, int], BeforeValidator(_list_ports)]
 """Frames by port, without TRex's total."""
 
 
@@ -157,8 +157,8 @@ class PortStats(_Answer):
 class GroupStats(_Answer):
     """Counters of one latency group."""
 
-    sent: ByPort = Field({}, validation_alias="tx_pkts")
-    received: ByPort = Field({}, validation_alias="rx_pkts")
+    sent: FramesByPort = Field({}, validation_alias="tx_pkts")
+    received: FramesByPort = Field({}, validation_alias="rx_pkts")
     duplicates: int = Field(0, validation_alias=AliasPath("err_cntrs", "dup"))
     out_of_order: int = Field(0, validation_alias=AliasPath("err_cntrs", "out_of_order"))
     min_delay_us: float | None = Field(None, validation_alias=AliasPath("latency", "total_min"))
@@ -260,12 +260,12 @@ class PortFacts(_Answer):
     numa: Any = None
     promiscuous: Any = Field(None, validation_alias="prom", serialization_alias="prom")
     owner: str = Field("", exclude=True)
-    said_virtual: Any = Field(None, validation_alias="is_virtual", exclude=True)
+    virtual_flag: Any = Field(None, validation_alias="is_virtual", exclude=True)
     """TRex's client says ``yes`` or ``no``, its server true or false."""
 
     @property
     def is_virtual(self) -> bool:
-        return self.said_virtual in (True, "yes") or self.driver in VIRTUAL_DRIVERS
+        return self.virtual_flag in (True, "yes") or self.driver in VIRTUAL_DRIVERS
 
     def describe(self) -> dict[str, Any]:
         return {**self.model_dump(by_alias=True), "virtual": self.is_virtual}

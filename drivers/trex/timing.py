@@ -9,8 +9,13 @@ from dataclasses import replace
 import numpy as np
 from v6t.drivers.delays import compute_ipdv
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
-from v6t.drivers.trex.capture import CaptureReader, StampColumns, identify_streams, stride_bits
-from v6t.drivers.trex.counting import Counted, count_group, find_group
+from v6t.drivers.trex.capture import (
+    CaptureReader,
+    StampColumns,
+    count_stride_bits,
+    identify_streams,
+)
+from v6t.drivers.trex.counting import DirectionCounts, count_group, find_group
 from v6t.drivers.trex.stats import Histogram, TrialStats, merge_histograms
 from v6t.drivers.trex.streams import FIRST_SEQUENCE, MARK_IDS
 from v6t.packets.arrays import count_unique
@@ -63,7 +68,7 @@ def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict
     captured and the other should have been is lost.
     """
     named = identify_streams(reader.samples, [load])
-    run_bits = (1 << stride_bits(load.frames, IPDV_FRAMES)) - 1
+    run_bits = (1 << count_stride_bits(load.frames, IPDV_FRAMES)) - 1
     distributions = {}
     for number, stream in enumerate(load.streams.streams):
         if stream.role is Role.NEGATIVE:
@@ -116,8 +121,8 @@ def make_histograms(
 
 
 def add_sampled_delays(
-    counted: Counted, load: OfferedLoad, stats: TrialStats, reader: CaptureReader
-) -> Counted:
+    counted: DirectionCounts, load: OfferedLoad, stats: TrialStats, reader: CaptureReader
+) -> DirectionCounts:
     """Add the delays of the stamped frames, all recorded, that one of several cores sent within the load."""
     least, received = dict[str, float](), dict[str, int]()
     for burst in load.stamped_bursts:
@@ -171,7 +176,7 @@ def find_recording_fault(
     return [f"{direction}: TRex recorded {reader.frames} of {arrived} frames that arrived"]
 
 
-def _start_time_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz: float) -> float:
+def _compute_start_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz: float) -> float:
     stamps = reader.columns([number])
     first = int(stamps.sequence.argmin())
     return float(stamps.left_ticks[first] / ticks_hz - stamps.sequence[first] / burst.pps)
@@ -184,7 +189,7 @@ def match_bursts_by_time(
 
     ``by_number`` has a burst of the right class for each.
     """
-    began_s = {n: _start_time_s(reader, n, b, ticks_hz) for n, b in by_number.items()}
+    began_s = {n: _compute_start_s(reader, n, b, ticks_hz) for n, b in by_number.items()}
     start_s = min(began_s.values(), default=0.0)
     start_us = min(b.isg for b in load.bursts)
     matches = {}
@@ -202,7 +207,7 @@ def measure_rate_change_error_s(
     classes: dict[str, list[tuple[Burst, float]]] = {}
     for number, burst in sorted(by_number.items(), key=lambda one: one[1].isg):
         if number < MARK_IDS and number in reader.samples:
-            began_s = _start_time_s(reader, number, burst, ticks_hz)
+            began_s = _compute_start_s(reader, number, burst, ticks_hz)
             classes.setdefault(load.stream(burst).name, []).append((burst, began_s))
     errors = [
         second_s - first_s - (second.isg - first.isg) / 1e6

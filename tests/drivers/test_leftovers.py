@@ -157,7 +157,7 @@ def test_captured_frames_of_another_trial_are_left_out(server):
     came = [(0.0, leftover(f)) for f in (*one, *other)] + [(1.0, f) for f in (*one, *other)]
     found = [
         (time, row.tobytes())
-        for (times, rows), _ in capture.select_current(capture.make_batches(came), 9)
+        for (times, rows), _ in capture.select_current_frames(capture.make_batches(came), 9)
         for time, row in zip(times, rows, strict=True)
     ]
     assert found == came[8:]

@@ -19,7 +19,7 @@ from scapy.layers.l2 import ARP, Dot1Q, Ether
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import make_tester
-from v6t.drivers.neighbours import MOST_INTRODUCED, Hosts
+from v6t.drivers.neighbours import MAX_INTRODUCED_HOSTS, Hosts
 from v6t.drivers.trex import probing
 from v6t.drivers.trex.client import answering
 from v6t.drivers.trex.kind import Trex
@@ -163,8 +163,8 @@ def test_hosts_ask_for_the_device_of_their_own_network():
 def test_nobody_is_introduced_without_an_address_to_ask_for_and_not_too_many():
     assert hosts(device=()).introductions() == []
     assert len(hosts(device=(ROUTER4,)).introductions()) == 1
-    many = [f"10.{n >> 8}.{n & 255}.1" for n in range(MOST_INTRODUCED + 1)]
-    assert len(hosts(many[1:]).introductions()) == MOST_INTRODUCED
+    many = [f"10.{n >> 8}.{n & 255}.1" for n in range(MAX_INTRODUCED_HOSTS + 1)]
+    assert len(hosts(many[1:]).introductions()) == MAX_INTRODUCED_HOSTS
     assert hosts(many).introductions() == []
 
 
@@ -208,9 +208,6 @@ def test_link_may_answer_and_learn_separately(link, answers, introduces, tmp_pat
     given = make_host_arguments(bound.technology.make_dut_intent().emulated_links.left)
     assert (given is not None) is (answers or introduces)
     assert given is None or bool(Hosts(**given).introductions()) is introduces
-
-
-# ------------------------------------------------- answers among TRex's counters
 
 
 class Again(Exception):
@@ -261,7 +258,9 @@ def ways(tmp_path):
     zmq = types.SimpleNamespace(
         PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: types.SimpleNamespace(socket=sockets)
     )
-    one = answering.Answering(zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())})
+    one = answering.NeighborResponder(
+        zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())}
+    )
     while len(made) < 2 or not all(hasattr(way, "endpoint") for way in made):
         pass
     yield one, {int(way.endpoint[-1]): way for way in made}

@@ -157,7 +157,7 @@ def test_what_came_and_was_not_recorded_is_not_lost(lost):
         }
     }
     timed = timing.add_sampled_delays(
-        counting.Counted({}, 0), one, TrialStats.model_validate(raw), reader
+        counting.DirectionCounts({}, 0), one, TrialStats.model_validate(raw), reader
     )
     for tags in (True, False):
         (delays,) = counting.make_distributions(timed, [one], tags=tags).values()

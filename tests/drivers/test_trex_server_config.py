@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, place_threads
 from v6t.drivers.several.tester import SeveralTesters
-from v6t.drivers.testers import kind_of
+from v6t.drivers.testers import load_kind
 from v6t.drivers.trex.installation import read_version
 from v6t.drivers.trex.interfaces import join_memif, make_port
 from v6t.drivers.trex.kind import Trex
@@ -290,7 +290,7 @@ SERVERS = [
 
 
 def make_kind(**options):
-    return kind_of("trex", {"start": "never", "servers": SERVERS, **options})
+    return load_kind("trex", {"start": "never", "servers": SERVERS, **options})
 
 
 def make_tester(kind):
@@ -315,7 +315,7 @@ def test_one_server_needs_no_composite(options):
 
 def test_server_sends_with_its_own_addresses():
     (own,) = make_kind(only="second").options.chosen.values()
-    assert own.all_macs(Links()) == [(SECOND_SIDE["tester_mac"], SECOND_SIDE["dut_mac"])] * 2
+    assert own.list_macs(Links()) == [(SECOND_SIDE["tester_mac"], SECOND_SIDE["dut_mac"])] * 2
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_wrong_servers_are_rejected(changes, code):
 
 def test_lab_has_one_server():
     with expect_error("conflict"):
-        kind_of("trex", {"lab": True, "servers": [{}, SERVERS[1]]})
+        load_kind("trex", {"lab": True, "servers": [{}, SERVERS[1]]})
 
 
 def test_stamped_rates_of_servers_add_up():

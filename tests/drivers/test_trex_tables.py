@@ -19,10 +19,10 @@ from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, make_bursts
 from v6t.drivers.trex.capture import (
     CaptureReader,
-    class_filter,
     compare_frames,
     make_batches,
-    mark_sample_filter,
+    make_class_filter,
+    make_mark_sample_filter,
 )
 from v6t.drivers.trex.client.stl import unpack_lists
 from v6t.drivers.trex.connections import ListOrder, find_connections, make_blocks
@@ -69,7 +69,7 @@ def test_a_mark_tells_stream_and_number_of_frames_of_any_length(size):
     assert reached(program) <= MAX_OFFSET
     frames = Expander(made).frames(70_000, 20)
     assert verify(frames).all()
-    mine, stream, number = read_marks(frames, trex_streams.number_distance(frames.shape[1]))
+    mine, stream, number = read_marks(frames, trex_streams.compute_number_distance(frames.shape[1]))
     assert mine.all()
     assert (stream == trex_streams.MARK_IDS + 300).all()
     assert number.tolist() == list(range(70_000, 70_020))
@@ -85,7 +85,7 @@ def test_a_mark_tells_stream_and_number_of_frames_of_any_length(size):
 
 @pytest.mark.parametrize(("frames", "wanted"), [(100, 200), (1000, 10), (70_000, 3), (1 << 25, 1)])
 def test_samples_are_spread_and_about_as_many_as_wanted(frames, wanted):
-    pattern = mark_sample_filter(frames, wanted, 12)
+    pattern = make_mark_sample_filter(frames, wanted, 12)
     terms = re.findall(r"ether\[len - (\d+)\] & (\d+) = 0", pattern)
     mask = sum(int(m) << 8 * (int(at) - 9) for at, m in terms)
     kept = len(range(0, frames, mask + 1))
@@ -147,7 +147,7 @@ def test_blocks_in_turn_send_the_connections_in_their_order(table, size):
         sent = as_sent(block).frames(0, 2 * rows)  # the list goes round once
         wanted = block.source().frames(0, 2 * rows)
         end = sent.shape[1] - trailer.LENGTH
-        far = sent.shape[1] - trex_streams.number_distance(sent.shape[1])
+        far = sent.shape[1] - trex_streams.compute_number_distance(sent.shape[1])
         same = [i for i in range(end) if not far <= i < far + 4 and i not in (40, 41)]
         assert (sent[:, same] == wanted[:, same]).all()
         assert verify(sent).all()
@@ -377,7 +377,9 @@ def test_a_trial_is_counted_class_by_class():
     sent = OfferedLoad(streams, burst, 1, (0,), 7)
     assert sent.is_identified and not sent.stamped_bursts
     assert set(sent.marked_classes) == {0, 1}
-    assert "ether[len - 15] = 7 " in class_filter(1, 7)  # late frames of others are not counted
+    assert "ether[len - 15] = 7 " in make_class_filter(
+        1, 7
+    )  # late frames of others are not counted
     assert [request["nonce"] for request in sent.make_requests()] == [7, 7]
     captures = [
         {"kind": "marked", "port": 0, "class": 0, "matched": 499},
