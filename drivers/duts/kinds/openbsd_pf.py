@@ -33,8 +33,8 @@ from v6t.drivers.duts.steps import make_config_file_step
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 
 NAT44_STATES, NAT64_STATES = 2, 1
-"""A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
-translated is not filtered again."""
+"""States of a connection: one on the inside and one on the outside interface; packets that ``af-to`` has
+translated are not filtered again."""
 STATE_LIMIT_MARGIN = 1.05  # limit of states for each required state
 REUSED_PORT_NOTE = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
