@@ -34,7 +34,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.point import Measurement, Point, RunContext
-from v6t.benchmarks.settings import AdaptiveSettings
+from v6t.benchmarks.settings import AdaptiveSettings, RepetitionCount, TrialLength
 from v6t.benchmarks.throughput import FrameTimeoutBenchmark
 from v6t.procedures.frame_loss import (
     MAX_RATE_STEP,
@@ -45,15 +45,15 @@ from v6t.procedures.frame_loss import (
 from v6t.trials.result import FORWARDED_ROLES
 from v6t.trials.trial import list_directions
 
-FULL_AXIS_PERCENT = 60.0  # from this offered share on, the axis ends at the medium's full rate
+FULL_AXIS_PERCENT = 60.0  # with higher rates, the axis ends at the rate of the medium
 
 
 class FramesAtRate(RecordModel):
-    """Frames of one direction at one rate, a number for each valid trial."""
+    """Numbers of frames of one direction at one rate, by valid trial."""
 
     required: list[int] = Field(description="frames that the rate and the length require")
     sent: list[int] = Field(description="frames that the tester sent")
-    received: list[int] = Field(description="frames that it received")
+    received: list[int] = Field(description="frames that the tester received")
 
 
 class LossAtRate(RecordModel):
@@ -62,14 +62,14 @@ class LossAtRate(RecordModel):
     rate: Number = Field(description="offered rate [frames per second per direction]")
     media_percent: Number = Field(description="the rate as a share of `media_maximum` [%]")
     trials: int = Field(description="trials at this rate")
-    valid: int = Field(description="valid trials of them")
+    valid: int = Field(description="valid trials at this rate")
     loss_percent: dict[str, OrderStatistics]
-    """lost share of the frames required, by direction; `sum`: of both together [%]"""
+    """lost share of the required frames, by direction; `sum`: of both together [%]"""
     frames: dict[str, FramesAtRate] = Field(description="frames of each direction")
-    forwarded: OrderStatistics = Field(description="received, all together [frames per second]")
+    forwarded: OrderStatistics = Field(description="received, both together [frames per second]")
     errors: list[str] = Field(description="error messages of the trials at this rate")
     by_role: dict[str, OrderStatistics] = Field(default_factory=dict)
-    """lost share of `foreground` and of `background`, all directions together; empty without both [%]"""
+    """lost share of `foreground` and `background` in all directions; empty without both [%]"""
 
     @computed_field
     @property
@@ -89,13 +89,13 @@ class LossAtRate(RecordModel):
 
 
 class FrameLossRecord(Record):
-    """Lost frames against the offered rate."""
+    """Frame loss at all offered rates."""
 
     maximum: Number = Field(description="highest offered rate [frames per second per direction]")
     maximum_reason: str = Field("", description="`media`, `tester` or `given`")
     media_maximum: int | Number = Field(description="rate of the medium [fps per direction]")
-    restricted_range: bool = Field(description="the rates do not begin at the medium's maximum")
-    procedure: str = Field("", description="how the rates were chosen")
+    restricted_range: bool = Field(description="whether the rates start below the medium's rate")
+    procedure: str = Field("", description="procedure by which the rates were chosen")
     duration_s: Number | None = Field(None, description="length of the trials [s]")
     adaptive: AdaptiveSettings | None = Field(None, description="limits of adaptive repetition")
     frame_timeout_s: Number | None = Field(None, description="deadline of every frame, if any [s]")
@@ -124,6 +124,7 @@ class FrameLossRecord(Record):
 def _summarize_rate(
     result: FrameLossResult, rate_fps: float, directions: tuple[str, ...], media_fps: float
 ) -> LossAtRate:
+    """Summarize the trials of all repetitions at a rate."""
     offered = result.select_trials(rate_fps)
     lines = {
         name: _summarize_shares(o.compute_loss(None if name == "sum" else name) for o in offered)
@@ -150,7 +151,7 @@ def _summarize_rate(
         valid=len(valid),
         loss_percent=lines,
         frames=frames,
-        # what the device forwards under overload: a stable one keeps it
+        # a stable device keeps this rate under overload
         forwarded=OrderStatistics.from_values(
             [sum(d.received for d in o.directions.values()) / result.spec.duration_s for o in valid]
         ),
@@ -160,23 +161,24 @@ def _summarize_rate(
 
 
 def _summarize_shares(shares: Iterable[float | None]) -> OrderStatistics:
+    """Return order statistics of the known shares [%]."""
     return OrderStatistics.from_values([100 * share for share in shares if share is not None])
 
 
 class FrameLossSettings(StrictModel):
-    """Frame loss rate."""
+    """Settings of the frame loss rate."""
 
     step: float = Field(default=MAX_RATE_STEP, gt=0, le=MAX_RATE_STEP)
-    """Step as a share of the maximum rate."""
+    """Step over the maximum rate."""
     rates_fps: tuple[PositiveFloat, ...] | None = Field(default=None, min_length=1)
-    """These rates instead of the RFC's descent: the procedure of the papers."""
-    duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
-    """Length of each stream [s]; None: that of the throughput trials."""
-    repetitions: int | None = Field(None, ge=1, le=100_000, description="None: as for throughput.")
+    """Rates to offer instead of the RFC's descent, as in the papers [fps]."""
+    duration_s: TrialLength | None = None
+    """Length of each stream [s]; None: as for throughput."""
+    repetitions: RepetitionCount | None = Field(None, description="None: as for throughput.")
 
 
 class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
-    """The share of frames that is lost at rates from the maximum down.
+    """Share of frames lost at rates from the maximum down.
 
     RFC 2544 section 26.3. The first rate is the maximum of the medium or the tester. Each step
     is a tenth of it lower, until two trials in a row lose nothing.
@@ -277,7 +279,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             )
 
     def make_brief_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Table]:
-        """Yield the highest rate without loss and the loss at the highest rate, of the worse direction."""
+        """Yield a table of the highest rate without loss, and the loss at the highest rate."""
         yield make_table(records[0].title, records, _BRIEF_COLUMNS)
 
     def draw_figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
@@ -318,7 +320,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
                 _list_losses(row),
                 more_is_better=False,
                 limited=beyond_usable,
-                share=True,
+                is_share=True,
                 headline=f"loss at {row.rate:,.0f} fps",
                 summary=row.loss,
                 load_covered=not beyond_usable,
@@ -350,7 +352,7 @@ _ROLE_COLUMNS: Sequence[Column[TableRow]] = (
 
 
 class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
-    """The share of frames that is lost or comes too late, at falling rates.
+    """Share of frames lost or received too late, at falling rates.
 
     RFC 2544 section 26.3 with a deadline: a frame that takes longer is lost.
     """
@@ -359,7 +361,7 @@ class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
     order = 40
 
     def get_trial_s(self, context: RunContext) -> float:
-        """Return the length of its streams [s]."""
+        """Return the length of the streams [s]."""
         return self.get_settings(context).duration_s or super().get_trial_s(context)
 
 
@@ -372,7 +374,7 @@ def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
         )
         for number, record in enumerate(records)
     ]
-    # a restricted range far below the medium's rate would be a blot on the left
+    # a restricted range far below the rate of the medium gets a shorter axis
     most = max((r.media_percent for record in records for r in record.rates), default=100)
     return plots.draw_errorbars(
         name,
@@ -398,11 +400,11 @@ def _draw_forwarded(records: Sequence[FrameLossRecord], name: str) -> str:
     curves.append(plots.Curve("all that is offered", [0, top], [0, top], style=grey))
     xlabel, ylabel = "offered frames per second, all directions", "forwarded frames per second"
 
-    def adjust(axes: Any) -> None:
+    def format_axes(axes: Any) -> None:
         axes.set_xlim(0, None)
         plots.format_thousands(axes, "x")
 
-    return plots.draw_errorbars(name, curves, xlabel, ylabel, linear=True, adjust=adjust)
+    return plots.draw_errorbars(name, curves, xlabel, ylabel, linear=True, adjust=format_axes)
 
 
 def _sort_rates(record: FrameLossRecord) -> list[LossAtRate]:
@@ -424,7 +426,7 @@ def _is_descent(record: FrameLossRecord) -> bool:
 
 
 def _list_losses(row: LossAtRate) -> list[float]:
-    """Return the lost share of each trial, of both directions together [%]."""
+    """Return the lost share of each trial in all directions [%]."""
     required = zip(*(direction.required for direction in row.frames.values()), strict=True)
     received = zip(*(direction.received for direction in row.frames.values()), strict=True)
     return [
@@ -435,6 +437,7 @@ def _list_losses(row: LossAtRate) -> list[float]:
 
 
 def _split_curves(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
+    """Split the records so that each figure has a color for every curve."""
     most = len(plots.COLOR_CYCLE)
     if len(records) <= most:
         yield records

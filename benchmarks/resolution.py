@@ -59,20 +59,18 @@ class ResolutionSelfTest(RecordModel):
 
 
 class ResolutionCombination(SearchedRates):
-    """Rate for a share of cached names and a share of names with a native AAAA record."""
+    """Results with a share of cached names and a share of names with a native AAAA record."""
 
     unit_name = "queries/s"
     cached_percent: int = Field(description="queries for names that were queried before [%]")
     own_aaaa_percent: int = Field(description="names with a native AAAA record [%]")
-    refused: str | None = Field(None, description="why the self-test does not cover the rate")
+    refused: str | None = Field(None, description="why the self-test does not cover it")
     asked_aaaa: Number | None = Field(description="AAAA queries to the server for each query")
     asked_a: Number | None = Field(description="A queries to the server for each query")
-    cached_found_percent: Number | None
-    """of the queries for names asked before, those for which the device asked nobody [%]; null:
-    there were none"""
+    cached_found_percent: Number | None = Field(description="cache hits among repeated names [%]")
     reasons: dict[str, int] = Field(description="failed queries of all trials, by reason")
     response_us: Number | None = Field(description="median response time, last decisive trial")
-    decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
+    decisive_trials: list[str] = Field(description="keys of the highest passed trials")
 
     @property
     def name(self) -> str:
@@ -81,14 +79,13 @@ class ResolutionCombination(SearchedRates):
 
 
 class ResolutionRecord(Record):
-    """Most queries a second that are all answered rightly, for each combination."""
+    """Highest query rate that is answered correctly, for each combination."""
 
     heading = "DNS resolution performance"
     unit: Literal["queries per second"] = Field(default=QPS, description="unit of all rates")
-    combinations: list[ResolutionCombination]
-    """the first is nothing cached and no AAAA record of its own: the result of section 9.2"""
+    combinations: list[ResolutionCombination] = Field(description="results; the first is the RFC's")
     selftest: ResolutionSelfTest = Field(description="self-test of the tester")
-    timeout_s: Number = Field(description="time limit of an answer [s]")
+    timeout_s: Number = Field(description="time limit for an answer [s]")
     duration_s: Number = Field(description="length of each trial [s]")
     resolution_qps: Number = Field(description="error of the search [queries per second]")
     upstream: Literal[4, 6] = Field(description="IP version towards the authoritative server")
@@ -161,28 +158,27 @@ _Percent = Annotated[int, Field(ge=0, le=100)]
 
 
 class ResolutionSettings(StrictModel):
-    """DNS resolution performance (RFC 8219 section 9)."""
+    """Settings of the DNS resolution performance (RFC 8219 section 9)."""
 
     cached: Annotated[tuple[_Percent, ...], Flag("--cached")] = Field(
         default=(0,), min_length=1, max_length=101
     )
-    """Shares of queries for names that were asked before the trial [%]; 0 is always measured."""
+    """Shares of queries for names that were queried before the trial [%]; 0 is always measured."""
     own_aaaa: Annotated[tuple[_Percent, ...], Flag("--own-aaaa")] = Field(
         default=(0,), min_length=1, max_length=101
     )
-    """Shares of names with an AAAA record of their own [%]; 0 is always measured."""
-    timeout_s: float = Field(MAX_TIMEOUT_S, gt=0, le=60, description="Time limit of an answer [s].")
+    """Shares of names with a native AAAA record [%]; 0 is always measured."""
+    timeout_s: float = Field(MAX_TIMEOUT_S, gt=0, le=60, description="Time limit for an answer.")
     delta: float = Field(default=0.1, ge=0.1, le=10)
-    """The tester answers itself at twice the rate and this share more (section 9.2.1)."""
-    cached_names: int = Field(default=1000, ge=1, le=65_000)
-    """Names that are asked before a trial some of whose names are cached."""
+    """The self-test covers rates up to 1 / (2 (1 + delta)) of its own (section 9.2.1)."""
+    cached_names: int = Field(1000, ge=1, le=65_000, description="Names queried in advance.")
     resolution_qps: Annotated[float | None, Flag("--resolution-qps")] = Field(default=None, gt=0)
     """Stop when the bracket is this narrow [queries/s]; None: ``resolution_ratio`` of the upper
     bound."""
 
 
 class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
-    """The highest rate at which every DNS query is answered rightly in time.
+    """Highest rate at which every DNS query is answered correctly in time.
 
     RFC 8219 section 9.2. A binary search for the query rate, for each share of cached names and
     of names with an AAAA record.
@@ -433,7 +429,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
 
 def make_selftest_queries(context: RunContext) -> Queries:
-    """Return the queries of the self-test (RFC 8219 section 9.2.1)."""
+    """Make the queries of the self-test (RFC 8219 section 9.2.1)."""
     timeout_s: float = context.settings.procedure.resolution.timeout_s  # type: ignore[attr-defined]
     return Queries(timeout_s=SELFTEST_TIMEOUT_SHARE * timeout_s, is_selftest=True)
 

@@ -25,7 +25,7 @@ class BurstSpec(PointSpec):
     The residual wait of the conditions lets the buffer drain, at least 2 s (RFC 9004 section 6.2).
     """
 
-    searched = True
+    is_search = True
     benchmark = BENCHMARK
     rate_fps: float  # per direction, within a burst; the limit of the medium or the tester
     rate_reason: str  # ``media`` or ``tester``

@@ -25,7 +25,7 @@ class CriticalLoadSpec(PointSpec):
     longer_s: float  # increment of the length from trial to trial [s]
 
     benchmark = BENCHMARK
-    searched = True
+    is_search = True
 
     def __post_init__(self) -> None:
         """Check the bounds and the target."""
@@ -48,7 +48,7 @@ class CriticalLoadSpec(PointSpec):
 class LoadStep:
     """A valid trial and the estimate after it."""
 
-    key: str  # of the trial
+    key: str  # key of the trial
     duration_s: float
     offered: OfferedLoad  # load and loss of the trial
     estimate: LoadEstimate | None  # None: too few frames were lost
@@ -113,7 +113,7 @@ class _LoadChooser:
         if number == 1:
             return spec.most_fps
         if (number < 4 and previous.lost) or estimate is None:
-            # as much less as would leave the target, if the loss became less by as much
+            # the rate at which the target would be lost, if the lost frames decrease with the rate
             return self._clamp_rate(previous.rate_fps * (1 - previous.ratio) / (1 - spec.target))
         rate = estimate.mean_fps
         if self.lossless_trials and self.lossy:

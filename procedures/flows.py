@@ -42,7 +42,7 @@ def make_flow_starts(point: FlowPoint, interval_s: float) -> FlowStarts | None:
 def specify_flow_search(
     spec: ThroughputSpec, point: FlowPoint, interval_s: float
 ) -> ThroughputSpec:
-    """Specify the search at a point.
+    """Specify the throughput search for a number of flows.
 
     A search with short trials would end before the last flow begins, so flows that begin one
     after the other are always searched with full trials.

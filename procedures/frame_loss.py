@@ -27,9 +27,7 @@ class FrameLossSpec(PointSpec):
     repetitions: int
     step: float = MAX_RATE_STEP  # as a share of the maximum, at most a tenth
     rates_fps: tuple[float, ...] | None = None  # offer exactly these rates; None: the RFC's descent
-    adaptive: AdaptiveLimits | None = (
-        None  # limits of adaptive repetition, in place of ``repetitions``
-    )
+    adaptive: AdaptiveLimits | None = None  # used in place of ``repetitions``
 
     def __post_init__(self) -> None:
         """Check the rates against the RFC.
@@ -55,7 +53,7 @@ class FrameLossSpec(PointSpec):
         if self.rates_fps is not None:
             return tuple(sorted(set(self.rates_fps), reverse=True))
         count = int(1 / self.step + 1e-9)
-        # from the top, so that the first is the maximum to the frame
+        # from the top, so that the first rate is exactly the maximum
         rates = (self.maximum_fps * (1 - i * self.step) for i in range(count + 1))
         return tuple(r for r in rates if r > self.maximum_fps * self.step / 1000)
 

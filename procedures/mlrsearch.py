@@ -28,7 +28,7 @@ BENCHMARK = "mlrsearch"
 class MlrSpec(PointSpec):
     """Specification of a multiple loss ratio search."""
 
-    searched = True
+    is_search = True
     goals: tuple[Goal, ...]  # searched for together; each has a loss tolerance
     min_load_fps: float  # smallest load per direction
     max_load_fps: float  # largest load per direction
@@ -43,7 +43,7 @@ class MlrRepetition:
     """Result of one search."""
 
     number: int  # from 1
-    results: tuple[GoalResult, ...]  # of the goals, in order
+    results: tuple[GoalResult, ...]  # results of the goals, in order
     attempts: tuple[Attempt, ...]
 
 
@@ -57,7 +57,7 @@ def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = Non
 
 def count_loss(conditions: Conditions, outcome: Outcome) -> TrialCounts:
     """Count the lost frames of a trial and check for faults other than loss."""
-    # frames of one direction never make up for those that another one lost
+    # frames of one direction do not compensate the loss of the other
     directions = outcome.result.directions.values()
     required = [d.count_frames("required") for d in directions]
     received = [d.count_frames("received") for d in directions]

@@ -22,9 +22,7 @@ class Finding:
     tester: bool  # the tester failed, so nothing is known about the device
     direction: str  # that failed; empty: all
     why: str  # cause of the failure, in a few words
-    frames: Mapping[str, str] | None = (
-        None  # ``sent``, ``expected`` and ``received`` as hexadecimal text
-    )
+    frames: Mapping[str, str] | None = None  # hexadecimal texts by kind
 
 
 def check_translation(

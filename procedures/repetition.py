@@ -16,9 +16,7 @@ class AdaptiveLimits:
 
     fewest: int = MIN_ADAPTIVE_REPETITIONS  # smallest number of repetitions
     most: int = 50  # largest number of repetitions
-    width: float = (
-        0.01  # sufficient width of the median's confidence interval, relative to the median
-    )
+    width: float = 0.01  # sufficient relative width of the median's confidence interval
     confidence: float = 0.95  # level of that interval
 
     def __post_init__(self) -> None:

@@ -44,9 +44,7 @@ class ResetSpec(PointSpec):
 class Outage:
     """Outage of one direction during a reset."""
 
-    by_loss_s: (
-        float  # lost frames over the offered rate [s]; infinite: did not end within the stream
-    )
+    by_loss_s: float  # lost frames over the offered rate [s]; infinite: until the end
     by_silence_s: float | None  # longest time without a frame [s]; None: unknown
 
 

@@ -28,7 +28,7 @@ class Stretch:
     """One trial of a soak test."""
 
     number: int  # from 1
-    key: str  # of the trial
+    key: str  # key of the trial
     started: str  # UTC time
     intervals: dict[str, tuple[TrafficInterval, ...]]  # by direction; empty if invalid
 

@@ -22,9 +22,7 @@ class TrialRules:
     duration_s: float  # length of the trial [s]
     residual_wait_s: float  # wait for late frames [s]
     sending_time_tolerance: float  # longest sending time over the length
-    max_frames: int | None = (
-        None  # number of connections, which shortens trials that would send more
-    )
+    max_frames: int | None = None  # number of connections; shortens trials that would send more
 
     def compute_duration_s(self, rate_fps: float) -> float:
         """Return the length of a trial at a rate [s]."""
@@ -50,17 +48,17 @@ class SelfTestSpec:
     mode: Mode  # directions under load
     media_fps: float  # rate of the medium, never exceeded
     start_fps: float = 20_000.0  # first rate offered
-    growth: float = 2.0  # factor while trials pass
+    growth: float = 2.0  # factor of the rate while trials pass
     refinements: int = 2  # halvings of the bracket afterwards
     duration_s: float = 0.4  # length of a short trial [s]
     residual_wait_s: float = 0.1  # wait for late frames [s]
     pause_s: float = 0.0  # before each trial [s]
     sending_time_tolerance: float = 1.02  # longest sending time over the length
-    attempts: int = (
-        2  # times a failing rate is offered in short trials; a busy machine may disturb one
-    )
+    attempts: int = 2  # times a failing rate is offered in short trials
     variant: str = ""  # prefix of the trial keys
-    rules: TrialRules | None = None  # of the trial that confirms the rate; None: no confirmation
+    rules: TrialRules | None = (
+        None  # rules of the trial that confirms the rate; None: no confirmation
+    )
     mix: str | None = None  # mix of frame sizes, as in a trial
 
     @property
@@ -87,19 +85,13 @@ class TesterCapacity:
 
     mode: Mode
     rate_fps: float  # per direction; 0.0: no rate passed
-    keys: tuple[str, ...]  # of all trials
+    keys: tuple[str, ...]  # keys of all trials
     faults: tuple[str, ...]  # why the last failing trial failed
 
 
-MAX_REMEASUREMENTS = (
-    2  # repetitions of a self-test with an implausible result, which is then accepted
-)
-DOUBTFUL_RATIO = (
-    1.5  # a tester that carries this multiple of the self-test's rate was disturbed in it
-)
-PLAUSIBLE_DIVISOR = (
-    4  # a rate in both directions is at least that of one direction, divided by this
-)
+MAX_REMEASUREMENTS = 2  # repetitions of a self-test with an implausible result
+DOUBTFUL_RATIO = 1.5  # multiple of the capacity that, once carried, refutes it
+PLAUSIBLE_DIVISOR = 4  # both directions carry at least the rate of one over this
 
 
 def find_plausible_rate(mode: Mode, rates_fps: Mapping[Mode, float]) -> float:

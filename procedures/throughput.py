@@ -47,7 +47,7 @@ _Confirmations = list[tuple[str, float]]  # names of trials, and their lengths o
 class ThroughputSpec(PointSpec):
     """Specification of the throughput search at a point."""
 
-    searched = True
+    is_search = True
     upper_bound_fps: float  # highest rate offered, per direction
     upper_bound_reason: str  # ``media`` or ``tester``, whichever is smaller
     resolution_fps: (
@@ -56,13 +56,9 @@ class ThroughputSpec(PointSpec):
     duration_s: float  # length of a full trial [s]
     repetitions: int  # searches; the RFC asks for 20
     confirmations: int = 0  # times the result must pass again; otherwise a lower rate is tried
-    final_duration_s: float | None = (
-        None  # length of a last trial that must pass; None: no such trial
-    )
+    final_duration_s: float | None = None  # length of a last trial; None: none
     search: SearchMethod = "binary"
-    adaptive: AdaptiveLimits | None = (
-        None  # limits of adaptive repetition, in place of ``repetitions``
-    )
+    adaptive: AdaptiveLimits | None = None  # used in place of ``repetitions``
 
     @property
     def benchmark(self) -> str:
@@ -182,7 +178,7 @@ class _Search:
             name="RFC 2544",
             loss_ratio=tolerated,
             exceed_ratio=0.0,
-            # a share of the upper bound: the error is no larger anywhere
+            # a share of the upper bound, where the error is largest
             width=min(FINE_SHARE, spec.resolution_fps / spec.upper_bound_fps),
             initial_trial_s=full_s / 30,
             final_trial_s=full_s,
@@ -200,9 +196,9 @@ class _Search:
             steps.append(SearchStep(name, load_fps, verdict, low, high))
             self._set_bracket(steps[-1])
             frames = max(1, round(load_fps * duration_s))
-            # of the worse direction: the tolerance holds for each by itself
+            # of the worse direction, since the tolerance holds for each
             lost = min(frames, round(frames * max(verdict.loss.values(), default=0.0)))
-            if verdict.passed:  # whole frames have decided that
+            if verdict.passed:  # rounding must not exceed the tolerance
                 lost = min(lost, math.floor(frames * tolerated))
             return TrialCounts(frames, lost, verdict.passed)
 

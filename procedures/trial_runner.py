@@ -22,9 +22,9 @@ SHARED_CORES_WARNING = "tester and device share this machine's cores: the number
 class PointSpec(ABC):
     """Specification of a procedure at a point."""
 
-    unit: ClassVar[str] = FPS  # of its rates
-    searched: ClassVar[bool] = False  # see :class:`Progress`
-    conditions: Conditions  # of every trial
+    unit: ClassVar[str] = FPS  # unit of the rates
+    is_search: ClassVar[bool] = False  # see :class:`Progress`
+    conditions: Conditions  # conditions of every trial
 
     @property
     @abstractmethod
@@ -42,7 +42,7 @@ class Outcome:
     """A trial and its repetitions after faults of the tester."""
 
     attempts: tuple[Attempt, ...]  # only the last can be valid
-    result: TrialResult  # of the last attempt
+    result: TrialResult  # result of the last attempt
 
     @property
     def verdict(self) -> Verdict:
@@ -63,13 +63,13 @@ class Progress:
     repetition: int  # from 1
     repetitions: int
     step: int  # from 1; 0 before the first
-    steps: int  # expected in this repetition
+    steps: int  # expected number of steps in this repetition
     low_fps: float  # lower bound of the search
     high_fps: float  # upper bound; both are the rate without a search
-    rate_fps: float  # of the trial
+    rate_fps: float  # rate of the trial
     verdict: Verdict | None = None  # None before the trial
     unit: str = FPS  # of the rates
-    searched: bool = False  # a search uses the verdict; otherwise the trial measures loss
+    is_search: bool = False  # a search uses the verdict; otherwise the trial measures loss
 
 
 Watch = Callable[[Progress], None]
@@ -93,12 +93,12 @@ class TrialRunner:
         repetitions: int,
         *,
         unit: str = FPS,
-        searched: bool = False,
+        is_search: bool = False,
     ) -> None:
         """Prepare the first trial.
 
         Args:
-            repetition, repetitions, unit, searched: see :class:`Progress`.
+            repetition, repetitions, unit, is_search: see :class:`Progress`.
         """
         self.number = repetition
         self._conditions = conditions
@@ -106,7 +106,7 @@ class TrialRunner:
         self._measure = measure
         self._watch = watch
         self._next = Progress(
-            point, repetition, repetitions, 0, 0, 0.0, 0.0, 0.0, unit=unit, searched=searched
+            point, repetition, repetitions, 0, 0, 0.0, 0.0, 0.0, unit=unit, is_search=is_search
         )
         self.all: list[Attempt] = []
 
@@ -196,7 +196,7 @@ def repeat(
             len(done) + 1,
             most,
             unit=spec.unit,
-            searched=spec.searched,
+            is_search=spec.is_search,
         )
         done.append(run_once(trials))
         attempts += trials.all

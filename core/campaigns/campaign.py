@@ -31,7 +31,7 @@ from v6t.core.runs.plan import plan
 from v6t.core.runs.results import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import Streams
-from v6t.drivers.testers import kind_of
+from v6t.drivers.testers import load_kind
 
 SCHEMA = "v6t-campaign-plan/1"  # of campaign.json
 PLAN, FAILURES = "campaign.json", "failures"
@@ -89,7 +89,7 @@ class Campaign:
         names: dict[str, str] = {}
         for run in self.runs:
             tester = run.config["tester"]
-            shared = kind_of(tester["kind"], tester["options"]).exclusive_resource
+            shared = load_kind(tester["kind"], tester["options"]).exclusive_resource
             name = run.testbed if shared is None else names.setdefault(shared, run.testbed)
             found.setdefault(name, []).append(run)
         return found
@@ -159,7 +159,7 @@ def _select_runs(runs: Sequence[CampaignRun], name: str, values: str) -> list[Ca
 def _is_lab(bed: Mapping[str, Any]) -> bool:
     """Return whether the testbed of a campaign file uses the lab on this machine."""
     tester = bed.get("tester") or {}
-    return bool(tester) and kind_of(tester["kind"], tester.get("options", {})).in_lab
+    return bool(tester) and load_kind(tester["kind"], tester.get("options", {})).in_lab
 
 
 def _add_differences(note: str, differs: Mapping[str, str]) -> str:

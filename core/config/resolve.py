@@ -54,7 +54,7 @@ from v6t.core.config.yaml_file import (
 )
 from v6t.drivers.duts.registry import DEFAULT_DRIVER, load_driver_type, make_driver
 from v6t.drivers.duts.registry import list_driver_names as driver_names
-from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
+from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, load_kind
 
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver
@@ -251,7 +251,7 @@ def _choose_tester(
     name = DEFAULT if name == AUTOMATIC else name
     options = deep_merge(bed.tester.options, parse_assignments(flags.tester_options))
     with locate_errors(source, "tester", "options"):
-        return TesterSettings(kind=name, options=options), kind_of(name, options)
+        return TesterSettings(kind=name, options=options), load_kind(name, options)
 
 
 def _choose_driver(

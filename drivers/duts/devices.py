@@ -96,11 +96,11 @@ def make_lab_device(
     driver: Driver, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
 ) -> LabDevice:
     """Make the device under test between the two cables of the lab."""
-    device = driver.make_lab_device(translation, intent, record_dir)
-    if device is not None:
-        return device
+    if isinstance(driver, ReferenceDriver):
+        links, faults = translation.links, driver.options.faults
+        return ReferenceDevice(translation, frame_octets(links), faults, swapped=links.swapped)
     if not driver.is_chain:
-        return LabDut(driver, intent, record_dir)
+        return (driver.lab_device_type or LabDut)(driver, intent, record_dir)  # type: ignore[no-any-return]
     references = {part.name: part for part in translation.parts}
     parts = driver.get_parts(intent)
     check_lab_placement(parts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -16,14 +15,13 @@ from v6t.drivers.duts.management_path import check_management_path
 from v6t.drivers.duts.options import DutOptions, Hook, HookOptions
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
-from v6t.drivers.options import options_of
+from v6t.drivers.options import parse_options
 from v6t.drivers.tester import Oracle
 from v6t.drivers.transport.redaction import add_secrets_of
 from v6t.intent.device import Port
 from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
-    from v6t.drivers.lab.setup import LabDevice
     from v6t.drivers.transport.ssh_options import SshOptions
     from v6t.packets.direction import Direction
 
@@ -79,12 +77,13 @@ class Driver(ABC):
     is_chain: ClassVar[bool] = False  # the technology names the devices, see get_parts()
     has_background_vlans: ClassVar[bool] = False  # supports separate VLANs for the background
     session_type: ClassVar[type[Any] | None] = None  # None: the session of devices with a shell
+    lab_device_type: ClassVar[type[Any] | None] = None  # None: LabDut
     header_profile: ClassVar[HeaderProfile] = HeaderProfile()  # of all configurations
     options: Any  # of the type ``options_model``
     chain_membership: ChainMembership | None = None  # None if it configures the whole device
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
-        self.options = options_of(self.options_model, self.name, self.noun, settings or {})
+        self.options = parse_options(self.options_model, self.name, self.noun, settings or {})
         add_secrets_of(self.options.model_dump())
 
     @classmethod
@@ -296,12 +295,6 @@ class Driver(ABC):
         """Return how many hops a packet takes beyond those of the technology."""
         del direction
         return self.get_header_profile(intent).further_hops
-
-    def make_lab_device(
-        self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
-    ) -> LabDevice | None:
-        """Make the driver's special lab device; None: it uses the standard one."""
-        return None
 
 
 def require_root(facts: Facts) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FrameSource(Protocol):
-    """Frames of one stream by number."""
+    """Source of the frames of one stream by number."""
 
     length: int
     layout: FrameLayout
@@ -28,20 +28,19 @@ class FrameSource(Protocol):
         """See :meth:`v6t.profiles.expand.Expander.frames`."""
 
 
-NEIGHBOURS = 128
-"""Frames this near to each other are made in one go with those between them: that is quicker."""
-RUN = 64  # Of them at most so many in one go, which bounds the memory
+MAX_GAP_FRAMES = 128  # Frames this close together are made in one run, with those between
+MAX_RUN_FRAMES = 64  # Wanted frames of one run, which bounds the memory
 
 
-def frames_of(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
+def make_frames(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
     """Return frames ``(n, length)`` of a source by their numbers ``(n,)``, in any order."""
     wanted, places = np.unique(numbers.astype(np.int64), return_inverse=True)
     out = np.empty((len(wanted), source.length), dtype=np.uint8)
-    begins = np.flatnonzero(np.diff(wanted, prepend=-NEIGHBOURS - 1) > NEIGHBOURS)
+    begins = np.flatnonzero(np.diff(wanted, prepend=-MAX_GAP_FRAMES - 1) > MAX_GAP_FRAMES)
     ends = np.append(begins, len(wanted))[1:]
     for begin, end in zip(begins, ends, strict=True):
-        for first in range(begin, end, RUN):
-            run = wanted[first : min(first + RUN, end)]
+        for first in range(begin, end, MAX_RUN_FRAMES):
+            run = wanted[first : min(first + MAX_RUN_FRAMES, end)]
             low, high = int(run[0]), int(run[-1])
             out[first : first + len(run)] = source.frames(low, high - low + 1)[run - low]
     return out[places.reshape(-1)]
@@ -49,7 +48,7 @@ def frames_of(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
 
 @dataclass(frozen=True)
 class Order:
-    """The connection that the n-th frame of a direction belongs to."""
+    """Order in which the frames of a direction go through connections."""
 
     count: int
     reading: ReadingOrder = "linear"
@@ -88,7 +87,7 @@ class Cycle:
 
 
 class Replay:
-    """The Responder: a stream's frame with addresses and ports of a learned connection."""
+    """The Responder's frames: a template with the addresses and ports of learned connections."""
 
     def __init__(self, stream: Stream, table: StateTable, order: Order) -> None:
         packet = base64.b64decode(stream.trex["packet"]["binary"])
@@ -122,4 +121,5 @@ class Replay:
 
 
 def _words(rows: U8) -> NDArray[np.uint32]:
+    """Return rows of octets as 16-bit words."""
     return np.ascontiguousarray(rows).view(">u2").astype(np.uint32)

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 Hashed = Literal["ports", "addresses", "both", "none"]
 """Fields that the hash of a device with several cores covers; ``both``: some bits of either."""
 
-MOST = 10**15  # No rate, count or time is larger
-_Amount = Annotated[float, Field(ge=0, le=MOST)]
-_Count = Annotated[int, Field(ge=0, le=MOST)]
+MAX_AMOUNT = 10**15  # Upper bound of rates, counts and times
+_Amount = Annotated[float, Field(ge=0, le=MAX_AMOUNT)]
+_Count = Annotated[int, Field(ge=0, le=MAX_AMOUNT)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 
-BLOCK = 5000
+BLOCK_FRAMES = 5000
 """Delays drawn for a stream whose every frame is timed; the rest of the stream repeats them."""
 
 
 class SimOptions(StrictModel):
-    """The simulated device and the faults of device and tester; rates and times are virtual."""
+    """Options of the simulated device and tester and of their faults."""
 
     capacity_fps: _Amount = 1_000_000.0
     """Frames per second the device forwards in one direction."""
@@ -89,7 +89,7 @@ class SimOptions(StrictModel):
     """Frames the device translates wrongly."""
     forwards_negative: bool = False
     """The device forwards what it must drop."""
-    tester_fps: Annotated[float, Field(ge=1, le=MOST)] = 5_000_000.0
+    tester_fps: Annotated[float, Field(ge=1, le=MAX_AMOUNT)] = 5_000_000.0
     """The tester's own capacity per direction; above, sending takes longer."""
     tester_delay_us: _Amount = 2.0
     """What the tester measures in loopback, without a device."""
@@ -142,7 +142,7 @@ class SimOptions(StrictModel):
 
 
 class Device:
-    """The device during one trial in one direction.
+    """Model of the device during one trial in one direction.
 
     Args:
         ways: directions under load.
@@ -175,7 +175,7 @@ class Device:
         share = self._loss_share(rate_fps / self.capacity_fps if self.capacity_fps else math.inf)
         lost = math.ceil(frames * share - 1e-9)
         if o.random_loss:
-            lost = _poisson(chance, frames * share)
+            lost = _draw_poisson(chance, frames * share)
         if not o.loss_curve:
             lost = max(0, lost - o.buffer_frames)
         if any(low <= rate_fps <= high for low, high in o.dead_zones):
@@ -194,18 +194,22 @@ class Device:
 
         o, chance = self._options, self._chance
         low, width = o.delay_us * 1000, o.jitter_us * 1000
-        delays: NDArray[np.int64] = np.rint(low + width * _draw(chance, count)).astype(np.int64)
+        delays: NDArray[np.int64] = np.rint(low + width * _draw_uniform(chance, count)).astype(
+            np.int64
+        )
         slow = chance.sample(range(count), min(count, round(o.tail_share * count)))
         delays[slow] += round(o.tail_us * 1000)
         return delays
 
     def _draw_arrivals(self, mean: float) -> int:
+        """Draw a number of events by their mean (Poisson)."""
         events, left = 0, mean
         while (left := left - self._chance.expovariate(1.0)) > 0:
             events += 1
         return events
 
     def _loss_share(self, load: float) -> float:
+        """Return the lost share at a load."""
         curve = self._options.loss_curve
         if not curve:
             return max(0.0, 1.0 - 1.0 / load) if load > 0 else 0.0
@@ -219,13 +223,13 @@ class Device:
         return max(before[1], 1.0 - 1.0 / load)
 
 
-def _poisson(chance: random.Random, mean: float) -> int:
+def _draw_poisson(chance: random.Random, mean: float) -> int:
     import numpy as np
 
     return int(np.random.default_rng(chance.getrandbits(64)).poisson(mean))
 
 
-def _draw(chance: random.Random, count: int) -> NDArray[np.float64]:
+def _draw_uniform(chance: random.Random, count: int) -> NDArray[np.float64]:
     """Draw what calls of ``chance.random()`` return: both are the same Mersenne Twister."""
     import numpy as np
 
@@ -240,7 +244,7 @@ def _draw(chance: random.Random, count: int) -> NDArray[np.float64]:
     return drawn
 
 
-HASHED_FRAMES = 2048  # Frames of each stream whose cores are computed
+HASHED_FRAMES = 2048  # Frames of each stream that are hashed to cores
 
 
 def compute_spread(streams: StreamSet, cores: int, fields: Hashed) -> float:
@@ -260,6 +264,7 @@ def compute_spread(streams: StreamSet, cores: int, fields: Hashed) -> float:
 
 
 def _find_core(frame: bytes, layout: FrameLayout, cores: int, fields: Hashed) -> int:
+    """Find the core of a frame by a hash."""
     addresses = frame[layout.networks[0].addresses]
     # of an encapsulated packet the hash sees no ports: they are behind the inner header
     has_ports = layout.transport in ("TCP", "UDP") and len(layout.networks) == 1

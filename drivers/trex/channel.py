@@ -17,8 +17,8 @@ from v6t.base.errors import TesterError
 from v6t.drivers.lab.netns import enter_command
 from v6t.drivers.transport.ssh_client import SshClient
 
-DEADLINE_S = 20.0
-_WATCH_S = 0.25
+DEADLINE_S = 20.0  # For an answer of the worker
+_WATCH_S = 0.25  # Interval of calls of ``watch`` during a request
 _BOOT = """\
 import base64, json, sys, types
 for name, text in json.loads(base64.b64decode(sys.stdin.readline())):
@@ -51,7 +51,7 @@ class WorkerError(TesterError):
 
 
 class ClientWorker:
-    """One interpreter that has TRex's client imported, here or on another host over SSH.
+    """A process with TRex's client, on this host or on another one over SSH.
 
     Args:
         python: interpreter to use (3.8 to 3.13).

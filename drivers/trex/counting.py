@@ -31,14 +31,11 @@ from v6t.trials.timeline import Timeline, choose_slot_s
 from v6t.trials.trial import Trial
 
 STAMPED = "stamped"  # Figure of a trial: what :func:`count_captured_stamps` found in each direction
-STAMPS_CLASS = -1
-"""Class number of the capture that counts stamped frames, where several cores receive them."""
-LOOK_S = 0.002
-"""Between two looks, with the way there and back: measured 0.5 to 2 ms on the same machine, and
-up to 5.5 ms at 1,000 fps (docs/accuracy.md)."""
-_READING_S = 0.5  # Between two readings of a trial's course: no slot is shorter
+STAMPS_CLASS = -1  # Class number of the capture that counts stamped frames of several cores
+LOOK_S = 0.002  # Time of one reading of the port counters (docs/accuracy.md)
+_READING_S = 0.5  # Interval of the readings for a timeline; no slot is shorter
 _MIN_READINGS = 3
-NOT_TOLD_APART = (
+NEGATIVE_TRAFFIC_PROBLEM = (
     "port counters cannot tell frames that must be dropped from others",
     "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
 )
@@ -46,8 +43,8 @@ NOT_TOLD_APART = (
 
 
 @dataclass(frozen=True)
-class Counted:
-    """One direction as counted, by traffic class; in *ports* mode a single one, ``test frames``.
+class DirectionCounts:
+    """Counts of one direction by traffic class; in *ports* mode of the one class ``test frames``.
 
     Attributes:
         histograms, tags: delays [us] where every frame was stamped, and of tagged frames alone.
@@ -84,7 +81,7 @@ def count_group(stats: TrialStats, load: OfferedLoad, burst: Burst) -> ClassCoun
 
 def count_by_trailer(
     stats: TrialStats, loads: Sequence[OfferedLoad], frame_timeout_s: float | None = None
-) -> Counted:
+) -> DirectionCounts:
     """Count stamped and marked streams of one direction class by class.
 
     Frames with a longer delay than the timeout are late. Duplicates arrive last, so that the longest
@@ -110,7 +107,7 @@ def count_by_trailer(
         counts += _count_marks(stats, load, stamped_sent)
     recognized = sum(c.received + c.surplus + c.late for _, c in counts)
     received = sum(stats.ports[load.rx_port].received for load in loads)
-    return Counted(
+    return DirectionCounts(
         sum_classes(counts),
         # a frame may come back to another pair than its sender's
         max(0, received - recognized),
@@ -122,7 +119,7 @@ def count_by_trailer(
 def _count_marks(
     stats: TrialStats, load: OfferedLoad, stamped_sent: int
 ) -> Iterator[tuple[str, ClassCount]]:
-    """Count the classes that marks tell, all streams of each together.
+    """Count the marked frames of each class.
 
     TRex does not count what left of each: frames that did not leave are taken off the first.
     """
@@ -138,8 +135,8 @@ def _count_marks(
         yield stream.name, count
 
 
-def count_by_ports(stats: TrialStats, loads: Sequence[OfferedLoad]) -> Counted:
-    """Count by port counters, less the control frames a capture counted; time stamped frames."""
+def count_by_ports(stats: TrialStats, loads: Sequence[OfferedLoad]) -> DirectionCounts:
+    """Count by port counters, less the control frames that a capture counted."""
     receiving = {load.rx_port for load in loads}
     control = stats.count_matches("control", receiving)
     arrived = sum(stats.ports[port].received for port in receiving) - control
@@ -153,9 +150,9 @@ def count_by_ports(stats: TrialStats, loads: Sequence[OfferedLoad]) -> Counted:
 
 
 def make_distributions(
-    counted: Counted, loads: Sequence[OfferedLoad], *, tags: bool
+    counted: DirectionCounts, loads: Sequence[OfferedLoad], *, tags: bool
 ) -> dict[str, Distribution]:
-    """Make the distributions of delays by class, of all or of tagged frames; frames without are lost."""
+    """Make the distributions of delays by class; frames without a delay count as lost."""
     expected: dict[str, int] = {}
     for load in loads:
         for burst in load.stamped_bursts:
@@ -173,7 +170,7 @@ def make_distributions(
     return delays
 
 
-def summarize_delays(counted: Counted) -> dict[str, float] | None:
+def summarize_delays(counted: DirectionCounts) -> dict[str, float] | None:
     """Return smallest, median, 99.9th percentile and largest delay [us] over all classes."""
     whole = merge_histograms(counted.histograms.values())
     if not whole.buckets:
@@ -187,7 +184,7 @@ def summarize_delays(counted: Counted) -> dict[str, float] | None:
 
 
 def find_faults(stats: TrialStats, loads: Sequence[OfferedLoad], cpu_limit: float) -> list[str]:
-    """Find the tester's own faults: such a trial says nothing about the device."""
+    """Find the tester's own faults, which make a trial invalid."""
     faults = list(dict.fromkeys(stats.events))
     if not stats.ended:
         faults.append("TRex was still sending long after the trial's end and was stopped")
@@ -211,7 +208,7 @@ def find_faults(stats: TrialStats, loads: Sequence[OfferedLoad], cpu_limit: floa
 
 
 def find_overload(queue_full: int, cpu: Sequence[float], cpu_limit: float) -> Iterator[str]:
-    """Yield what says that TRex's data path, busier than a limit [%], had too much to do."""
+    """Yield faults of an overloaded data path; the limit of its load is in percent."""
     if queue_full:
         yield f"TRex's transmit queue was full {queue_full} times"
     busiest = max(cpu, default=0.0)
@@ -220,7 +217,7 @@ def find_overload(queue_full: int, cpu: Sequence[float], cpu_limit: float) -> It
 
 
 def describe_counting(loads: Sequence[OfferedLoad]) -> str:
-    """Say how frames were told from others: ``trailer``, ``marks``, both, or ``ports``."""
+    """Return how test frames were recognized: ``trailer``, ``marks``, both, or ``ports``."""
     if not all(load.is_identified for load in loads):
         return "ports"
     ways = {
@@ -254,13 +251,13 @@ def count_captured_stamps(stats: TrialStats, loads: Sequence[OfferedLoad]) -> di
 
 @dataclass(frozen=True)
 class SendingTime:
-    """A time that lies within ``error_s`` around ``time_s`` [s]."""
+    """Measured sending time with its largest error [s]."""
 
     time_s: float
     error_s: float
 
     @property
-    def most_s(self) -> float:
+    def max_s(self) -> float:
         return self.time_s + self.error_s
 
 
@@ -290,7 +287,7 @@ def measure_sending_time(
 
 
 def make_timeline(stats: TrialStats, loads: Sequence[OfferedLoad], trial: Trial) -> Timeline | None:
-    """Make the timeline of one direction from readings of port counters; even between two of them.
+    """Make the timeline of one direction by interpolating readings of port counters.
 
     A frame that was not back at the end of a slot counts as lost in it if it never arrived. Control
     frames count like others here: the sums of the trial are more exact.

@@ -17,7 +17,7 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.client.host import is_reachable
 from v6t.drivers.trex.installation import find_installation, read_version, start_client
-from v6t.drivers.trex.interfaces import full_address, is_pci
+from v6t.drivers.trex.interfaces import is_pci, make_full_address
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.stats import ServerFacts
 
@@ -186,7 +186,7 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
 
 def read_host_facts(worker: ClientWorker, options: TrexOptions) -> Mapping[str, Any]:
     """Read facts about the worker's host; see ``examine_host`` of the worker."""
-    named = [full_address(n) if is_pci(n) else n for n in options.all_interfaces or ()]
+    named = [make_full_address(n) if is_pci(n) else n for n in options.all_interfaces or ()]
     facts: Mapping[str, Any] = worker.ask(
         "machine", deadline_s=options.start_deadline_s, interfaces=named, port=options.rpc_port
     )
@@ -212,7 +212,7 @@ def examine_interfaces(worker: ClientWorker, options: TrexOptions) -> Iterator[F
         if name.startswith("--vdev"):
             yield subject, "ok", "made by TRex"
         elif is_pci(name):
-            yield (subject, *check_nic(facts[full_address(name)], options.socket))
+            yield (subject, *check_nic(facts[make_full_address(name)], options.socket))
         else:
             yield (subject, *_check_linux_interface(name, facts[name]))
 
@@ -279,7 +279,7 @@ def check_fence(facts: Mapping[str, Any], options: TrexOptions) -> Finding:
         return subject, "ok", "in the lab's namespace: no other host reaches them"
     reason, trouble = "TRex has no authentication", facts["nft_trouble"]
     is_running = options.start == "auto" and facts["served"]
-    if is_running or options.start == "never" or options.elsewhere:
+    if is_running or options.start == "never" or options.is_elsewhere:
         text = (
             "v6t closes only the ports of a server that it starts; any host that reaches yours can "
             f"command it ({ports}): {reason}"

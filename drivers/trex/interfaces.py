@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from v6t.base.errors import InvalidValue
 
-_MEMIF_END = {"id", "role", "socket", "socket-abstract"}
+_MEMIF_LINK_FIELDS = {"id", "role", "socket", "socket-abstract"}  # That join ports
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]")
 _PCI_LIKE = re.compile(r"(?:[0-9a-fA-F]+:)?[0-9a-fA-F]+:[0-9a-fA-F]+(?:\.[0-9a-fA-F]+)?(?:/\d+)?")
 _LINUX_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,15}")
@@ -34,7 +34,7 @@ def _uses_af_packet(interface: str) -> bool:
 
 
 def find_af_packet_limit(interface: str) -> str:
-    """Return ``queues`` if TRex would leave queues unread, ``cores`` if it reads with one, else nothing.
+    """Return ``queues`` if TRex would not read all queues, ``cores`` if it uses one core, else nothing.
 
     TRex reads the first queue of an af_packet port alone, with one core, and the kernel spreads flows
     over all queues (PACKET_FANOUT), as long as there is room.
@@ -47,12 +47,12 @@ def find_af_packet_limit(interface: str) -> str:
 def find_device(interface: str) -> str:
     """Return the device behind an interface, equal for all spellings of it."""
     if is_pci(interface):
-        return full_address(interface)
+        return make_full_address(interface)
     named = _IFACE.search(interface) if _uses_af_packet(interface) else None
     return interface if named is None else named[1]
 
 
-def full_address(interface: str) -> str:
+def make_full_address(interface: str) -> str:
     """Return a PCI address with its domain, as the kernel writes it."""
     return (interface if interface.count(":") == 2 else f"0000:{interface}").lower()
 
@@ -73,7 +73,7 @@ def make_port(number: int, interface: str, *, ring: int, mtu: int = 1500) -> str
 
 
 def check_interface(name: str) -> None:
-    """Refuse what TRex could not open, or what would become a port of an interface that cannot exist.
+    """Check the form of an interface's name.
 
     Raises:
         InvalidValue: the reason.
@@ -107,6 +107,6 @@ def join_memif(memif: Sequence[str]) -> tuple[str, ...]:
     devices = []
     for port, role in zip(memif, ("server", "client"), strict=True):
         name, *words = port.split(",")
-        kept = [w for w in words if w.partition("=")[0] not in _MEMIF_END]
+        kept = [w for w in words if w.partition("=")[0] not in _MEMIF_LINK_FIELDS]
         devices.append(",".join([name, "id=0", f"role={role}", "socket=v6t-cable", *kept]))
     return tuple(devices)

@@ -21,7 +21,7 @@ TryRate = Callable[[float, str], Verdict]  # offers a rate [fps] in a step of th
 class SearchStep:
     """A rate that was tried, and the bracket after it."""
 
-    name: str  # of the step, in trial keys
+    name: str  # name of the step, in trial keys
     rate_fps: float
     verdict: Verdict
     low_fps: float  # highest rate that passed so far

@@ -24,8 +24,8 @@ RESULT_LABEL = (
 class TrialCounts:
     """Frames and losses of a trial in both directions."""
 
-    frames: int  # required
-    lost: int  # of the required frames
+    frames: int  # required frames
+    lost: int  # lost frames of these
     sound: bool  # no fault but loss; a trial with another fault fails for every goal
 
 

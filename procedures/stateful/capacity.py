@@ -42,9 +42,9 @@ class CapacitySpec(PointSpec):
 class CapacityStep:
     """A number of connections that was tried."""
 
-    name: str  # in the trial keys
+    name: str  # name of the step, in trial keys
     phase: str  # ``first``, ``exponential`` or ``binary``
-    connections: int  # C
+    connections: int  # C, number of connections tried
     rate_cps: float  # highest passed rate; 0.0 if none
     carried: bool  # the rate is high enough
 

@@ -23,8 +23,8 @@ BENCHMARK = "connection-rate"
 class ConnectionRateSpec(PointSpec):
     """Specification of the search for the connection rate."""
 
-    unit, searched = CPS, True
-    connections: int  # N
+    unit, is_search = CPS, True
+    connections: int  # N, number of connections
     upper_bound_cps: float  # highest rate offered
     upper_bound_reason: str  # ``media``, ``tester`` or ``given``
     resolution_cps: float  # error of the search; smaller for slow devices

@@ -53,7 +53,7 @@ def measure_tcp_capacity(
     result = measure_capacity(spec.search, measure, watch)
     at = spec.search.conditions
     attempts = TrialRunner(
-        at, spec.search.key_prefix, measure, watch, 1, 1, unit=CPS, searched=True
+        at, spec.search.key_prefix, measure, watch, 1, 1, unit=CPS, is_search=True
     )
 
     def close_connections(count: int, closing: Closing, name: str) -> Attempt:

@@ -20,9 +20,9 @@ BENCHMARK = "teardown"
 class TeardownSpec(PointSpec):
     """Specification of the measurement of the tear-down rate."""
 
-    unit, searched = CPS, True
+    unit, is_search = CPS, True
     benchmark = BENCHMARK
-    connections: int  # N
+    connections: int  # N, number of connections
     rate_cps: float  # of phase 1 [connections/s]
     rate_source: str  # origin of that rate
     repetitions: int  # times the table is filled and emptied

@@ -223,7 +223,7 @@ def test_trex_that_is_not_there(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TREX_DIR", raising=False)
-    monkeypatch.setattr(installation, "OPT", tmp_path / "opt")
+    monkeypatch.setattr(installation, "DEFAULT_LOCATION", tmp_path / "opt")
     said = expect_refusal(v6t(*SIM, "--tester", "trex", "-o", "out"), "missing-program", 3)
     assert "TREX_DIR" in said
     assert tree(tmp_path) == {}

@@ -82,7 +82,7 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
         Links().left,
         swapped=True,
     )
-    assert [macs[0][-5:] for macs in swapped.all_macs(links)] == [
+    assert [macs[0][-5:] for macs in swapped.list_macs(links)] == [
         "01:02",
         "0b:02",
         "0c:02",

@@ -221,7 +221,7 @@ def test_what_was_counted_is_read_back_from_a_journal():
     ("found", "word"),
     [
         (TcpCounts(10, 8, reset_refused=1, timed_out=1), "1 timed out, 1 refused by a reset"),
-        (TcpCounts(10, 10, wrong=3), "3 segments are none that a right device sends"),
+        (TcpCounts(10, 10, wrong=3), "3 segments differ from those of a correct device"),
     ],
 )
 def test_what_failed_is_said(found, word):

@@ -185,7 +185,7 @@ def test_how_late_the_second_rate_was(late_s):
 def test_marked_frames_are_known_by_their_marks():
     own = replace(STREAMS.streams[0], stream_id=trex_streams.MARK_IDS + 3)
     made = Expander(with_mark(own)).frames(0, 50)
-    found = CaptureReader(trex_streams.number_distance(made.shape[1]))
+    found = CaptureReader(trex_streams.compute_number_distance(made.shape[1]))
     found.add(np.arange(49) / 10, np.delete(made, 20, axis=0))
     columns = found.columns([trex_streams.MARK_IDS + 3])
     assert columns.sequence.tolist() == [n for n in range(50) if n != 20]
@@ -244,13 +244,15 @@ def test_flows_are_told_apart_by_class_and_number():
     for burst in sent.marked_bursts:
         stream = sent.streams.streams[burst.index]
         frames = Expander(stream).frames(0, 3)
-        _, number, _ = trex_streams.read_marks(frames, trex_streams.mark_distance(sent.streams))
+        _, number, _ = trex_streams.read_marks(
+            frames, trex_streams.find_mark_distance(sent.streams)
+        )
         assert (number == stream.stream_id).all()
         flow = (stream.stream_id - trex_streams.MARK_IDS) % trex_streams.MARKS_PER_CLASS
         own = streams.streams[trex_streams.class_number(stream)]
         plain = stream.source().frames(0, 1)
         assert (plain[0, :-16] == Expander(own).frames(flow, 1)[0, :-16]).all()
-    patterns = {capture.class_filter(n) for n in sent.marked_classes}
+    patterns = {capture.make_class_filter(n) for n in sent.marked_classes}
     assert patterns == {
         f"ether[len - 16] = 171 and ether[len - 15] = 0 and ether[len - 13] & 240 = {high}"
         for high in (128, 144)

@@ -40,15 +40,11 @@ class ChainSession(DeviceSession):
         return [p.session for p in self.parts]
 
     def open(self, *, lock: bool = True) -> None:
-        opened: list[Session] = []
-        try:
+        with contextlib.ExitStack() as opened:
             for session in self._sessions:
                 session.open(lock=lock)
-                opened.append(session)
-        except BaseException:
-            for session in opened:
-                session.close()
-            raise
+                opened.callback(session.close)
+            opened.pop_all()
 
     def close(self) -> None:
         run_all_actions([s.close for s in self._sessions])

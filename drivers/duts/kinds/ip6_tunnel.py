@@ -50,11 +50,11 @@ class Ip6TunnelOptions(LinuxOptions):
     hop_limit: int = Field(default=64, ge=1, le=255)
     """Hop limit of the outer header."""
     dscp: Literal["uniform", "pipe"] = "uniform"
-    """RFC 2983: carried over to the outer header and back, as DS-Lite and lw4o6 ask for (RFC 6333
-    section 7.1); or 0 outside, and the inner one stays."""
+    """``uniform`` copies the DSCP to the outer header and back, as DS-Lite and lw4o6 require (RFC 6333
+    section 7.1); ``pipe`` writes 0 and keeps the inner one (RFC 2983)."""
     checks: bool = False
-    """nftables drops what is not of the customer's address and port set, either way: RFC 7597 section 8.1 and
-    RFC 7596 section 5.2 leave that to the NAPT, which is not measured here."""
+    """Drop packets of other addresses and ports than the customer's with nftables, in both directions; RFC
+    7597 section 8.1 and RFC 7596 section 5.2 leave this to the NAPT, which is not measured here."""
 
 
 class Ip6Tunnel(LinuxDriver):

@@ -122,13 +122,13 @@ class JoolOptions(LinuxOptions):
     """Options of Jool."""
 
     framework: Literal["netfilter"] = "netfilter"
-    """How Jool hooks into the kernel."""
+    """Jool's hook in the kernel."""
     lowest_ipv6_mtu: int = Field(default=0, ge=0, le=9216)
-    """IPv4 packets without DF are fragmented to this; 0: what the technology says."""
+    """IPv4 packets without DF are fragmented to this size; 0: the technology's value."""
     flush: Literal["instance", "reboot"] = "instance"
-    """How NAT64's sessions are emptied: a new instance, or a reboot and everything again."""
+    """Empty NAT64's sessions by a new instance, or by a reboot."""
     reboot_deadline_s: float = Field(default=300.0, gt=0, le=7200)
-    """How long a reboot may take until the next login."""
+    """Time limit of a reboot until the next login [s]."""
 
 
 def _choose_lowest_mtu(intent: Intent, options: JoolOptions) -> int:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError
-from v6t.drivers.device import NEARLY_EMPTY
+from v6t.drivers.device import MAX_OWN_CONNECTIONS
 from v6t.drivers.duts import management_path
 from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
 from v6t.drivers.duts.facts import Facts
@@ -33,8 +33,8 @@ from v6t.drivers.duts.steps import make_config_file_step
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 
 NAT44_STATES, NAT64_STATES = 2, 1
-"""A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
-translated is not filtered again."""
+"""States of a connection: one on the inside and one on the outside interface; packets that ``af-to`` has
+translated are not filtered again."""
 STATE_LIMIT_MARGIN = 1.05  # limit of states for each required state
 REUSED_PORT_NOTE = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
@@ -49,16 +49,16 @@ class OpenBsdOptions(DutOptions):
     """Options of OpenBSD."""
 
     state_dir: DirectoryPath = "/var/run/v6t"
-    """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
+    """Directory on the device for lock, undo record and configuration files, preferably on a tmpfs."""
     flush: Literal["reboot", "purge"] = "reboot"
-    """``pfctl -F states`` only marks states: reboot, or wait for the purge (a declared
-    deviation)."""
+    """Empty the states by a reboot, or wait until PF has purged them, which is a deviation from RFC 9693;
+    ``pfctl -F states`` only marks them."""
     sessions: int = Field(default=0, ge=0, le=1 << 29)
     """States that PF must hold; 0: as many as the technology requires."""
     timeout_s: int = Field(default=3600, ge=1, le=864_000)
     """Timeout of UDP states, longer than any test [s]."""
     reboot_deadline_s: float = Field(default=600.0, gt=0, le=7200)
-    """How long a reboot may take until the next login."""
+    """Time limit of a reboot until the next login [s]."""
 
 
 class OpenBsdPf(Driver):
@@ -223,7 +223,9 @@ class OpenBsdPf(Driver):
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
         description = "hardly any state of the rule that translates"
-        few = expect_empty(pf_rules.parse_translated_states, "state", description, NEARLY_EMPTY)
+        few = expect_empty(
+            pf_rules.parse_translated_states, "state", description, MAX_OWN_CONNECTIONS
+        )
         return Step(
             f"{pf_rules.make_kill_command(intent)} && {pf_rules.AWAIT_PURGE_COMMAND}",
             "no state of an earlier trial is left, once the purge has run",

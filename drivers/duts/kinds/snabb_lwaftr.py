@@ -65,7 +65,7 @@ class SnabbOptions(LinuxOptions):
     program: str = Field(default="snabb", pattern=r"^[A-Za-z0-9_./-]+$")
     """Path of the program."""
     cpus: str = Field(default="", pattern=r"^[0-9,-]*$")
-    """Cores for its processes; empty: any."""
+    """Cores for Snabb's processes; empty: any."""
 
 
 class SnabbLwAftr(LinuxDriver):

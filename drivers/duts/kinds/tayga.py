@@ -47,13 +47,13 @@ class TaygaOptions(TunOptions):
     """Options of TAYGA."""
 
     mend_checksums: bool = False
-    """Write 0xFFFF where TAYGA writes a UDP checksum of 0, with a rule of nftables: one frame in
-    65,536, which a next translator drops as IPv6 (RFC 8200 section 8.1)."""
+    """Write 0xFFFF with nftables where TAYGA writes a UDP checksum of 0: for one frame in 65,536, which the
+    next translator would drop as IPv6 (RFC 8200 section 8.1)."""
     program: str = Field(default=PROGRAM, pattern=rf"^([A-Za-z0-9_./-]*/)?{PROGRAM}$")
     """Path of the program; the process is recognized by its file name."""
     workers: int = Field(default=-1, ge=-1, le=64)
-    """Threads that translate, each with a queue of the TUN device, in versions after 0.9.6; 0: the
-    process itself with a single queue; -1: as it does by itself, one for each core in such a version."""
+    """Threads that translate, each with a queue of the TUN device, in versions after 0.9.6; 0: the process
+    itself with a single queue; -1: TAYGA's default, one for each core in these versions."""
 
 
 class Tayga(TunTranslator):

@@ -24,11 +24,11 @@ class TaygaNftablesOptions(TaygaOptions, conntrack.ConntrackOptions):
     dynamic_pool: str = Field(default="192.168.255.0/24", pattern=r"^[0-9.]+/\d+$")
     """Private IPv4 network; TAYGA gives each client one of its addresses."""
     queue_length: int = Field(default=5000, ge=1, le=1_000_000)
-    """As for TAYGA alone, but longer: every frame that a queue drops in phase 1 is a connection
-    that was not made, and TAYGA is a process that now and then has to wait for a core."""
+    """Frames the TUN device holds before it drops. It is longer than for TAYGA alone, since each dropped
+    frame of phase 1 is a missing connection, and TAYGA has to wait for a core now and then."""
     mend_checksums: bool = True
-    """Write 0xFFFF where TAYGA writes a UDP checksum of 0, with a rule of nftables: connection tracking,
-    which is next, takes 0 for none and leaves it, so that one frame in 65,536 would lose its checksum."""
+    """Write 0xFFFF with nftables where TAYGA writes a UDP checksum of 0. Connection tracking takes 0 for an
+    absent checksum, so that one frame in 65,536 would lose it."""
 
 
 class TaygaNftables(ConntrackDriver, Tayga):

@@ -32,9 +32,9 @@ class TunOptions(LinuxOptions):
     queue_length: int = Field(default=500, ge=1, le=1_000_000)
     """Frames the TUN device holds before it drops (``txqueuelen``)."""
     ipv4_addr: str = Field(default="", pattern=r"^[0-9.]*$")
-    """The translator's own IPv4 address, outside every mapping; empty: chosen."""
+    """IPv4 address of the translator itself, outside every mapping; empty: chosen by v6t."""
     ipv6_addr: str = Field(default="", pattern=r"^[0-9A-Fa-f:.]*$")
-    """The translator's own IPv6 address, outside every mapping; empty: chosen."""
+    """IPv6 address of the translator itself, outside every mapping; empty: chosen by v6t."""
 
 
 class TunTranslator(LinuxDriver):

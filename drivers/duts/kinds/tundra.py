@@ -42,9 +42,9 @@ class TundraOptions(TunOptions):
     program: str = Field(default=PROGRAM, pattern=rf"^([A-Za-z0-9_./-]*/)?{PROGRAM}$")
     """Path of the program; the process is recognized by its file name."""
     threads: int = Field(default=0, ge=0, le=256)
-    """Threads that translate; 0: one for each core (the default of Tundra)."""
+    """Threads that translate; 0: one for each core, Tundra's default."""
     multi_queue: bool = False
-    """A queue of the TUN device for each thread, in place of one for all."""
+    """Create a queue of the TUN device for each thread instead of one for all."""
 
 
 class Tundra(TunTranslator):

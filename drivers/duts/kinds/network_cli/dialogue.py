@@ -17,7 +17,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.network_cli.options import CliOptions, check_one_line, is_same_mode
 from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.transport import redaction
-from v6t.drivers.transport.command_log import failure, log_command
+from v6t.drivers.transport.command_log import describe_failure, log_command
 from v6t.drivers.transport.contract import (
     ON_DEVICE,
     ConnectionLost,
@@ -26,7 +26,7 @@ from v6t.drivers.transport.contract import (
     Output,
 )
 from v6t.drivers.transport.openssh import SshTransport
-from v6t.drivers.transport.process import MAX_OBJECT_OCTETS, Process, build_clean_environment, kill
+from v6t.drivers.transport.process import MAX_OUTPUT_OCTETS, Process, build_clean_environment, kill
 
 PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
 # time for a prompt before and after a key is pressed, for which some devices wait [s]
@@ -202,7 +202,7 @@ class Dialogue:
         try:
             answer = self._exchange(line, at_login=at_login)
         except BaseException as exc:
-            result, answer = failure(exc), "\n".join(self._complete_lines)
+            result, answer = describe_failure(exc), "\n".join(self._complete_lines)
             raise
         finally:
             duration_s = time.monotonic() - began
@@ -290,8 +290,8 @@ class Dialogue:
             return False
         except (pexpect.EOF, OSError, ValueError):
             raise self._make_connection_error(f"the connection broke {description}") from None
-        if len(self._text) > MAX_OBJECT_OCTETS:
-            problem = f"more than {MAX_OBJECT_OCTETS >> 20} MiB {description}"
+        if len(self._text) > MAX_OUTPUT_OCTETS:
+            problem = f"more than {MAX_OUTPUT_OCTETS >> 20} MiB {description}"
             raise self._make_connection_error(problem, "too-much-output")
         return True
 

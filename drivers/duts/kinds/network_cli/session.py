@@ -132,6 +132,10 @@ class CliSession(Session):
 class LabCliDevice(LabDut):
     """A lab device with a command line, which v6t neither creates nor removes."""
 
+    def __init__(self, driver: Any, *args: Any) -> None:
+        driver.require_ssh()
+        super().__init__(driver, *args)
+
     def describe_parts(self) -> list[str]:
         login = self.driver.options.ssh
         if not LabSshServer(login.lab).find_pid():

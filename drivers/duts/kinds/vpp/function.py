@@ -24,30 +24,30 @@ class VppOptions(DutOptions):
     """Options of VPP; ``left`` and ``right`` are VPP's names of its interfaces."""
 
     start: bool | None = None
-    """Start a VPP of v6t's own on the kernel's interfaces left and right (AF_PACKET); not said:
-    in the lab, and never elsewhere."""
+    """Start a separate VPP on the kernel's interfaces left and right (AF_PACKET); default: only in the
+    lab."""
     program: str = Field(default="vpp", pattern=r"^[A-Za-z0-9_./-]+$")
-    """The program ``vpp``, if v6t starts it."""
+    """Program ``vpp`` of a VPP that v6t starts."""
     vppctl: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
-    """Its command line client; empty: the one beside the program."""
+    """Command line client; empty: the one in the directory of ``program``."""
     socket: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
-    """CLI socket of the VPP to drive; empty: vppctl's default."""
+    """CLI socket of the VPP; empty: vppctl's default."""
     workers: str = Field(default="", pattern=r"^[0-9,-]*$")
-    """Cores of worker threads of a VPP that v6t starts; empty: the main thread does everything."""
+    """Cores of worker threads of a VPP that v6t starts; empty: only the main thread works."""
     main_core: int = Field(default=0, ge=0)
     """Core of the main thread of a VPP that v6t starts."""
     plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")
-    """Directory of plugins of a VPP that v6t starts; empty: its default."""
+    """Plugin directory of a VPP that v6t starts; empty: VPP's default."""
     sessions: int = Field(default=0, ge=0, le=1 << 30)
-    """Sessions per worker; 0: what the technology says."""
+    """Sessions per worker; 0: the technology's requirement."""
     timeout_s: int = Field(default=3600, ge=0, le=864_000)
-    """Timeout of UDP sessions, longer than any test [s]; 0: what VPP has by itself."""
+    """UDP timeout, longer than any test [s]; 0: VPP's default."""
 
     nat44: Literal["ed", "ei"] = "ed"
-    """Which of its NAT44 plugins: endpoint-dependent or endpoint-independent."""
+    """NAT44 plugin: endpoint-dependent or endpoint-independent."""
 
     known_losses: bool = False
-    """Configure also MAP-T prefixes of which VPP is known to lose packets: for audits that show it."""
+    """Also configure MAP-T prefixes of which VPP is known to lose packets, for audits that show it."""
 
     @property
     def starts_vpp(self) -> bool:
