@@ -69,6 +69,7 @@ class StrictModel(DescribedModel):
     def _keep_type(
         cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
+        """Validate a field; convert units, and refuse values of another type."""
         kinds, default = _inspect_field(cls, info.field_name or "")
         if isinstance(value, str) and kinds & {int, float} and kinds <= {int, float, type(None)}:
             value = convert_quantity(info.field_name or "", value)

@@ -103,7 +103,7 @@ def find_code(problem: ErrorDetails) -> str:
 
 
 def _explain(problem: ErrorDetails) -> tuple[str, str, str]:
-    """Return code, problem and hint."""
+    """Return code, problem and hint of one of pydantic's errors."""
     kind, value = problem["type"], problem["input"]
     context: dict[str, Any] = problem.get("ctx", {})
     cause = context.get("error")

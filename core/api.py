@@ -69,7 +69,7 @@ class Run(Tables):
 
     @property
     def status(self) -> str:
-        """``complete``, ``running`` (interrupted) or ``translation incorrect``."""
+        """``complete``, ``running`` (also if it was interrupted) or ``translation incorrect``."""
         return self.data.status
 
     @property

@@ -100,7 +100,7 @@ def command(
     from v6t.audit.auditor import LASTING_S, AuditProgress, AuditRequest, run_audit
     from v6t.core.audit_device import BoundDevice
     from v6t.core.audit_output import make_record, reserve_directory, write_audit, write_record
-    from v6t.core.cli.stopping import describe_device_stop, handle_signals
+    from v6t.core.cli.stopping import handle_signals, make_device_stop
     from v6t.core.runs.events import log_to
     from v6t.core.runs.rundir import find_unused_path
 
@@ -124,7 +124,7 @@ def command(
     request = AuditRequest(clauses, not no_variants, LASTING_S[timers], wait_s)
     with reserve_directory(out), log_to(out):
         with (
-            handle_signals(lambda: describe_device_stop(bound.settings, bound.rollback_command)),
+            handle_signals(lambda: make_device_stop(bound.settings, bound.rollback_command)),
             _show_status_line() as show,
         ):
             progress = AuditProgress(tested=show, save=save)

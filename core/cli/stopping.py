@@ -38,8 +38,8 @@ class Stop(NamedTuple):
     second: tuple[str, ...]
 
 
-def describe_run_stop(run: ResolvedRun, path: Path) -> Stop:
-    """Return the stop messages of a run in a directory."""
+def make_run_stop(run: ResolvedRun, path: Path) -> Stop:
+    """Return what to print when the run in this directory is stopped."""
     place = shlex.quote(str(path))
     resume = f"every finished trial is kept: v6t resume {place}"
     if not (path / "config.json").exists():
@@ -60,18 +60,18 @@ def describe_run_stop(run: ResolvedRun, path: Path) -> Stop:
     )
 
 
-def describe_campaign_stop(runs: Callable[[], dict[Path, ResolvedRun]], directory: Path) -> Stop:
-    """Return the stop messages of a campaign; ``runs`` returns the started runs."""
+def make_campaign_stop(runs: Callable[[], dict[Path, ResolvedRun]], directory: Path) -> Stop:
+    """Return what to print when a campaign is stopped; ``runs`` returns the started runs."""
     again = f"v6t campaign --resume {shlex.quote(str(directory))} continues"
     for path, run in runs().items():
         if _find_device(run) and any(path.glob("**/dut-undo.json")):
-            first, second = describe_run_stop(run, path)
+            first, second = make_run_stop(run, path)
             return Stop(first, (second[0], again))
     return Stop("stopping the campaign; a second Ctrl-C ends it at once", (again,))
 
 
-def describe_device_stop(run: ResolvedRun, rollback_command: str) -> Stop:
-    """Return the stop messages of a command that works on a device."""
+def make_device_stop(run: ResolvedRun, rollback_command: str) -> Stop:
+    """Return what to print when a command that works on a device is stopped."""
     device, timer = _find_device(run), _describe_timer(run)
     if not device:
         return Stop("stopping: removing the lab; a second Ctrl-C ends it at once", ())

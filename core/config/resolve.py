@@ -146,7 +146,7 @@ def resolve_and_bind(
         driver,
         tester,
         resolution_warnings=left_out,
-        optional=optional,
+        optional_benchmarks=optional,
     )
     bound = _leave_out_benchmarks(bound)
     with locate_errors(run_source, "params"):
@@ -166,7 +166,7 @@ _UNSUPPORTED = ("unsupported-by-device", "unsupported-by-tester", "too-many-for-
 def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
     """Leave out what device or tester cannot do of ``--measure all``, with a warning for each benchmark."""
     unsupported = {}
-    for name in bound.optional:
+    for name in bound.optional_benchmarks:
         alone = replace(bound, settings=bound.settings.model_copy(update={"benchmarks": (name,)}))
         try:
             registry.load(name).check(bound)

@@ -205,8 +205,8 @@ def describe_model(model: type[StrictModel]) -> str:
     return inspect.cleandoc(model.__doc__ or "").splitlines()[0]
 
 
-def _add_sections(values: Any) -> Any:
-    """Validate procedure settings with the sections of all benchmarks."""
+def _validate_procedure(values: Any) -> Any:
+    """Validate procedure settings, including the sections of all benchmarks."""
     if isinstance(values, ProcedureSettings):
         return values
     return make_procedure_model().model_validate(values)
@@ -230,7 +230,7 @@ class ResolvedRun(StrictModel):
     benchmarks: tuple[str, ...] = ("throughput",)
     modes: tuple[Mode, ...]
     frame_sizes: tuple[FrameSize, ...]
-    procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_add_sections)]
+    procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_validate_procedure)]
     seed: int
     label: str = ""
     connects: bool = False
