@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
 
 Action = Callable[[], object]
-STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
+FIRST_STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 """First stream identifier by direction: unique over both."""
 
 
@@ -119,7 +119,7 @@ def compile_point(
     return {
         direction: compile_traffic(
             vary(plugin.build_sized_traffic(direction, sizes, seed)),
-            first_stream_id=STREAM_IDS[direction],
+            first_stream_id=FIRST_STREAM_IDS[direction],
         )
         for direction in DIRECTIONS
     }

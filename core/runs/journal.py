@@ -155,7 +155,7 @@ def _parse_lines(
     """Yield complete lines with their content; an incomplete last line is ignored."""
     lines = data.split(b"\n")
     for number, line in enumerate(lines[:-1], 1):
-        entry = _parse(line)
+        entry = _parse_line(line)
         where = f"{path}:{number}"
         if entry is None:
             if number == len(lines) - 1 and not lines[-1]:
@@ -186,7 +186,7 @@ def _parse_lines(
         yield line, entry, result
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
+def _parse_line(line: bytes) -> dict[str, Any] | None:
     """Return the JSON object of a line, or None if its checksum is wrong."""
     checksum, _, body = line.partition(b" ")
     try:
