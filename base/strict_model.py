@@ -150,6 +150,7 @@ def describe_fields(model: type[BaseModel]) -> dict[str, str]:
 
 @cache
 def _parse_docstrings(model: type) -> dict[str, str]:
+    """Return the string below each field in the source of a class."""
     try:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     except (OSError, TypeError):  # a model that was made at run time has no source

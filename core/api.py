@@ -32,7 +32,7 @@ TRIALS_TABLE = "trials"
 
 
 class Tables(ABC):
-    """Tables of plain numbers."""
+    """Base of runs and campaigns, with tables of plain numbers."""
 
     @abstractmethod
     def table(self, name: str) -> list[Row]:

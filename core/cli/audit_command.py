@@ -113,11 +113,13 @@ def command(
     started = time.monotonic()
 
     def record(progress: AuditProgress) -> AuditRecord:
+        """Return the record of the clauses tested so far."""
         seconds = round(time.monotonic() - started, 1)
         chosen = [suite.name for suite in selection.suites]
         return make_record(device.bound, names[-1], chosen, seconds, progress)
 
     def save(progress: AuditProgress) -> None:
+        """Write the record of the clauses tested so far."""
         with contextlib.suppress(OSError):  # reported at the end, if it still fails
             write_record(record(progress), out)
 
@@ -145,6 +147,7 @@ def _show_status_line() -> Iterator[Callable[[int, int, str], None]]:
     from v6t.core.cli.stopping import CLEAR_LINE
 
     def write(text: str) -> None:
+        """Replace the status line on a terminal."""
         if sys.stderr.isatty():
             with contextlib.suppress(OSError):
                 print(f"{CLEAR_LINE}{text}", end="\r", file=sys.stderr, flush=True)
@@ -202,6 +205,7 @@ def _list_clauses(
 
 
 def _print_record(record: AuditRecord, out: Path, show_all: bool, as_json: bool) -> None:
+    """Print the record as JSON, as a summary, or with every clause."""
     from v6t.audit.record import audit_document, count_clauses, summary_sentence
 
     if as_json:

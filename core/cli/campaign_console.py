@@ -102,6 +102,7 @@ def continue_campaign(
 
 
 def _execute_runs(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:
+    """Execute the runs of each testbed and return the exit status."""
     groups = campaign.group_runs()
     stop = partial(make_campaign_stop, partial(_load_configs, directory), directory)
     with hold_lock(directory), handle_signals(stop):

@@ -84,6 +84,7 @@ def command(
 
 
 def _compare_runs(directories: tuple[Path, ...], options: _Options) -> int:
+    """Compare runs with the first one, or print published results next to them."""
     from v6t.core.reporting.compare import compare_runs, make_published_document
     from v6t.core.runs.results import load_run
 
@@ -126,6 +127,7 @@ def _deliver_comparison(
 
 
 def _compare_audits(directories: tuple[Path, ...], options: _Options) -> None:
+    """Compare audits of one technology clause by clause."""
     from v6t.audit.record import AuditComparison, audit_from
     from v6t.base.files import read_json
     from v6t.core.runs.rundir import AUDIT

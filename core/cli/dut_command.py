@@ -344,6 +344,7 @@ def _log_device_session(arguments: dict[str, Any], run: BoundRun | None = None) 
 
 
 def _print_done(text: str, as_json: bool) -> None:
+    """Print what was done on the device."""
     if as_json:
         print_json({"done": text})
     else:
@@ -369,6 +370,7 @@ def _describe_status(status: dict[str, Any], rollback_command: str) -> list[str]
 
 
 def _describe_configuration(status: dict[str, Any], rollback_command: str) -> str:
+    """Describe who configured a device, for what, and how to undo it."""
     record = status["configured"]
     if record is None:
         return "not configured by v6t"

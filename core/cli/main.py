@@ -92,6 +92,7 @@ class LazyGroup(CommandGroup):
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    """Print the version of v6t and exit."""
     if value and not ctx.resilient_parsing:
         from importlib.metadata import version
 
@@ -211,6 +212,7 @@ def _describe_click_error(error: click.ClickException) -> tuple[str, str, int, s
 
 
 def _print_error(message: str, hint: str, status: int, code: str) -> int:
+    """Print an error without secrets and return its exit status."""
     if os.environ.get("V6T_DEBUG") and sys.exc_info()[0]:
         import traceback
 

@@ -278,6 +278,7 @@ def run_options(command: F) -> F:
 
 
 def _configure_log(ctx: click.Context, _param: click.Parameter, value: int) -> None:
+    """Set the verbosity given by -v or -q; refuse both together."""
     if not value or ctx.resilient_parsing:
         return
     if ctx.meta.get(_VERBOSITY_KEY):
@@ -289,6 +290,7 @@ def _configure_log(ctx: click.Context, _param: click.Parameter, value: int) -> N
 
 
 def _set_color(ctx: click.Context, _param: click.Parameter, value: str) -> None:
+    """Set whether the command prints colors."""
     ctx.color = {"always": True, "never": False}.get(value)
 
 

@@ -1,4 +1,4 @@
-"""Signals: the first one ends the work in order, the second one at once; each prints what that means.
+"""Signals: the first one ends the work cleanly, the second one at once; each prints its effect.
 
 A signal may arrive after the terminal is gone: nothing here depends on successful output.
 """
@@ -93,6 +93,7 @@ def _find_device(run: ResolvedRun) -> str:
 
 
 def _describe_timer(run: ResolvedRun) -> str:
+    """Describe the device's rollback timer; empty if it is off."""
     from v6t.drivers.duts.options import DutOptions
 
     default = DutOptions.model_fields["undo_after_s"].default
@@ -104,7 +105,7 @@ def _describe_timer(run: ResolvedRun) -> str:
 
 @contextmanager
 def handle_signals(describe: Callable[[], Stop] | None) -> Iterator[None]:
-    """Stop in order on the first SIGINT, SIGTERM or SIGHUP, and at once on the second.
+    """Stop cleanly on the first SIGINT, SIGTERM or SIGHUP, and at once on the second.
 
     Args:
         describe: returns the messages at the time of the signal; None in a worker, which receives a signal

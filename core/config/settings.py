@@ -31,6 +31,7 @@ Preset = Literal["quick", "rfc"]
 
 
 def _parse_frame_size(value: Any) -> int | str:
+    """Return a number of octets, or a mix in its normal form."""
     if isinstance(value, str) and is_mix(value):
         return normalize_mix(value)
     if isinstance(value, bool) or not isinstance(value, (int, str, float)):
@@ -63,6 +64,7 @@ class LinksSettings(StrictModel):
     @model_validator(mode="before")
     @classmethod
     def _add_background_addresses(cls, values: Any) -> Any:
+        """Add the default addresses of background VLANs."""
         sides: tuple[Port, ...] = ("left", "right")
         for side in sides if isinstance(values, Mapping) else ():
             link = values.get(side)
