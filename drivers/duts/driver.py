@@ -61,7 +61,7 @@ class ChainMembership(NamedTuple):
 class Driver(ABC):
     """Driver of one implementation or of a chain; an instance holds nothing but options."""
 
-    name: ClassVar[str]  # as users write it
+    name: ClassVar[str]  # in commands and testbed files
     noun: ClassVar[str] = "driver"  # word that follows the name in messages
     title: ClassVar[str]  # the implementation, in one phrase
     # Configurations that it supports; ``DeviceConfig`` itself means any.

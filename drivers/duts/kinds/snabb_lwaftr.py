@@ -82,7 +82,7 @@ class SnabbLwAftr(LinuxDriver):
     options_model = SnabbOptions
     uses_kernel_routes = False
     program_source = "https://github.com/snabbco/snabb"
-    # every command of Snabb creates the directory of shared memory
+    # removes the directory of shared memory, which every command of Snabb creates
     version_command = (
         f"[ -e {SHARED_MEMORY_DIR} ] || new=1; {{program}} --version | head -1; "
         f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED_MEMORY_DIR} && break; sleep 0.1; done'

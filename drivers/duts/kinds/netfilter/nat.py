@@ -108,11 +108,8 @@ class NetfilterNat(ConntrackDriver):
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
-        listed = facts.sections.get("forward", "")
-        if (
-            self.forward_drop_check is not None
-            and find_line(listed, self.forward_drop_check[1]) is not None
-        ):
+        check = self.forward_drop_check
+        if check and find_line(facts.sections.get("forward", ""), check[1]) is not None:
             problem = "the device's chain FORWARD drops what no rule of its own accepts"
             hint = "that is another program's firewall (Docker, ufw): use a device without it"
             raise DutError(problem, hint, code="firewall-blocks")
