@@ -78,6 +78,7 @@ class Driver(ABC):
     has_background_vlans: ClassVar[bool] = False  # supports separate VLANs for the background
     session_type: ClassVar[type[Any] | None] = None  # None: the session of devices with a shell
     lab_device_type: ClassVar[type[Any] | None] = None  # None: LabDut
+    notes: ClassVar[tuple[str, ...]] = ()  # defaults and deviations that a reader should know
     header_profile: ClassVar[HeaderProfile] = HeaderProfile()  # of all configurations
     options: Any  # of the type ``options_model``
     chain_membership: ChainMembership | None = None  # None if it configures the whole device

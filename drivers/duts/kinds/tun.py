@@ -48,7 +48,6 @@ class TunTranslator(LinuxDriver):
     # command that starts the translator, which writes its process id to ``{pid}``
     start_command: ClassVar[str]
     writes_log: ClassVar[bool] = False  # whether the start command redirects messages to ``{log}``
-    notes: Sequence[str] = ()
 
     @abstractmethod
     def make_configuration(self, intent: Intent, facts: Facts) -> str:

@@ -91,6 +91,7 @@ class NetfilterNat(ConntrackDriver):
     """Base of drivers that translate the clients' networks by netfilter rules."""
 
     has_filters = True
+    notes = ("source ports within the range are kept where they are free",)
     version_pattern = r"\bv(\d\S*)"
     ip_version: ClassVar[int] = 4  # IP version of the translated packets
     # names of the supported settings beyond addresses and ports
@@ -120,6 +121,4 @@ class NetfilterNat(ConntrackDriver):
             *self.make_rule_steps(divide_pool(pool, intent), self.get_port(intent, "right")),
             *make_conntrack_steps(self.options, intent, facts),
         ]
-        notes = ("source ports within the range are kept where they are free",)
-        flush = make_flush_steps(pool.client_networks)
-        return self.assemble_plan(intent, facts, steps, flush, notes)
+        return self.assemble_plan(intent, facts, steps, make_flush_steps(pool.client_networks))
