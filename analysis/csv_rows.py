@@ -45,7 +45,7 @@ def list_figure_rows(record: Record, presentation: Presentation[Any]) -> Iterato
             summary.p99 if summary else None,
             len(result.values) or record.repetitions,
             result.limited or not result.load_covered,
-            result.at,
+            result.load,
         )
         yield dict(zip(FIGURE_COLUMNS, values, strict=True))
 

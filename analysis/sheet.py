@@ -1,10 +1,13 @@
-"""Tables of results, independent of the medium, and formats of their numbers."""
+"""Tables of results, independent of the medium, formats of their numbers and meanings of their terms."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from typing import Any, Generic, TypeVar
 
 from v6t.analysis.record import Record
@@ -192,3 +195,22 @@ def explain_marks(records: Iterable[Record]) -> list[str]:
         (NOT_COVERED_EXPLANATION, any(record.above_usable for record in measured)),
     )
     return [f"* {meaning}" for meaning, is_used in meanings if is_used]
+
+
+@cache
+def read_terms() -> Mapping[str, Mapping[str, str]]:
+    """Read the meanings of terms: those of ``tables``, and ``common`` ones that no legend needs."""
+    text = files("v6t.analysis").joinpath("data/terms.json").read_text(encoding="utf-8")
+    meanings: dict[str, dict[str, str]] = json.loads(text)
+    return meanings
+
+
+def find_terms(headings: Iterable[str], group: str = "tables") -> list[tuple[str, str]]:
+    """Find the terms of a group that occur as words of headings."""
+    words = {word.strip(",()+<") for heading in headings for word in heading.split()}
+    text = " ".join(" ".join(heading.split()) for heading in headings)
+    return [
+        (term, meaning)
+        for term, meaning in read_terms()[group].items()
+        if term in words or (" " in term and term in text)
+    ]

@@ -477,7 +477,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
                     figure.values,
                     more_is_better=False,
                     limited=bool(record.above_usable),
-                    at=f"{record.rate:,.0f} fps",
+                    load=f"{record.rate:,.0f} fps",
                     headline=s.headline and f"{s.headline} {direction}",
                     summary=figure,
                     load_covered=not record.above_usable,
@@ -684,7 +684,7 @@ class Ipdv(DelayVariationBenchmark):
                 values = figures.figures[s.key].values
                 load = f"{record.rate:,.0f} fps"
                 yield Quantity(
-                    f"IPDV {s.column} {direction}", "ms", values, more_is_better=False, at=load
+                    f"IPDV {s.column} {direction}", "ms", values, more_is_better=False, load=load
                 )
 
 

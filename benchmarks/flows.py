@@ -53,7 +53,7 @@ _CASE_LABELS = {
 }
 
 MAX_VALUE_COLUMNS = 6  # most quantities with a column each; more of them have a row each
-ALL_STARTS: tuple[StartMode, ...] = ("together", "successive")
+ALL_STARTS: tuple[StartMode, ...] = ("together", "successive")  # default start modes
 
 
 class VariantRates(SearchedRates):
@@ -61,7 +61,7 @@ class VariantRates(SearchedRates):
 
     resolution_fps: Number = Field(description="search error [frames per second per direction]")
     matched: Number | None = Field(description="share of checked frames that were correct")
-    decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
+    decisive_trials: list[str] = Field(description="keys of the highest passed trials")
 
 
 class FlowRates(VariantRates):
@@ -188,7 +188,7 @@ def _merge_trials(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _select_rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]:
-    """Return the fields of a throughput record that rates of a variant have, too."""
+    """Return the fields of a throughput record that ``kind`` also has."""
     return record.model_dump(include={*kind.model_fields}, exclude_unset=True)
 
 
@@ -206,11 +206,11 @@ class FlowSettings(StrictModel):
 
     counts: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = (1, 10, 100)
     """Numbers of flows; one flow is always measured, as the base of Xpd."""
-    starts: tuple[StartMode, ...] = Field(ALL_STARTS, description="Starts of the flows, in turn.")
+    starts: tuple[StartMode, ...] = Field(ALL_STARTS, description="Flow start modes to measure.")
     interval_s: float = Field(1.0, gt=0, le=3600, description="Time between two starts [s].")
     quarters: bool = Field(False, description="Also 1/4, 1/2 and 3/4 of the most flows.")
     also: tuple[str, ...] = Field((), description="Further benchmarks with each number of flows.")
-    also_starts: tuple[StartMode, ...] = Field(ALL_STARTS, description="Starts used with ``also``.")
+    also_starts: tuple[StartMode, ...] = Field(ALL_STARTS, description="Start modes for ``also``.")
 
 
 def _format_start(record: FlowsRecord, point: FlowRates | FlowDegradation) -> str:
@@ -393,7 +393,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         """Return a row for each figure, number of flows and order of starts (RFC 8219 section 10.2)."""
         return [
             dict(zip(self.extra_csv_columns[DEGRADATION_FILE], (
-                record.frame_sizes.listed, record.direction[0], f.benchmark, f.figure, f.unit, f.flows,
+                record.frame_sizes.size_or_mix, record.direction[0], f.benchmark, f.figure, f.unit, f.flows,
                 f.start, record.interval_s if f.start == "successive" else "",
                 "" if f.rate is None else f.rate, f.median, f.p1, f.p99,
                 "higher" if f.more_is_better else "lower", f.degradation_percent,
@@ -450,7 +450,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         for figure in record.figures:
             name = f"{figure.benchmark}, {figure.figure}, {figure.flows:,} flows, {figure.start}"
             load = "" if figure.rate is None else f"{figure.rate:,.0f} fps"
-            yield Quantity(name, figure.unit, figure.values, figure.more_is_better, at=load)
+            yield Quantity(name, figure.unit, figure.values, figure.more_is_better, load=load)
 
 
 class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):

@@ -320,7 +320,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
                 _list_losses(row),
                 more_is_better=False,
                 limited=beyond_usable,
-                share=True,
+                is_share=True,
                 headline=f"loss at {row.rate:,.0f} fps",
                 summary=row.loss,
                 load_covered=not beyond_usable,

@@ -79,7 +79,7 @@ class RecoveryRecord(OutageRecord):
     afterwards: Number | None = Field(None, description="lower rate [fps per direction]")
     overload_s: Number | None = Field(None, description="length of the overload [s]")
     afterwards_s: Number | None = Field(None, description="length of the lower rate [s]")
-    resolution_s: Number | None = Field(None, description="time between two such frames [s]")
+    resolution_s: Number | None = Field(None, description="time between frames after it [s]")
 
     @property
     def offered_rates(self) -> Sequence[float]:
@@ -118,7 +118,7 @@ class ResetSettings(StrictModel):
     hook: str = Field("software-reset", description="Hook that resets the device.")
     duration_s: float = Field(120.0, ge=0.001, le=86_400, description="Length of the stream [s].")
     at_s: float = Field(20.0, gt=0, le=86_400, description="Time of the reset in the stream [s].")
-    repetitions: int = Field(5, ge=1, le=100_000, description="Resets.")
+    repetitions: int = Field(5, ge=1, le=100_000, description="Number of resets.")
 
 
 class OutageBenchmark(Benchmark[K, S]):
@@ -436,7 +436,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
             name, rate = f"blocked, {change}, {direction}", f"{record.rate:,.0f} fps"
             headline = f"blocked s, {change} {direction}"
             yield Quantity(
-                name, "s", series.values, False, at=rate, headline=headline, summary=series
+                name, "s", series.values, False, load=rate, headline=headline, summary=series
             )
 
     def find_warnings(self, record: ReconfigurationRecord) -> Iterator[tuple[str, str]]:

@@ -64,15 +64,13 @@ class ResolutionCombination(SearchedRates):
     unit_name = "queries/s"
     cached_percent: int = Field(description="queries for names that were queried before [%]")
     own_aaaa_percent: int = Field(description="names with a native AAAA record [%]")
-    refused: str | None = Field(
-        None, description="reason why the self-test does not cover the rate"
-    )
+    refused: str | None = Field(None, description="why the self-test does not cover it")
     asked_aaaa: Number | None = Field(description="AAAA queries to the server for each query")
     asked_a: Number | None = Field(description="A queries to the server for each query")
     cached_found_percent: Number | None = Field(description="cache hits among repeated names [%]")
     reasons: dict[str, int] = Field(description="failed queries of all trials, by reason")
     response_us: Number | None = Field(description="median response time, last decisive trial")
-    decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
+    decisive_trials: list[str] = Field(description="keys of the highest passed trials")
 
     @property
     def name(self) -> str:
@@ -85,7 +83,7 @@ class ResolutionRecord(Record):
 
     heading = "DNS resolution performance"
     unit: Literal["queries per second"] = Field(default=QPS, description="unit of all rates")
-    combinations: list[ResolutionCombination] = Field(description="the first is the RFC's")
+    combinations: list[ResolutionCombination] = Field(description="results; the first is the RFC's")
     selftest: ResolutionSelfTest = Field(description="self-test of the tester")
     timeout_s: Number = Field(description="time limit for an answer [s]")
     duration_s: Number = Field(description="length of each trial [s]")

@@ -276,7 +276,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
                 "%",
                 [figures.loss_percent],
                 more_is_better=False,
-                at=f"{record.rate:,.0f} fps",
+                load=f"{record.rate:,.0f} fps",
                 headline=f"soak, lost % {direction}",
                 summary=Percentiles(figures.loss_percent, None, None),
             )
@@ -449,7 +449,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             [record.estimate],
             resolution=record.deviation or 0.0,
             limited=record.limited,
-            at=loss,
+            load=loss,
             headline=self.name,
             summary=Percentiles(record.estimate, record.low, record.high),
             card=Card(

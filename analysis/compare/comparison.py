@@ -233,22 +233,22 @@ def _compare_result(
     kind, effect = "factor", None
     undefined = sum(len(q.values) - len(q.defined_values) for q in (first, second))
     if not undefined:
-        if not first.share:
+        if not first.is_share:
             effect = estimate_factor(
                 first.defined_values, second.defined_values, (first.resolution, second.resolution)
             )
         if effect is None:
             kind, effect = "difference", estimate_shift(first.defined_values, second.defined_values)
     verdict, words = _judge(kind, effect, first, second, undefined)
-    if first.at != second.at:
-        words += f"; measured at {first.at} and {second.at}"
+    if first.load != second.load:
+        words += f"; measured at {first.load} and {second.load}"
     improved = None
     if verdict in ("more", "less"):
         improved = (verdict == "more") == first.more_is_better
     medians = (_find_median(first), _find_median(second))
     return ComparedFigure(
         run, *key, first.name, first.unit, *medians, kind, effect, verdict, words, improved, differing,
-        (first.limited, second.limited), (first.at, second.at),
+        (first.limited, second.limited), (first.load, second.load),
     )  # fmt: skip
 
 

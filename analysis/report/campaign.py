@@ -26,14 +26,14 @@ from v6t.analysis.published.library import (
     read_library,
 )
 from v6t.analysis.record import FPS, Record
-from v6t.analysis.report.campaign_run import (
+from v6t.analysis.report.curves import draw_curves
+from v6t.analysis.report.run import fold_long_table, make_reproduction_tables
+from v6t.analysis.rundata import (
     POINT_AXES,
     CampaignRun,
     format_axis_value,
     shorten_axis,
 )
-from v6t.analysis.report.curves import draw_curves
-from v6t.analysis.report.run import fold_long_table, make_reproduction_tables
 from v6t.analysis.sheet import (
     Column,
     Table,

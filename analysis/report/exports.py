@@ -41,7 +41,10 @@ def to_json(data: RunData, presentations: Presentations, paper: str | None = Non
             "matched": sum(c.matched for t in data.trials for c in t.result.directions.values()),
             "behaviour": data.behaviour,
         },
-        "compliance": [asdict(clause) for clause in list_rulings(data, presentations)],
+        "compliance": [
+            dict(zip(("source", "asked", "done", "verdict"), ruling, strict=True))
+            for ruling in list_rulings(data, presentations)
+        ],
         "published": [
             {
                 "source": ref.source,

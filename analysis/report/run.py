@@ -22,7 +22,7 @@ from v6t.analysis.blocks import (
     walk,
 )
 from v6t.analysis.csv_rows import TRIAL_COLUMNS, list_trial_rows
-from v6t.analysis.presentation import Presentations
+from v6t.analysis.presentation import Card, Presentations
 from v6t.analysis.published.library import (
     PublishedReference,
     collect_facts,
@@ -40,13 +40,13 @@ from v6t.analysis.sheet import (
     Column,
     Table,
     explain_marks,
+    find_terms,
     format_number,
     make_table,
     make_text_columns,
     make_text_table,
     pluralize,
 )
-from v6t.analysis.terms import find_terms
 from v6t.analysis.warnings import CONDITION, fold_warnings, list_run_warnings, list_warnings
 
 MAX_FIGURES = 40
@@ -146,16 +146,15 @@ def _summarize_run(
         yield fold_warnings(others, brief=len(others) < MAX_PRINTED_REMARKS)
 
 
-def _list_cards(
-    records: Sequence[Record], presentations: Presentations
-) -> Iterator[tuple[str, str, str]]:
+def _list_cards(records: Sequence[Record], presentations: Presentations) -> Iterator[Card]:
+    """Yield the numbers of the first page: those of the smallest frames."""
     measured = [r for r in records if r.measured]
     smallest = min((r.frame_sizes.ipv6 for r in measured), default=0)
     for record in measured:
         if record.frame_sizes.ipv6 == smallest:
             for result in presentations.find(record).list_quantities(record):
-                if card := result.card:
-                    yield card.number, card.unit, card.what
+                if result.card:
+                    yield result.card
 
 
 def _make_sections(

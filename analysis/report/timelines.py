@@ -11,15 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from v6t.analysis.blocks import Block, BulletList, Collapsible, Drawing, FigureBudget, Paragraph
-from v6t.analysis.figures.plots import (
-    BLUE,
-    GREY,
-    ORANGE,
-    VERMILLION,
-    apply_style,
-    make_axes,
-    write_svg,
-)
+from v6t.analysis.figures import plots
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.trials.result import DirectionResult
@@ -201,14 +193,14 @@ def draw_timelines(
     rows = [_compute_worst_losses(t) for t in trials]
     has_map = any(map(any, rows)) or any(t.key in invalid for t in trials)
     heights = [PANEL_INCHES] * len(panels) + [0.4 + MAP_ROW_INCHES * len(rows)] * has_map
-    with apply_style(name):
-        figure, axes = make_axes(heights=heights)
+    with plots.apply_style(name):
+        figure, axes = plots.make_axes(heights=heights)
         for panel_axes, (trial, direction) in zip(axes, panels, strict=False):
             _draw_panel(panel_axes, trial, direction)
         if has_map:
             marked = [n for n, trial in enumerate(trials) if trial.key in invalid]
             _draw_map(axes[-1], rows, marked)
-        return write_svg(figure, name)
+        return plots.write_svg(figure, name)
 
 
 def _draw_map(axes: Axes, rows: Sequence[Sequence[float]], marked: Sequence[int]) -> None:
@@ -225,7 +217,7 @@ def _draw_map(axes: Axes, rows: Sequence[Sequence[float]], marked: Sequence[int]
         if level:
             axes.plot(*zip(*points, strict=True), color=LOSS_COLORS[level - 1], **width)
     mark = {"linestyle": "", "marker": "_", "markersize": 8, "clip_on": False}
-    axes.plot([-0.02] * len(marked), marked, color=ORANGE, **mark)
+    axes.plot([-0.02] * len(marked), marked, color=plots.ORANGE, **mark)
     axes.grid(visible=False)
     axes.set_xlim(0, 1)
     axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -246,13 +238,13 @@ def _draw_panel(axes: Axes, trial: RunTrial, direction: str) -> None:
     middles = [slot + 0.5 for slot in range(len(due))]
     received = [frames / even for frames in timeline.received[: len(due)]]
     lossy = [(x, y) for x, y in zip(middles, _compute_losses(timeline, due), strict=True) if y]
-    axes.bar([x for x, _ in lossy], [y for _, y in lossy], 0.7, color=VERMILLION)
-    axes.plot(middles[: len(received)], received, color=BLUE, linewidth=1.5)
+    axes.bar([x for x, _ in lossy], [y for _, y in lossy], 0.7, color=plots.VERMILLION)
+    axes.plot(middles[: len(received)], received, color=plots.BLUE, linewidth=1.5)
     slots_per_s = len(due) / trial.sending_s
     for load in trial.result.device_loads.values():
         ends = [min(end_s * slots_per_s, len(due)) for end_s in load.end_times_s]
         shares = [percent / 100 for percent in load.max_percent]
-        axes.plot(ends, shares, color=GREY, linewidth=1.2, linestyle="--")
+        axes.plot(ends, shares, color=plots.GREY, linewidth=1.2, linestyle="--")
     axes.set_xlim(0, len(due))
     axes.set_ylim(0, max(1.1, *received, 0.0))
     axes.set_yticks([0, 1], ["0 %", "100 %"])

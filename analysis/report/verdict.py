@@ -76,7 +76,7 @@ def _describe_conditions(data: RunData, record: RateRecord) -> str:
 
 def _get_octets(data: RunData, record: RateRecord) -> Sequence[float]:
     sizes = record.frame_sizes
-    known: Sequence[float] | None = (data.setup.get("octets") or {}).get(str(sizes.listed))
+    known: Sequence[float] | None = (data.setup.get("octets") or {}).get(str(sizes.size_or_mix))
     return known or (sizes.ipv6, sizes.ipv4)
 
 

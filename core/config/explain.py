@@ -258,7 +258,7 @@ def _list_benchmarks() -> Iterator[Setting]:
 
 def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
     """Yield what a benchmark measures and how, its settings with defaults, and its columns."""
-    from v6t.analysis.terms import find_terms
+    from v6t.analysis.sheet import find_terms
     from v6t.core.config.settings import make_procedure_model
 
     yield from map(convert_docstring, inspect.cleandoc(benchmark.__doc__ or "").split("\n\n"))
@@ -285,7 +285,7 @@ def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
 
 def _list_words() -> Iterator[Setting]:
     """Yield the terms of tables and the error codes."""
-    from v6t.analysis.terms import read_terms
+    from v6t.analysis.sheet import read_terms
     from v6t.base.error_codes import ERROR_CODES
 
     meanings = read_terms()

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.report.campaign_run import strip_number
+from v6t.analysis.rundata import strip_number
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
 from v6t.core.campaigns.campaign import PLAN, SUMMARY, Campaign, load_campaign
@@ -28,7 +28,7 @@ from v6t.tools.publish.trials_table import trials_table
 
 if TYPE_CHECKING:
     from v6t.analysis.blocks import Drawing
-    from v6t.analysis.report.campaign_run import CampaignRun
+    from v6t.analysis.rundata import CampaignRun
 
 PAGE, TABLE, FIGURES = "index.md", "summary.csv", "figures"
 MARKER, SCHEMA = "page.json", "v6t-page/1"

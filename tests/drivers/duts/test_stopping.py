@@ -127,8 +127,6 @@ def test_a_terminal_that_is_closed(device):
     assert device.state() == before
 
 
-# ------------------------------------------------------------- runs, and words
-
 LAB = sshserver.unique("stopping-run")
 TESTBED = {
     "tester": {"kind": "embedded"},
