@@ -55,7 +55,7 @@ def drop_unsupported(bound: BoundRun) -> BoundRun:
     return replace(bound, settings=settings, resolution_warnings=tuple(warnings))
 
 
-def lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
+def build_lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
     """Return the lab device of the driver, whose undo record is written to ``record_dir``."""
     from v6t.drivers.duts.devices import make_lab_device
 
@@ -100,7 +100,7 @@ def make_tester(
     benchmarks = map(registry.load, bound.settings.benchmarks)
     return bound.tester.make(
         links if loopback else intent.emulated_links,
-        lab_device(bound, record_dir) if bound.tester.in_lab and not loopback else None,
+        build_lab_device(bound, record_dir) if bound.tester.in_lab and not loopback else None,
         loopback=loopback,
         delays=any(TIMING_CAPABILITIES & b.list_capabilities(bound) for b in benchmarks),
         seed=bound.settings.seed,
@@ -265,6 +265,7 @@ class Bench:
 
     @property
     def _driven_device(self) -> DeviceSession:
+        """The session with the driven device, which must have a driver."""
         if self.session is None:
             raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session

@@ -144,6 +144,15 @@ def read_optional_json(path: Path) -> Any:
         raise explain_read_error(path, exc) from exc
 
 
+def find_json_object(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object in a file; None if the file does not contain one or is unreadable."""
+    try:
+        content = read_json(path)
+    except (OSError, UsageError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
 def read_config(path: Path) -> ResolvedRun:
     """Read the configuration of a run, also of one in progress, from its directory or ``config.json``."""
     if path.is_dir():
