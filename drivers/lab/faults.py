@@ -7,7 +7,7 @@ from v6t.base.strict_model import StrictModel
 
 
 class Faults(StrictModel):
-    """How the reference device misbehaves, to see it caught."""
+    """Faults of the reference device that the tester must find."""
 
     drop_every: int = Field(default=0, ge=0)
     """One forwarded frame in so many is lost; 0: none."""

@@ -18,10 +18,10 @@ from v6t.packets.reference import ReferenceTranslation
 class LabDevice(ABC):
     """A device under test that is set up between the lab's two cables."""
 
-    mtus_between: Sequence[int] = ()  # Of the cables between the parts of a device that has several
+    mtus_between: Sequence[int] = ()  # MTUs of the cables between several parts [octets]
 
     def get_namespace_pids(self) -> list[int | None]:
-        """Return for each part a process in its namespace; None: a new network namespace will do."""
+        """Return a process in the namespace of each part; None: a new network namespace."""
         return [None]
 
     def start(self, lab: Lab) -> None:
@@ -48,7 +48,7 @@ class LabDevice(ABC):
         return None
 
     def check(self) -> None:  # noqa: B027  (programs of the system look after themselves)
-        """Check the processes of v6t in it: if one failed, missing frames are no loss.
+        """Check that v6t's processes in the device still run.
 
         Raises:
             TesterError: it has ended, with its last words.
@@ -56,7 +56,7 @@ class LabDevice(ABC):
         """
 
     def describe_parts(self) -> list[str]:
-        """Describe each part of it that is on this machine in one line.
+        """Return a line about each part of the device that is on this machine.
 
         Raises:
             V6tError: something it needs is missing.
@@ -65,7 +65,7 @@ class LabDevice(ABC):
 
     @abstractmethod
     def report(self) -> dict[str, Any]:
-        """Return its own counters."""
+        """Return the device's own counters."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -73,11 +73,11 @@ class LabDevice(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End what it started. May be called twice."""
+        """Stop the device. May be called twice."""
 
 
 class WorkerDevice(LabDevice):
-    """A process between two AF_PACKET rings; swapped: its left is the lab's right."""
+    """Device of the lab that is a worker process; swapped: its left is the lab's right."""
 
     def __init__(self, role_class: type, octets: int, swapped: bool, **values: Any) -> None:
         left, right = (RIGHT, LEFT) if swapped else (LEFT, RIGHT)
@@ -106,7 +106,7 @@ class WorkerDevice(LabDevice):
 
 
 class ReferenceDevice(WorkerDevice):
-    """A plugin's own reference translation behind two AF_PACKET rings."""
+    """Device of the lab that uses the technology's reference translation."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Hashed = Literal["ports", "addresses", "both", "none"]
 """Fields that the hash of a device with several cores covers; ``both``: some bits of either."""
 
-MAX_AMOUNT = 10**15  # No rate, count or time is larger
+MAX_AMOUNT = 10**15  # Upper bound of rates, counts and times
 _Amount = Annotated[float, Field(ge=0, le=MAX_AMOUNT)]
 _Count = Annotated[int, Field(ge=0, le=MAX_AMOUNT)]
 _Share = Annotated[float, Field(ge=0, le=1)]
@@ -30,7 +30,7 @@ BLOCK_FRAMES = 5000
 
 
 class SimOptions(StrictModel):
-    """The simulated device and the faults of device and tester; rates and times are virtual."""
+    """Options of the simulated device and tester and of their faults."""
 
     capacity_fps: _Amount = 1_000_000.0
     """Frames per second the device forwards in one direction."""
@@ -142,7 +142,7 @@ class SimOptions(StrictModel):
 
 
 class Device:
-    """The device during one trial in one direction.
+    """Model of the device during one trial in one direction.
 
     Args:
         ways: directions under load.
@@ -202,12 +202,14 @@ class Device:
         return delays
 
     def _draw_arrivals(self, mean: float) -> int:
+        """Draw a number of events by their mean (Poisson)."""
         events, left = 0, mean
         while (left := left - self._chance.expovariate(1.0)) > 0:
             events += 1
         return events
 
     def _loss_share(self, load: float) -> float:
+        """Return the lost share at a load."""
         curve = self._options.loss_curve
         if not curve:
             return max(0.0, 1.0 - 1.0 / load) if load > 0 else 0.0
@@ -242,7 +244,7 @@ def _draw_uniform(chance: random.Random, count: int) -> NDArray[np.float64]:
     return drawn
 
 
-HASHED_FRAMES = 2048  # Frames of each stream whose cores are computed
+HASHED_FRAMES = 2048  # Frames of each stream that are hashed to cores
 
 
 def compute_spread(streams: StreamSet, cores: int, fields: Hashed) -> float:
@@ -262,6 +264,7 @@ def compute_spread(streams: StreamSet, cores: int, fields: Hashed) -> float:
 
 
 def _find_core(frame: bytes, layout: FrameLayout, cores: int, fields: Hashed) -> int:
+    """Find the core of a frame by a hash."""
     addresses = frame[layout.networks[0].addresses]
     # of an encapsulated packet the hash sees no ports: they are behind the inner header
     has_ports = layout.transport in ("TCP", "UDP") and len(layout.networks) == 1

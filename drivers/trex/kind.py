@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from v6t.trials.tcp import Tcp
     from v6t.trials.trial import Capability, Mode
 
-THIS_MACHINE = "this machine"
+THIS_MACHINE = "this machine"  # Exclusive resource of the lab
 SEVERAL_CORES_WARNING = (
     "TRex's receiver sees only a part of the frames of several cores: an ARP request of the device "
     "may be counted as a test frame, hide a lost one and stay without an answer; give the device "
@@ -139,10 +139,11 @@ class Trex(TesterKind):
 
     @property
     def _counts_by_ports(self) -> bool:
+        """Whether port counters count the test frames."""
         return self.options.by_trailer is False or self.options.cores > 1
 
     def _uses_marks(self, needs: frozenset[Capability], most_fps: float) -> bool | None:
-        """Whether such trials are marked; None: some are, or a server decides that is still unknown."""
+        """Whether the frames of such trials are marked; None: of some trials, or still unknown."""
         own = self.options
         if needs:
             return None if needs & {"connections", "flow-starts"} else False
@@ -241,7 +242,7 @@ class Trex(TesterKind):
 
 
 def _check_start(options: TrexOptions, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Check, where no server answers here, whether v6t can start one."""
+    """Replace the finding of a missing server by whether v6t can start one."""
     from v6t.drivers.trex.channel import ClientWorker
     from v6t.drivers.trex.doctor import examine_interfaces
 

@@ -67,7 +67,7 @@ def _parse_ssh(value: Any) -> Any:
 
 
 class Side(StrictModel):
-    """MAC addresses on one link."""
+    """MAC addresses and VLAN of one link."""
 
     tester_mac: Mac
     """The tester's end."""
@@ -78,7 +78,7 @@ class Side(StrictModel):
 
 
 class Pair(StrictModel):
-    """Two further ports that carry their share of every direction."""
+    """Further pair of ports that carries its share of every direction."""
 
     ports: Ports
     """TRex's port numbers of left and right."""
@@ -252,7 +252,7 @@ class TrexOptions(StrictModel):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the server is on another host than the one where v6t would start one."""
+        """Whether the server is on a host where v6t cannot start one."""
         return self.server not in {"127.0.0.1", "localhost", "::1"}
 
     def with_swapped_ports(self) -> TrexOptions:
@@ -261,12 +261,13 @@ class TrexOptions(StrictModel):
 
     @property
     def all_pairs(self) -> tuple[Pair, ...]:
+        """The first pair and the further ones."""
         first = {name: getattr(self, name) for name in Pair.model_fields}
         return (Pair.model_construct(**first), *self.pairs)
 
     @property
     def all_ports(self) -> tuple[int, ...]:
-        """Ports of all pairs: left, right, left, right ..."""
+        """Ports of all pairs, left and right in turn."""
         return tuple(port for pair in self.all_pairs for port in pair.ports)
 
     @property
@@ -285,14 +286,14 @@ class TrexOptions(StrictModel):
 
     @property
     def in_software(self) -> bool:
-        """Whether a server that v6t starts finds trailers after any translation."""
+        """Whether a server that v6t starts recognizes frames by their trailer."""
         named = self.all_interfaces or ()
         virtual = self.lab or (bool(named) and not any(map(is_pci, named)))
         return virtual or "--software" in (*self.mode, *self.extra_arguments)
 
     @property
     def mode(self) -> list[str]:
-        """Arguments of a server that v6t starts: how it receives.
+        """Arguments for the receive mode of a server that v6t starts.
 
         Software mode finds trailers after any translation. NICs' filters do not, and as captures
         want service mode, they hand all frames to one queue then. One core keeps sequence numbers and
@@ -319,7 +320,7 @@ class TrexOptions(StrictModel):
         return self.lab and self.on_linux and self.ports == (0, 1)
 
     def list_macs(self, links: Any) -> list[tuple[str, str]]:
-        """Return own and device's MAC address by port, in the order of TRex's port numbers."""
+        """Return the tester's and the device's MAC address by port number."""
         sides = [
             side
             for pair in self.all_pairs
@@ -349,12 +350,12 @@ class TrexOptions(StrictModel):
 
     @property
     def can_compare_some(self) -> bool:
-        """Whether these options allow frames to be stamped for comparison where ports count all."""
+        """Whether some frames may be stamped for comparison if port counters count all."""
         return bool(self.sample) and self.by_trailer is None and not (self.cache or self.pairs)
 
     @property
     def by_trailer(self) -> bool | None:
-        """True, False, or None where the server's mode decides."""
+        """Whether to count by trailer; None: the server's mode decides."""
         return {"trailer": True, "ports": False, "auto": None}[self.counting]
 
 
@@ -362,12 +363,13 @@ def _with_plural(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _swap_ports(of: TrexOptions | Pair) -> dict[str, Any]:
-    interfaces = of.interfaces and of.interfaces[::-1]
-    return {"ports": of.ports[::-1], "interfaces": interfaces, "left": of.right, "right": of.left}
+def _swap_ports(pair: TrexOptions | Pair) -> dict[str, Any]:
+    interfaces = pair.interfaces and pair.interfaces[::-1]
+    ports = pair.ports[::-1]
+    return {"ports": ports, "interfaces": interfaces, "left": pair.right, "right": pair.left}
 
 
 @lru_cache(maxsize=8)
 def _remote(ssh: SshOptions) -> SshClient:
-    """Make one object per host: its files are needed as long as programs may be started."""
+    """Make one client per host, whose files are kept while programs may be started."""
     return SshClient(ssh)
