@@ -147,7 +147,7 @@ class PointRunner(Protocol):
     def loopback(self) -> Measure | None:
         """Measures with the tester's ports joined; None: they cannot be joined."""
 
-    def watch(self, progress: Progress) -> None: ...
+    def on_progress(self, progress: Progress) -> None: ...
     def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]: ...
     def vary(self, name: str, change: TrafficChange) -> Point:
@@ -174,7 +174,7 @@ class Point:
     @property
     def watch(self) -> Watch:
         """Receiver of the progress before and after each trial."""
-        return self.runner.watch
+        return self.runner.on_progress
 
     def count_repetitions(self, repetitions: int) -> int:
         """Return the number of repetitions to run; a plan counts the trials of only one."""

@@ -232,7 +232,7 @@ def run_options(command: F) -> F:
             "--measure",
             "benchmarks",
             text=f"What to measure, separated by commas: {', '.join(registry.list_names())}; "
-            f"{registry.ALL}: everything that suits the technology.",
+            f"{registry.ALL_BENCHMARKS}: everything that suits the technology.",
         ),
         names_option(
             "--frame-size",
@@ -432,9 +432,9 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
     if path is None:
         return None, files
     if (path / "config.json").is_file():
-        from v6t.core.runs.rundir import read_files
+        from v6t.core.runs.rundir import read_run_files
 
-        run_file, own_testbed = read_files(path)
+        run_file, own_testbed = read_run_files(path)
         return run_file, files or own_testbed
     if _is_technology(arguments):
         arguments["plugin"], arguments["run_file"] = str(path), None

@@ -104,7 +104,7 @@ def _describe_traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
 
 
 def _describe_time(planned: RunPlan) -> str:
-    text = f"about {pluralize(planned.trials, 'trial')}, {format_duration(planned.duration_s)}"
+    text = f"about {pluralize(planned.trial_count, 'trial')}, {format_duration(planned.duration_s)}"
     if planned.least_s < EARLY_SHARE * planned.duration_s:
         text += f" ({format_duration(planned.least_s)} if the device is as fast as the tester)"
     return text

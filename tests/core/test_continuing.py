@@ -201,7 +201,7 @@ def test_a_setting_that_trials_did_not_have_is_at_its_default(waits, same, tmp_p
     journal = Journal(tmp_path / "journal.jsonl")
     journal.append(asked, TrialResult({}))
     journal.trials["t"].pop("residual_wait_s")
-    measure = journal.answer(never_measured)
+    measure = journal.with_replay(never_measured)
     if same:
         assert measure(asked) == TrialResult({})
     else:

@@ -41,6 +41,10 @@ GENTLE_BED = "line_rate: 20M"
 """A run on real interfaces that a busy machine can carry, too."""
 
 PATIENCE_S = 60
+PRODUCT_FOLDERS = (
+    *("base", "benchmarks", "intent", "packets", "trials", "core", "drivers", "procedures"),
+    *("plugins", "profiles", "analysis"),
+)
 
 
 def started(out, *arguments):
@@ -315,41 +319,17 @@ def test_durations_are_counted_by_a_clock_that_nobody_steps():
     """Time of day is for stamps that people read, and for those in frames (see drivers/clock.py)."""
     root = Path(__file__).parents[2]
     stamps = {
-        *("core/runs/events.py", "core/runs/rundir.py", "core/runs/manifest.py"),
-        *(
-            "drivers/duts/session/transaction.py",
-            "drivers/embedded/tester.py",
-            "drivers/trex/tester.py",
-        ),
-        "drivers/trex/astf.py",
-        *("drivers/embedded/sender.py", "drivers/embedded/dns.py", "drivers/clock.py"),
-        *(
-            "drivers/embedded/dns.py",
-            "drivers/embedded/tcp.py",
-            "drivers/embedded/tcp_end.py",
-        ),
-        # set beside the stamp of a trial's first frame, in a trial during which no clock was stepped
-        *("drivers/duts/session/telemetry.py", "drivers/duts/kinds/network_cli/session.py"),
-        # parts telemetry, which has that stamp, into stretches
-        "core/runs/bottleneck.py",
+        "core/runs": {"events", "rundir", "manifest", "bottleneck"},
+        "drivers": {"clock"},
+        # beside the stamp of a trial's first frame, in a trial during which no clock was stepped
+        "drivers/duts/session": {"telemetry", "transaction"},
+        "drivers/embedded": {"tester", "sender", "dns", "tcp", "tcp_end"},
+        "drivers/trex": {"tester", "astf"},
     }
     words = ("time.time()", "time.time_ns(", "datetime.now", "utcnow")
-    found = {
-        path.relative_to(root).as_posix()
-        for room in (
-            "base",
-            "benchmarks",
-            "intent",
-            "packets",
-            "trials",
-            "core",
-            "drivers",
-            "procedures",
-            "plugins",
-            "profiles",
-            "analysis",
-        )
-        for path in (root / room).rglob("*.py")
-        if any(word in path.read_text() for word in words)
-    }
+    found = {}
+    for room in map(root.joinpath, PRODUCT_FOLDERS):
+        for path in room.rglob("*.py"):
+            if any(word in path.read_text() for word in words):
+                found.setdefault(path.parent.relative_to(root).as_posix(), set()).add(path.stem)
     assert found == stamps

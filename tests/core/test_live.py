@@ -100,16 +100,15 @@ def test_what_is_no_address_is_refused_before_anything_is_on_disk(text, tmp_path
     assert done.status == 2 and not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:80", "localhost:80", "[::1]:80", "192.0.2.7:80"])
-def test_own_hosts(host):
-    assert is_own_host(host, 80)
-
-
 @pytest.mark.parametrize(
-    "host", ["", "localhost", "127.0.0.1:81", "evil.example:80", "127.0.0.1.evil.example:80"]
+    ("hosts", "expected"),
+    [
+        (("127.0.0.1:80", "localhost:80", "[::1]:80", "192.0.2.7:80"), True),
+        (("", "localhost", "127.0.0.1:81", "evil.example:80", "127.0.0.1.evil.example:80"), False),
+    ],
 )
-def test_other_hosts(host):
-    assert not is_own_host(host, 80)
+def test_own_host_is_an_address_or_localhost(hosts, expected):
+    assert [is_own_host(host, 80) for host in hosts] == [expected] * len(hosts)
 
 
 def test_nothing_but_three_texts_is_served(view, tmp_path):
