@@ -232,7 +232,7 @@ def run_options(command: F) -> F:
             "--measure",
             "benchmarks",
             text=f"What to measure, separated by commas: {', '.join(registry.list_names())}; "
-            f"{registry.ALL}: everything that suits the technology.",
+            f"{registry.ALL_BENCHMARKS}: everything that suits the technology.",
         ),
         names_option(
             "--frame-size",

@@ -88,9 +88,9 @@ def resolve_and_bind(
         kind = load_plugin(name)
     with locate_errors(run_source, "benchmarks"):
         wanted = flags.benchmarks or run.benchmarks or kind.default_benchmarks
-        named = check_names(wanted, (*registry.list_names(), registry.ALL), "benchmark")
+        named = check_names(wanted, (*registry.list_names(), registry.ALL_BENCHMARKS), "benchmark")
     benchmarks, left_out = named, tuple[str, ...]()
-    if registry.ALL in named:
+    if registry.ALL_BENCHMARKS in named:
         benchmarks, left_out = registry.expand_all(kind, named)
     with locate_errors(run_source, "modes"):
         modes = check_names(flags.modes or run.modes or kind.modes, TRAFFIC_MODES, "mode")
@@ -174,7 +174,9 @@ def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
                 list(check_tester_connections(alone))
         except UsageError as exc:
             if exc.code in _UNSUPPORTED and len(unsupported) < len(bound.settings.benchmarks) - 1:
-                unsupported[name] = f"left out of '{registry.ALL}': {name}: {exc.message}"
+                unsupported[name] = (
+                    f"left out of '{registry.ALL_BENCHMARKS}': {name}: {exc.message}"
+                )
     names = tuple(name for name in bound.settings.benchmarks if name not in unsupported)
     settings = bound.settings.model_copy(update={"benchmarks": names})
     warnings = (*bound.resolution_warnings, *sorted(unsupported.values()))

@@ -48,7 +48,9 @@ def drop_unsupported(bound: BoundRun) -> BoundRun:
         )
         if lacking:
             reason = " and ".join(CAPABILITIES[ability] for ability in lacking)
-            warnings.append(f"left out of '{registry.ALL}': {name} needs a tester that {reason}")
+            warnings.append(
+                f"left out of '{registry.ALL_BENCHMARKS}': {name} needs a tester that {reason}"
+            )
         else:
             kept.append(name)
     settings = bound.settings.model_copy(update={"benchmarks": tuple(kept)})
