@@ -43,7 +43,7 @@ class BurstRecord(RangedSeries, AnnotatedSeries, Record):
     unit: Literal["frames"] = Field(description="unit of bursts")
     burst_rate: Number = Field(description="rate within bursts [frames per second per direction]")
     burst_rate_reason: str = Field("", description="`media` or `tester`")
-    throughput: Number | None = Field(None, description="start of the search [fps per direction]")
+    throughput: Number | None = Field(None, description="measured throughput [fps per direction]")
     invalid_repetitions: int = Field(0, description="repetitions in which the tester failed")
     average: Number | None = Field(description="mean longest burst without loss (RFC 9004)")
     deviation: Number | None = Field(description="standard deviation (RFC 9004, 6.4) [frames]")
@@ -97,8 +97,7 @@ class BurstSettings(StrictModel):
     residual_wait_s: float = Field(default=2.0, ge=0, le=3600)
     """Wait for the buffer to drain, at least 2 s (RFC 9004 section 6.2); longer after longer bursts [s]."""
     verifications: int = Field(1, ge=0, le=100, description="Repeats of a burst that lost frames.")
-    at: Literal["media", "tester"] = "media"
-    """Rate of bursts: the medium's, which the tester must reach, or the tester's own maximum."""
+    at: Literal["media", "tester"] = Field("media", description="Source of the burst rate.")
     sending_time_tolerance: float | None = Field(default=None, gt=1, le=100)
     """For the short streams of this benchmark; None: as for all others."""
 

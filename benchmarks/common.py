@@ -150,13 +150,13 @@ def check_trial_length(name: str, data: RunData, records: Sequence[Record]) -> R
 
 
 def compare_minimum(
-    wanted: float, values: Iterable[float], unit: str = "s"
+    minimum: float, values: Iterable[float], unit: str = "s"
 ) -> tuple[str, bool | None]:
     """Return the smallest value with its unit, and whether it is large enough."""
     least = min(values, default=None)
     if least is None:
         return "no trial is kept", None
-    return f"{least:g} {unit}", least >= wanted
+    return f"{least:g} {unit}", least >= minimum
 
 
 # meaning of the columns that all CSV files of benchmarks begin with

@@ -49,7 +49,7 @@ NO_DIRECTION = "connections"  # label of records whose trials use both direction
 
 
 class PortRange(RecordModel):
-    """Ports of one side."""
+    """Range of ports on one side of the connections."""
 
     min: int = Field(description="lowest port")
     max: int = Field(description="highest port")
@@ -87,8 +87,8 @@ class ConnectionCounts(RecordModel):
 
     connections: int = Field(description="connections requested")
     learned: int = Field(description="connections that the Responder learned")
-    sessions: int | None = Field(description="device's count after phase 1; null: unknown")
-    sessions_before: int | None = Field(description="device's count after the flush; null: unknown")
+    sessions: int | None = Field(description="sessions after phase 1; null: unknown")
+    sessions_before: int | None = Field(description="sessions after the flush; null: unknown")
     initiator_endpoints: int | None = Field(description="address and port pairs before the device")
     public_endpoints: int | None = Field(description="address and port pairs behind the device")
     device: dict[str, Any] | None = Field(description="counters of the device's table")
@@ -180,7 +180,7 @@ class TeardownRecord(AnnotatedSeries, Record):
     method: str = Field(description="how the device's table is emptied")
     full_s: list[Number | None] = Field(description="time to empty a full table, by repetition [s]")
     idle_s: list[Number | None] = Field(description="time to empty an empty table [s]")
-    sessions: Sequence[int | None] = Field((), description="device's count before, each repetition")
+    sessions: Sequence[int | None] = Field((), description="sessions of the full table, each time")
     setup: ConnectionSetup = Field(description="how the connections were made")
 
     @property
@@ -504,10 +504,10 @@ class ConnectionRate(TableBenchmark[ConnectionRateRecord, StrictModel]):
 
 
 class CapacitySettings(CapacityRange):
-    """Search for the connection table's capacity; defaults of the RFC's example."""
+    """Settings of the search for the table's capacity; the defaults are the RFC's example."""
 
     beta: float = Field(0.1, gt=0, le=1, description="The table is too small below this share.")
-    gamma: float = Field(0.5, gt=0, le=1, description="From this share on, it is large enough.")
+    gamma: float = Field(0.5, gt=0, le=1, description="It is large enough from this share on.")
     resolution_cps: float | None = Field(default=None, gt=0)
     """Error of the rate searches; None: as for the connection rate."""
 
@@ -544,18 +544,18 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
         super().check(context)
 
     def run(self, point: Point) -> Measurement:
-        p, own, most = (
+        p, settings, most = (
             point.procedure,
             self.get_settings(point.context),
             self.find_max_connections(point.context),
         )
         upper = find_upper_bound(point)
-        resolution_cps = own.resolution_cps or p.connections.resolution_cps
+        resolution_cps = settings.resolution_cps or p.connections.resolution_cps
         spec = point.specify(
             CapacitySpec,
-            own,
+            settings,
             **upper,
-            first=min(own.first, most),
+            first=min(settings.first, most),
             most=most,
             resolution_cps=resolution_cps or p.resolution_ratio * upper["upper_bound_cps"],
             phase_one=make_phase_one_settings(p),

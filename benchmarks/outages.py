@@ -79,7 +79,7 @@ class RecoveryRecord(OutageRecord):
     afterwards: Number | None = Field(None, description="lower rate [fps per direction]")
     overload_s: Number | None = Field(None, description="length of the overload [s]")
     afterwards_s: Number | None = Field(None, description="length of the lower rate [s]")
-    resolution_s: Number | None = Field(None, description="time between two such frames [s]")
+    resolution_s: Number | None = Field(None, description="time between frames after it [s]")
 
     @property
     def offered_rates(self) -> Sequence[float]:
@@ -118,7 +118,7 @@ class ResetSettings(StrictModel):
     hook: str = Field("software-reset", description="Hook that resets the device.")
     duration_s: float = Field(120.0, ge=0.001, le=86_400, description="Length of the stream [s].")
     at_s: float = Field(20.0, gt=0, le=86_400, description="Time of the reset in the stream [s].")
-    repetitions: int = Field(5, ge=1, le=100_000, description="Resets.")
+    repetitions: int = Field(5, ge=1, le=100_000, description="Number of resets.")
 
 
 class OutageBenchmark(Benchmark[K, S]):
@@ -239,13 +239,13 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
         throughput_fps, _ = point.require_throughput(
             "no rate passed, so there is nothing to overload"
         )
-        own = self.get_settings(point.context)
+        settings = self.get_settings(point.context)
         spec = point.specify(
             RecoverySpec,
-            own,
+            settings,
             throughput_fps=throughput_fps,
             limit_fps=point.limit_fps,
-            overload_s=own.overload_s + point.make_conditions().extra_duration_s,
+            overload_s=settings.overload_s + point.make_conditions().extra_duration_s,
         )
         result = measure_recovery(spec, point.measure, point.watch)
         return Measurement(self.make_record(result, point.run_conditions))
@@ -362,8 +362,8 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
     format_value = staticmethod(format_seconds)
 
     def check(self, context: RunContext) -> None:
-        own = self.get_settings(context)
-        _check_event_time("reconfiguration", "a change", own.at_s, own.duration_s)
+        settings = self.get_settings(context)
+        _check_event_time("reconfiguration", "a change", settings.at_s, settings.duration_s)
         if context.tester.simulates:
             return
         if not context.has_driver:
@@ -382,8 +382,8 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
 
     def run(self, point: Point) -> Measurement:
         rate_fps, source = self.find_rate(point)
-        own, context = self.get_settings(point.context), point.context
-        spec = point.specify(ReconfigurationSpec, own, rate_fps=rate_fps, rate_source=source)
+        settings, context = self.get_settings(point.context), point.context
+        spec = point.specify(ReconfigurationSpec, settings, rate_fps=rate_fps, rate_source=source)
         result = measure_reconfiguration(spec, point.measure, point.watch)
         rows, changes = [], dict[str, dict[str, dict[str, list[Any]]]]()
         for stream in chain.from_iterable(result.repetitions):

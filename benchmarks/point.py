@@ -96,7 +96,9 @@ class RunSettings(Protocol):
     @property
     def line_rate_bps(self) -> float: ...
     @property
-    def connects(self) -> bool: ...
+    def connects(self) -> bool:
+        """Whether trials use tracked connections."""
+
     @property
     def procedure(self) -> ProcedureSettings: ...
 
@@ -117,7 +119,9 @@ class RunContext(Protocol):
     @property
     def measures_tester(self) -> bool: ...
     @property
-    def search_share(self) -> float: ...
+    def search_share(self) -> float:
+        """Highest rate of a search over the tester's capacity."""
+
     @property
     def flush_description(self) -> str: ...
     def describe_live_change(self) -> str: ...
@@ -143,7 +147,7 @@ class PointRunner(Protocol):
     def loopback(self) -> Measure | None:
         """Measures with the tester's ports joined; None: they cannot be joined."""
 
-    def watch(self, progress: Progress) -> None: ...
+    def on_progress(self, progress: Progress) -> None: ...
     def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]: ...
     def vary(self, name: str, change: TrafficChange) -> Point:
@@ -170,7 +174,7 @@ class Point:
     @property
     def watch(self) -> Watch:
         """Receiver of the progress before and after each trial."""
-        return self.runner.watch
+        return self.runner.on_progress
 
     def count_repetitions(self, repetitions: int) -> int:
         """Return the number of repetitions to run; a plan counts the trials of only one."""

@@ -64,7 +64,7 @@ class TcpExchange(RecordModel):
     http: str = Field(description="HTTP version of client and server")
     object_octets: int = Field(description="size of the requested object, without header [octets]")
     timeout_s: Number = Field(description="time limit for the answer to a SYN or a request [s]")
-    retransmissions: int = Field(description="times a SYN is sent again that was not answered")
+    retransmissions: int = Field(description="times an unanswered SYN is sent again")
     closing: str = Field(description="how connections end: `rst` or `fin`")
 
 
@@ -84,8 +84,8 @@ class TcpIteration(RecordModel):
     requested: int = Field(description="objects requested")
     answered: int = Field(description="objects received correctly")
     closed: int = Field(description="connections closed correctly on both sides")
-    sessions: int | None = Field(description="device's count when all were open; null: unknown")
-    sessions_after: int | None = Field(description="device's count after their end; null: unknown")
+    sessions: int | None = Field(description="sessions in the device; null: unknown")
+    sessions_after: int | None = Field(description="sessions after closing; null: unknown")
     fastest_s: Number | None = Field(description="shortest establishment time [s]")
     slowest_s: Number | None = Field(description="longest establishment time [s]")
     mean_s: Number | None = Field(description="mean establishment time [s]")
@@ -118,7 +118,7 @@ class TcpRateRecord(ConnectionRateRecord):
     """Maximum TCP connection establishment rate (RFC 3511 section 5.3)."""
 
     heading = "Maximum TCP connection establishment rate"
-    exchange: TcpExchange = Field(description="how connections are made, tried and closed")
+    exchange: TcpExchange = Field(description="settings of the connections")
     iterations: list[TcpIteration] = Field(description="all trials")
     decisive: Sequence[TcpIteration] = Field((), description="highest passed trials, by repetition")
     alone: LoopbackTimes | None = Field(None, description="times without a device, if known")
@@ -135,7 +135,7 @@ class ConnectionEnding(RecordModel):
     closing: str = Field(description="how they were closed: `rst` or `fin`")
     connections: int = Field(description="connections attempted")
     closed: int = Field(description="connections closed correctly on both sides")
-    sessions_after: int | None = Field(description="device's count right afterwards; null: unknown")
+    sessions_after: int | None = Field(description="sessions after closing; null: unknown")
     aged_s: Number | None = Field(description="time until the device forgot them, if known [s]")
     waited_s: Number = Field(description="longest wait for the device to forget them [s]")
 
@@ -146,11 +146,11 @@ class TcpCapacityRecord(CapacityRecord):
     heading = "Concurrent TCP connection capacity"
     attempt_rate_cps: Number = Field(description="connection attempt rate [connections per second]")
     rate_source: str = Field(description="origin of that rate")
-    exchange: TcpExchange = Field(description="how connections are made, tried and closed")
+    exchange: TcpExchange = Field(description="settings of the connections")
     iterations: list[TcpIteration] = Field(description="all trials of the search")
     decisive: TcpIteration | None = Field(description="the largest trial that passed")
     overfull: TcpIteration | None = Field(description="trial beyond the capacity; null: no limit")
-    still_answered: int | None = Field(description="connections that answered after it")
+    still_answered: int | None = Field(description="connections of `overfull` that answered")
     endings: list[ConnectionEnding] = Field(description="results of closing the connections")
     tcp_timeouts_s: dict[str, Number] = Field(description="TCP timeouts of the device [s]")
 
@@ -232,7 +232,7 @@ def make_tcp_measure(context: RunContext, measure: Measure) -> Measure:
     settings: Any = context.settings.procedure
     tcp = settings.tcp.trial_settings
 
-    def rank(direction: DirectionResult) -> tuple[int, float]:
+    def compute_rank(direction: DirectionResult) -> tuple[int, float]:
         lost = direction.count_frames("required") - direction.count_frames("received")
         return lost, direction.sending_time_s
 
@@ -241,7 +241,9 @@ def make_tcp_measure(context: RunContext, measure: Measure) -> Measure:
             trial.frames, trial.rate_fps, wait_s=tcp.max_wait_s, alpha=1.0, purpose="establish", tcp=tcp
         )  # fmt: skip
         result = measure(replace(trial, key=f"tcp-{trial.key}", connections=made))
-        return replace(result, directions={"forward": max(result.directions.values(), key=rank)})
+        return replace(
+            result, directions={"forward": max(result.directions.values(), key=compute_rank)}
+        )
 
     return measure_opening
 
@@ -442,22 +444,22 @@ class TcpCapacity(
         )
         if not rate_cps:
             raise NotMeasured("no TCP connection rate passed")
-        own, most = self.get_settings(point.context), self.find_max_connections(point.context)
+        settings, most = self.get_settings(point.context), self.find_max_connections(point.context)
         capacity = CapacitySpec(
             conditions=point.make_conditions(),
-            first=min(own.first, most),
+            first=min(settings.first, most),
             most=most,
             upper_bound_cps=rate_cps,
             upper_bound_reason="given",
             resolution_cps=rate_cps * RETRY_FACTOR,
             beta=RETRY_FACTOR,
             gamma=RETRY_FACTOR,
-            error=own.error,
+            error=settings.error,
             phase_one=self._make_phase_one(point),
             benchmark=self.name,
             fixed=True,
         )
-        spec = TcpCapacitySpec(capacity, own.beyond, own.aging_s)
+        spec = TcpCapacitySpec(capacity, settings.beyond, settings.aging_s)
         result = measure_tcp_capacity(spec, point.measure, point.watch)
         search, find = result.search, point.find
         tries = list_iterations(search.attempts, find)

@@ -60,9 +60,7 @@ class ThroughputRecord(RateRecord):
     confirmations: int = Field(0, description="full trials that confirm each result")
     final_duration_s: Number | None = Field(None, description="length of confirming trials [s]")
     frame_timeout_s: Number | None = Field(None, description="deadline of every frame, if any [s]")
-    aggregate_convention: Literal["aggregate"] = Field(
-        description="convention of `aggregate_median`"
-    )
+    aggregate_convention: Literal["aggregate"] = Field(description="applies to `aggregate_median`")
     loss: dict[str, Number | None] = Field(description="largest lost share at the results")
     loss_tolerance: Number = Field(description="accepted lost share in each direction (RFC: 0)")
     matched: Number | None = Field(description="share of `checked` frames that were correct")
@@ -72,7 +70,7 @@ class ThroughputRecord(RateRecord):
     residual_wait_s: Number | None = Field(None, description="wait for late frames [s]")
     pause_s: Number | None = Field(None, description="pause between trials (RFC 2544) [s]")
     sending_time_tolerance: Number = Field(1.00001, description="longest sending time over length")
-    decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
+    decisive_trials: list[str] = Field(description="keys of the highest passed trials")
 
     def describe(self) -> str:
         title = "Throughput"
@@ -496,8 +494,8 @@ def _draw_rate_by_size(
         curves.append(plots.make_summary_curve(number, mode, here))
         if known := [(x, r.tester_ceiling) for x, r in here if r.tester_ceiling]:
             style = {"color": plots.GREY, "linestyle": ":", "marker": "_", "markersize": 14}
-            across, own = zip(*known, strict=True)
-            curves.append(plots.Curve(label if number == 0 else "_", across, own, style=style))
+            xs, rates = zip(*known, strict=True)
+            curves.append(plots.Curve(label if number == 0 else "_", xs, rates, style=style))
     both = any(r.frame_sizes.ipv6 != r.frame_sizes.ipv4 for r in records)
     return plots.draw_errorbars(
         name,

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-READINGS = 9
-MAX_SLEW = 1e-3
+READINGS = 9  # Of which the fastest counts
+MAX_SLEW = 1e-3  # Share of the elapsed time
 """Delays are wrong by this share at most. Kernels discipline a clock by half of it; time servers that are
 in a hurry slew it by up to a twelfth."""
 
 
 def source() -> str | None:
-    """Return the kernel's clock source; None: unknown."""
+    """Return the kernel's clock source, or None if unknown."""
     try:
         return CLOCK_SOURCE.read_text(encoding="ascii").strip() or None
     except OSError:
@@ -27,16 +27,16 @@ def source() -> str | None:
 
 @dataclass(frozen=True)
 class Reading:
-    """All clocks at one moment.
+    """Reading of all clocks at one moment.
 
     Attributes:
         ahead_ns: twice the time of day less the monotonic time: a whole number, which no float holds.
     """
 
     ahead_ns: int
-    within_ns: int  # The reading took no longer
-    monotonic_ns: int  # Counts from the machine's start
-    raw_ns: int  # The same by the processor's counter, which nobody disciplines
+    within_ns: int  # Duration of the reading
+    monotonic_ns: int  # Monotonic clock
+    raw_ns: int  # The processor's counter, which no time server adjusts
 
 
 def read() -> Reading:

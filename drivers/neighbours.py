@@ -27,7 +27,7 @@ _ALL_NODES_MAC = b"\x33\x33\x00\x00\x00\x01"
 
 
 class Hosts:
-    """The tester's addresses on a link; one MAC address is all of theirs.
+    """The tester's hosts on a link, which share one MAC address.
 
     Args:
         device: its addresses on the link.
@@ -64,14 +64,14 @@ class Hosts:
             )  # fmt: skip
 
     def answers_to(self, frames: Iterable[Any]) -> Iterator[bytes]:
-        """Yield the answers to the frames, arrays of octets, that ask for one of the hosts."""
+        """Yield answers to those of the frames (arrays of octets) that ask for one of the hosts."""
         for frame in frames:
             answer = self.answer(frame.tobytes())
             if answer is not None:
                 yield answer
 
     def answer(self, frame: bytes) -> bytes | None:
-        """Return the answer to a frame that asks for one of the hosts; None: it asks for none."""
+        """Return the answer to a frame that asks for one of the hosts, else None."""
         if not self.answers:
             return None
         tag = len(self._tag)
@@ -87,7 +87,7 @@ class Hosts:
         return None
 
     def introductions(self) -> list[bytes]:
-        """Each host asks for the device: it learns them before it needs them (RFC 2544 section 23 b)."""
+        """Return requests of all hosts from which the device learns them (RFC 2544, section 23)."""
         if not self.introduces or len(self._hosts) > MAX_INTRODUCED_HOSTS:
             return []
         questions = []
@@ -99,6 +99,7 @@ class Hosts:
         return questions + (self._beside.introductions() if self._beside is not None else [])
 
     def _question(self, host: bytes, target: bytes) -> bytes:
+        """Build an ARP request or neighbor solicitation."""
         if len(host) == 4:
             body = struct.pack("!HHBBH", 1, IPV4, 6, 4, REQUEST)
             return self._frame(self._device_mac, ARP, body + self._mac + host + bytes(6) + target)
@@ -107,6 +108,7 @@ class Hosts:
         return self._frame(self._device_mac, IPV6, build_icmpv6(host, target, message))
 
     def _reply(self, packet: bytes) -> bytes | None:
+        """Return the ARP reply to a request for a host."""
         if packet[:8] != struct.pack("!HHBBH", 1, IPV4, 6, 4, REQUEST) or len(packet) < 28:
             return None
         asker_mac, asker, target = packet[8:14], packet[14:18], packet[24:28]
@@ -116,6 +118,7 @@ class Hosts:
         return self._frame(asker_mac, ARP, body)
 
     def _advertisement(self, asker_mac: bytes, packet: bytes) -> bytes | None:
+        """Return the advertisement that answers a solicitation for a host."""
         if len(packet) < 64 or packet[6] != ICMPV6 or packet[7] != 255:
             return None
         length = read_word(packet, 4)
@@ -135,12 +138,13 @@ class Hosts:
         return self._frame(asker_mac, IPV6, build_icmpv6(target, asker, advertisement))
 
     def _frame(self, to: bytes, kind: int, packet: bytes) -> bytes:
+        """Build a frame from the hosts' MAC address."""
         frame = to + self._mac + self._tag + struct.pack("!H", kind) + packet
         return frame + bytes(max(0, MIN_FRAME_OCTETS - len(frame)))
 
 
 def select_requests(frames: Any) -> Any:
-    """Select those of equally long frames ``(n, length)`` that may ask for a host: ARP and ICMPv6.
+    """Select ARP and ICMPv6 frames, which may ask for a host, among equally long ones.
 
     Looking at each of the others one by one would take a core of a busy tester.
     """
@@ -173,7 +177,7 @@ def count_common_bits(one: bytes, other: bytes) -> int:
 
 
 def read_word(octets_: bytes, at: int) -> int:
-    """Read two octets as a number; 0 beyond the end."""
+    """Read two octets as a number; 0 beyond the end of the frame."""
     return int.from_bytes(octets_[at : at + 2], "big")
 
 

@@ -27,11 +27,11 @@ class Oracle(ReferenceTranslation, Protocol):
 
     @property
     def zone(self) -> Zone | None:
-        """Names for DNS queries instead of frames; None: frames are forwarded."""
+        """Zone with the names for DNS queries; None: frames are forwarded."""
 
 
 class OracleDecorator(ABC):
-    """An oracle that changes the frames of another one, for an implementation or a chain."""
+    """Oracle that changes the frames of another one, for an implementation or a chain."""
 
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
@@ -56,7 +56,7 @@ class Tester(Protocol):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """Capabilities beyond counting (:attr:`v6t.trials.trial.Trial.required_capabilities`)."""
+        """Capabilities beyond counting frames (``Trial.required_capabilities``)."""
 
     def open(self) -> None:
         """Acquire ports and start processes.
@@ -117,7 +117,7 @@ class PhaseCounts:
     result: DirectionResult
     start_s: float
     end_s: float
-    duplicate_tuples: int = 0  # Connections with the outside four-tuple of another one (phase 1)
+    duplicate_tuples: int = 0  # Connections with the outside four-tuple of another one
     inside_endpoints: int | None = None
     outside_endpoints: int | None = None
     example: Mapping[str, Any] | None = None  # Two connections with one four-tuple

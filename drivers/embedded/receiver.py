@@ -111,14 +111,7 @@ class Receiver(HostPort):
         direction: Direction,
         connections: ReceiverConnections | None = None,
     ) -> None:
-        """Set the streams to expect.
-
-        Args:
-            streams: of the other end.
-            oracle: None means unchanged frames (loopback).
-            direction: they come in.
-            connections: their connections; None: the device is stateless.
-        """
+        """Set the streams to expect; without an oracle their frames return unchanged (loopback)."""
         self._streams, self._oracle, self._direction = streams, oracle, direction
         self._ids[:] = False
         self._ids[[stream.stream_id for stream in streams.streams]] = True
@@ -133,15 +126,7 @@ class Receiver(HostPort):
         table: TableLocation | None = None,
         learn: bool = False,
     ) -> None:
-        """Begin a trial.
-
-        Args:
-            required: frames by stream name.
-            nonce: the trial's number.
-            timed: the trial.
-            table: connections the foreground belongs to.
-            learn: this is phase 1: remember the four-tuples that come.
-        """
+        """Begin a trial; with ``learn`` (phase 1) fill the table with four-tuples."""
         if self._streams is None:
             raise ValueError("nothing is loaded")
         self._drain()

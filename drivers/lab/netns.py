@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 CLONE_NEWUSER, CLONE_NEWNET, CLONE_NEWNS = 0x10000000, 0x40000000, 0x00020000
-MS_PRIVATE_REC = 0x00044000
+MS_PRIVATE_REC = 0x00044000  # MS_PRIVATE | MS_REC of mount(2)
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 
 
@@ -19,6 +19,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _check(status: int, what: str) -> None:
+    """Raise OSError if a call failed."""
     if status:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")

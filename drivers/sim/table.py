@@ -12,7 +12,7 @@ from v6t.drivers.sim.device import SimOptions
 
 
 class SimTable:
-    """The table of a simulated device; a :class:`v6t.drivers.device.StateDevice`."""
+    """Connection table of a simulated device."""
 
     by_endpoint = False
 
@@ -32,7 +32,7 @@ class SimTable:
         return None if o.table_hides_timeout or not o.table_timeout_s else o.table_timeout_s
 
     def flush(self) -> None:
-        """Empty it; virtual time passes."""
+        """Empty the table while virtual time passes."""
         o = self._options
         if o.teardown_cps:
             self.clock_s += self._stored / o.teardown_cps
@@ -72,7 +72,7 @@ class SimTable:
         self._ending_s = self.clock_s + self._options.tcp_aging_s
 
     def refresh(self) -> None:
-        """Send frames in all connections that live, from now on."""
+        """Refresh all connections that have not expired."""
         expired = self._stored - self.count_alive()
         self._first, self._stored = self._first + expired, self._stored - expired
         self._used_s = self.clock_s

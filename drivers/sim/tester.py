@@ -46,7 +46,7 @@ EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True)
 class _Loss:
-    """The loss of a direction, spread evenly between two sending times; the gap is at the receiver [s]."""
+    """Loss of a direction, spread evenly between two sending times, and the gap at the receiver [s]."""
 
     frames: int
     first_s: float = 0.0
@@ -55,7 +55,7 @@ class _Loss:
 
 
 class SimTester:
-    """Tester protocol without wires; in loopback only the tester's own capacity counts."""
+    """Simulated tester; in loopback only its own capacity limits the rate."""
 
     name = "sim"
     capabilities: frozenset[Capability] = frozenset(get_args(Capability))
@@ -184,6 +184,7 @@ class SimTester:
         """Release nothing."""
 
     def _next_trial(self) -> None:
+        """Count the trial; fail or wait if the options say so."""
         self._trials += 1
         if self._trials == self.options.crash_at:
             raise TesterError(
@@ -196,6 +197,7 @@ class SimTester:
         return (EPOCH + timedelta(seconds=self.clock_s)).isoformat(timespec="milliseconds")
 
     def _count_opened(self, count: int, established: int) -> TcpCounts:
+        """Count TCP connections after the opening."""
         o = self.options
         refused = {"rst": "reset_refused", "icmp": "icmp_refused"}.get(o.tcp_refuses, "timed_out")
         counts: dict[str, Any] = {refused: count - established}
@@ -206,7 +208,7 @@ class SimTester:
         return TcpCounts(count, established, **counts)
 
     def _send_connections(self, count: int, rate_cps: float) -> float:
-        """Let the time pass that one frame for each connection takes, and return it [s]."""
+        """Let the time for one frame per connection pass; return it [s]."""
         sending_s = count / rate_cps * max(1.0, rate_cps / self.options.tester_fps)
         self.wait(sending_s)
         return sending_s
@@ -249,6 +251,7 @@ class SimTester:
         )
 
     def _simulate(self, way: Direction, trial: Trial, device: Device) -> DirectionResult:
+        """Simulate a trial in one direction."""
         o = self.options
         noisy = self._loopback and 0 <= self._trials - o.noisy_at < o.noisy_trials
         own_fps = o.tester_fps / 100 if noisy and o.noisy_at else o.tester_fps
@@ -303,6 +306,7 @@ class SimTester:
         )
 
     def _simulate_loss(self, way: str, trial: Trial, device: Device) -> _Loss:
+        """Compute how many frames the device loses, and when."""
         o, event = self.options, trial.device_event
         full = trial.first_segment_frames
         if trial.flow_starts is not None:  # only while all flows send is the rate the trial's
@@ -346,7 +350,7 @@ def _make_mismatch(name: str, why: str) -> dict[str, str]:
 
 
 def _count_before_start(trial: Trial, frames: int) -> int:
-    """Count the turns of a class before their flow has begun."""
+    """Count the frames of a class that are not sent because their flow has not begun."""
     starts = trial.flow_starts
     if starts is None:
         return 0
@@ -407,7 +411,7 @@ def _make_times(
 def _place_tags(
     trial: Trial, weights: Sequence[int], loss: _Loss, delays: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the class of each tag, and whether it is lost: when the frame in its place is."""
+    """Return the class of each tag, and whether it is lost."""
     import numpy as np
 
     total, limit = trial.frames, trial.frame_timeout_s

@@ -16,10 +16,9 @@ from v6t.base.text import escape_controls, escape_line
 from v6t.drivers.transport.contract import Output
 from v6t.drivers.transport.redaction import redact
 
-ANSWER_LIMIT = 2000
-"""Characters of an answer that are logged, of standard output and standard error each."""
-COMMAND_LIMIT = 16_000  # Characters of a command, and of its standard input, that are logged
-_END = "V6T_END"
+ANSWER_LIMIT = 2000  # Logged characters of standard output and of standard error
+COMMAND_LIMIT = 16_000  # Logged characters of a command and of its standard input
+_END = "V6T_END"  # Marks the end of a command's standard input
 
 _LOG = logging.getLogger(__name__)
 
@@ -77,6 +76,7 @@ def describe_failure(exc: BaseException) -> str:
 
 
 def _format_command(command: str, text: str) -> str:
+    """Return a command with its standard input, ready to be copied."""
     command = _shorten(command, COMMAND_LIMIT)
     if text:
         body = _shorten(text, COMMAND_LIMIT)
@@ -85,12 +85,13 @@ def _format_command(command: str, text: str) -> str:
 
 
 def _mark_lines(mark: str, answer: str) -> list[str]:
+    """Return the lines of an answer behind a mark."""
     cut = _shorten(answer.replace("\r\n", "\n").removesuffix("\n"), ANSWER_LIMIT)
     return [f"{mark} {_escape_line(line)}".rstrip() for line in cut.split("\n")] if cut else []
 
 
 def _shorten(text: str, limit: int) -> str:
-    """Hide secrets, then cut: a cut first could leave half of a secret."""
+    """Hide secrets and cut a text, in this order, so that no half of a secret is left."""
     hidden = redact(text[: 8 * limit])
     if len(hidden) <= limit and len(text) <= 8 * limit:
         return hidden
@@ -98,4 +99,5 @@ def _shorten(text: str, limit: int) -> str:
 
 
 def _escape_line(line: str) -> str:
+    """Escape control characters except tabs."""
     return "\t".join(escape_controls(part) for part in line.split("\t"))

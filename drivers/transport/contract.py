@@ -8,7 +8,7 @@ from typing import Protocol
 
 from v6t.base.errors import DutError
 
-DEADLINE_S = 30.0
+DEADLINE_S = 30.0  # Default for a command
 ON_DEVICE = "on the device"
 _NOT_RUN = "v6t: this was not run"
 _PATH = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL; "
@@ -36,7 +36,7 @@ _CONTROL_CHARACTERS = {
 
 
 def decode_output(octets: bytes) -> tuple[str, bool]:
-    """Decode output; return whether it was plain text, see :class:`Output`."""
+    """Decode output; return the text, and whether it was plain (see :class:`Output`)."""
     text = octets.decode(errors="backslashreplace")
     shown = text.translate(_CONTROL_CHARACTERS)
     try:
@@ -57,7 +57,7 @@ class Output:
     status: int  # Exit status
     out: str
     err: str
-    clean: bool = True  # Whether there were none in ``out``
+    clean: bool = True  # Whether ``out`` is plain text
 
     @staticmethod
     def decode(name: str, status: int, out: bytes, err: bytes) -> Output:
@@ -97,12 +97,12 @@ class HeldCommand(Protocol):
 
 
 class Transport(Protocol):
-    """Opened once, closed always; every command has a deadline."""
+    """Connection to a device for commands; opened once, closed always."""
 
-    name: str  # What the device is called in messages
+    name: str  # Name of the device in messages
     condition: str
     """A shell line: while it fails no command is run; empty: all are. See :func:`for_shell`."""
-    where: str  # Where its shell is, in messages
+    where: str  # Place of its shell in messages
 
     def open(self) -> None:
         """Connect, or raise DutError with what to do about it."""

@@ -36,16 +36,16 @@ from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 
 _LOG = logging.getLogger(__name__)
-_POLL_S = 0.02
-_PASSWORD = "V6T_SSH_PASSWORD"  # noqa: S105  (the name of a variable)
-_ASKED_BY = "V6T_SSH_PID"
+_POLL_S = 0.02  # Interval of checks for the connection
+_PASSWORD_VARIABLE = "V6T_SSH_PASSWORD"  # noqa: S105  (the name of a variable)
+_PID_VARIABLE = "V6T_SSH_PID"
 _ASKPASS = f"""\
 #!/bin/sh
 # only our own ssh, about the device's password: not one that a configuration starts on the way
-[ "$PPID" = "${_ASKED_BY}" ] || exit 1
-case $1 in *assword*) printf '%s\\n' "${_PASSWORD}" ;; *) exit 1 ;; esac
+[ "$PPID" = "${_PID_VARIABLE}" ] || exit 1
+case $1 in *assword*) printf '%s\\n' "${_PASSWORD_VARIABLE}" ;; *) exit 1 ;; esac
 """
-_START_SCRIPT = f'{_ASKED_BY}=$$; export {_ASKED_BY}; exec "$@"'
+_START_SCRIPT = f'{_PID_VARIABLE}=$$; export {_PID_VARIABLE}; exec "$@"'
 _KEY_REFUSED = re.compile(
     r"Host key verification failed|host key is known for|IDENTIFICATION HAS CHANGED"
 )
@@ -158,6 +158,7 @@ class SshTransport:
         return [*self._client.words(*never, *options), "--", self._client.host]
 
     def _connect(self, client: SshClient) -> None:
+        """Start the connection that all commands share."""
         password = self._password()
         socket = client.directory / "mux"
         words = client.words(
@@ -183,6 +184,7 @@ class SshTransport:
             time.sleep(_POLL_S)
 
     def _check_namespace(self) -> None:
+        """Check that the network namespace of the options exists."""
         netns = self._options.netns
         if netns and (done := self.run("true")).status:
             raise DutError(
@@ -214,6 +216,7 @@ class SshTransport:
         return Unreachable(problem, "check address, port and sshd", code="unreachable")
 
     def _timeout_error(self, where: str) -> Unreachable:
+        """Make the error of a login that took too long."""
         return Unreachable(
             f"{where}: no login within {self._options.connect_deadline_s:g} s",
             "is the device up, and is port 22 open?",
@@ -254,12 +257,13 @@ def _make_environment(client: SshClient, password: str | None) -> dict[str, str]
         ask = client.directory / "ask"
         ask.write_text(_ASKPASS, encoding="utf-8")
         ask.chmod(0o700)
-        environment |= {_PASSWORD: password, "SSH_ASKPASS": str(ask)}
+        environment |= {_PASSWORD_VARIABLE: password, "SSH_ASKPASS": str(ask)}
         environment["SSH_ASKPASS_REQUIRE"] = "force"
     return environment
 
 
 def _find_last_line(stderr: bytes) -> str:
+    """Return the last line of standard error that says something about the failure."""
     lines = [line.strip() for line in decode_output(stderr)[0].splitlines()]
     lines = [line for line in lines if line and "Connection closed by UNKNOWN" not in line]
     return lines[-1][:300] if lines else ""

@@ -211,15 +211,7 @@ def _list_mask_terms(bits: int, low: int, step: int, octets: int = 4) -> list[st
 def make_capture_request(
     kind: str, port: int, pattern: str, limit: int, *, snaplen: int = 0, class_number: int = 0
 ) -> dict[str, Any]:
-    """Return the request to capture the frames at a port that pass a filter.
-
-    Args:
-        kind: see :class:`~v6t.drivers.trex.stats.Capture`.
-        pattern: BPF filter.
-        limit: frames that are kept.
-        snaplen: octets of each; 0: all.
-        class_number: class of the marked frames that are counted.
-    """
+    """Return the request to capture the frames at a port that pass a filter."""
     request = {"kind": kind, "port": port, "class": class_number}
     return {**request, "filter": pattern, "limit": limit, "snaplen": snaplen}
 

@@ -14,12 +14,12 @@ from typing import Any
 from v6t.base.errors import EnvironmentLacking, TesterError, UsageError
 from v6t.drivers.trex.channel import ClientWorker
 
-CLIENT = Path("automation/trex_control_plane/interactive")
-DEFAULT_LOCATION = Path("/opt/trex")
+CLIENT = Path("automation/trex_control_plane/interactive")  # TRex's Python client
+DEFAULT_LOCATION = Path("/opt/trex")  # Has a folder for each version
 
 
 def read_version(installation: Path) -> str:
-    """Read the version from the directory's name or VERSION file; the server knows for certain.
+    """Read the version from the directory's name or the VERSION file.
 
     In a source tree TRex runs from ``scripts``, and VERSION is one folder up.
     """
@@ -81,20 +81,13 @@ def list_interpreters(python: str = "") -> list[str]:
     return list(dict.fromkeys(p for p in known if p))
 
 
-_imported: dict[tuple[Path, str], str] = {}
-"""Interpreters that could import the client, by installation and option."""
+_imported: dict[tuple[Path, str], str] = {}  # Interpreters by installation and option
 
 
 def start_client(
     installation: Path, python: str, start: Callable[[str], ClientWorker], deadline_s: float
 ) -> tuple[ClientWorker, dict[str, Any]]:
     """Start a worker in the first interpreter that can import the client; return its facts, too.
-
-    Args:
-        installation: directory of the client's TRex.
-        python: interpreter that the user named; empty: any.
-        start: starts a worker in an interpreter.
-        deadline_s: longest time of an import [s].
 
     Raises:
         EnvironmentLacking: none can; the message holds the last reason.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from v6t.base.errors import InvalidValue
 
-_MEMIF_LINK_FIELDS = {"id", "role", "socket", "socket-abstract"}
+_MEMIF_LINK_FIELDS = {"id", "role", "socket", "socket-abstract"}  # That join ports
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]")
 _PCI_LIKE = re.compile(r"(?:[0-9a-fA-F]+:)?[0-9a-fA-F]+:[0-9a-fA-F]+(?:\.[0-9a-fA-F]+)?(?:/\d+)?")
 _LINUX_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,15}")
@@ -34,7 +34,7 @@ def _uses_af_packet(interface: str) -> bool:
 
 
 def find_af_packet_limit(interface: str) -> str:
-    """Return ``queues`` if TRex would leave queues unread, ``cores`` if it reads with one, else nothing.
+    """Return ``queues`` if TRex would not read all queues, ``cores`` if it uses one core, else nothing.
 
     TRex reads the first queue of an af_packet port alone, with one core, and the kernel spreads flows
     over all queues (PACKET_FANOUT), as long as there is room.
@@ -73,7 +73,7 @@ def make_port(number: int, interface: str, *, ring: int, mtu: int = 1500) -> str
 
 
 def check_interface(name: str) -> None:
-    """Refuse what TRex could not open, or what would become a port of an interface that cannot exist.
+    """Check the form of an interface's name.
 
     Raises:
         InvalidValue: the reason.

@@ -6,9 +6,7 @@ import itertools
 import json
 import math
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from v6t.trials.tcp import Tcp
     from v6t.trials.trial import Capability, Mode
 
-THIS_MACHINE = "this machine"
+THIS_MACHINE = "this machine"  # Exclusive resource of the lab
 SEVERAL_CORES_WARNING = (
     "TRex's receiver sees only a part of the frames of several cores: an ARP request of the device "
     "may be counted as a test frame, hide a lost one and stay without an answer; give the device "
@@ -139,10 +137,11 @@ class Trex(TesterKind):
 
     @property
     def _counts_by_ports(self) -> bool:
+        """Whether port counters count the test frames."""
         return self.options.by_trailer is False or self.options.cores > 1
 
     def _uses_marks(self, needs: frozenset[Capability], most_fps: float) -> bool | None:
-        """Whether such trials are marked; None: some are, or a server decides that is still unknown."""
+        """Whether the frames of such trials are marked; None: of some trials, or still unknown."""
         own = self.options
         if needs:
             return None if needs & {"connections", "flow-starts"} else False
@@ -236,28 +235,4 @@ class Trex(TesterKind):
     def examine(self, *, named: bool) -> Iterator[Finding]:
         from v6t.drivers.trex.doctor import examine
 
-        findings = examine(self.options)
-        yield from _check_start(self.options, findings) if named else findings
-
-
-def _check_start(options: TrexOptions, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Check, where no server answers here, whether v6t can start one."""
-    from v6t.drivers.trex.channel import ClientWorker
-    from v6t.drivers.trex.doctor import examine_interfaces
-
-    fix = ""
-    if options.start == "never":
-        fix = "start one, or say start: auto"
-    elif options.is_elsewhere:
-        fix = "start one there, or say ssh: user@host"
-    elif options.all_interfaces is None:
-        fix = "name its interfaces (tester.options.interfaces)"
-    for what, state, text in findings:
-        if what != "TRex server" or state != "note" or options.lab or options.ssh:
-            yield what, state, text
-        elif fix:
-            yield what, "missing", text.replace("v6t starts one", fix)
-        else:
-            yield what, state, text
-            with closing(ClientWorker(options.python or sys.executable)) as worker:
-                yield from examine_interfaces(worker, options)
+        yield from examine(self.options, must_start=named)

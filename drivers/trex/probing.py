@@ -11,18 +11,11 @@ from v6t.drivers.prober import FrameOnSide
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.options import TrexOptions
 
-QUIET_S = 0.2
-"""TRex's captures are polled, and come no sooner than its service loop has seen a frame."""
+QUIET_S = 0.2  # Least wait for the frames of a capture, which are polled
 
 
 class TrexProber:
-    """A :class:`v6t.drivers.prober.Prober`: attached to a server, or one is started.
-
-    Args:
-        options: of the tester; left and right as the technology has them.
-        links: MAC addresses and MTUs.
-        bed: the lab TRex stands in, not open yet; None: real ports.
-    """
+    """Prober that uses the ports of a TRex server, which is started if none answers."""
 
     def __init__(self, options: TrexOptions, links: Any, bed: Bed | None) -> None:
         left, right = options.ports

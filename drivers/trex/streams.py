@@ -39,15 +39,14 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import I64, U8
     from v6t.profiles.streams import Checksum
 
-MARK_IDS = 1 << 15  # Stream numbers from here on are of marked streams
-MARKS_PER_CLASS = 1 << 12
-"""Marked streams of each of eight classes: their numbers follow each other."""
+MARK_IDS = 1 << 15  # First stream number of marked streams
+MARKS_PER_CLASS = 1 << 12  # Consecutive stream numbers of one of eight classes
 MARKED_CLASSES = MARK_IDS // MARKS_PER_CLASS
 FIRST_SEQUENCE = (1 << 32) - 2
 """TRex's sequence numbers start here (``m_seq_num`` in bp_sim.h) "to catch wrap around early"."""
-NUMBER_OCTETS = 4
+NUMBER_OCTETS = 4  # Octets of a marked frame's number
 _HEADER, _NUMBER = "trex-header", "mark-number"
-_FIRST_OCTETS = {4: 8, 6: 4}  # Version to identification, version to flow label
+_FIRST_OCTETS = {4: 8, 6: 4}  # Octets that TRex changes in a header, by IP version
 _VLAN_TAG = b"\x81\x00"
 
 
@@ -57,13 +56,14 @@ def get_packet(stream: Stream) -> bytes:
 
 
 def measure_longest_packet(streams: StreamSet) -> int:
-    """Return the octets of the longest frame of a stream set."""
+    """Return the length of the longest frame of a stream set [octets]."""
     return max(len(get_packet(s)) for s in streams.streams)
 
 
 def _change_stream(
     stream: Stream, *, packet: bytes | None = None, program: list[ins.Instruction] | None = None
 ) -> Stream:
+    """Return a stream with another packet or program."""
     if packet is not None:
         binary = base64.b64encode(packet).decode()
         trex = {**stream.trex, "packet": {**stream.trex["packet"], "binary": binary}}
@@ -77,7 +77,7 @@ def with_stamps(streams: StreamSet) -> StreamSet:
 
 
 def with_stamp(stream: Stream) -> Stream:
-    """Undo what TRex changes in the headers of a stream whose frames it stamps."""
+    """Return a stream whose program undoes TRex's changes of stamped frames' headers."""
     packet = bytearray(get_packet(stream))
     layout = locate_headers(bytes(packet))
     if layout.end + trailer.LENGTH > len(packet):
@@ -151,7 +151,7 @@ def class_number(stream: Stream) -> int:
 
 
 def compute_number_distance(length: int) -> int:
-    """Return the octets from the number to the end of a marked frame of some length."""
+    """Return the distance of the number from the end of a marked frame [octets]."""
     reach = length - trailer.LENGTH + 4
     if reach + NUMBER_OCTETS <= ins.MAX_OFFSET:
         return length - reach
@@ -202,7 +202,7 @@ def read_stamps(frames: U8) -> tuple[NDArray[np.bool_], I64]:
 
 
 def write_numbers(frames: U8, numbers: I64, checksum: Checksum | None) -> None:
-    """Write the numbers of frames that are too long for the trailer's field, checksums kept valid."""
+    """Write the numbers of long frames before their trailer, and keep checksums valid."""
     length = frames.shape[1]
     distance = compute_number_distance(length)
     if distance < trailer.LENGTH:
@@ -217,7 +217,7 @@ def write_numbers(frames: U8, numbers: I64, checksum: Checksum | None) -> None:
 
 
 class MarkedCycle(Cycle):
-    """A cycle of marked frames, which are numbered on."""
+    """Cycle of marked frames, whose numbers go on."""
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
         out = super().frames(first, count, out)
@@ -230,7 +230,7 @@ SentStreamT = TypeVar("SentStreamT", bound="SentStream")
 
 @dataclass(frozen=True, kw_only=True)
 class SentStream(Stream):
-    """A stream whose frames, before the trailer is written, are not those of its program."""
+    """Stream whose frames, before the trailer is written, are not made by its program."""
 
     make_source: Callable[[], FrameSource] = field(compare=False)
 
@@ -243,13 +243,13 @@ class SentStream(Stream):
 
 
 def mark_stream(stream: Stream, rows: int = 1 << 62) -> SentStream:
-    """Mark a stream that is still without stamps and has its mark's identifier; it has ``rows`` frames."""
+    """Mark a stream of ``rows`` frames whose identifier is that of its mark."""
     source = partial(MarkedCycle, Expander(stream), rows)
     return SentStream.make(with_checksum_fixes(with_mark(stream)), make_source=source)
 
 
 def mark_streams(streams: StreamSet) -> StreamSet | None:
-    """Mark streams for trials in which nothing is timed; None: marks cannot tell them or have no room."""
+    """Mark streams for trials without delays; None: that is impossible for these streams."""
     distances = {compute_number_distance(len(get_packet(s))) for s in streams.streams}
     used = max(ins.count_variable_octets(s.program) for s in streams.streams)
     has_room = used + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS
@@ -277,7 +277,7 @@ def replace_addresses(
     first_macs: tuple[str, str],
     vlans: tuple[int, int] | None,
 ) -> list[tuple[float, bytes]]:
-    """Readdress captured frames of another pair of ports as they would have come to the first pair."""
+    """Give captured frames of another pair of ports the addresses of the first pair."""
     here, first = vlans or (None, None)
     return [
         (when, readdress(f, first_macs, first) if readdress(f, macs, here) == f else f)
@@ -286,12 +286,12 @@ def replace_addresses(
 
 
 def with_macs(stream: Stream, tester_mac: str, dut_mac: str, vlan: int | None = None) -> Stream:
-    """Return a stream of the first pair as another pair of ports sends it."""
+    """Return a stream with the addresses of another pair of ports."""
     return _change_stream(stream, packet=readdress(get_packet(stream), (dut_mac, tester_mac), vlan))
 
 
 def with_cache(streams: StreamSet, size: int) -> StreamSet:
-    """Return the streams with TRex's cache of ready frames: only ``size`` distinct frames."""
+    """Return the streams with TRex's cache of ``size`` distinct frames."""
     if not size:
         return streams
     cached = (

@@ -10,8 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from v6t.base.errors import BeyondTester, TesterError
-from v6t.drivers.device import DeviceSession, StateDevice
-from v6t.drivers.lab.setup import Bed, LabDevice
+from v6t.drivers.lab.setup import Bed, BedTester, LabDevice
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts
@@ -68,7 +67,7 @@ from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
 if TYPE_CHECKING:
     from v6t.drivers.trex.capture import Batch
 
-_LIST_S = 5.0  # Giving TRex one stream takes no longer, lists and all, on the slowest machine
+_LIST_S = 5.0  # Longest time to install a stream with its lists
 _ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset(
     {
         "tags", "every-frame", "ipdv", "frame-timeout", "connections",
@@ -77,11 +76,11 @@ _ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset(
 )  # fmt: skip
 """Capabilities of one core on one pair of ports."""
 _TCP_CAPABILITY: frozenset[Capability] = frozenset({"tcp"})
-_OVERTIME = 1.5  # Traffic that takes this many times its duration (and five seconds) is stopped
+_OVERTIME = 1.5  # Multiple of a trial's duration after which traffic is stopped
 
 
 class PortPair(NamedTuple):
-    """Ports of one pair in one direction, with addresses where they are not those of the links."""
+    """Ports of one pair in one direction, and their addresses if these differ from the links'."""
 
     tx: int
     rx: int
@@ -89,8 +88,8 @@ class PortPair(NamedTuple):
     receiving: Side | None = None
 
 
-class TrexTester:
-    """A :class:`v6t.drivers.tester.StatefulTester` over TRex.
+class TrexTester(BedTester):
+    """Tester that sends with TRex and implements :class:`~v6t.drivers.tester.StatefulTester`.
 
     Args:
         options: see :class:`~v6t.drivers.trex.options.TrexOptions`.
@@ -238,22 +237,6 @@ class TrexTester:
         del trial, connections
         return self._check_bed(self._tcp.disconnect())
 
-    def wait(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    def read_clock(self) -> float:
-        return time.monotonic()
-
-    @property
-    def device(self) -> LabDevice | None:
-        return None if self._bed is None else self._bed.device
-
-    def device_state(self) -> StateDevice | None:
-        return None if self._bed is None else self._bed.device_state()
-
-    def device_session(self) -> DeviceSession | None:
-        return None if self._bed is None else self._bed.device_session()
-
     def describe(self) -> dict[str, Any]:
         uses_trailer = self.attachment.uses_trailer
         description: dict[str, Any] = {
@@ -270,10 +253,6 @@ class TrexTester:
         device = {} if self._bed is None else {"device": self._bed.describe()}
         return description | device
 
-    def namespaces(self) -> dict[str, int]:
-        """Return process ids in the lab's network namespaces, for ``nsenter -t PID -n``."""
-        return {} if self._bed is None else self._bed.namespaces()
-
     def close(self) -> None:
         self._connections.close()
         self.attachment.close()
@@ -282,7 +261,7 @@ class TrexTester:
 
     @property
     def _marks_streams(self) -> bool | None:
-        """Whether frames that nothing times are marked, not stamped; None: at high rates."""
+        """Whether frames are marked, not stamped, in trials without delays; None: at high rates."""
         automatic = None if self.attachment.shares_cpus else False
         return automatic if self._options.marks is None else self._options.marks
 
@@ -302,16 +281,17 @@ class TrexTester:
             self._installed.clear()
 
     def _pause(self, trial: Trial) -> None:
-        """Wait before a trial; hosts introduce themselves first, so that they are learned."""
+        """Have the device learn the hosts, then wait before a trial."""
         if self.attachment.learning:
             self.attachment.ask("introduce", ports=self.attachment.learning)
         time.sleep(trial.pause_s)
 
     def _change_nonce(self) -> None:
-        """Have the frames of a trial or a phase differ from those of the ones before."""
+        """Choose another octet that tells the frames of the next trial or phase from earlier ones."""
         self._nonce = self._nonce % 255 + 1
 
     def _run_phase(self, trial: Trial, load: OfferedLoad, recording: dict[str, Any]) -> PhaseCounts:
+        """Run phase 1 or the validation with a recording."""
         read = partial(self._connections.read_phase, load.streams)
         exchanged = self._exchange(trial, [load], [recording], read)
         return self._connections.count_phase(load.direction, *exchanged)
@@ -333,7 +313,7 @@ class TrexTester:
         )
 
     def _make_loads(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
-        """Return what each pair of ports sends."""
+        """Return the load of each pair of ports."""
         streams, parts = self._streams[direction], len(self._pairs[direction])
         if trial.flow_starts is not None:
             return [self._make_load(*start_flows_in_turn(streams, trial, trial.flow_starts))]
@@ -370,6 +350,7 @@ class TrexTester:
         return self._make_load(streams, bursts)
 
     def _install(self, load: OfferedLoad) -> None:
+        """Give the worker the streams of a load."""
         if self._installed.get(load.tx_port) is load.streams:
             return
         pair = next(p for p in self._pairs[load.direction] if p.tx == load.tx_port)
@@ -431,7 +412,7 @@ class TrexTester:
     def _request_captures(
         self, trial: Trial, loads: Sequence[OfferedLoad]
     ) -> Iterator[dict[str, Any]]:
-        """Request what counts frames, and frames to be kept: single ones, or neighbors for IPDV."""
+        """Yield requests for captures that count frames, and that sample frames or neighbors."""
         wanted, needs_ipdv = self._options.sample, trial.delays is not None and trial.delays.ipdv
         for load in loads:
             port, patterns = load.rx_port, []
@@ -480,7 +461,7 @@ class TrexTester:
     def _add_losses(
         self, trial: Trial, result: TrialResult, loads: Sequence[OfferedLoad]
     ) -> TrialResult:
-        """Add what recordings say: when frames were lost, and when a second rate began."""
+        """Add from recordings when frames were lost, and when a second rate began."""
         directions, faults = dict(result.directions), [*result.faults]
         for load in loads:
             way, reader = load.direction, self._readers[load.direction]
@@ -506,6 +487,7 @@ class TrexTester:
     def _make_result(
         self, trial: Trial, loads: Sequence[OfferedLoad], stats: TrialStats, started: str
     ) -> TrialResult:
+        """Make the result of a trial from its counters and captures."""
         by_direction: dict[Direction, list[OfferedLoad]] = {}
         for load in sorted(loads, key=lambda one: DIRECTIONS.index(one.direction)):
             by_direction.setdefault(load.direction, []).append(load)
@@ -539,6 +521,7 @@ class TrexTester:
     def _make_direction(
         self, trial: Trial, loads: Sequence[OfferedLoad], stats: TrialStats, samples: CaptureReader
     ) -> DirectionResult:
+        """Make the result of one direction."""
         first, delays = loads[0], trial.delays
         if all(load.is_identified for load in loads):
             counted = counting.count_by_trailer(stats, loads, trial.frame_timeout_s)
@@ -587,6 +570,7 @@ class TrexTester:
         )
 
     def _read_samples(self, stats: TrialStats, loads: Sequence[OfferedLoad]) -> CaptureReader:
+        """Read the sampled frames of a direction, as on the first pair of ports."""
         direction = loads[0].direction
         sent, received = self._links.left, self._links.right
         if direction == "reverse":
@@ -609,10 +593,12 @@ class TrexTester:
 
 
 def _describe_timing(loads: Sequence[OfferedLoad]) -> str:
+    """Return which frames were timed."""
     if all(len(load.stamped_bursts) == len(load.bursts) for load in loads):
         return "every frame"
     return "tagged frames" if any(load.stamped_bursts for load in loads) else "none"
 
 
 def _compute_time_limit_s(trial: Trial) -> float:
+    """Return after which time traffic is stopped [s]."""
     return trial.total_duration_s * _OVERTIME + 5

@@ -23,10 +23,8 @@ from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
 from v6t.trials.result import DirectionResult
 
-IPDV_FRAMES = 30_000
-"""Frames per direction whose neighbors are captured for IPDV: the client fetches them singly."""
-CLOCK_FIT_FRAMES = 1000
-"""First frames, and last ones, that tell the frequency of the sender's clock."""
+IPDV_FRAMES = 30_000  # Captured frames per direction for IPDV
+CLOCK_FIT_FRAMES = 1000  # First and last frames that tell the frequency of the sender's clock
 _FIT_ROUNDS = 3
 
 
@@ -61,7 +59,7 @@ def estimate_tick_rate(stamps: StampColumns) -> float | None:
 
 
 def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict[str, Distribution]:
-    """Compute the differences of the delays of neighbors, by class.
+    """Compute IPDV, the differences of neighbors' delays, by class.
 
     Of long streams TRex captured runs of 256 neighbors only: then there are fewer pairs than the
     class has frames, and the procedure calls the result sampled. A pair of which one frame was
@@ -100,10 +98,6 @@ def make_histograms(
     frames themselves reach its receiver, which records them by the same time stamp counter that
     stamped them. The smallest delay is TRex's own, taken where the frame was received, so that the
     way to the receiver makes no delay longer than it makes the fastest frame's.
-
-    Args:
-        named: class of each of TRex's numbers.
-        min_delays_us: smallest delay of each class by TRex's own counter [us].
     """
     hertz = estimate_tick_rate(reader.stamps)
     histograms: dict[str, list[Histogram]] = {}
@@ -123,7 +117,7 @@ def make_histograms(
 def add_sampled_delays(
     counted: DirectionCounts, load: OfferedLoad, stats: TrialStats, reader: CaptureReader
 ) -> DirectionCounts:
-    """Add the delays of the stamped frames, all recorded, that one of several cores sent within the load."""
+    """Add the delays of recorded stamped frames that one of several cores sent within the load."""
     least, received = dict[str, float](), dict[str, int]()
     for burst in load.stamped_bursts:
         name, smallest = load.stream(burst).name, find_group(stats, burst).min_delay_us
@@ -169,7 +163,7 @@ def find_losses(
 def find_recording_fault(
     reader: CaptureReader, counted: DirectionResult, direction: str
 ) -> list[str]:
-    """Find out whether a recording lacks frames that arrived: each would look like a lost one."""
+    """Return a fault if a recording lacks frames that arrived."""
     arrived = sum(c.received + c.surplus + c.late for c in counted.classes.values())
     if reader.frames >= arrived:
         return []
@@ -177,6 +171,7 @@ def find_recording_fault(
 
 
 def _compute_start_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz: float) -> float:
+    """Return when a burst began, by its first captured frame [s]."""
     stamps = reader.columns([number])
     first = int(stamps.sequence.argmin())
     return float(stamps.left_ticks[first] / ticks_hz - stamps.sequence[first] / burst.pps)
@@ -185,7 +180,7 @@ def _compute_start_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz:
 def match_bursts_by_time(
     reader: CaptureReader, by_number: Mapping[int, Burst], load: OfferedLoad, ticks_hz: float
 ) -> dict[int, Burst]:
-    """Find which of two bursts of a class, with the same frames one after the other, each number means.
+    """Find which of two consecutive bursts of a class, with the same frames, each number means.
 
     ``by_number`` has a burst of the right class for each.
     """
@@ -203,7 +198,7 @@ def match_bursts_by_time(
 def measure_rate_change_error_s(
     reader: CaptureReader, by_number: Mapping[int, Burst], load: OfferedLoad, ticks_hz: float
 ) -> float | None:
-    """Measure how much later than asked the second rate began [s]; None: not known."""
+    """Measure the error of the time at which the second rate began [s]; None: unknown."""
     classes: dict[str, list[tuple[Burst, float]]] = {}
     for number, burst in sorted(by_number.items(), key=lambda one: one[1].isg):
         if number < MARK_IDS and number in reader.samples:

@@ -32,7 +32,7 @@ def machine(monkeypatch, tmp_path):
 
 
 def findings():
-    return {f.what: f for f in doctor.examine()}
+    return {f.what: f for f in doctor.examine_machine()}
 
 
 def test_a_machine_on_which_all_is_well(machine):
@@ -56,7 +56,7 @@ def test_json_has_the_same_findings_and_status(machine):
     assert done.status == 3
     rows = json.loads(done.out)
     assert {"what": "embedded lab", "state": "missing", "text": "not permitted"} in rows
-    assert [r["what"] for r in rows] == [f.what for f in doctor.examine()]
+    assert [r["what"] for r in rows] == [f.what for f in doctor.examine_machine()]
 
 
 def test_another_system_cannot_have_the_lab(machine):
@@ -115,19 +115,19 @@ def test_client_and_server_are_examined(machine, tmp_path, monkeypatch):
     machine.setenv("TREX_DIR", str(tmp_path / "v3.08"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         options = {"python": sys.executable, "rpc_port": listener.getsockname()[1]}
-        found = {f.what: f for f in doctor.examine(load_kind("trex", options))}
+        found = {f.what: f for f in doctor.examine_machine(load_kind("trex", options))}
         assert found["TRex"].text.endswith("version v3.08")
         assert "Python 3." in found["TRex client"].text
         assert "STL, 1 data" in found["TRex server"].text
         assert {"port 0", "port 1", "hugepages", "clock"} <= set(found)
         monkeypatch.setenv("FAKE_OWNER", "alice")
-        found = {f.what: f for f in doctor.examine(load_kind("trex", options))}
+        found = {f.what: f for f in doctor.examine_machine(load_kind("trex", options))}
         assert "taken by alice" in found["port 1"].text
-    found = {f.what: f for f in doctor.examine(load_kind("trex", options))}
+    found = {f.what: f for f in doctor.examine_machine(load_kind("trex", options))}
     assert found["TRex server"].state == "missing"
     assert "name its interfaces" in found["TRex server"].text
     options["interfaces"] = ["--vdev=net_memif0,id=0", "lo"]
-    found = {f.what: f for f in doctor.examine(load_kind("trex", options))}
+    found = {f.what: f for f in doctor.examine_machine(load_kind("trex", options))}
     assert "v6t starts one" in found["TRex server"].text
     assert found["interface lo"].state == "ok"
 

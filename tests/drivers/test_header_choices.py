@@ -236,10 +236,7 @@ def version_out(name, direction):
 
 
 def octet_is(value):
-    def change(header):
-        header.octet = value
-
-    return change
+    return lambda header: setattr(header, "octet", value)
 
 
 PUT_IN = [(name, "reverse") for name in TUNNELS] + [(name, "reverse") for name in CUSTOMERS]
@@ -268,31 +265,19 @@ def test_hop_limit_and_flow_label_of_a_tunnel_are_the_devices_own(name, directio
 
 
 def inner_octet(value):
-    def change(header):
-        header.inner.octet = value
-
-    return change
+    return lambda header: setattr(header.inner, "octet", value)
 
 
 def inner_hops(more):
-    def change(header):
-        header.inner.hops += more
-
-    return change
+    return lambda header: setattr(header.inner, "hops", header.inner.hops + more)
 
 
 def hops(more):
-    def change(header):
-        header.hops += more
-
-    return change
+    return lambda header: setattr(header, "hops", header.hops + more)
 
 
 def written(first, *octets):
-    def change(header):
-        header.write(first, *octets)
-
-    return change
+    return lambda header: header.write(first, *octets)
 
 
 def flipped(at, mask=1):

@@ -210,9 +210,6 @@ def test_link_may_answer_and_learn_separately(link, answers, introduces, tmp_pat
     assert given is None or bool(Hosts(**given).introductions()) is introduces
 
 
-# ------------------------------------------------- answers among TRex's counters
-
-
 class Again(Exception):
     pass
 

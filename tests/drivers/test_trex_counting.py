@@ -70,6 +70,10 @@ def raw():
     return copy.deepcopy(RECORDED["answer"])
 
 
+def count_forward(raw, timeout_s=None):
+    return counting.count_by_trailer(TrialStats.model_validate(raw), [SENT["forward"]], timeout_s)
+
+
 def test_the_recorded_request_is_what_is_asked_today():
     for one in SENT.values():
         recorded = RECORDED["request"]["bursts"][str(one.tx_port)]
@@ -174,17 +178,13 @@ def test_duplicates_and_order(raw):
     flow["1"] += 7
     errors = raw["groups"]["latency"]["0"]["err_cntrs"]
     errors["dup"], errors["out_of_order"] = 7, 2
-    count = counting.count_by_trailer(TrialStats.model_validate(raw), [SENT["forward"]]).classes[
-        "fg"
-    ]
+    count = count_forward(raw).classes["fg"]
     assert (count.received, count.surplus, count.out_of_order) == (1800, 7, 2)
 
 
 def test_a_group_without_errors_has_no_surplus(raw):
     del raw["groups"]["latency"]["0"]["err_cntrs"]
-    count = counting.count_by_trailer(TrialStats.model_validate(raw), [SENT["forward"]]).classes[
-        "fg"
-    ]
+    count = count_forward(raw).classes["fg"]
     assert (count.surplus, count.out_of_order) == (0, 0)
 
 
@@ -197,9 +197,7 @@ def test_runs_of_neighbours_are_told_by_the_higher_octets_of_their_number():
 
 def test_control_frames_are_what_is_left(raw):
     raw["ports"]["1"]["ipackets"] += 11
-    assert (
-        counting.count_by_trailer(TrialStats.model_validate(raw), [SENT["forward"]]).control == 11
-    )
+    assert count_forward(raw).control == 11
 
 
 def test_ports_subtract_what_the_filter_counted(raw):
@@ -475,20 +473,16 @@ def test_groups_for_the_tags_of_so_many_classes():
 
 def test_every_frame_has_a_delay_or_is_lost(raw):
     raw["groups"]["flow_stats"]["0"]["rx_pkts"]["1"] -= 3
-    counted = counting.count_by_trailer(TrialStats.model_validate(raw), [SENT["forward"]])
+    counted = count_forward(raw)
     found = counting.make_distributions(counted, [SENT["forward"]], tags=False)
     assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1800, "bg": 200}
     assert found["fg"].minimum_ns == 1000 * counted.histograms["fg"].buckets[0][0]
 
 
 def test_frames_over_the_timeout_are_late(raw):
-    histogram = counting.count_by_trailer(
-        TrialStats.model_validate(raw), [SENT["forward"]]
-    ).histograms["fg"]
+    histogram = count_forward(raw).histograms["fg"]
     limit_us = histogram.nearest_rank(90)
-    count = counting.count_by_trailer(
-        TrialStats.model_validate(raw), [SENT["forward"]], limit_us / 1e6
-    ).classes["fg"]
+    count = count_forward(raw, limit_us / 1e6).classes["fg"]
     assert 0 < count.late <= 180
     assert count.received + count.late == 1800
 

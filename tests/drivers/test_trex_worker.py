@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import itertools
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -127,11 +126,6 @@ def test_hello_tells_where_the_client_comes_from(installation, worker):
     said = worker.ask("hello", trex_dir=str(installation))
     assert said["executable"] == sys.executable
     assert str(installation) in said["scapy"]
-
-
-def test_what_the_client_prints_does_not_disturb(worker):
-    worker.ask("connect", server="x", rpc_port=1, pub_port=2, timeout_s=1)
-    assert [p["index"] for p in worker.ask("facts")["ports"]] == [0, 1]
 
 
 def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, monkeypatch):
@@ -740,16 +734,6 @@ def test_which_server_listens_on_a_port_is_seen_among_several():
     finally:
         for one in servers:
             one.communicate()
-
-
-def test_a_server_does_not_outlive_its_guard(tmp_path):
-    path = faketrex.make(tmp_path / "v3.08")
-    server = Server(path, "", [], prefix="v6t0n0")
-    assert wait_until(lambda: faketrex.children(server.pid))
-    processes = faketrex.children(server.pid)
-    server._process.send_signal(signal.SIGTERM)
-    assert wait_until(lambda: all(faketrex.gone(p) for p in processes))
-    server.close()
 
 
 def test_ssh_hosts_are_no_options_and_words_are_quoted():

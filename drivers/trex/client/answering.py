@@ -25,11 +25,6 @@ class NeighborResponder:
 
     TRex connects to :meth:`endpoint` afterwards.
 
-    Args:
-        zmq: the module, which comes with TRex's client.
-        directory: for the sockets.
-        hosts: by port.
-
     Attributes:
         sent: frames of each port's, of all time.
     """

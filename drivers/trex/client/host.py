@@ -17,12 +17,7 @@ CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 
 def examine_host(interfaces: list[str], port: int | None = None) -> dict[str, Any]:
-    """Return facts about hugepages, programs, clock and interfaces of this host.
-
-    Args:
-        interfaces: PCI addresses (with domain) and names.
-        port: TCP port of a server that may run here.
-    """
+    """Return facts about hugepages, programs, clock and interfaces of this host."""
     pages = []
     for entry in sorted(os.listdir(_HUGEPAGES)) if os.path.isdir(_HUGEPAGES) else []:
         total = int(read(_HUGEPAGES, entry, "nr_hugepages") or 0)

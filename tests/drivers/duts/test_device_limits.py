@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Address
 
@@ -17,14 +16,13 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.dslite import DsLiteAftr
-from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit import Siit, SiitParams
 from v6t.tests.expect import expect_error
 
 from .cases import B4
-from .support import make_plan
+from .support import make_plan, run_shell
 
 OWN = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}], "prefix": "2001:db8:64::/96"}
 VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-16-g8a028c7")
@@ -32,10 +30,8 @@ VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-
 
 def is_refused(technology, version, options=None):
     driver = {"siit": "tayga", "nat64": "tayga-nftables"}[technology.name]
-    device = make_driver(driver, {**(options or {}), "version": version})
-    intent = technology.make_dut_intent()
     try:
-        device.plan(intent, device.make_example_facts(intent))
+        make_plan(driver, technology.make_dut_intent(), version=version, **(options or {}))
     except UsageError:
         return True
     return False
@@ -130,37 +126,25 @@ def test_it_is_known_by_its_name_which_the_undo_asks_for(driver, name):
     ],
 )
 def test_dynamic_pool_that_is_not_a_network_is_rejected(network, code):
-    intent = Nat64().make_dut_intent()
-    driver = make_driver("tayga-nftables", {"dynamic_pool": network})
     with expect_error(code, mentions="dut.options.dynamic_pool"):
-        driver.plan(intent, driver.make_example_facts(intent))
+        make_plan("tayga-nftables", Nat64().make_dut_intent(), dynamic_pool=network)
 
 
 def test_tayga_address_option_is_used():
-    intent = Nat64().make_dut_intent()
-    driver = make_driver("tayga-nftables", {"ipv4_addr": "10.9.9.9"})
-    assert any(
-        "ipv4-addr 10.9.9.9" in step.text
-        for step in driver.plan(intent, driver.make_example_facts(intent)).steps
-    )
+    plan = make_plan("tayga-nftables", Nat64().make_dut_intent(), ipv4_addr="10.9.9.9")
+    assert any("ipv4-addr 10.9.9.9" in step.text for step in plan.steps)
 
 
-def plan(driver, technology, **options):
-    device = make_driver(driver, options)
-    intent = technology.make_dut_intent()
-    return device.plan(intent, device.make_example_facts(intent))
-
-
-def refusal(*args, **options):
+def refusal(driver, technology, **options):
     with pytest.raises(UsageError) as caught:
-        plan(*args, **options)
+        make_plan(driver, technology.make_dut_intent(), **options)
     return caught.value
 
 
 def test_jool_refuses_a_udp_timeout_below_two_minutes():
     assert refusal("jool", Nat64(Nat64Params(udp_timeout_s=119))).params == {"udp_timeout_s": 120}
     assert refusal("jool", Nat64(), timeout_s=119).dut_params == {"timeout_s": 120}
-    plan("jool", Nat64(Nat64Params(udp_timeout_s=120)))
+    make_plan("jool", Nat64(Nat64Params(udp_timeout_s=120)).make_dut_intent())
 
 
 @pytest.mark.parametrize("version", ["4.3.9", "5.2.0", "5.3.1"])
@@ -170,7 +154,7 @@ def test_recursor_of_another_configuration_is_refused(version):
 
 @pytest.mark.parametrize("version", ["4.4.0", "4.8", "4.8.8", "5.1.7"])
 def test_recursor_with_old_settings_is_planned(version):
-    plan("pdns-recursor", Dns64(), version=version)
+    make_plan("pdns-recursor", Dns64().make_dut_intent(), version=version)
 
 
 NO_EA_BITS = {
@@ -179,12 +163,10 @@ NO_EA_BITS = {
     "ea_len": 0,
     "psid_len": 8,
 }
-ONE_CE = {**NO_EA_BITS, "ce_ipv4": "192.0.2.18", "ce_psid": 0x34}
 TWO_RELAYS = """\
 198.51.100.1 1 6 0 2001:db8:b4:1::1 2001:db8:6::1
 198.51.100.1 2 6 0 2001:db8:b4:2::1 2001:db8:6::7
 """
-OWN_PREFIX = {"prefix": "2001:db8:64::/96"}
 
 
 def intent(plugin: str, **given: object):
@@ -193,9 +175,7 @@ def intent(plugin: str, **given: object):
 
 
 def plan_of(driver: str, plugin: str, options=None, **given: object):
-    made = make_driver(driver, options or {})
-    wanted = intent(plugin, **given)
-    return made.plan(wanted, made.make_example_facts(wanted))
+    return make_plan(driver, intent(plugin, **given), **(options or {}))
 
 
 def text(*args: object, **given: object) -> str:
@@ -217,10 +197,9 @@ def test_nat46_draft_rule_has_its_own_style():
 
 
 def test_tayga_maps_the_ce_address_of_the_draft_format():
-    whole = intent("ipv4aas", variant="map-t", iid_format="draft")
-    driver = make_driver("chain", {"parts": {"ce": {"driver": "tayga"}}})
-    steps = driver.plan(whole, driver.make_example_facts(whole)).steps
-    assert any("map 192.0.2.35 2001:db8:ce:11b:c0:2:2300:300\n" in step.text for step in steps)
+    parts = {"parts": {"ce": {"driver": "tayga"}}}
+    lines = text("chain", "ipv4aas", parts, variant="map-t", iid_format="draft")
+    assert "map 192.0.2.35 2001:db8:ce:11b:c0:2:2300:300\n" in lines
 
 
 @pytest.mark.parametrize("version", ["0.9.6", "0.9.6-16"])
@@ -323,13 +302,7 @@ def test_nft_lists_the_rules_as_they_were_given(psid_offset):
     text = next(s.text for s in plan.steps if "v6t.nft" in s.command and s.text)
     loaded = next(s for s in plan.steps if s.command.startswith("nft -c"))
     script = f"nft -f - && {loaded.check.command}"
-    done = subprocess.run(
-        ["unshare", "-n", "sh", "-c", script],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_shell(script, text, sh=("unshare", "-n", "sh"))
     assert loaded.check.find_problem(done.stdout) is None
     assert loaded.check.find_problem(done.stdout.replace("!=", "==", 1))
 
@@ -350,15 +323,12 @@ def test_what_is_no_tunnel_is_refused():
 
 
 def test_it_is_an_aftrs_end_of_one_b4s_tunnel():
-    intent = Ipv4aas(Ipv4aasParams(variant="ds-lite")).make_dut_intent()
-    driver = make_driver("chain", {"parts": {"softwire": {"driver": "ip6-tunnel"}}})
-    commands = [s.command for s in driver.plan(intent, driver.make_example_facts(intent)).steps]
+    parts = {"softwire": {"driver": "ip6-tunnel"}}
+    steps = plan_of("chain", "ipv4aas", {"parts": parts}, variant="ds-lite").steps
+    commands = [s.command for s in steps]
     (tunnel,) = [c for c in commands if c.startswith("ip -6 tunnel add")]
     assert "remote 2001:db8:6::9 local 2001:db8:6::1 " in tunnel
     assert "ip rule add priority 8676 iif right lookup 8676" in commands
-    assert any("198.19.0.2/32 via 192.168.20.2 dev right" in s.text for s in
-               driver.plan(intent, driver.make_example_facts(intent)).steps)  # fmt: skip
-    whole = DsLiteAftr().make_dut_intent()
-    driver = make_driver("chain", {"parts": {"softwire": {"driver": "ip6-tunnel"}}})
+    assert any("198.19.0.2/32 via 192.168.20.2 dev right" in s.text for s in steps)
     with expect_error("unsupported-by-device", mentions="16"):
-        driver.plan(whole, driver.make_example_facts(whole))
+        make_plan("chain", DsLiteAftr().make_dut_intent(), parts=parts)

@@ -48,8 +48,6 @@ from . import intents, sshserver
 from .boxes import IOS, JUNOS
 from .field import until
 
-# ---------------------------------------------------------------- lines, prompts, refusals
-
 
 @pytest.mark.parametrize(
     ("sent", "shown"),
@@ -140,9 +138,6 @@ def test_echo_is_not_a_part_of_the_answer():
     assert remove_echo(["x"], "show version") == ["x"]
 
 
-# ---------------------------------------------------------------- placeholders
-
-
 def fill_in(*texts, intent=intents.ROUTER6):
     return collect_placeholders(intent, {"left": "Gi0/1", "right": "Gi0/2"}).expand(texts)
 
@@ -217,8 +212,6 @@ def test_settings_of_a_technology_are_placeholders():
         "rule 2001:db8:ce::/51 192.0.2.0/24 ratio 32 br 2001:db8:6::1"
     ]
 
-
-# ---------------------------------------------------------------- figures
 
 BUSY = r"^CPU(?P<core>\d): (?P<busy>\d+)%"
 TABLE = r"(?P<used>[\d,]+) of (?P<limit>[\d,]+)"
@@ -303,9 +296,6 @@ def test_absence_is_not_proved_by_silence():
     assert check.find_problem("192.0.2.0/24") is None
     assert "'10.0.0.0/8'" in check.find_problem("  10.0.0.0/8  via")
     assert check.find_problem("") is not None
-
-
-# ---------------------------------------------------------------- options and plans
 
 
 def make(options=IOS, **changes):
@@ -431,8 +421,6 @@ def test_ends_of_a_connection_are_found_without_one(ssh, ends):
     assert find_ends(SshOptions.model_validate(ssh)) == ends
 
 
-# ---------------------------------------------------------------- platforms of scrapli
-
 DEFINITION = r"""
 prompt_pattern: '^\S{1,63}[>#$]\s?+$'
 default_mode: 'privileged_exec'
@@ -504,8 +492,6 @@ def test_invalid_definition_is_rejected(text, code, tmp_path):
     with expect_error(code):
         make({**IOS, "cli": {}}, platform=str(path)).cli_options  # noqa: B018
 
-
-# ---------------------------------------------------------------- a dialogue with a program
 
 ECHO = r"""
 import sys
@@ -648,8 +634,6 @@ def test_idle_login_without_a_prompt_is_ended(log_in, monkeypatch):
     assert not dialogue.is_alive
     assert typed == ["\n"]
 
-
-# ---------------------------------------------------------------- undo
 
 STEPS = (
     UndoEntry(1, "save", "delete saved"),

@@ -141,9 +141,6 @@ def test_a_device_without_driver_cannot_be_watched():
         check_watchable(bind(resolve(flags=Flags("siit"))))
 
 
-# ------------------------------------------------------------------ watcher
-
-
 def watch_here(readings):
     process = HereTransport("here").hold(build_watch_script(readings, 0.01))
     return TelemetryWatcher(read_samples(process, readings), process.release)

@@ -264,12 +264,6 @@ def test_only_one_of_them_counts_endpoints():
     assert not make_driver("vpp", {"nat44": "ei"}).has_endpoint_sessions(intents.nat64())
 
 
-def jool_check_of(command):
-    plan = make_plan("jool", intents.nat64("64:ff9b::/96"))
-    (check,) = [c for c in plan.all_checks if command in c.command]
-    return check
-
-
 def test_module_and_program_are_of_one_version():
     driver = make_driver("jool", {})
     assert driver.read_version(read_captured("jool-version.txt")) == "4.1.9"
@@ -355,28 +349,12 @@ def test_what_jool_drops_is_lost_here_and_what_it_hands_back_is_not():
     assert judge_device(quiet, "the tester", lost=0).limited_by == "tester"
 
 
-def test_a_pool_without_ports_is_a_table_without_room():
-    samples = watched(ZERO, {**ZERO, "JSTAT_BIB6_NOT_FOUND": 500})[1:]
-    found = judge_device(samples, lost=600)
-    assert found.limited_by == "table"
-    assert "JSTAT_BIB6_NOT_FOUND" in found.says
-
-
 def test_counters_that_are_zero_are_asked_for_too():
     """Of one that is listed from its first packet on nobody could say how much it has grown."""
     for intent in (intents.SIIT, intents.nat64()):
         told = make_driver("jool", {}).get_telemetry_readings(intent)
         assert " stats display --all --csv" in told["jool"].command
         assert ("table" in told) == (intent is not intents.SIIT)
-
-
-def test_options_read_back():
-    check = jool_check_of("jool -i v6t global display")
-    assert check.find_problem(read_captured("jool-nat64-global.txt")) is None
-    other = read_captured("jool-nat64-global.txt").replace(
-        "udp-timeout,1:00:00", "udp-timeout,0:05:00"
-    )
-    assert check.find_problem(other) is not None
 
 
 def test_instance_of_somebody_else_is_refused():
