@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from pydantic import ValidationError
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.plots import MedianSummary, draw_points
-from v6t.analysis.record import Record
+from v6t.analysis.record import CPS, FPS, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import ABSENT, SIZES_HEADING, Column, Table, format_count, make_table
 from v6t.base.entry_points import describe_culprit
@@ -19,25 +19,24 @@ from v6t.base.entry_points import describe_culprit
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 FOLLOWS, DEVIATES, UNKNOWN = "follows", "deviates", "not known"
-AXIS_LABELS = {
-    "frames per second": "frames per second per direction",
-    "connections per second": "connections per second",
+# labels of axes by the unit of a record
+AXIS_LABELS: Mapping[str, str] = {
+    FPS: "frames per second per direction",
+    CPS: "connections per second",
 }
-"""Labels of axes by the unit of a record."""
-LOWER_BOUND = "at least"  # the figure of a headline of which only the lower bound was found
+LOWER_BOUND = "at least"  # name of a headline figure that is only a lower bound
 
 
-@dataclass(frozen=True)
-class Card:
-    """A headline number with its unit and description."""
+class Card(NamedTuple):
+    """A number in large type on the first page of a report."""
 
     number: str
     unit: str
-    what: str
+    what: str  # what was measured
 
 
 class Percentiles(NamedTuple):
-    """Median and percentiles of a quantity; None if undefined."""
+    """Median, 1st and 99th percentile of a quantity; None if undefined."""
 
     median: float | None
     p1: float | None
@@ -49,72 +48,72 @@ class Quantity:
     """A quantity of a record, the source of comparisons, trends, summaries and cards.
 
     Attributes:
-        values: of the repetitions; None where a lost frame decides. Empty: it is not compared.
-        headline: name in a summary of a campaign: the name of the benchmark where that is enough,
-            :data:`LOWER_BOUND` for a lower bound; empty: it is left out there.
+        values: values of the repetitions; None where undefined, such as the delay of a lost frame.
+        headline: name in the summary of a campaign: the name of the benchmark where that is enough,
+            :data:`LOWER_BOUND` for a lower bound; empty: the summary omits the quantity.
     """
 
-    name: str  # in comparisons and trends; empty: it is not compared
+    name: str  # name in comparisons and trends; empty: these omit the quantity
     unit: str
     values: Sequence[float | None]
     more_is_better: bool = True
     resolution: float = 0.0  # by how much a true value may lie above a measured one
-    limited: bool = False  # whether the tester or the medium, not the device, decided
-    at: str = ""  # load at which it was measured; empty where the figure is a load
-    share: bool = False  # whether it is a share already: then differences say more than factors
+    limited: bool = False  # whether the tester or the medium, not the device, limits the value
+    load: str = ""  # load of the measurement; empty where the quantity is itself a load
+    is_share: bool = False  # whether runs are compared by differences instead of factors
     headline: str = ""
-    summary: MedianSummary | None = None  # median and percentiles there
-    load_covered: bool = True  # whether the self-test covers the load at which it was measured
-    card: Card | None = None  # on the first page of a report; None: not there
+    summary: MedianSummary | None = None  # median and percentiles in the summary of a campaign
+    load_covered: bool = True  # whether the tester's self-test covers the load
+    card: Card | None = None  # number on the first page of a report
 
     @property
     def is_comparable(self) -> bool:
-        """Whether runs are compared by it."""
+        """Whether comparisons and trends include the quantity."""
         return bool(self.name and self.values)
 
     @property
     def defined_values(self) -> list[float]:
-        """Values of the repetitions that have one."""
+        """Values without undefined ones."""
         return [v for v in self.values if v is not None]
 
 
 class TableRow(NamedTuple):
-    """A row of a table: part of a record, with variant and direction (None: as the whole record)."""
+    """A row of a table: a record with one of its values."""
 
     record: Any
     value: Any
-    direction: str | None = None
-    case: str = ""
+    direction: str | None = None  # direction of the value; None: that of the record
+    case: str = ""  # variant of the benchmark that the value belongs to
 
 
-@dataclass(frozen=True)
-class Ruling:
-    """A ruling on a clause: its source, what it asks, what the run did, and the verdict."""
+class Ruling(NamedTuple):
+    """A verdict on whether a run follows a clause of an RFC."""
 
-    source: str
-    asked: str
-    done: str
-    verdict: str
+    source: str  # RFC and section
+    requirement: str  # what the clause requires
+    practice: str  # what the run did
+    verdict: str  # `follows`, `deviates` or `not known`
 
 
-def judge(source: str, asked: str, done: str, follows: bool | Sequence[bool] | None) -> Ruling:
-    """Judge whether a run follows a clause.
+def judge(
+    source: str, requirement: str, practice: str, follows: bool | Sequence[bool] | None
+) -> Ruling:
+    """Make the ruling on a clause.
 
     Args:
-        follows: whether the run follows it, or each of its trials does; None or empty: not known.
+        follows: whether the run, or each of its trials, follows the clause; None or empty: not known.
     """
     if isinstance(follows, Sequence):
         follows = all(follows) if follows else None
-    return Ruling(
-        source, asked, done, UNKNOWN if follows is None else FOLLOWS if follows else DEVIATES
-    )
+    verdict = UNKNOWN if follows is None else FOLLOWS if follows else DEVIATES
+    return Ruling(source, requirement, practice, verdict)
 
 
-MAX_CURVES = 7  # lines in one figure; more are drawn in further figures
+MAX_CURVES = 7  # curves in one figure; further ones are drawn in further figures
 
 
 def split_into_figures(rows: Sequence[tuple[tuple[str, ...], R]]) -> Iterator[list[R]]:
-    """Divide records into figures; a label replaces the direction of each record."""
+    """Yield the records of each figure, with the label of their curve in place of the direction."""
     lines: dict[str, list[R]] = {}
     for labels, record in rows:
         label = " ".join([*labels, record.direction])
@@ -131,13 +130,10 @@ def split_batches(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 class Presentation(Generic[R]):
     """Display of the results of one benchmark; its methods get measured records."""
 
-    name: ClassVar[str]  # as for `--measure`
-    record: ClassVar[type[Record]] = Record  # the model of its records
-    metrics: ClassVar[Mapping[str, str]] = {}
-    """metrics of ``published.json`` that it measures, each with the name of its result"""
-
-    columns: ClassVar[Sequence[Column[Any]]] = ()
-    """of its table; none: every single value of the record"""
+    name: ClassVar[str]  # name of the benchmark, as for `--measure`
+    record: ClassVar[type[Record]] = Record  # class of the benchmark's records
+    metrics: ClassVar[Mapping[str, str]] = {}  # quantities by their names in `published.json`
+    columns: ClassVar[Sequence[Column[Any]]] = ()  # of the main table; none: every single value
 
     def list_rows(self, records: Sequence[R]) -> Iterable[Any]:
         """Yield the rows of the main table: records, or a :class:`TableRow` for each direction."""
@@ -146,16 +142,14 @@ class Presentation(Generic[R]):
             if directions is None:
                 yield record
             else:
-                yield from (
-                    TableRow(record, value, direction) for direction, value in directions.items()
-                )
+                yield from (TableRow(record, value, name) for name, value in directions.items())
 
     def list_notes(self, records: Sequence[R]) -> Iterable[str]:
         """Yield the notes below the main table."""
         return ()
 
     def make_main_table(self, records: Sequence[R]) -> Table:
-        """Make the main table, in the form of its RFC."""
+        """Make the main table, in the form that the RFC requires."""
         title, rows = records[0].title, list(self.list_rows(records))
         if self.columns:
             return make_table(title, rows, self.columns, self.list_notes(records))
@@ -181,7 +175,7 @@ class Presentation(Generic[R]):
         yield from self.make_tables(records)
 
     def draw_figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
-        """Yield figures of the report of a run."""
+        """Yield the figures of the benchmark's section in the report of a run."""
         yield from ()
 
     def draw_lead(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
@@ -195,7 +189,7 @@ class Presentation(Generic[R]):
     def draw_overlays(
         self, rows: Sequence[tuple[tuple[str, ...], R]], name: str, line_rate_bps: float
     ) -> Iterator[Drawing]:
-        """Yield figures of the records of several runs, each with the values in which its run differs."""
+        """Yield figures of records of several runs, labelled with the values in which the runs differ."""
         rates = [
             (", ".join([*labels, record.sizes, record.direction]), record)
             for labels, record in rows
@@ -219,7 +213,7 @@ class Presentation(Generic[R]):
         return (result for result in self.list_quantities(record) if result.is_comparable)
 
     def list_loopback_values(self, record: R) -> Mapping[str, float | None]:
-        """Return the values of the tester alone, without a device, by headline."""
+        """Return values of the record that show the tester itself where there is no device, by headline."""
         return {}
 
     def format_value(self, value: float | None) -> str:
@@ -227,11 +221,11 @@ class Presentation(Generic[R]):
         return format_count(value)
 
     def find_warnings(self, record: R) -> Iterator[tuple[str, str]]:
-        """Yield warnings about a record: a code and a sentence each."""
+        """Yield the code and the sentence of each warning about a record."""
         yield from ()
 
     def check_clauses(self, data: RunData, records: Sequence[R]) -> Iterator[Ruling]:
-        """Compare the run with the clauses of its RFCs; ``records`` may be empty."""
+        """Yield rulings on the clauses about the benchmark; ``records`` may be empty."""
         yield from ()
 
     def accepts(self, record: Record) -> bool:
@@ -256,7 +250,7 @@ class UnknownPresentation(Presentation[Record]):
 class Presentations:
     """Presentations of all benchmarks by name.
 
-    Errors in a presentation of another distribution go to ``failures``, with its name, file and line.
+    Errors in presentations of other distributions are added to ``failures`` with file and line.
     """
 
     def __init__(self, known: Iterable[Presentation[Any]]) -> None:
@@ -269,16 +263,15 @@ class Presentations:
         return self.find(record) is not self._unknown
 
     def find(self, record: Record) -> Presentation[Any]:
-        """Return the presentation of a record."""
+        """Return the presentation of a record; one that lists all values if none is installed."""
         presentation = self.known.get(record.benchmark, self._unknown)
-        return (
-            presentation if presentation.accepts(record) or not record.measured else self._unknown
-        )
+        is_suitable = presentation.accepts(record) or not record.measured
+        return presentation if is_suitable else self._unknown
 
     def group_records(
         self, records: Sequence[Record]
     ) -> Iterator[tuple[Presentation[Any], list[Any]]]:
-        """Yield the records of each benchmark in the order of their first one, also without a number."""
+        """Yield the records of each benchmark, also those without a result, in order of appearance."""
         groups: dict[tuple[str, Presentation[Any]], list[Any]] = {}
         for record in records:
             groups.setdefault((record.benchmark, self.find(record)), []).append(record)
@@ -307,7 +300,7 @@ class Presentations:
 
 
 def _guard_methods(presentation: Presentation[Any], failures: list[str]) -> Presentation[Any]:
-    """Make a presentation fall back to the default methods where its own ones fail."""
+    """Make the methods of a presentation fall back to the default ones after errors."""
     for name, default in inspect.getmembers(Presentation, inspect.isfunction):
         method = getattr(presentation, name)
         guarded = partial(_call_method, method, partial(default, presentation), failures)
@@ -318,10 +311,11 @@ def _guard_methods(presentation: Presentation[Any], failures: list[str]) -> Pres
 def _call_method(
     method: Callable[..., Any], default: Callable[..., Any], failures: list[str], *arguments: Any
 ) -> Any:
+    """Call a method, or the default one if it fails."""
     try:
         value = method(*arguments)
     except Exception as exc:
-        if not _note_failure(exc, failures):
+        if not _add_failure(exc, failures):
             raise
         return default(*arguments)
     if isinstance(value, Iterator):
@@ -332,16 +326,17 @@ def _call_method(
 def _iterate_values(
     values: Iterator[Any], default: Callable[[], Iterator[Any]], failures: list[str]
 ) -> Iterator[Any]:
+    """Yield values, followed by those of the default method if their iterator fails."""
     try:
         yield from values
     except Exception as exc:
-        if not _note_failure(exc, failures):
+        if not _add_failure(exc, failures):
             raise
         yield from default()
 
 
-def _note_failure(exc: Exception, failures: list[str]) -> bool:
-    """Add the message about a failure of another distribution; return False for errors of v6t."""
+def _add_failure(exc: Exception, failures: list[str]) -> bool:
+    """Add the message about an error in another distribution; return False for errors of v6t."""
     message = describe_culprit(exc)
     if message is not None and message not in failures:
         failures.append(message)
@@ -349,6 +344,7 @@ def _note_failure(exc: Exception, failures: list[str]) -> bool:
 
 
 def _list_values(record: Record) -> dict[str, str | float]:
+    """Return the texts and numbers of a record that not all records have, by field."""
     return {
         k: v
         for k, v in record.to_json().items()

@@ -31,60 +31,56 @@ T = TypeVar("T")
 PER_DIRECTION: Literal["per_direction"] = "per_direction"
 FPS: Literal["frames per second"] = "frames per second"
 CPS: Literal["connections per second"] = "connections per second"
-Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
-"""A number that keeps its type: 5 does not become 5.0."""
-
+Number = Annotated[int | float, WithJsonSchema({"type": "number"})]  # 5 does not become 5.0
+# size of a frame, or the mean size of a mix, which may have decimals
 FrameOctets = Annotated[int | float, Field(ge=0), WithJsonSchema({"type": "number", "minimum": 0})]
-"""Size of a frame, or a mean size, which may have decimals."""
+CsvRow = dict[str, Any]  # values of a row of a CSV file by column
+FindResult = Callable[[str], TrialResult]  # returns the result of a trial by the trial's key
 
-CsvRow = dict[str, Any]  # row of a CSV file by column
-
+# computed fields that are read from a file if the record's benchmark is not installed
 _STORED_FIELDS = {"title", "above_usable"}
-"""Computed values that a file keeps where the model of the record is not known."""
-
-FindResult = Callable[[str], TrialResult]  # the counted result of a trial, by the trial's key
 
 
 class RecordModel(DescribedModel):
-    """A part of a record; reading ignores unknown fields, which the schema forbids."""
+    """Base of records and their parts; reading ignores unknown fields, which the schema forbids."""
 
     model_config = ConfigDict(
         defer_build=True, extra="ignore", json_schema_extra={"additionalProperties": False}
     )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields that were set as JSON values."""
+        """Return a JSON object of the fields that were set."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
 class FrameSizes(RecordModel):
-    """Octets with FCS on either side."""
+    """Frame sizes on the IPv6 and the IPv4 side [octets with FCS]."""
 
     ipv6: FrameOctets = Field(description="octets on the IPv6 side; of a mix of sizes their mean")
     ipv4: FrameOctets = Field(description="octets on the IPv4 side; of a mix of sizes their mean")
     mix: str | None = None
-    """sizes on both sides and frames of each in one round, where several are mixed (RFC 6985)"""
+    """mix of sizes (RFC 6985): sizes on both sides, and frames of each in one round"""
 
     def __str__(self) -> str:
         """Return the sizes as ``"104/64"``, or the mix."""
         return format_mix(self.mix) if self.mix else f"{self.ipv6}/{self.ipv4}"
 
     @property
-    def listed(self) -> float | str:
-        """Size or mix, for a CSV row."""
+    def size_or_mix(self) -> float | str:
+        """IPv6 frame size, or the whole mix."""
         return str(self) if self.mix else self.ipv6
 
     @property
     def key(self) -> str:
-        """Frame sizes in the names of figures."""
+        """Frame sizes as a part of file names."""
         return make_sizes_key(self.ipv6, self.mix)
 
 
 class InvalidTrial(RecordModel):
     """A trial in which the tester failed."""
 
-    key: str = Field(description="of the trial")
-    reasons: list[str] = Field(description="why, in words")
+    key: str = Field(description="key of the trial in the journal")
+    reasons: list[str] = Field(description="what failed in the tester")
 
 
 class MedianInterval(RecordModel):
@@ -92,13 +88,13 @@ class MedianInterval(RecordModel):
 
     low: Number | None = Field(description="lower end; null is undefined")
     high: Number | None = Field(description="upper end; null is undefined")
-    coverage: Number = Field(description="probability that it holds the true median")
+    coverage: Number = Field(description="probability that the interval holds the true median")
     ranks: Annotated[list[NonNegativeInt], Field(min_length=2, max_length=2)]
     """ranks of both ends among the repetitions, from 1"""
 
 
 class RepetitionMeans(RecordModel):
-    """Mean and deviation, for comparison with papers."""
+    """Mean and deviation of the repetitions, for comparison with papers."""
 
     mean: Number = Field(description="mean of the repetitions")
     margin_99: Number = Field(description="half the width of the mean's 99 % interval")
@@ -106,7 +102,7 @@ class RepetitionMeans(RecordModel):
 
 
 class OrderStatistics(RecordModel):
-    """Order statistics of values that are not stored; null is undefined."""
+    """Order statistics of values that the file does not list; null is undefined."""
 
     count: NonNegativeInt = Field(description="number of values")
     median: Number | None = Field(description="middle value (RFC 8219 section 12)")
@@ -120,26 +116,26 @@ class OrderStatistics(RecordModel):
 
     @classmethod
     def from_values(cls, values: Sequence[float]) -> OrderStatistics:
-        """Summarize values."""
+        """Compute the statistics of values."""
         return cls(**summarize(values))
 
 
 def _make_statistic(name: str, description: str, kind: Any = Number | None) -> Any:
     """Make a computed field with a statistic of the repetitions."""
-    field: Any = property(lambda series: getattr(series._summary, name))
+    field: Any = property(lambda series: getattr(series._statistics, name))
     return computed_field(return_type=kind, description=description)(field)
 
 
 class RepetitionSeries(RecordModel):
-    """The repetitions of a figure; percentiles and notes are computed from them."""
+    """Repetitions of a figure with the statistics computed from them."""
 
-    unit_name: ClassVar[str] = ""  # of the values, in notes
-    means: RepetitionMeans | None = None
-    """mean, its margin and the relative deviation, where the run asked for them"""
+    unit_name: ClassVar[str] = ""  # unit of the values in notes
+    means: RepetitionMeans | None = Field(None, description="means, where the run requests them")
 
     @model_validator(mode="before")
     @classmethod
     def _drop_statistics(cls, values: Any) -> Any:
+        """Drop computed fields from the values of a file; they are computed again."""
         if not isinstance(values, Mapping):
             return values
         dropped = cls.model_computed_fields.keys() - _STORED_FIELDS
@@ -147,14 +143,18 @@ class RepetitionSeries(RecordModel):
 
     @property
     def repetition_values(self) -> Sequence[float | None]:
-        """The value of each repetition; None is undefined."""
+        """Value of each repetition; None is undefined."""
         raise NotImplementedError
 
+    @property
+    def _ordered_values(self) -> list[float]:
+        """Values of the repetitions with infinity for undefined ones."""
+        return [inf if v is None else v for v in self.repetition_values]
+
     @cached_property
-    def _summary(self) -> OrderStatistics:
-        return OrderStatistics.from_values(
-            [inf if v is None else v for v in self.repetition_values]
-        )
+    def _statistics(self) -> OrderStatistics:
+        """Statistics of the repetitions."""
+        return OrderStatistics.from_values(self._ordered_values)
 
     median = _make_statistic("median", "Middle value (RFC 8219 section 12); null is undefined.")
     p1 = _make_statistic("p1", "1st percentile, nearest rank; up to 99 values the smallest.")
@@ -162,7 +162,7 @@ class RepetitionSeries(RecordModel):
 
 
 class DispersedSeries(RepetitionSeries):
-    """A figure with the interval of its median."""
+    """Repetitions with their dispersion and the confidence interval of the median."""
 
     dispersion = _make_statistic(
         "dispersion", "(P99 - P1) / median [%]; null where the median is 0."
@@ -175,31 +175,29 @@ class DispersedSeries(RepetitionSeries):
 
 
 class RangedSeries(DispersedSeries):
-    """A figure with its smallest and largest value."""
+    """Repetitions with their smallest and largest value."""
 
     min = _make_statistic("min", "Smallest value.")
     max = _make_statistic("max", "Largest value.")
 
 
 class AnnotatedSeries(RepetitionSeries):
-    """A figure with notes on its repetitions."""
+    """Repetitions with sentences about outliers and modes."""
 
     @computed_field
     @property
     def notes(self) -> list[str]:
-        """Outliers, modes and undefined repetitions."""
-        return describe_repetitions(
-            [inf if v is None else v for v in self.repetition_values], self.unit_name
-        )
+        """Sentences about outliers, modes and undefined repetitions."""
+        return describe_repetitions(self._ordered_values, self.unit_name)
 
     @property
     def repetition_notes(self) -> Sequence[str]:
-        """Notes on the repetitions."""
+        """Sentences about outliers, modes and undefined repetitions."""
         return self.notes
 
 
 class ValueSeries(RangedSeries):
-    """A figure whose repetitions are its `values`."""
+    """Repetitions stored as `values`."""
 
     values: list[Number | None] = Field(description="each repetition's value; null is undefined")
 
@@ -215,43 +213,39 @@ class ValueSeries(RangedSeries):
 
 
 class RepeatedFigure(ValueSeries, AnnotatedSeries):
-    """A quantity with each repetition's value."""
+    """A figure with the value of each repetition, statistics and notes."""
 
     @classmethod
     def from_values(cls: type[F], values: Sequence[float]) -> F:
-        """Make a figure; infinite values are undefined."""
+        """Make a figure of values, of which infinite ones are undefined."""
         return cls(values=[drop_infinite(v) for v in values])
 
 
 class Record(RecordModel):
-    """One benchmark at one frame size and in one direction."""
+    """Result of one benchmark at one frame size and in one direction."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": True})
 
-    heading: ClassVar[str] = ""  # of all such records; empty: the benchmark is not installed
-    benchmark: str = Field(description="name, as for `--measure`")
+    heading: ClassVar[str] = ""  # title of all such records; empty: the benchmark is not installed
+    benchmark: str = Field(description="name of the benchmark, as for `--measure`")
     direction: Literal["forward", "reverse", "bidirectional", "connections", "queries"]
-    """`connections`: of stateful devices, `queries`: of names that are resolved; in no direction"""
+    """direction of the load, or what is measured without one: `connections` or DNS `queries`"""
     frame_sizes: FrameSizes = Field(description="octets with FCS on either side")
-    repetitions: NonNegativeInt = Field(description="how often it was measured")
-    trials: list[str]
-    """keys of the trials behind the number, as in journal.jsonl and trials.csv"""
+    repetitions: NonNegativeInt = Field(description="number of repetitions")
+    trials: list[str] = Field(description="keys of the trials, as in journal.jsonl and trials.csv")
     invalid_trials: list[InvalidTrial]
-    """trials in which the tester faltered: repeated, never counted as loss of the device"""
+    """trials in which the tester failed: repeated, never counted as loss of the device"""
     conditions: dict[str, Any]
-    """settings the numbers depend on: traffic, trials, where the capacity comes from; in a file those
-    that all its records share stand beside the records"""
-    not_measured: str | None = Field(default=None, description="why there is no number")
-    unit: str | None = None
-    """of the values, and of everything whose name has no unit"""
-    convention: Literal["per_direction"] | None = None
-    """whether rates are `per_direction` or `aggregate`; always stated"""
+    """conditions of the result: traffic, trials, origin of the tester's capacity; a file states
+    those that all records share only once"""
+    not_measured: str | None = Field(default=None, description="why there is no result")
+    unit: str | None = Field(None, description="unit of values whose names state none")
+    convention: Literal["per_direction"] | None = Field(None, description="what rates refer to")
     counted_by: str | None = None
-    """how the tester told test frames from others in all trials of the point: by a `trailer` in
-    each, by `marks`, which show neither order nor duplicates, or by its `ports`' counters; null: it
-    knows one way only"""
+    """how the tester recognized test frames in all trials: by a `trailer` in each, by `marks`,
+    which show neither order nor duplicates, or by counters of its `ports`; null: not stated"""
     usable_fps: Number | None = None
-    """what the tester's self-test covers [frames per second per direction]"""
+    """highest rate that the tester's self-test covers [frames per second per direction]"""
 
     @computed_field
     @property
@@ -260,20 +254,20 @@ class Record(RecordModel):
         return self.describe()
 
     def describe(self) -> str:
-        """Return the title of the record."""
-        return self.heading or self._stored("title", self.benchmark)
+        """Return the heading with deviations from the RFC; benchmarks override this."""
+        return self.heading or self._read_stored("title", self.benchmark)
 
     @computed_field
     @property
     def above_usable(self) -> Sequence[Number]:
         """Offered rates above `usable_fps`: loss and delay there may be the tester's own."""
         if not self.offered_rates:
-            return self._stored("above_usable", [])
+            return self._read_stored("above_usable", [])
         usable_fps = inf if self.usable_fps is None else self.usable_fps
         return [rate for rate in self.offered_rates if rate > usable_fps]
 
-    def _stored(self, name: str, default: T) -> T:
-        """Return a computed value as stored in the file; for records of unknown benchmarks."""
+    def _read_stored(self, name: str, default: T) -> T:
+        """Read a computed field from the file, for a record whose benchmark is not installed."""
         value: T = (self.model_extra or {}).get(name, default)
         return value
 
@@ -286,13 +280,13 @@ class Record(RecordModel):
         direction: str = "",
         **values: Any,
     ) -> K:
-        """Make the record of a point.
+        """Make the record of a procedure's result at a point.
 
         Args:
-            result: of a procedure. Fields with the name of an attribute of its specification or conditions
-                are copied; there the name of a rate may end in its unit.
-            conditions: preset, tester, device, proportions and the like.
-            direction: in place of that of the point, for rates without one.
+            result: result of the procedure. Attributes of its specification and conditions are copied to
+                the fields of the same name; there the name of a rate may end in its unit.
+            conditions: preset, tester, device, shares of traffic and the like.
+            direction: direction of the record where it is not that of the point.
         """
         spec, attempts = result.spec, result.attempts
         point: Conditions = spec.conditions
@@ -314,7 +308,7 @@ class Record(RecordModel):
 
     @classmethod
     def _copy_fields(cls, source: object) -> dict[str, Any]:
-        """Return the attributes of an object that are fields of this record."""
+        """Return the attributes of an object that are also fields of this record."""
         copied: dict[str, Any] = {}
         for name, field in cls.model_fields.items():
             choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
@@ -327,7 +321,7 @@ class Record(RecordModel):
         return copied
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields that were set as JSON values, always with unit and convention."""
+        """Return a JSON object of the fields that were set, always with unit and convention."""
         always = {"unit": self.unit, "convention": self.convention}
         values = super().to_json()
         if self.usable_fps is None and not self.above_usable:
@@ -350,7 +344,7 @@ class Record(RecordModel):
         return 2 if self.direction == "bidirectional" else 1
 
     def describe_direction(self, direction: str) -> str:
-        """Return the label of a direction; that of a bidirectional point differs from one that runs alone."""
+        """Return the label of a direction, marked if the other one carried load at the same time."""
         is_part = self.direction == "bidirectional" and direction != "sum"
         return f"{direction}, both" if is_part else direction
 
@@ -361,7 +355,7 @@ class Record(RecordModel):
 
     @property
     def limited(self) -> bool:
-        """Whether the tester or the medium, not the device, decided."""
+        """Whether the tester or the medium, not the device, limits the result."""
         return False
 
     @property
@@ -371,7 +365,7 @@ class Record(RecordModel):
 
     @property
     def rate_origin(self) -> str:
-        """Origin of the rate of a delay record; else empty."""
+        """Why a delay was measured at its rate; empty for other records."""
         return ""
 
     @property
@@ -381,12 +375,12 @@ class Record(RecordModel):
 
     @property
     def repetition_notes(self) -> Sequence[str]:
-        """Outliers, modes and undefined repetitions."""
+        """Sentences about outliers, modes and undefined repetitions."""
         return ()
 
     @property
     def as_rate_record(self) -> RateRecord | None:
-        """This record if it holds one searched rate, else None."""
+        """This record, or None if it does not hold one searched rate."""
         return None
 
     @property
@@ -406,7 +400,7 @@ class Record(RecordModel):
 
     @property
     def published_conditions(self) -> Mapping[str, Any]:
-        """Conditions that the RFC gives this result where a paper does not state them."""
+        """Conditions of the RFC that a paper with this benchmark need not state, by name."""
         return {}
 
     def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
@@ -424,19 +418,17 @@ class Record(RecordModel):
 
 
 class SearchedRates(DispersedSeries, AnnotatedSeries):
-    """A rate that a search found in each repetition; rates in the record's `unit`."""
+    """A rate that a search found in each repetition, in the record's `unit`."""
 
     unit_name = "fps"
-    repetitions: NonNegativeInt = Field(description="how often it was measured")
-    rates: list[Number] = Field(description="each repetition's result")
+    repetitions: NonNegativeInt = Field(description="number of repetitions")
+    rates: list[Number] = Field(description="rate found in each repetition")
     tester_limited: bool
-    """the result is above 90 % of the tester's own capacity, or the trials just above it were
-    invalid"""
-    tester_ceiling: Number | None
-    """the tester's own capacity: what it does without a device"""
-    upper_bound: Number = Field(description="highest rate that could have been reported")
-    upper_bound_reason: str = Field(description="`media`, `tester` or `given`")
-    upper_bound_hit: bool = Field(description="the device carried it: it may be faster")
+    """whether the result is above 90 % of the tester's capacity, or trials just above it were invalid"""
+    tester_ceiling: Number | None = Field(description="the tester's capacity without a device")
+    upper_bound: Number = Field(description="highest rate of the search")
+    upper_bound_reason: str = Field(description="origin of the bound: `media`, `tester` or `given`")
+    upper_bound_hit: bool = Field(description="the device carried the bound: it may be faster")
 
     @property
     def repetition_values(self) -> Sequence[float | None]:
@@ -446,7 +438,7 @@ class SearchedRates(DispersedSeries, AnnotatedSeries):
 
     @property
     def limited(self) -> bool:
-        """Whether the tester or the medium, not the device, decided."""
+        """Whether the tester or the medium, not the device, limits the result."""
         return self.tester_limited or self.upper_bound_hit
 
 
@@ -460,22 +452,23 @@ class RateRecord(SearchedRates, RangedSeries, Record):
 
 def find_counting_method(results: Iterable[TrialResult]) -> str | None:
     """Find how the tester recognized test frames in these trials; see :class:`Record`."""
-    said = (str(r.tester["counting"]).split(" and ") for r in results if "counting" in r.tester)
-    return " and ".join(dict.fromkeys(direction for ways in said for direction in ways)) or None
+    stated = (str(r.tester["counting"]).split(" and ") for r in results if "counting" in r.tester)
+    return " and ".join(dict.fromkeys(method for methods in stated for method in methods)) or None
 
 
 def summarize_rates(
-    found: Sequence[tuple[float, Sequence[Attempt]]], capacity: float | None, margin: float
+    searches: Sequence[tuple[float, Sequence[Attempt]]], capacity: float | None, margin: float
 ) -> dict[str, Any]:
-    """Return the rates of all repetitions, and whether the tester limits them.
+    """Return the fields of searched rates, and whether the tester limits them.
 
     Args:
+        searches: rate and trials of each repetition's search.
         capacity: rate of the tester without a device; None: unknown.
-        margin: results above ``(1 - margin)`` of it are limited by the tester.
+        margin: results above ``(1 - margin)`` of the capacity are limited by the tester.
     """
-    rates = [rate for rate, _ in found]
+    rates = [rate for rate, _ in searches]
     above = capacity is not None and median(rates) > capacity * (1 - margin)
-    limited = above or any(is_bounded_by_tester(rate, attempts) for rate, attempts in found)
+    limited = above or any(is_bounded_by_tester(rate, attempts) for rate, attempts in searches)
     return {
         "repetitions": len(rates), "rates": rates, "tester_limited": limited,
         "tester_ceiling": capacity,

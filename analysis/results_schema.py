@@ -9,8 +9,8 @@ from pydantic import Field
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from v6t.analysis.record import FrameSizes, Number, Record, RecordModel
 
-TITLE = "v6t results.json, version 1"
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
+SCHEMA_TITLE = "v6t results.json, version 1"
+SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Bottleneck(RecordModel):
@@ -18,64 +18,62 @@ class Bottleneck(RecordModel):
 
     device: str = Field(description="name of the device")
     frame_sizes: FrameSizes = Field(description="octets with FCS on either side")
-    direction: str = Field(description="of the load")
-    rate_fps: Number = Field(description="found [frames per second per direction]")
-    unsustained: str = ""
-    """why the rate did not hold in the longer trial; empty: it did"""
+    direction: str = Field(description="direction of the load")
+    rate_fps: Number = Field(description="measured rate [frames per second per direction]")
+    unsustained: str = Field(
+        "", description="why the rate failed in the longer trial; empty: it held"
+    )
     judged_at: Literal["found", "above"] = "found"
-    """the trial that `samples`, `idle_percent` and the verdict with its evidence belong to"""
+    """whether samples, idle times and verdict are of a trial at the measured rate or above it"""
     judged_fps: Number | None = None
-    """offered in that trial [frames per second per direction]"""
-    samples: int = Field(description="seconds watched under load")
-    idle_percent: dict[str, Any] = Field(description="every core's idle time in every second [%]")
+    """rate offered in that trial [frames per second per direction]"""
+    samples: int = Field(description="seconds under load in which the device was sampled")
+    idle_percent: dict[str, Any] = Field(description="idle time of each core in each second [%]")
     limited_by: Literal[
         "cpu", "table", "rules", "queue", "contention", "tester", "nothing here", "unknown"
-    ]
-    """what limits it"""
-    says: str = Field(description="the verdict in words")
-    evidence: list[str] = Field(description="figures it rests on")
+    ] = Field(description="what limits the device")
+    says: str = Field(description="the verdict as a sentence")
+    evidence: list[str] = Field(description="figures that support the verdict")
     telemetry: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """what it said of itself before, at the found rate, above it and after, in one shape"""
-    together: str | None = None
-    """what the devices of a chain say together"""
+    """the device's own figures before, at the measured rate, above it and after"""
+    together: str | None = Field(None, description="verdict on all devices of a chain together")
 
 
 class DeviceCounts(RecordModel):
     """Counters of a device over all trials of a benchmark."""
 
     device: str = Field(description="name of the device")
-    benchmark: str = Field(description="whose trials these were")
+    benchmark: str = Field(description="benchmark of the trials")
     frame_sizes: FrameSizes = Field(description="octets with FCS on either side")
-    direction: str = Field(description="of the load")
-    seconds: Number = Field(description="between the two readings")
+    direction: str = Field(description="direction of the load")
+    seconds: Number = Field(description="time between the two readings [s]")
     drops: dict[str, Number]
-    """frames by the device's own reason, those of trials with loss among them; empty: it counted none"""
+    """dropped frames by the device's name of the reason, in all trials; empty: it counted none"""
     lost_for: dict[str, str]
-    """what each reason says: `queue`, `ingress`, `room`, `entry`, `no connection`, `rule`, `all` of them"""
+    """kind of each reason: `queue`, `ingress`, `room`, `entry`, `no connection`, `rule`, `all` of them"""
     table: dict[str, dict[str, Number]]
-    """`before` and `after`: connections `used`, `limit`, `full` [%]; empty: it tells of no table"""
+    """connection table `before` and `after`: `used`, `limit`, `full` [%]; empty: it shows none"""
 
 
 class Results(RecordModel):
     """The results of a run."""
 
-    format: Literal["v6t-results/1"] = Field(alias="schema")
-    """name and version of this format"""
+    format: Literal["v6t-results/1"] = Field(alias="schema", description="format and its version")
     status: Literal["complete", "running", "translation incorrect"]
-    """`running`: interrupted, or going on"""
-    label: str = Field(description="`--label`")
-    caveats: list[str] = Field(description="what must be said beside every number of this run")
+    """state of the run; `running`: in progress or interrupted"""
+    label: str = Field(description="value of `--label`")
+    caveats: list[str] = Field(description="warnings about all figures of the run")
     conditions: dict[str, Any] = Field(default_factory=dict)
-    """conditions of all records; a record holds only its others"""
-    results: list[Record] = Field(description="the records")
+    """conditions that all records share; each record has only its others"""
+    results: list[Record] = Field(description="one record for each benchmark and point")
     finding: dict[str, Any] | None = None
-    """after a wrong translation: the frame sent, expected and received"""
+    """after an incorrect translation: the frame as sent, expected and received"""
     fail_below_fps: Number | None = None
-    """`--fail-below`: a throughput below this rate is a failure in JUnit results [fps per direction]"""
-    bottleneck: Sequence[Bottleneck] = ()
-    """what limits the device at the found rates, with the evidence"""
-    device: Sequence[DeviceCounts] = ()
-    """what the device counted over each benchmark"""
+    """value of `--fail-below`: a lower throughput fails in JUnit results [fps per direction]"""
+    bottlenecks: Sequence[Bottleneck] = Field(
+        (), alias="bottleneck", description="limits of devices"
+    )
+    device_counts: Sequence[DeviceCounts] = Field((), alias="device", description="device counters")
 
 
 class _Schema(GenerateJsonSchema):
@@ -94,7 +92,7 @@ def build_results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
     definitions = schema["$defs"]
     for definition in definitions.values():
         definition.pop("title")
-        if "above_usable" in definition.get("required", ()):  # written where something was offered
+        if "above_usable" in definition.get("required", ()):  # records without rates omit it
             definition["required"].remove("above_usable")
     names: dict[type[Record], list[str]] = {}
     for name, kind in kinds.items():
@@ -109,4 +107,7 @@ def build_results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
         }
         for kind, some in names.items()
     ]
-    return {"$schema": DIALECT, "title": TITLE, **definitions.pop("Results"), "$defs": definitions}
+    return {
+        "$schema": SCHEMA_DIALECT, "title": SCHEMA_TITLE,
+        **definitions.pop("Results"), "$defs": definitions,
+    }  # fmt: skip

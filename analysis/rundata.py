@@ -1,7 +1,8 @@
-"""Data of a run, as read from its directory."""
+"""Data of a run, as read from its directory, and of the runs of a campaign."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,19 +17,19 @@ JsonObject = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class RunTrial:
-    """One line of the journal: the trial as in ``journal.jsonl``, and its counters."""
+    """A line of ``journal.jsonl``: the trial as requested, and its counters."""
 
-    asked: JsonObject
+    asked: JsonObject  # the requested trial
     result: TrialResult
 
     @property
     def key(self) -> str:
-        """Identity within the run."""
+        """Key of the trial, unique within the run."""
         return str(self.asked["key"])
 
     @property
     def sending_s(self) -> float:
-        """Length of the requested stream [s]."""
+        """Length of the requested stream, with the load that follows an overload [s]."""
         then = self.asked.get("then") or {"duration_s": 0.0}
         return float(self.asked["duration_s"]) + float(then["duration_s"])
 
@@ -42,39 +43,25 @@ def flatten(values: JsonObject, above: str = "", separator: str = ".") -> Iterat
             yield f"{above}{name}", value
 
 
-def shares_oracle(manifest: JsonObject) -> bool:
-    """Check whether the device uses the reference translation that its frames are compared with."""
-    device = (manifest.get("tester") or {}).get("device") or {}
-    return bool(device.get("shares_oracle", False))
-
-
 @dataclass(frozen=True)
 class RunData:
-    """Content of the files of a run, and facts about its technology.
+    """Content of the files of a run, and facts about its technology."""
 
-    Attributes:
-        params: parameters of the technology with their defaults; empty where the plugin is not installed.
-        setup: what is on which link, and which devices there are; empty where it is unknown.
-        settings: all settings of the procedures with their defaults.
-        bottleneck: ``bottleneck.json``: what limits the device at the measured rates.
-        mix_sequences: order of the frame sizes of each mix (RFC 6985), by the mix.
-    """
-
-    name: str
-    results: JsonObject
+    name: str  # name of the run's directory
+    results: JsonObject  # `results.json`
     records: Sequence[Record]
-    config: JsonObject
-    manifest: JsonObject
-    params: JsonObject = field(default_factory=dict)
-    title: str = ""
-    rfcs: Sequence[str] = ()
-    setup: JsonObject = field(default_factory=dict)
-    rfc_frame_sizes: Sequence[int] = ()  # IPv6 frame sizes RFC 8219 lists for it
-    settings: JsonObject = field(default_factory=dict)
+    config: JsonObject  # `config.json`
+    manifest: JsonObject  # `manifest.json`
+    params: JsonObject = field(default_factory=dict)  # parameters; empty: no such plugin installed
+    title: str = ""  # title of the technology
+    rfcs: Sequence[str] = ()  # RFCs of the technology
+    setup: JsonObject = field(default_factory=dict)  # links and devices; empty: not known
+    rfc_frame_sizes: Sequence[int] = ()  # IPv6 frame sizes that RFC 8219 lists for the technology
+    settings: JsonObject = field(default_factory=dict)  # settings of procedures with their defaults
     trials: Sequence[RunTrial] = ()
-    bottleneck: Sequence[JsonObject] = ()
-    mix_sequences: Mapping[str, str] = field(default_factory=dict)
-    measured: int = 0  # trials that were measured, and not read from a journal
+    bottleneck: Sequence[JsonObject] = ()  # `bottleneck.json`: limits of the device
+    mix_sequences: Mapping[str, str] = field(default_factory=dict)  # order of sizes by the mix
+    measured: int = 0  # number of trials made by this process, not read from a journal
 
     @property
     def procedure(self) -> JsonObject:
@@ -84,7 +71,7 @@ class RunData:
 
     @property
     def status(self) -> str:
-        """``complete``, ``running`` (interrupted) or ``translation incorrect``."""
+        """State of the run: ``complete``, ``running`` (also: interrupted) or ``translation incorrect``."""
         return str(self.results.get("status", "unknown"))
 
     @property
@@ -100,8 +87,9 @@ class RunData:
 
     @property
     def shares_oracle(self) -> bool:
-        """Check whether the device uses the reference translation that its frames are compared with."""
-        return shares_oracle(self.manifest)
+        """Whether the device uses the reference translation that its frames are compared with."""
+        device = (self.manifest.get("tester") or {}).get("device") or {}
+        return bool(device.get("shares_oracle", False))
 
     @property
     def heading(self) -> str:
@@ -111,7 +99,7 @@ class RunData:
 
     @property
     def behaviour(self) -> Mapping[str, Mapping[str, int]]:
-        """Choices of the device revealed by comparing frames, by direction."""
+        """Frames that show each choice the RFCs leave to the device, by direction."""
         by_direction: dict[str, Counter[str]] = {}
         for trial in self.trials:
             for direction, counted in trial.result.directions.items():
@@ -123,12 +111,11 @@ class RunData:
         }
 
     def find_trials(self, record: Record) -> Iterator[RunTrial]:
-        """Return the trials behind a record that the journal still holds, invalid ones too."""
-        by_key = self._by_key
-        return (by_key[key] for key in record.trials if key in by_key)
+        """Yield the trials of a record that are in the journal, invalid ones included."""
+        return (self._trials[key] for key in record.trials if key in self._trials)
 
     def list_valid_trials(self, records: Sequence[Record]) -> list[RunTrial]:
-        """Return the valid trials behind records."""
+        """Return the valid trials of records."""
         trials = []
         for record in records:
             invalid = {t.key for t in record.invalid_trials}
@@ -136,5 +123,51 @@ class RunData:
         return trials
 
     @cached_property
-    def _by_key(self) -> dict[str, RunTrial]:
+    def _trials(self) -> dict[str, RunTrial]:
+        """The trials by their keys."""
         return {t.key: t for t in self.trials}
+
+
+@dataclass(frozen=True)
+class CampaignRun:
+    """One run of a campaign."""
+
+    directory: str  # path below the directory of the campaign
+    experiment: str  # name in the campaign file
+    testbed: str  # name in the campaign file
+    axes: Mapping[str, Any]  # value of each varied setting
+    status: str  # `complete`, `running`, `translation incorrect`, `failed` or `waiting`
+    failure: str  # error message; empty if the run did not fail
+    data: RunData | None  # None before the first trial
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Records of the run."""
+        return () if self.data is None else self.data.records
+
+    @property
+    def values(self) -> str:
+        """Values of the axes as text: ``"ces 1000, frame_sizes 104"``."""
+        return ", ".join(f"{shorten_axis(k)} {format_axis_value(v)}" for k, v in self.axes.items())
+
+
+POINT_AXES = ("frame_sizes", "modes")  # varied settings that the label of a test point contains
+
+
+def strip_number(directory: str) -> str:
+    """Return the name of a run without its number, which depends on the runs before it."""
+    return re.sub(r"^\d+-", "", directory)
+
+
+def shorten_axis(axis: str) -> str:
+    """Shorten the name of a varied setting: ``"params.ces"`` becomes ``"ces"``."""
+    return {"params": "traffic", "dut.driver": "device"}.get(axis, axis.rpartition(".")[2])
+
+
+def format_axis_value(value: Any) -> str:
+    """Format a value of a varied setting."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    if isinstance(value, Mapping):
+        return " ".join(f"{k}={format_axis_value(v)}" for k, v in value.items())
+    return "/".join(map(format_axis_value, value)) if isinstance(value, list) else str(value)

@@ -43,7 +43,7 @@ class BurstRecord(RangedSeries, AnnotatedSeries, Record):
     unit: Literal["frames"] = Field(description="unit of bursts")
     burst_rate: Number = Field(description="rate within bursts [frames per second per direction]")
     burst_rate_reason: str = Field("", description="`media` or `tester`")
-    throughput: Number | None = Field(None, description="start of the search [fps per direction]")
+    throughput: Number | None = Field(None, description="measured throughput [fps per direction]")
     invalid_repetitions: int = Field(0, description="repetitions in which the tester failed")
     average: Number | None = Field(description="mean longest burst without loss (RFC 9004)")
     deviation: Number | None = Field(description="standard deviation (RFC 9004, 6.4) [frames]")
@@ -58,7 +58,7 @@ class BurstRecord(RangedSeries, AnnotatedSeries, Record):
     loss_tolerance: Number | None = Field(None, description="accepted lost share of a burst")
     implied_buffer_s: Number | None = Field(description="average burst over burst rate [s]")
     corrected_buffer_s: Number | None = Field(description="buffer time less forwarded frames [s]")
-    formula: str = Field("", description="of the corrected buffer time (RFC 9004 section 6.4)")
+    formula: str = Field("", description="formula of the corrected buffer time (RFC 9004)")
     residual_wait_s: Number | None = Field(None, description="wait for late frames [s]")
 
     def describe(self) -> str:
@@ -85,29 +85,25 @@ def _explain_missing_burst(result: BurstResult) -> str | None:
     return "the tester could not send the bursts as asked in any repetition"
 
 
-RFC_BURSTS = 50
+RFC_BURSTS = 50  # repetitions that RFC 9004 asks for
 
 
 class BurstSettings(StrictModel):
-    """Back-to-back frames."""
+    """Settings of back-to-back frames."""
 
     repetitions: int = Field(50, ge=1, le=100_000, description="Searches for the longest burst.")
-    longest_s: float = Field(default=2.0, gt=0, le=3600)
-    """Longest burst of the search, up to 30 s and more (RFC 9004 section 6.2) [s]."""
-    resolution_frames: int = Field(default=64, ge=1)
-    """Step size: stop when the bracket is this narrow [frames]."""
+    longest_s: float = Field(2.0, gt=0, le=3600, description="Time to send the longest burst [s].")
+    resolution_frames: int = Field(64, ge=1, description="Step size of the search [frames].")
     residual_wait_s: float = Field(default=2.0, ge=0, le=3600)
-    """At least 2 s, so that the buffer has drained (RFC 9004 section 6.2); longer after longer bursts."""
+    """Wait for the buffer to drain, at least 2 s (RFC 9004 section 6.2); longer after longer bursts [s]."""
     verifications: int = Field(1, ge=0, le=100, description="Repeats of a burst that lost frames.")
-    at: Literal["media", "tester"] = "media"
-    """``media``: refuse where the tester cannot send at the medium's rate; ``tester``: send at the
-    tester's own maximum and say so."""
+    at: Literal["media", "tester"] = Field("media", description="Source of the burst rate.")
     sending_time_tolerance: float | None = Field(default=None, gt=1, le=100)
-    """For these short streams instead of the general one; None: the general one."""
+    """For the short streams of this benchmark; None: as for all others."""
 
 
 class BackToBack(Benchmark[BurstRecord, BurstSettings]):
-    """The longest burst without loss, and the buffer it stands for.
+    """Longest burst without loss, and the size of the buffer that it indicates.
 
     RFC 9004 section 6.2. Each repetition is a binary search for the longest burst at the
     medium's rate that passes. The result is their average, and the buffer time that follows
@@ -159,7 +155,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             )
 
     def run(self, point: Point) -> Measurement:
-        """Search the longest burst if the tester can send frames back to back."""
+        """Search for the longest burst if the tester can send frames back to back."""
         spec = self._specify(point, point.find_throughput()[0])
         refused = None
         if point.limit_reason == "tester" and self.get_settings(point.context).at == "media":

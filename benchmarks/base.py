@@ -29,7 +29,6 @@ from v6t.trials.conditions import Conditions
 from v6t.trials.trial import Capability
 
 R = TypeVar("R", bound=Record)
-
 S = TypeVar("S", bound=StrictModel)
 
 RFC_TRIAL_S = 60.0  # RFC 2544 section 24; shorter trials are demonstrations
@@ -48,43 +47,48 @@ class Phase(IntEnum):
 
     @property
     def directed(self) -> bool:
-        """Whether it is measured in each mode; else once for a frame size."""
+        """Whether its benchmarks are measured in each mode, not once for a frame size."""
         return self in (Phase.STREAMS, Phase.VARIANTS)
 
     @property
     def sized(self) -> bool:
-        """Whether it is measured at each frame size."""
+        """Whether its benchmarks are measured at each frame size."""
         return self is not Phase.TCP
 
 
 class Benchmark(Presentation[R], Generic[R, S]):
     """A benchmark: its settings, requirements, measurement and results."""
 
-    # the first line of the class's docstring; its second paragraph says how, with the RFC's section
-    summary: ClassVar[str]
+    summary: ClassVar[str]  # first line of the class docstring; the second paragraph is the method
     phase: ClassVar[Phase] = Phase.STREAMS
     order: ClassVar[int] = 500  # position among the benchmarks of its phase
+    # whether the technology must, may or must not track connections
     connection_use: ClassVar[Literal["required", "optional", "forbidden"]] = "forbidden"
-    """whether its technology must, may or must not track connections"""
     section: ClassVar[str | None] = None  # key below `procedure`: its name with underscores
-    settings_model: type[S] | None = None  # its settings; their defaults are the preset `rfc`
+    settings_model: type[S] | None = (
+        None  # model of its settings; the defaults are the preset `rfc`
+    )
     quick_settings: S | None = None  # its settings in the preset `quick`
-    shared_settings: ClassVar[Mapping[str, type[StrictModel]]] = {}  # further ones, by section
+    shared_settings: ClassVar[Mapping[str, type[StrictModel]]] = {}  # further models, by section
     # settings of `procedure` that not all benchmarks use, as "rate_from" or "connections.count"
     used_settings: ClassVar[frozenset[str]] = frozenset()
-    capabilities: ClassVar[frozenset[Capability]] = frozenset()  # of the tester, beyond counting
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()  # required of the tester
     exchange: ClassVar[Exchange] = "frames"  # what its technologies exchange: frames or queries
     fills_table: ClassVar[bool] = True  # trials open all connections of the run, if it has any
     can_stagger_flows: ClassVar[bool] = False  # flows may start in turn (RFC 8219 section 10.2.2)
     requires_single_size: ClassVar[bool] = False  # rejects a mix of frame sizes
     reconfigures: ClassVar[bool] = False  # trials change the device under traffic
     runs_alone: ClassVar[bool] = False  # must be the only benchmark of a run
-    is_search: ClassVar[bool] = False  # may offer too high rates: invalid trials are repeated
+    is_search: ClassVar[bool] = (
+        False  # offers rates that may be too high, so invalid trials are repeated
+    )
     included_in_all: ClassVar[bool] = True  # `--measure all` includes it
     csv_file: ClassVar[str]  # name of its CSV file; default: its name with `.csv`
     csv_columns: ClassVar[Mapping[str, str]] = {}  # each column's meaning, unit in brackets
-    csv_model: ClassVar[type[RecordModel] | None] = None  # its fields are further columns
-    extra_csv_columns: ClassVar[Mapping[str, Mapping[str, str]]] = {}  # of other CSV files, by file
+    csv_model: ClassVar[type[RecordModel] | None] = None  # model whose fields are the first columns
+    extra_csv_columns: ClassVar[
+        Mapping[str, Mapping[str, str]]
+    ] = {}  # by name of a further CSV file
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -112,7 +116,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return {}
 
     def get_settings(self, context: RunContext) -> S:
-        """Return its settings in a run."""
+        """Return the settings of this benchmark in a run."""
         settings: S = self.get_shared_settings(context, self.section or "")
         return settings
 
@@ -125,7 +129,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return self.capabilities
 
     def list_parts(self, context: RunContext) -> Sequence[Benchmark[Any, Any]]:
-        """List the benchmarks that this one measures as well."""
+        """List the benchmarks that this benchmark includes."""
         return ()
 
     def find_max_connections(self, context: RunContext) -> int:
@@ -133,11 +137,11 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return context.settings.procedure.connections.count if self.fills_table else 0
 
     def find_min_connections(self, context: RunContext) -> int:
-        """Return the connections that the device must hold for this benchmark to give a result."""
+        """Return the smallest number of connections that the device must hold."""
         return self.find_max_connections(context)
 
     def list_prerequisites(self, context: RunContext) -> tuple[str, ...]:
-        """List the benchmarks that must precede it at the same point."""
+        """List the benchmarks that must come before it at the same point."""
         p = context.settings.procedure
         names = []
         if context.settings.connects and p.connections.rate_cps is None and self.fills_table:
@@ -155,11 +159,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return point.make_conditions()
 
     def check(self, context: RunContext) -> None:
-        """Check the settings.
-
-        Raises:
-            UsageError: the first of them.
-        """
+        """Check the settings; raise UsageError for the first fault."""
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         """Yield warnings about deviations from the RFC, for the results."""
@@ -191,6 +191,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return self._finish(point, Measurement(record))
 
     def _finish(self, point: Point, measured: Measurement) -> Measurement:
+        """Add the usable rate, the counting method and, if configured, the means to a record."""
         record = measured.record
         changes: dict[str, Any] = {}
         if record.offered_rates and self.phase is Phase.STREAMS:
@@ -208,18 +209,15 @@ class Benchmark(Presentation[R], Generic[R, S]):
 
     @abstractmethod
     def run(self, point: Point) -> Measurement:
-        """Measure a point.
+        """Measure a point, or raise NotMeasured.
 
         Equal trial results must give an equal record, since `v6t resume` replays the journal.
-
-        Raises:
-            NotMeasured: the point can have no result.
         """
 
     def make_rows(
         self, conditions: Conditions, rows: Iterable[tuple[int, Sequence[Any]]], direction: str = ""
     ) -> list[CsvRow]:
-        """Make rows of its CSV file from their numbers and the values of its ``csv_columns``."""
+        """Make rows of the CSV file from their numbers and the values of its columns."""
         columns = (*(self.csv_model.model_fields if self.csv_model else ()), *self.csv_columns)
         size, direction = conditions.size_label, direction or conditions.mode
         return [
@@ -230,7 +228,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
 
 
 class StreamRecord(Record):
-    """A record of streams at one rate."""
+    """Record of a benchmark at one rate."""
 
     rate: Number = Field(description="offered rate [frames per second per direction]")
     rate_source: str = Field("", description="origin of that rate")
@@ -241,17 +239,17 @@ class StreamRecord(Record):
 
 
 class ShareSettings(StrictModel):
-    """Rate of a benchmark, as a share of the throughput."""
+    """Settings of the rate, usually a share of the throughput."""
 
     share: float = Field(0.9, gt=0, le=1, description="Rate, as a share of the throughput.")
-    rate_fps: float | None = Field(None, gt=0, description="This rate instead [fps].")
+    rate_fps: float | None = Field(None, gt=0, description="Rate in place of the share [fps].")
 
 
 Q = TypeVar("Q", bound=ShareSettings)
 
 
 class RateShareBenchmark(Benchmark[R, Q]):
-    """A benchmark at a share of the throughput."""
+    """Benchmark at a share of the throughput."""
 
     no_rate_reason: ClassVar[str]  # why a point without a throughput is not measured
     used_settings = frozenset({"rate_from"})
@@ -260,11 +258,7 @@ class RateShareBenchmark(Benchmark[R, Q]):
         return self.get_settings(context).rate_fps is not None
 
     def find_rate(self, point: Point) -> tuple[float, str]:
-        """Return the rate per direction [fps] and its origin.
-
-        Raises:
-            NotMeasured: no rate passed.
-        """
+        """Return the rate per direction [fps] and its origin, or raise NotMeasured."""
         settings = self.get_settings(point.context)
         if settings.rate_fps is not None:
             return settings.rate_fps, "given"

@@ -54,12 +54,12 @@ WIDE_REPETITIONS_COLUMN = replace(REPETITIONS_COLUMN, wide=True)
 
 
 def get_row_value(row: Any) -> Any:
-    """Return the part of a record that a row shows."""
+    """Return the part of the record that a table row shows."""
     return row.value if isinstance(row, TableRow) else row
 
 
 def make_rate_columns(heading: str) -> tuple[Column[Any], Column[Any], Column[Any]]:
-    """Make the columns of the median, with its mark, and of the percentiles of a rate."""
+    """Make columns of a rate: its marked median and both percentiles."""
     return (
         Column(
             heading,
@@ -91,7 +91,7 @@ def make_rate_quantity(
     headline: str = "",
     card: tuple[str, str] | None = None,
 ) -> Quantity:
-    """Make the quantity of a rate; ``card`` is its unit and description on the first page."""
+    """Make the quantity of a rate; ``card``: unit and description on a report's first page."""
     limit = " - limited by the tester or the medium" if rates.limited else ""
     number = mark_limited(format_count(rates.median), rates.limited)
     return Quantity(
@@ -109,14 +109,14 @@ def make_rate_quantity(
 def format_interval(
     bounds: MedianInterval | None, show: Callable[[float | None], str] = format_count
 ) -> str:
-    """Write the confidence interval of a median, or a dash if there are too few values for one."""
+    """Format the confidence interval of a median; a dash stands for too few values."""
     if bounds is None or bounds.low is None or bounds.high is None:
         return "-"
     return f"{show(bounds.low)} to {show(bounds.high)}"
 
 
 def format_match_share(value: float | None) -> str:
-    """Write the share of compared frames that equal the reference translation."""
+    """Format the share of compared frames that equal the reference translation."""
     return format_number(value, ".2%", ABSENT)
 
 
@@ -150,13 +150,13 @@ def check_trial_length(name: str, data: RunData, records: Sequence[Record]) -> R
 
 
 def compare_minimum(
-    wanted: float, values: Iterable[float], unit: str = "s"
+    minimum: float, values: Iterable[float], unit: str = "s"
 ) -> tuple[str, bool | None]:
     """Return the smallest value with its unit, and whether it is large enough."""
     least = min(values, default=None)
     if least is None:
         return "no trial is kept", None
-    return f"{least:g} {unit}", least >= wanted
+    return f"{least:g} {unit}", least >= minimum
 
 
 # meaning of the columns that all CSV files of benchmarks begin with
@@ -171,7 +171,7 @@ DURATION_MEANING = "duration of the trial [s]"
 
 
 def describe_search_columns(unit: str, rate: str = "rate") -> dict[str, str]:
-    """Describe the columns of a search for a rate; ``rate`` names the column of its result."""
+    """Describe the CSV columns of a search; ``rate`` is the heading of the result."""
     return {
         "Initial Rate": f"upper bound of the search, its first rate [{unit}]",
         "Error": f"width of the interval that the search left open [{unit}]",
@@ -185,6 +185,6 @@ SEARCH_COLUMNS = describe_search_columns("frames per second per direction")
 
 
 def describe_attempts(point: Point, attempts: Sequence[Attempt]) -> tuple[str, int]:
-    """Return the start of a search and the number of its trials, for a CSV row."""
+    """Return the start time and the number of trials of a search, for a CSV row."""
     started = point.find(attempts[0].trial.key).started if attempts else ""
     return started, len(attempts)

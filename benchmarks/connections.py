@@ -25,7 +25,12 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.point import MeasuredTechnology, Measurement, NotMeasured, Point, RunContext
-from v6t.benchmarks.settings import MAX_CONNECTIONS, RATE_SEARCH_SETTINGS, ProcedureSettings
+from v6t.benchmarks.settings import (
+    RATE_SEARCH_SETTINGS,
+    ConnectionCount,
+    ProcedureSettings,
+    RepetitionCount,
+)
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.stateful.connection_rate import (
@@ -44,7 +49,7 @@ NO_DIRECTION = "connections"  # label of records whose trials use both direction
 
 
 class PortRange(RecordModel):
-    """Ports of one side."""
+    """Range of ports on one side of the connections."""
 
     min: int = Field(description="lowest port")
     max: int = Field(description="highest port")
@@ -62,7 +67,7 @@ class StatefulDevice(RecordModel):
 
 
 class ConnectionSetup(RecordModel):
-    """How connections are made (RFC 9693)."""
+    """Ranges of the connections, and the devices in the path (RFC 9693)."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": True})
 
@@ -82,13 +87,13 @@ class ConnectionCounts(RecordModel):
 
     connections: int = Field(description="connections requested")
     learned: int = Field(description="connections that the Responder learned")
-    sessions: int | None = Field(description="device's count after phase 1; null: unknown")
-    sessions_before: int | None = Field(description="device's count after the flush; null: unknown")
+    sessions: int | None = Field(description="sessions after phase 1; null: unknown")
+    sessions_before: int | None = Field(description="sessions after the flush; null: unknown")
     initiator_endpoints: int | None = Field(description="address and port pairs before the device")
     public_endpoints: int | None = Field(description="address and port pairs behind the device")
-    device: dict[str, Any] | None = Field(description="what the device reports of its table")
+    device: dict[str, Any] | None = Field(description="counters of the device's table")
     gap_s: Number | None = Field(description="time from phase 1 to the next frame, if known [s]")
-    kept: bool = Field(description="they were open before the trial")
+    kept: bool = Field(description="whether they were open before the trial")
 
 
 class ConnectionRateRecord(RateRecord):
@@ -98,8 +103,8 @@ class ConnectionRateRecord(RateRecord):
     unit_name = "connections/s"
     unit: Literal["connections per second"] = Field(description="unit of rates")
     connections: int = Field(ge=1, description="connections of each trial")
-    alpha: Number | None = Field(description="validation rate as a share; null: no validation")
-    validated: bool = Field(description="a frame was sent back through every connection")
+    alpha: Number | None = Field(description="validation over connection rate; null: no validation")
+    validated: bool = Field(description="whether every connection was validated")
     tolerance_connections: Literal[0] = Field(description="connections that may be missing: none")
     resolution_cps: Number = Field(description="error of the search [connections per second]")
     wait_s: Number | None = Field(None, description="wait for late frames after phase 1 [s]")
@@ -144,6 +149,7 @@ def make_rate_record(kind: type[R], result: ConnectionRateResult, point: Point, 
 def _count_connections(
     attempts: Sequence[Attempt], find_result: FindResult
 ) -> ConnectionCounts | None:
+    """Return the counts of the last trial that passed."""
     passed = [a.trial.key for a in attempts if a.verdict.passed]
     one = find_result(passed[-1]).connections if passed else None
     if one is None:
@@ -174,7 +180,7 @@ class TeardownRecord(AnnotatedSeries, Record):
     method: str = Field(description="how the device's table is emptied")
     full_s: list[Number | None] = Field(description="time to empty a full table, by repetition [s]")
     idle_s: list[Number | None] = Field(description="time to empty an empty table [s]")
-    sessions: Sequence[int | None] = Field((), description="device's count before, each repetition")
+    sessions: Sequence[int | None] = Field((), description="sessions of the full table, each time")
     setup: ConnectionSetup = Field(description="how the connections were made")
 
     @property
@@ -183,12 +189,12 @@ class TeardownRecord(AnnotatedSeries, Record):
 
 
 class CapacitySearchStep(RecordModel):
-    """One number of connections in the search."""
+    """Step of the search: a number of connections."""
 
     phase: str = Field(description="`first`, `exponential` or `binary`")
     connections: int = Field(description="connections requested")
     rate_cps: Number | None = Field(description="highest passed rate [connections per second]")
-    carried: bool = Field(description="the table was large enough for them")
+    carried: bool = Field(description="whether the table was large enough")
 
 
 class CapacityRecord(Record):
@@ -199,15 +205,15 @@ class CapacityRecord(Record):
     capacity: NonNegativeInt = Field(description="connections the table holds")
     rate_cps: Number = Field(description="rate at the capacity [connections per second]")
     first_failed: int | None = Field(description="smallest number of connections that failed")
-    at_least: bool = Field(description="the table held the most connections that were tried")
+    at_least: bool = Field(description="whether the capacity is a lower bound")
     most: int | None = Field(None, description="upper limit of the search")
     error: int = Field(ge=1, description="error of the search")
-    c0: int = Field(description="connections that the search begins with")
+    c0: int = Field(description="connections of the first step")
     first_connections: int | None = Field(None, description="connections of the first passed step")
     r0: Number = Field(description="rate of the first search [connections per second]")
-    alpha: Number | None = Field(description="validation rate as a share; null: no validation")
+    alpha: Number | None = Field(description="validation over connection rate; null: no validation")
     beta: Number = Field(description="share of the last rate below which the table was too small")
-    gamma: Number = Field(description="share of the rate from which on the table was large enough")
+    gamma: Number = Field(description="share of the rate from which the table was large enough")
     resolution_cps: Number | None = Field(None, description="search error [connections per second]")
     steps: list[CapacitySearchStep] = Field(description="the search, step by step")
     setup: ConnectionSetup = Field(description="how the connections were made")
@@ -226,19 +232,23 @@ class CapacityRecord(Record):
 
     @property
     def end_text(self) -> str:
-        """How the search ended, for a ruling."""
+        """Text about the end of the search, for a ruling."""
         return "no end was found" if self.at_least else f"within {self.error:,} connections"
 
 
 def make_capacity_record(
-    kind: type[X], result: CapacityResult, point: Point, more: Sequence[Attempt] = (), **values: Any
+    kind: type[X],
+    result: CapacityResult,
+    point: Point,
+    later: Sequence[Attempt] = (),
+    **values: Any,
 ) -> X:
-    """Make a record of the capacity; ``more``: trials that followed the search."""
+    """Make a record of the capacity; ``later``: trials after the search."""
     spec = result.spec
     if not result.capacity:
-        values["not_measured"] = "not even one connection was established"
+        values["not_measured"] = "no connection was established"
     return kind.from_result(
-        RepeatedResult(spec, (result,), (*result.attempts, *more)),
+        RepeatedResult(spec, (result,), (*result.attempts, *later)),
         point.run_conditions,
         direction=NO_DIRECTION,
         capacity=result.capacity,
@@ -271,7 +281,7 @@ def find_upper_bound(point: Point) -> dict[str, Any]:
 
 
 def find_rate(point: Point) -> tuple[float, str]:
-    """Return R, the connection rate before phase 2, and its origin."""
+    """Return R, the connection rate of phase 1 before phase 2, and its origin."""
     c = point.procedure.connections
     return choose_rate(point, CONNECTION_RATE, "connection rate", c.rate_share, c.rate_cps)
 
@@ -279,7 +289,7 @@ def find_rate(point: Point) -> tuple[float, str]:
 def choose_rate(
     point: Point, benchmark: str, description: str, share: float, given_cps: float | None
 ) -> tuple[float, str]:
-    """Return the configured rate, or a share of P1 of the measured rates; and its origin."""
+    """Return the configured rate, or a share of P1 of the measured rates, and its origin."""
     if given_cps is not None:
         return given_cps, "given"
     rates = point.measured_rates.get(benchmark, ())
@@ -335,7 +345,7 @@ def prepare_connections(point: Point, flows: int | None = None) -> Point | None:
 
 
 def describe_setup(plugin: MeasuredTechnology) -> dict[str, Any]:
-    """Describe the ranges of the connections and the stateful devices."""
+    """Describe the ranges of the connections and the devices for a record."""
     technology: Any = plugin
     names = {"initiator_ports", "responder_ports", "initiator_count", "responder_count"}
     return {
@@ -349,7 +359,7 @@ def describe_setup(plugin: MeasuredTechnology) -> dict[str, Any]:
 
 
 class TableBenchmark(Benchmark[C, S]):
-    """A benchmark of the connection table."""
+    """Benchmark of the device's connection table."""
 
     connection_use = "required"
 
@@ -357,24 +367,22 @@ class TableBenchmark(Benchmark[C, S]):
         if not context.settings.procedure.connections.validate_connections:
             yield "connections are not validated: the device may have forgotten them"
 
-    def number_rows(self, point: Point, rows: Iterable[Collection[Any]]) -> list[CsvRow]:
-        """Make the rows of its CSV file, which have no direction."""
+    def make_csv_rows(self, point: Point, rows: Iterable[Collection[Any]]) -> list[CsvRow]:
+        """Make the rows of the benchmark's CSV file, which have no direction."""
         numbered = enumerate(map(tuple, rows), 1)
         return self.make_rows(point.make_conditions(), numbered, NO_DIRECTION)
 
 
 class CapacityRange(StrictModel):
-    """Range and error of a search for the number of connections."""
+    """Settings of a search for a number of connections."""
 
-    first: int = Field(default=1_000_000, ge=1, le=MAX_CONNECTIONS)
-    """C0, connections that the search begins with."""
-    most: int | None = Field(default=None, ge=1, le=MAX_CONNECTIONS)
-    """Never more connections than these; None: as many as there are four-tuples."""
+    first: ConnectionCount = Field(1_000_000, description="C0, connections of the first step.")
+    most: ConnectionCount | None = Field(None, description="Upper limit; None: all four-tuples.")
     error: int = Field(1, ge=1, description="E, error of the search [connections].")
 
 
 class CapacityBenchmark(TableBenchmark[C, S]):
-    """A search for how many connections there can be at a time; settings have ``first`` and ``most``."""
+    """Search for the largest number of simultaneous connections."""
 
     is_search = True
     fills_table = False
@@ -403,6 +411,8 @@ class CapacityBenchmark(TableBenchmark[C, S]):
 def _make_count_column(
     heading: str, count_of: Callable[[ConnectionCounts], float | None]
 ) -> Column[ConnectionRateRecord]:
+    """Make a table column of a count of connections."""
+
     def format_cell(record: ConnectionRateRecord) -> str:
         value = count_of(record.counts) if record.counts else None
         return ABSENT if value is None else f"{value:,g}" if value % 1 else f"{int(value):,}"
@@ -414,7 +424,7 @@ _SEARCH_COLUMNS = common.describe_search_columns("connections per second")
 
 
 class ConnectionRate(TableBenchmark[ConnectionRateRecord, StrictModel]):
-    """The highest rate at which every new connection stands.
+    """Highest rate at which every new connection is established.
 
     RFC 9693 section 4.5. A binary search offers connections at a rate, from an empty table, and
     validates each of them by a frame back.
@@ -446,7 +456,7 @@ class ConnectionRate(TableBenchmark[ConnectionRateRecord, StrictModel]):
             for r in result.repetitions
         )  # fmt: skip
         record = make_rate_record(ConnectionRateRecord, result, point)
-        return Measurement(record, self.number_rows(point, rows), record.rates)
+        return Measurement(record, self.make_csv_rows(point, rows), record.rates)
 
     columns = (
         Column(SIZES_HEADING, lambda r: r.sizes),
@@ -494,17 +504,16 @@ class ConnectionRate(TableBenchmark[ConnectionRateRecord, StrictModel]):
 
 
 class CapacitySettings(CapacityRange):
-    """Search for the connection table's capacity; defaults of the RFC's example."""
+    """Settings of the search for the table's capacity; the defaults are the RFC's example."""
 
-    beta: float = Field(default=0.1, gt=0, le=1)
-    """Below this share of the last rate the table is too small."""
-    gamma: float = Field(0.5, gt=0, le=1, description="From this share on, it is large enough.")
+    beta: float = Field(0.1, gt=0, le=1, description="The table is too small below this share.")
+    gamma: float = Field(0.5, gt=0, le=1, description="It is large enough from this share on.")
     resolution_cps: float | None = Field(default=None, gt=0)
-    """Error of the rate searches on the way; None: as for the connection rate."""
+    """Error of the rate searches; None: as for the connection rate."""
 
 
 class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
-    """How many connections the device's table holds.
+    """Number of connections that the device's table holds.
 
     RFC 9693 section 4.9. The number of connections grows until the device loses some or their
     rate collapses; a binary search then halves the interval.
@@ -535,18 +544,18 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
         super().check(context)
 
     def run(self, point: Point) -> Measurement:
-        p, own, most = (
+        p, settings, most = (
             point.procedure,
             self.get_settings(point.context),
             self.find_max_connections(point.context),
         )
         upper = find_upper_bound(point)
-        resolution_cps = own.resolution_cps or p.connections.resolution_cps
+        resolution_cps = settings.resolution_cps or p.connections.resolution_cps
         spec = point.specify(
             CapacitySpec,
-            own,
+            settings,
             **upper,
-            first=min(own.first, most),
+            first=min(settings.first, most),
             most=most,
             resolution_cps=resolution_cps or p.resolution_ratio * upper["upper_bound_cps"],
             phase_one=make_phase_one_settings(p),
@@ -554,7 +563,7 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
         result = measure_capacity(spec, point.measure, point.watch)
         record = make_capacity_record(CapacityRecord, result, point)
         return Measurement(
-            record, self.number_rows(point, (dict(s).values() for s in record.steps))
+            record, self.make_csv_rows(point, (dict(s).values() for s in record.steps))
         )
 
     columns = (
@@ -583,14 +592,13 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
 
 
 class TeardownSettings(StrictModel):
-    """Tear-down rate (RFC 9693 section 4.8)."""
+    """Settings of the tear-down rate (RFC 9693 section 4.8)."""
 
-    repetitions: int | None = Field(default=None, ge=1, le=100_000)
-    """Fillings; none: as for throughput."""
+    repetitions: RepetitionCount | None = Field(None, description="None: as for throughput.")
 
 
 class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
-    """How fast the device empties a full table of connections.
+    """Rate at which the device empties a full connection table.
 
     RFC 9693 section 4.8. The device deletes its full table, then an empty one. The rate is the
     number of connections over the difference of both times.
@@ -644,7 +652,7 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
             (spec.connections, r.full_s, r.idle_s, rate)
             for r, rate in zip(result.repetitions, rates, strict=True)
         )
-        return Measurement(record, self.number_rows(point, rows))
+        return Measurement(record, self.make_csv_rows(point, rows))
 
     columns = (
         Column(SIZES_HEADING, lambda r: r.sizes),
@@ -694,6 +702,7 @@ def make_capacity_quantity(name: str, record: CapacityRecord) -> Quantity:
 
 
 def _judge_validation(data: RunData, records: Sequence[Record]) -> Ruling:
+    """Check that every connection was validated."""
     connections = [t.result.connections for t in data.list_valid_trials(records)]
     filled = [c for c in connections if c is not None and c.is_complete]
     tried = [c.validated is not None for c in filled]

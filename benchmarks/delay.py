@@ -75,8 +75,7 @@ class LatencyStatistics(DelayStatistics):
     wcl: DelayFigure = Field(description="worst case latency, their 99.9th percentile [ms]")
     min: DelayFigure = Field(description="shortest delay [ms]")
     max: DelayFigure = Field(description="longest delay [ms]")
-    classes: Mapping[str, LatencyStatistics] = {}
-    """the same of each class of frames; empty for a class"""
+    classes: Mapping[str, LatencyStatistics] = Field({}, description="figures of each class")
 
 
 class PdvStatistics(DelayStatistics):
@@ -104,19 +103,19 @@ class DelayRecord(StreamRecord):
     A figure that a lost frame decides is null, "undefined".
     """
 
-    keys: ClassVar[tuple[str, ...]] = ()
-    timed_unit: ClassVar[str] = "frames"
+    keys: ClassVar[tuple[str, ...]] = ()  # names of the figures
+    timed_unit: ClassVar[str] = "frames"  # unit of the timed things, in reports
 
     unit: Literal["ms"] = Field(description="unit of all figures")
     convention: Literal["per_direction"] = Field(description="the rate is per direction")
     share_of_rate: Number = Field(1.0, description="share of that rate that could be measured")
     duration_s: Number = Field(description="length of the stream [s]")
     definition: str = Field("", description="definition of the delay")
-    sampled: bool = Field(description="only a part of the frames, connections or load was timed")
+    sampled: bool = Field(description="whether only a part of the load was timed")
     share: Number | None = Field(description="timed share of the frames, connections or load")
     directions: Mapping[str, DelayStatistics] = Field(description="the figures of each direction")
     loopback: Mapping[str, Mapping[str, Number | None]] | None = None
-    """the tester's own figures at this rate without a device; null: not measured [ms]"""
+    """figures of the tester without a device, at this rate; null: not measured [ms]"""
     below_rfc_tags: bool = Field(False, description="fewer tagged frames than the 500 of RFC 8219")
     tester_error: str = Field("", description="documented error of the tester's delays")
 
@@ -146,8 +145,8 @@ class LatencyRecord(DelayRecord):
     keys = ("tl", "wcl", "min", "max")
     directions: Mapping[str, LatencyStatistics] = Field(description="latencies of each direction")
     tags: int | None = Field(None, description="tagged frames")
-    first_tag_s: Number | None = Field(None, description="when the first frame is tagged [s]")
-    of_load: bool = Field(False, description="the tagged frames are a stream besides the load")
+    first_tag_s: Number | None = Field(None, description="time of the first tag [s]")
+    of_load: bool = Field(False, description="whether the tagged frames are a separate stream")
 
     def describe(self) -> str:
         if not self.sampled:
@@ -182,6 +181,7 @@ class IpdvRecord(DelayRecord):
 def _summarize_direction(
     kind: type[DelayRecord], valid: Sequence[TimingRepetition], direction: str
 ) -> dict[str, Any]:
+    """Return the fields of a direction's statistics."""
     names = sorted({name for r in valid for name in r.classes[direction]})
     of_class = {
         n: [r.classes[direction][n] for r in valid if n in r.classes[direction]] for n in names
@@ -192,6 +192,7 @@ def _summarize_direction(
 
 
 def _summarize_figures(kind: type[DelayRecord], timed: Sequence[DelayFigures]) -> dict[str, Any]:
+    """Return the fields of the statistics of a direction or class."""
     return {
         **{name: {"values": [_to_ms(t.figures[name]) for t in timed]} for name in kind.keys},
         "timed": [t.frames for t in timed],
@@ -205,12 +206,12 @@ def _to_ms(value_ns: float) -> float | None:
 
 
 class DelaySettings(StrictModel):
-    """Rate and length of the streams of a delay benchmark."""
+    """Settings of the streams of a delay benchmark."""
 
     rate_fps: Annotated[float | None, Flag("--rate")] = Field(default=None, gt=0)
-    """Rate of latency, PDV and IPDV [fps]; none: the measured throughput."""
+    """Rate of latency, PDV and IPDV [fps]; None: the measured throughput."""
     rate_bps: float | None = Field(default=None, gt=0)
-    """The same rate in bit/s, each frame with its preamble and gap, on the link with the larger frames."""
+    """The same rate in bit/s, with preamble and gap, on the link with the larger frames."""
     duration_s: float = Field(60.0, ge=0.001, le=86_400, description="Length of the stream [s].")
 
     def get_rate_fps(self, octets: float) -> float | None:
@@ -221,16 +222,16 @@ class DelaySettings(StrictModel):
 
 
 class LatencySettings(DelaySettings):
-    """Latency."""
+    """Settings of the latency."""
 
     duration_s: float = Field(120.0, ge=0.001, le=86_400, description="Length of the stream [s].")
     tags: Annotated[int, Flag("--tags")] = Field(default=50_000, ge=1, le=10_000_000)
-    """Tagged frames of a stream and direction."""
+    """Tagged frames in each direction of a stream."""
     first_tag_s: float = Field(60.0, ge=0, le=86_400, description="Time of the first tag [s].")
 
 
 class DelayVariationSettings(DelaySettings):
-    """PDV and IPDV."""
+    """Settings of PDV and IPDV."""
 
 
 FALLBACK_SHARES = (0.75, 0.5, 0.25)  # of the throughput, if the tester cannot time frames at it
@@ -239,7 +240,7 @@ D = TypeVar("D", bound=DelaySettings)
 
 
 class DelayColumn(NamedTuple):
-    """Names of a delay figure in each place of a report; an empty one leaves it out there."""
+    """Names of a delay figure in tables and summaries, which omit figures without a name."""
 
     key: str  # name of the figure in a record
     column: str  # heading of the table column
@@ -262,24 +263,26 @@ def _describe_columns(**figures: str) -> dict[str, str]:
     }
 
 
-def _make_columns(s: DelayColumn) -> Iterator[Column[TableRow]]:
-    def get(line: TableRow) -> RepeatedFigure:
-        found: RepeatedFigure = line.value.figures[s.key]
+def _make_columns(column: DelayColumn) -> Iterator[Column[TableRow]]:
+    def get_figure(line: TableRow) -> RepeatedFigure:
+        found: RepeatedFigure = line.value.figures[column.key]
         return found
 
-    yield Column(f"{s.column}\nms", lambda line: format_milliseconds(get(line).median))
-    if s.has_spread:
-        yield Column("P1", lambda line: format_milliseconds(get(line).p1))
-        yield Column("P99", lambda line: format_milliseconds(get(line).p99))
+    yield Column(f"{column.column}\nms", lambda line: format_milliseconds(get_figure(line).median))
+    if column.has_spread:
+        yield Column("P1", lambda line: format_milliseconds(get_figure(line).p1))
+        yield Column("P99", lambda line: format_milliseconds(get_figure(line).p99))
         yield Column(
             "95 % interval",
-            lambda line: common.format_interval(get(line).median_interval, format_milliseconds),
+            lambda line: common.format_interval(
+                get_figure(line).median_interval, format_milliseconds
+            ),
             wide=True,
         )
 
 
 class DelayBenchmark(Benchmark[DelayRecord, D]):
-    """A benchmark of delays at a rate, which is never adaptive."""
+    """Benchmark of delays at one rate, without adaptive repetition."""
 
     record: ClassVar[type[DelayRecord]] = DelayRecord
     clause_source: ClassVar[str] = "RFC 8219 section 7.3"
@@ -307,18 +310,18 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         )
 
     def make_request(self, settings: D, extra_s: float) -> DelayRequest:
-        """Return which frames to time; ``extra_s`` is added to the length of the stream."""
+        """Return the frames to time in a stream that is longer by ``extra_s``."""
         return DelayRequest(ipdv="ipdv" in self.capabilities)
 
     def _specify(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        own, at = self.get_settings(point.context), point.make_conditions()
+        settings, at = self.get_settings(point.context), point.make_conditions()
         return point.specify(
             TimingSpec,
-            own,
+            settings,
             rate_fps=rate_fps,
             rate_source=source,
-            duration_s=own.duration_s + at.extra_duration_s,
-            request=self.make_request(own, at.extra_duration_s),
+            duration_s=settings.duration_s + at.extra_duration_s,
+            request=self.make_request(settings, at.extra_duration_s),
             benchmark=self.name,
         )
 
@@ -371,17 +374,17 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
                     shares.append(share)
             spec = replace(spec, shares=tuple(shares))
         result = measure_timing(spec, point.measure, point.watch)
-        own, rate_fps, loopback = None, result.rate_fps, point.runner.loopback
+        alone, rate_fps, loopback = None, result.rate_fps, point.runner.loopback
         if loopback and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
             once = replace(
                 spec, rate_fps=rate_fps, repetitions=point.count_repetitions(1), shares=()
             )
-            own = measure_timing(
+            alone = measure_timing(
                 once, lambda trial: loopback(replace(trial, key=f"loopback-{trial.key}")), None
             )
         tester = point.context.tester
         return self.make_measurement(
-            result, point.run_conditions, own, tester.stamps, tester.delay_error
+            result, point.run_conditions, alone, tester.stamps, tester.delay_error
         )
 
     def make_measurement(
@@ -401,11 +404,11 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         spec, kind = result.spec, self.record
         tags, mode = spec.request.tags, spec.conditions.mode
         valid = [r for r in result.repetitions if r.valid]
-        own = next((r for r in loopback.repetitions if r.valid), None) if loopback else None
+        alone = next((r for r in loopback.repetitions if r.valid), None) if loopback else None
         of_tags: dict[str, Any] = {} if not tags else {
             "tags": tags, "first_tag_s": spec.request.first_tag_s, "below_rfc_tags": tags < RFC_MIN_TAGS
         }  # fmt: skip
-        if tags and result.of_load:
+        if tags and result.has_separate_stream:
             of_tags["of_load"] = True
         record = kind.from_result(
             result,
@@ -417,9 +420,9 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
             sampled=result.sampled,
             share=result.share,
             directions={d: _summarize_direction(kind, valid, d) for d in list_directions(mode)},
-            loopback=own
+            loopback=alone
             and {
-                d: {k: _to_ms(v) for k, v in own.directions[d].figures.items()}
+                d: {k: _to_ms(v) for k, v in alone.directions[d].figures.items()}
                 for d in list_directions(mode)
             },
             tester_error=tester_error,
@@ -474,7 +477,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
                     figure.values,
                     more_is_better=False,
                     limited=bool(record.above_usable),
-                    at=f"{record.rate:,.0f} fps",
+                    load=f"{record.rate:,.0f} fps",
                     headline=s.headline and f"{s.headline} {direction}",
                     summary=figure,
                     load_covered=not record.above_usable,
@@ -516,7 +519,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
 
 
 class Latency(DelayBenchmark[LatencySettings]):
-    """Typical and worst case delay of tagged frames at the throughput.
+    """Typical and worst case latency of tagged frames at the throughput.
 
     RFC 8219 section 7.2. One stream for each repetition at the throughput of the same point, or
     at a given rate. Some of its frames are tagged and timed.
@@ -608,7 +611,7 @@ class Latency(DelayBenchmark[LatencySettings]):
 
 
 class DelayVariationBenchmark(DelayBenchmark[DelayVariationSettings]):
-    """A delay benchmark that times every frame."""
+    """Delay benchmark that times every frame."""
 
     section = "delay_variation"
     settings_model = DelayVariationSettings
@@ -621,7 +624,7 @@ class DelayVariationBenchmark(DelayBenchmark[DelayVariationSettings]):
 
 
 class Pdv(DelayVariationBenchmark):
-    """How much the delays of all frames differ (99.9th percentile less the smallest).
+    """Packet delay variation: 99.9th percentile of the delays less the smallest delay.
 
     RFC 8219 section 7.3.1. One stream for each repetition at the throughput, all of whose
     frames are timed.
@@ -649,7 +652,7 @@ class Pdv(DelayVariationBenchmark):
 
 
 class Ipdv(DelayVariationBenchmark):
-    """How much the delay changes from one frame to the next.
+    """Inter packet delay variation: difference of the delays of successive frames.
 
     RFC 8219 section 7.3.2. One stream for each repetition at the throughput; delays of
     consecutive frames are subtracted.
@@ -681,7 +684,7 @@ class Ipdv(DelayVariationBenchmark):
                 values = figures.figures[s.key].values
                 load = f"{record.rate:,.0f} fps"
                 yield Quantity(
-                    f"IPDV {s.column} {direction}", "ms", values, more_is_better=False, at=load
+                    f"IPDV {s.column} {direction}", "ms", values, more_is_better=False, load=load
                 )
 
 

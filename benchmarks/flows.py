@@ -31,8 +31,14 @@ from v6t.benchmarks.point import Measurement, NotMeasured, Point, RunContext, Te
 from v6t.benchmarks.settings import SEARCH_SETTINGS
 from v6t.benchmarks.throughput import ThroughputRecord, make_search_record, specify_search
 from v6t.packets.direction import DIRECTIONS
-from v6t.procedures.flows import FlowPoint, list_flow_points, make_flow_starts, specify_flow_search
-from v6t.procedures.rss_probe import CASES, Case, find_held_fields, recommend_fields
+from v6t.procedures.flows import (
+    FlowPoint,
+    StartMode,
+    list_flow_points,
+    make_flow_starts,
+    specify_flow_search,
+)
+from v6t.procedures.rss_probe import PROBE_CASES, ProbeCase, find_fixed_fields, recommend_fields
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputResult, measure_throughput
 from v6t.profiles import entropy
@@ -46,15 +52,16 @@ _CASE_LABELS = {
     "both": "ports and addresses vary",
 }
 
-MAX_VALUE_COLUMNS = 6  # quantities with a column each; more of them have a row each
+MAX_VALUE_COLUMNS = 6  # most quantities with a column each; more of them have a row each
+ALL_STARTS: tuple[StartMode, ...] = ("together", "successive")  # default start modes
 
 
 class VariantRates(SearchedRates):
-    """Throughput of one variant; rates per direction."""
+    """Throughput of one variant of the traffic; rates per direction."""
 
     resolution_fps: Number = Field(description="search error [frames per second per direction]")
     matched: Number | None = Field(description="share of checked frames that were correct")
-    decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
+    decisive_trials: list[str] = Field(description="keys of the highest passed trials")
 
 
 class FlowRates(VariantRates):
@@ -63,25 +70,23 @@ class FlowRates(VariantRates):
     flows: int = Field(description="network flows in each direction")
     start: str = Field(description="how the flows begin: `together` or `successive`")
     degradation_percent: Number | None
-    """Xpd = (X1 - Xn) / X1, against one flow; negative: n flows are faster (RFC 8219 section 10.2.1)
-    [%]"""
+    """Xpd = (X1 - Xn) / X1; negative: n flows are faster than one (RFC 8219 section 10.2.1) [%]"""
     duration_s: Number = Field(description="length of the trials [s]")
 
 
 class FlowDegradation(ValueSeries):
-    """A quantity of another benchmark, with a number of flows."""
+    """Quantity of another benchmark with a number of flows, and its degradation."""
 
-    benchmark: str = Field(description="benchmark of the figure")
-    figure: str = Field(description="name of the figure")
+    benchmark: str = Field(description="benchmark of the quantity")
+    figure: str = Field(description="name of the quantity")
     unit: str = Field(description="unit of its values")
     more_is_better: bool = Field(description="whether larger values are better")
     flows: int = Field(description="network flows in each direction")
     start: str = Field(description="how the flows begin: `together` or `successive`")
     rate: Number | None = Field(description="applied rate, if not the result [fps per direction]")
     degradation_percent: Number | None
-    """Xpd against one flow: (X1 - Xn) / X1 where larger values are better, else (Xn - X1) / X1, which
-    is right of a smallest IPDV, too: it is negative, and worse the farther it is from 0; null: undefined,
-    or X1 is 0 [%]"""
+    """Xpd = (X1 - Xn) / X1 if larger values are better, else (Xn - X1) / X1; null: undefined, or X1 is 0.
+    A smallest IPDV is negative, and worse the farther it is from 0 [%]"""
 
 
 class VariantsRecord(Record):
@@ -133,12 +138,12 @@ class FlowsRecord(VariantsRecord):
 
 
 class ProbeRecord(VariantsRecord):
-    """Throughput by what varies in the headers (RFC 4814)."""
+    """Throughput by the header fields that vary (RFC 4814)."""
 
     heading = "Entropy this device needs (throughput by what varies)"
     cases: Mapping[str, VariantRates] = Field(description="rates of each case")
     use: str | None = Field(description="the case that suffices; null: unknown")
-    why: str = Field(description="reason of the recommendation")
+    why: str = Field(description="reason for the recommendation")
     duration_s: Number | None = Field(None, description="length of the trials [s]")
 
     @property
@@ -149,6 +154,7 @@ class ProbeRecord(VariantsRecord):
 def _list_degradations(
     further: Sequence[tuple[Benchmark[Any, Any], FlowPoint, Record]],
 ) -> Iterator[FlowDegradation]:
+    """Yield the degradation of each quantity of the other benchmarks from one flow."""
     base: dict[tuple[str, str], float | None] = {}
     for benchmark, point, record in further:
         rate = record.offered_rates[0] if len(record.offered_rates) == 1 else None
@@ -174,6 +180,7 @@ def _list_degradations(
 
 
 def _merge_trials(records: Sequence[Record]) -> dict[str, Any]:
+    """Return the trials of several records as fields of one record."""
     return {
         "trials": [key for record in records for key in record.trials],
         "invalid_trials": [trial for record in records for trial in record.invalid_trials],
@@ -181,6 +188,7 @@ def _merge_trials(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _select_rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]:
+    """Return the fields of a throughput record that ``kind`` also has."""
     return record.model_dump(include={*kind.model_fields}, exclude_unset=True)
 
 
@@ -194,20 +202,15 @@ _LIMIT_COLUMNS: tuple[Column[TableRow], ...] = (
 
 
 class FlowSettings(StrictModel):
-    """Benchmarks by network flows."""
+    """Settings of the benchmarks by number of network flows."""
 
     counts: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = (1, 10, 100)
-    """Flows through the device; one flow is always measured, as the base of Xpd."""
-    starts: tuple[Literal["together", "successive"], ...] = ("together", "successive")
-    """All flows begin together, one after the other, or both in turn."""
-    interval_s: float = Field(default=1.0, gt=0, le=3600)
-    """Between the beginnings of two flows that begin one after the other."""
-    quarters: bool = False
-    """A quarter, half and three quarters of the largest number as well (RFC 8219 section 10.2.2)."""
-    also: tuple[str, ...] = ()
-    """Benchmarks of RFC 8219 section 7 with each number of flows, beside the throughput and at it."""
-    also_starts: tuple[Literal["together", "successive"], ...] = ("together", "successive")
-    """With which of the ``starts`` they are measured; back-to-back only with flows that begin together."""
+    """Numbers of flows; one flow is always measured, as the base of Xpd."""
+    starts: tuple[StartMode, ...] = Field(ALL_STARTS, description="Flow start modes to measure.")
+    interval_s: float = Field(1.0, gt=0, le=3600, description="Time between two starts [s].")
+    quarters: bool = Field(False, description="Also 1/4, 1/2 and 3/4 of the most flows.")
+    also: tuple[str, ...] = Field((), description="Further benchmarks with each number of flows.")
+    also_starts: tuple[StartMode, ...] = Field(ALL_STARTS, description="Start modes for ``also``.")
 
 
 def _format_start(record: FlowsRecord, point: FlowRates | FlowDegradation) -> str:
@@ -221,7 +224,7 @@ S = TypeVar("S", bound=StrictModel)
 
 
 class VariantBenchmark(Benchmark[V, S]):
-    """A search for the throughput of several variants of the traffic."""
+    """Search for the throughput of several variants of the traffic."""
 
     phase = Phase.VARIANTS
     is_search = True
@@ -234,7 +237,7 @@ class VariantBenchmark(Benchmark[V, S]):
 
 
 class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
-    """The throughput of one flow, and how it changes with more of them.
+    """Throughput of one flow, and its degradation with more flows.
 
     RFC 8219 section 10. A throughput search for one flow, then for each number of flows; Xpd is
     the degradation from one flow.
@@ -272,16 +275,15 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
     quick_settings = FlowSettings(counts=(1, 16), interval_s=0.02)
 
     def list_capabilities(self, context: RunContext) -> frozenset[Capability]:
-        own = self.get_settings(context)
-        capabilities: set[Capability] = {"flow-starts"} if "successive" in own.starts else set()
-        for each in self.list_parts(context):
-            needs = each.list_capabilities(context)
+        settings = self.get_settings(context)
+        capabilities: set[Capability] = set()
+        if "successive" in settings.starts:
+            capabilities.add("flow-starts")
+        is_staggered = "successive" in settings.starts and "successive" in settings.also_starts
+        for benchmark in self.list_parts(context):
+            needs = benchmark.list_capabilities(context)
             capabilities |= needs
-            if (
-                each.can_stagger_flows
-                and needs
-                and {"successive"} <= {*own.starts} & {*own.also_starts}
-            ):
+            if needs and is_staggered and benchmark.can_stagger_flows:
                 capabilities.add("timed-flow-starts")
         return frozenset(capabilities)
 
@@ -291,13 +293,12 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         if context.settings.connects:
             yield "flows: each connection is a flow, and frames take them in turn both ways"
-        own, parts = self.get_settings(context), self.list_parts(context)
+        settings, parts = self.get_settings(context), self.list_parts(context)
         for each in parts:
             yield from each.list_deviations(context)
-        names = [
-            b.name for b in parts if not b.can_stagger_flows or "successive" not in own.also_starts
-        ]
-        if names and "successive" in own.starts:
+        is_staggered = "successive" in settings.also_starts
+        names = [b.name for b in parts if not (is_staggered and b.can_stagger_flows)]
+        if names and "successive" in settings.starts:
             yield f"with flows that begin one after the other {' and '.join(names)} is not measured"
 
     def list_setting_warnings(self, context: RunContext) -> Iterator[str]:
@@ -337,13 +338,13 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
             raise NotMeasured("no connection rate passed")
         points, rows, searches = [], [], []
         further: list[tuple[Benchmark[Any, Any], FlowPoint, Record]] = []
-        at, own = point, self.get_settings(point.context)
+        at, settings = point, self.get_settings(point.context)
         for each in self._list_points(point):
             at = self._vary_point(point, each)
             words = f"{each.flows} flows, {each.start}" if each.flows > 1 else "one flow"
             at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}")
             spec = specify_flow_search(
-                specify_search(at, at.make_conditions()), each, own.interval_s
+                specify_search(at, at.make_conditions()), each, settings.interval_s
             )
             result = measure_throughput(spec, at.measure, at.watch)
             searches.append(result)
@@ -353,7 +354,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
                 at,
                 trial_conditions={
                     "variant": each.variant,
-                    "flow_starts": make_flow_starts(each, own.interval_s),
+                    "flow_starts": make_flow_starts(each, settings.interval_s),
                 },
                 measured_rates={
                     **point.measured_rates,
@@ -371,7 +372,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
             benchmark=self.name,
             **_merge_trials(records),
             figures=list(_list_degradations(further)),
-            interval_s=own.interval_s,
+            interval_s=settings.interval_s,
             points=[
                 {
                     "flows": each.flows,
@@ -390,7 +391,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         """Return a row for each figure, number of flows and order of starts (RFC 8219 section 10.2)."""
         return [
             dict(zip(self.extra_csv_columns[DEGRADATION_FILE], (
-                record.frame_sizes.listed, record.direction[0], f.benchmark, f.figure, f.unit, f.flows,
+                record.frame_sizes.size_or_mix, record.direction[0], f.benchmark, f.figure, f.unit, f.flows,
                 f.start, record.interval_s if f.start == "successive" else "",
                 "" if f.rate is None else f.rate, f.median, f.p1, f.p99,
                 "higher" if f.more_is_better else "lower", f.degradation_percent,
@@ -399,6 +400,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         ]  # fmt: skip
 
     def _vary_point(self, point: Point, flow: FlowPoint) -> Point:
+        """Return the point with traffic, or connections, of a number of flows."""
         if not point.context.settings.connects:
             return point.runner.vary(flow.variant, partial(entropy.limit_flows, count=flow.flows))
         return prepare_connections(point, flow.flows) or point
@@ -412,9 +414,9 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         return [b for b in benchmarks if b.can_stagger_flows or flow.start == "together"]
 
     def _list_points(self, point: Point) -> list[FlowPoint]:
-        own, most = self.get_settings(point.context), self._find_max_flows(point.context)
-        parts = {max(1, most * part // 4) for part in (1, 2, 3)} if own.quarters else set()
-        return list(list_flow_points([*own.counts, *parts], own.starts))
+        settings, most = self.get_settings(point.context), self._find_max_flows(point.context)
+        parts = {max(1, most * part // 4) for part in (1, 2, 3)} if settings.quarters else set()
+        return list(list_flow_points([*settings.counts, *parts], settings.starts))
 
     columns = (
         *common.POINT_COLUMNS,
@@ -446,11 +448,11 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         for figure in record.figures:
             name = f"{figure.benchmark}, {figure.figure}, {figure.flows:,} flows, {figure.start}"
             load = "" if figure.rate is None else f"{figure.rate:,.0f} fps"
-            yield Quantity(name, figure.unit, figure.values, figure.more_is_better, at=load)
+            yield Quantity(name, figure.unit, figure.values, figure.more_is_better, load=load)
 
 
 class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
-    """Which pseudorandom header fields spread frames over the device's cores.
+    """Probe of the header fields that spread frames over the device's cores.
 
     RFC 4814. A throughput search each for fixed headers, varying ports, varying addresses, and
     both.
@@ -471,7 +473,7 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
         return dict(plugin.varying_params)
 
     def check(self, context: RunContext) -> None:
-        """Check that the traffic varies."""
+        """Check that ports and addresses of the traffic vary."""
         plugin, run = context.technology, context.settings
         sizes = plugin.make_sizes(run.frame_sizes[0])
         active = {way for mode in run.modes for way in list_directions(mode)}
@@ -489,11 +491,11 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
                 )
 
     def run(self, point: Point) -> Measurement:
-        by_case: dict[Case, ThroughputRecord] = {}
+        by_case: dict[ProbeCase, ThroughputRecord] = {}
         rows, searches = [], []
         at = point
-        for case in CASES:
-            ports, addresses = find_held_fields(case)
+        for case in PROBE_CASES:
+            ports, addresses = find_fixed_fields(case)
             at = point.runner.vary(
                 f"{case}-", partial(hold_variables, ports=ports, addresses=addresses)
             )

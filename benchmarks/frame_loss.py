@@ -34,7 +34,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.point import Measurement, Point, RunContext
-from v6t.benchmarks.settings import AdaptiveSettings
+from v6t.benchmarks.settings import AdaptiveSettings, RepetitionCount, TrialLength
 from v6t.benchmarks.throughput import FrameTimeoutBenchmark
 from v6t.procedures.frame_loss import (
     MAX_RATE_STEP,
@@ -45,15 +45,15 @@ from v6t.procedures.frame_loss import (
 from v6t.trials.result import FORWARDED_ROLES
 from v6t.trials.trial import list_directions
 
-FULL_AXIS_PERCENT = 60.0  # from this offered share on, the axis ends at the medium's full rate
+FULL_AXIS_PERCENT = 60.0  # with higher rates, the axis ends at the rate of the medium
 
 
 class FramesAtRate(RecordModel):
-    """Frames of one direction at one rate, a number for each valid trial."""
+    """Numbers of frames of one direction at one rate, by valid trial."""
 
     required: list[int] = Field(description="frames that the rate and the length require")
     sent: list[int] = Field(description="frames that the tester sent")
-    received: list[int] = Field(description="frames that it received")
+    received: list[int] = Field(description="frames that the tester received")
 
 
 class LossAtRate(RecordModel):
@@ -62,14 +62,14 @@ class LossAtRate(RecordModel):
     rate: Number = Field(description="offered rate [frames per second per direction]")
     media_percent: Number = Field(description="the rate as a share of `media_maximum` [%]")
     trials: int = Field(description="trials at this rate")
-    valid: int = Field(description="valid trials of them")
+    valid: int = Field(description="valid trials at this rate")
     loss_percent: dict[str, OrderStatistics]
-    """lost share of the frames required, by direction; `sum`: of both together [%]"""
+    """lost share of the required frames, by direction; `sum`: of both together [%]"""
     frames: dict[str, FramesAtRate] = Field(description="frames of each direction")
-    forwarded: OrderStatistics = Field(description="received, all together [frames per second]")
+    forwarded: OrderStatistics = Field(description="received, both together [frames per second]")
     errors: list[str] = Field(description="error messages of the trials at this rate")
     by_role: dict[str, OrderStatistics] = Field(default_factory=dict)
-    """lost share of `foreground` and of `background`, all directions together; empty without both [%]"""
+    """lost share of `foreground` and `background` in all directions; empty without both [%]"""
 
     @computed_field
     @property
@@ -89,13 +89,13 @@ class LossAtRate(RecordModel):
 
 
 class FrameLossRecord(Record):
-    """Lost frames against the offered rate."""
+    """Frame loss at all offered rates."""
 
     maximum: Number = Field(description="highest offered rate [frames per second per direction]")
     maximum_reason: str = Field("", description="`media`, `tester` or `given`")
     media_maximum: int | Number = Field(description="rate of the medium [fps per direction]")
-    restricted_range: bool = Field(description="the rates do not begin at the medium's maximum")
-    procedure: str = Field("", description="how the rates were chosen")
+    restricted_range: bool = Field(description="whether the rates start below the medium's rate")
+    procedure: str = Field("", description="procedure by which the rates were chosen")
     duration_s: Number | None = Field(None, description="length of the trials [s]")
     adaptive: AdaptiveSettings | None = Field(None, description="limits of adaptive repetition")
     frame_timeout_s: Number | None = Field(None, description="deadline of every frame, if any [s]")
@@ -124,9 +124,10 @@ class FrameLossRecord(Record):
 def _summarize_rate(
     result: FrameLossResult, rate_fps: float, directions: tuple[str, ...], media_fps: float
 ) -> LossAtRate:
+    """Summarize the trials of all repetitions at a rate."""
     offered = result.select_trials(rate_fps)
-    lines = {
-        name: _summarize_shares(o.loss(None if name == "sum" else name) for o in offered)
+    loss_percent = {
+        name: _summarize_shares(o.compute_loss(None if name == "sum" else name) for o in offered)
         for name in ((*directions, "sum") if len(directions) > 1 else directions)
     }
     roles = {
@@ -148,9 +149,9 @@ def _summarize_rate(
         media_percent=rate_fps / media_fps * 100,
         trials=len(offered),
         valid=len(valid),
-        loss_percent=lines,
+        loss_percent=loss_percent,
         frames=frames,
-        # what the device forwards under overload: a stable one keeps it
+        # a stable device keeps this rate under overload
         forwarded=OrderStatistics.from_values(
             [sum(d.received for d in o.directions.values()) / result.spec.duration_s for o in valid]
         ),
@@ -160,23 +161,24 @@ def _summarize_rate(
 
 
 def _summarize_shares(shares: Iterable[float | None]) -> OrderStatistics:
+    """Return order statistics of the known shares [%]."""
     return OrderStatistics.from_values([100 * share for share in shares if share is not None])
 
 
 class FrameLossSettings(StrictModel):
-    """Frame loss rate."""
+    """Settings of the frame loss rate."""
 
     step: float = Field(default=MAX_RATE_STEP, gt=0, le=MAX_RATE_STEP)
-    """Step as a share of the maximum rate."""
+    """Step over the maximum rate."""
     rates_fps: tuple[PositiveFloat, ...] | None = Field(default=None, min_length=1)
-    """These rates instead of the RFC's descent: the procedure of the papers."""
-    duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
-    """Length of each stream [s]; None: that of the throughput trials."""
-    repetitions: int | None = Field(None, ge=1, le=100_000, description="None: as for throughput.")
+    """Rates to offer instead of the RFC's descent, as in the papers [fps]."""
+    duration_s: TrialLength | None = None
+    """Length of each stream [s]; None: as for throughput."""
+    repetitions: RepetitionCount | None = Field(None, description="None: as for throughput.")
 
 
 class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
-    """The share of frames that is lost at rates from the maximum down.
+    """Share of frames lost at rates from the maximum down.
 
     RFC 2544 section 26.3. The first rate is the maximum of the medium or the tester. Each step
     is a tenth of it lower, until two trials in a row lose nothing.
@@ -205,17 +207,17 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
 
     def run(self, point: Point) -> Measurement:
         """Descend from the highest rate as in the RFC, or offer the configured rates."""
-        f, at = self.get_settings(point.context), self.make_conditions(point)
-        maximum_fps = max(f.rates_fps) if f.rates_fps else point.limit_fps
-        duration_s = f.duration_s or point.procedure.trial_duration_s
+        settings, conditions = self.get_settings(point.context), self.make_conditions(point)
+        maximum_fps = max(settings.rates_fps) if settings.rates_fps else point.limit_fps
+        duration_s = settings.duration_s or point.procedure.trial_duration_s
         spec = point.specify(
             FrameLossSpec,
-            f,
-            conditions=replace(at, search_limit_fps=maximum_fps),
+            settings,  # has the remaining fields of the specification
+            conditions=replace(conditions, search_limit_fps=maximum_fps),
             maximum_fps=maximum_fps,
-            maximum_reason="given" if f.rates_fps else point.limit_reason,
-            duration_s=duration_s + at.extra_duration_s,
-            repetitions=f.repetitions or point.max_repetitions,
+            maximum_reason="given" if settings.rates_fps else point.limit_reason,
+            duration_s=duration_s + conditions.extra_duration_s,
+            repetitions=settings.repetitions or point.max_repetitions,
             adaptive=point.adaptive,
         )
         result = measure_frame_loss(spec, point.measure, point.watch)
@@ -240,7 +242,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         )
         rows = (
             (o.repetition, (direction, o.rate_fps, spec.duration_s, d.required, d.sent, d.received,
-                            d.surplus, "" if o.error else d.rate * 100))
+                            d.surplus, "" if o.error else d.loss_ratio * 100))
             for o in result.offered
             for direction, d in o.directions.items()
         )  # fmt: skip
@@ -260,7 +262,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     )
 
     def list_rows(self, records: Sequence[FrameLossRecord]) -> list[TableRow]:
-        """Return a row for each rate and direction."""
+        """Return a row for each rate and direction, with the rate and its loss as the value."""
         return [
             TableRow(record, (row, lost), direction)
             for record in records
@@ -277,22 +279,22 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             )
 
     def make_brief_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Table]:
-        """Yield the highest rate without loss and the loss at the highest rate, of the worse direction."""
+        """Yield a table of the highest rate without loss, and the loss at the highest rate."""
         yield make_table(records[0].title, records, _BRIEF_COLUMNS)
 
     def draw_figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
-        for part, some in enumerate(_split_curves(records)):
-            points = "; ".join(f"{r.sizes} {r.direction}" for r in some) + "."
-            name = f"-{part}" if part else ""
+        for number, batch in enumerate(_split_curves(records)):
+            points = "; ".join(f"{r.sizes} {r.direction}" for r in batch) + "."
+            name = f"-{number}" if number else ""
             yield Drawing(
-                _draw_loss(some, f"{self.name}-curve{name}"),
+                _draw_loss(batch, f"{self.name}-curve{name}"),
                 "Frame loss against the offered rate as a share of the medium's maximum for the "
                 "frame size: median, bars from P1 to P99; of both directions together where both "
                 "were loaded.",
                 "Frame loss curve: " + points,
             )
             yield Drawing(
-                _draw_forwarded(some, f"{self.name}-forwarded{name}"),
+                _draw_forwarded(batch, f"{self.name}-forwarded{name}"),
                 "Frames forwarded against frames offered, per second and all directions together: "
                 "a flat line beyond the knee is a device that stays stable under overload.",
                 "Forwarded against offered frames per second: " + points,
@@ -304,9 +306,9 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         name: str,
         line_rate_bps: float,
     ) -> Iterator[Drawing]:
-        every = [record for records in split_into_figures(rows) for record in records]
+        all_records = [record for records in split_into_figures(rows) for record in records]
         caption = f"{rows[0][1].title} against the offered rate: median, bars from P1 to P99."
-        for number, records in enumerate(split_batches(every, MAX_CURVES)):
+        for number, records in enumerate(split_batches(all_records, MAX_CURVES)):
             yield Drawing(_draw_loss(records, f"{name}-loss-{number}"), caption, caption)
 
     def list_quantities(self, record: FrameLossRecord) -> Iterator[Quantity]:
@@ -318,24 +320,25 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
                 _list_losses(row),
                 more_is_better=False,
                 limited=beyond_usable,
-                share=True,
+                is_share=True,
                 headline=f"loss at {row.rate:,.0f} fps",
                 summary=row.loss,
                 load_covered=not beyond_usable,
             )
 
     def check_clauses(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Ruling]:
-        right = [_is_descent(r) for r in records]
+        descents = [_is_descent(r) for r in records]
         yield judge("RFC 2544 section 26.3 (FLR-02)",
                     "from the medium's maximum down, steps of at most 10 %, until two successive "
                     "trials without loss",
-                    f"so in {sum(right)} of {len(right)} results",
-                    right)  # fmt: skip
+                    f"so in {sum(descents)} of {len(descents)} results",
+                    descents)  # fmt: skip
         yield common.check_trial_length(self.name, data, records)
         yield common.check_repetitions(self.name, records)
 
 
 def _format_loss(line: TableRow, figure: str) -> str:
+    """Format the median, P1 or P99 of the loss of a table row."""
     row, lost = line.value
     return format_number(getattr(lost, figure), ".4f") if row.valid else INVALID
 
@@ -350,7 +353,7 @@ _ROLE_COLUMNS: Sequence[Column[TableRow]] = (
 
 
 class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
-    """The share of frames that is lost or comes too late, at falling rates.
+    """Share of frames lost or received too late, at falling rates.
 
     RFC 2544 section 26.3 with a deadline: a frame that takes longer is lost.
     """
@@ -359,7 +362,7 @@ class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
     order = 40
 
     def get_trial_s(self, context: RunContext) -> float:
-        """Return the length of its streams [s]."""
+        """Return the length of the streams [s]."""
         return self.get_settings(context).duration_s or super().get_trial_s(context)
 
 
@@ -372,8 +375,8 @@ def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
         )
         for number, record in enumerate(records)
     ]
-    # a restricted range far below the medium's rate would be a blot on the left
-    most = max((r.media_percent for record in records for r in record.rates), default=100)
+    # a restricted range far below the rate of the medium gets a shorter axis
+    max_percent = max((r.media_percent for record in records for r in record.rates), default=100)
     return plots.draw_errorbars(
         name,
         curves,
@@ -381,7 +384,7 @@ def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
         "frames lost, %",
         linear=True,
         adjust=lambda axes: axes.set(
-            xlim=(0, 100 if most > FULL_AXIS_PERCENT else 1.1 * most), ylim=(-2, 102)
+            xlim=(0, 100 if max_percent > FULL_AXIS_PERCENT else 1.1 * max_percent), ylim=(-2, 102)
         ),
     )
 
@@ -389,20 +392,20 @@ def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
 def _draw_forwarded(records: Sequence[FrameLossRecord], name: str) -> str:
     curves = []
     for number, record in enumerate(records):
-        ways = record.load_directions
+        directions = record.load_directions
         label = f"{record.sizes} {record.direction}"
-        points = [(r.rate * ways, r.forwarded) for r in _sort_rates(record)]
+        points = [(r.rate * directions, r.forwarded) for r in _sort_rates(record)]
         curves.append(replace(plots.make_summary_curve(number, label, points), bars=None))
     top = max((x for curve in curves for x in curve.x), default=0.0)
     grey = {"color": "#999999", "linewidth": 0.8}
     curves.append(plots.Curve("all that is offered", [0, top], [0, top], style=grey))
     xlabel, ylabel = "offered frames per second, all directions", "forwarded frames per second"
 
-    def adjust(axes: Any) -> None:
+    def format_axes(axes: Any) -> None:
         axes.set_xlim(0, None)
         plots.format_thousands(axes, "x")
 
-    return plots.draw_errorbars(name, curves, xlabel, ylabel, linear=True, adjust=adjust)
+    return plots.draw_errorbars(name, curves, xlabel, ylabel, linear=True, adjust=format_axes)
 
 
 def _sort_rates(record: FrameLossRecord) -> list[LossAtRate]:
@@ -424,7 +427,7 @@ def _is_descent(record: FrameLossRecord) -> bool:
 
 
 def _list_losses(row: LossAtRate) -> list[float]:
-    """Return the lost share of each trial, of both directions together [%]."""
+    """Return the lost share of each trial in all directions [%]."""
     required = zip(*(direction.required for direction in row.frames.values()), strict=True)
     received = zip(*(direction.received for direction in row.frames.values()), strict=True)
     return [
@@ -435,12 +438,13 @@ def _list_losses(row: LossAtRate) -> list[float]:
 
 
 def _split_curves(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
-    most = len(plots.COLOR_CYCLE)
-    if len(records) <= most:
+    """Split the records so that each figure has a color for every curve."""
+    max_curves = len(plots.COLOR_CYCLE)
+    if len(records) <= max_curves:
         yield records
         return
     for mode in dict.fromkeys(r.direction for r in records):
-        yield from split_batches([r for r in records if r.direction == mode], most)
+        yield from split_batches([r for r in records if r.direction == mode], max_curves)
 
 
 def _find_worst_loss(row: LossAtRate) -> float | None:

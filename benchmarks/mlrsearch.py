@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 from v6t.analysis.presentation import Card, Quantity, Ruling, TableRow, judge
 from v6t.analysis.record import (
     Number,
@@ -24,7 +24,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.point import Measurement, Point, RunContext
-from v6t.benchmarks.settings import Flag
+from v6t.benchmarks.settings import Flag, TrialLength
 from v6t.procedures.mlrsearch import MlrResult, MlrSpec, measure_mlrsearch
 from v6t.procedures.search import mlr
 from v6t.procedures.search.goals import Goal, GoalResult
@@ -35,34 +35,32 @@ _COMPLIANCE_TEXTS = {
     "not": "MLRsearch, no throughput of RFC 2544 or RFC 8219",
 }
 
-SEARCH_LIBRARY = f"{mlr.LIBRARY} {mlr.VERSION}"
-INITIAL_TRIAL_SHARE = 1 / 30  # default initial trial duration, relative to the final one
+SEARCH_LIBRARY = f"{mlr.LIBRARY_NAME} {mlr.SUPPORTED_VERSION}"
+INITIAL_TRIAL_SHARE = 1 / 30  # default initial trial duration over the final one
 
 
 class GoalSettings(StrictModel):
-    """A search goal (RFC 9971 section 4.6.7)."""
+    """Settings of a search goal (RFC 9971 section 4.6.7)."""
 
     name: str = Field(min_length=1, max_length=40, pattern=r"^[^\s,/]+$")
-    """Of the goal, in tables and files."""
+    """Name of the goal in tables and files."""
     loss_ratio: float = Field(default=0.0, ge=0, lt=1)
     """Goal Loss Ratio: a trial that loses a larger share is a high-loss trial."""
     exceed_ratio: float = Field(default=0.0, ge=0, lt=1)
     """Goal Exceed Ratio: share of the duration sum that high-loss trials may take at a lower bound."""
     width: float = Field(default=0.005, gt=0, lt=1)
-    """Goal Width: the bounds are close enough at this share of the upper one."""
-    final_trial_s: float | None = Field(default=None, ge=0.001, le=86_400)
+    """Goal Width: sufficient distance of the bounds, as a share of the upper one."""
+    final_trial_s: TrialLength | None = None
     """Goal Final Trial Duration [s]; None: ``trial_duration_s``."""
     duration_sum_s: float | None = Field(default=None, ge=0.001, le=8_640_000)
     """Goal Duration Sum [s]; None: one final trial."""
-    initial_trial_s: float | None = Field(default=None, ge=0.001, le=86_400)
+    initial_trial_s: TrialLength | None = None
     """Goal Initial Trial Duration [s]; None: a thirtieth of the final one."""
-    preceding_targets: int = Field(default=2, ge=1, le=20)
-    """Coarser targets that the library puts before the goal's own."""
-    expansion_coefficient: int = Field(default=2, ge=2, le=64)
-    """By which the library widens its steps."""
+    preceding_targets: int = Field(2, ge=1, le=20, description="Number of coarser targets.")
+    expansion_coefficient: int = Field(2, ge=2, le=64, description="Factor of the library's steps.")
 
     def make_goal(self, default_s: float) -> Goal:
-        """Make the goal; ``default_s`` is the default of its final trial duration."""
+        """Make the goal, with ``default_s`` for a final trial duration that is not set."""
         final_s = self.final_trial_s or default_s
         durations: dict[str, Any] = {
             "initial_trial_s": self.initial_trial_s or max(0.001, final_s * INITIAL_TRIAL_SHARE),
@@ -75,15 +73,14 @@ class GoalSettings(StrictModel):
 class GoalAttributes(GoalSettings):
     """A search goal with all its attributes (RFC 9971 section 4.6)."""
 
-    name: str = Field(description="Of the goal, in tables and files; `RFC 2544` for a throughput.")
-    code: str
-    """Final trial, duration sum, loss and exceed ratio in a word, as in the RFC: `60f120d0l50e`."""
+    name: str = Field(description="name of the goal; `RFC 2544` for throughput")
+    code: str = Field(description="short form of the attributes, as in the RFC: `60f120d0l50e`")
     like_rfc2544: Literal["unconditionally", "conditionally", "not"]
-    """How far the result complies with RFC 2544 section 24 (RFC 9971 section 4.10.2)."""
+    """compliance of the result with RFC 2544 (RFC 9971 section 4.10.2)"""
 
 
 class LoadSeries(RepeatedFigure):
-    """A load of each repetition."""
+    """Load that each repetition found."""
 
     unit_name = "fps"
 
@@ -94,19 +91,17 @@ class GoalBounds(RecordModel):
     goal: GoalAttributes = Field(description="the goal's attributes")
     upper_bounds: LoadSeries = Field(description="relevant upper bounds; null: none")
     conditional_throughput: LoadSeries
-    """forwarding rate to be expected at the lower bound (RFC 9971 appendix B); 0: no load is one"""
-    irregular: list[str]
-    """of each repetition why its result is irregular (RFC 9971 section 4.8.4.2); empty: it is
-    regular"""
+    """forwarding rate to expect at the lower bound (RFC 9971 appendix B); 0: there is no lower bound"""
+    irregular: list[str] = Field(description="reasons why results are irregular, each repetition")
 
     @property
     def irregular_count(self) -> int:
-        """Repetitions whose result is irregular."""
+        """Number of repetitions with an irregular result."""
         return sum(bool(why) for why in self.irregular)
 
     @property
     def result_text(self) -> str:
-        """``"regular"``, or how many repetitions are irregular."""
+        """``"regular"``, or the number of irregular repetitions as text."""
         many = self.irregular_count
         return f"IRREGULAR {many}/{len(self.irregular)}" if many else "regular"
 
@@ -118,17 +113,15 @@ class GoalBounds(RecordModel):
 
 
 class GoalRates(SearchedRates, GoalBounds):
-    """One goal's result: `rates` are the relevant lower bounds, 0 where no load is one."""
+    """Results of one goal: `rates` are the relevant lower bounds, or 0 without one."""
 
 
 class MlrRecord(Record):
-    """Several search goals at one point, a result for each, from the same trials."""
+    """Results of all search goals at one point, from the same trials."""
 
     heading = "MLRsearch (RFC 9971)"
     unit: Literal["frames per second"] = Field(description="unit of rates")
-    convention: Literal["per_direction"]
-    """loads are those of one interface, so is everything in their unit; both directions carry twice
-    as much"""
+    convention: Literal["per_direction"] = Field(description="loads are per direction")
     controller: str = Field(description="library that chose the trials")
     min_load: Number = Field(description="smallest load [frames per second per direction]")
     max_load: Number = Field(description="largest load [frames per second per direction]")
@@ -153,7 +146,7 @@ class MlrRecord(Record):
 
 
 def summarize_goal(results: Sequence[GoalResult]) -> dict[str, Any]:
-    """Return the figures of one goal by the fields of :class:`GoalBounds`."""
+    """Return the fields of :class:`GoalBounds` for one goal."""
     goal = results[0].goal
     return {
         "goal": {**asdict(goal), "code": goal.code, "like_rfc2544": goal.like_rfc2544},
@@ -178,7 +171,7 @@ def _summarize_goal_rates(result: MlrResult, index: int, point: Point) -> GoalRa
 
 
 class MlrSettings(StrictModel):
-    """Multiple Loss Ratio search (RFC 9971)."""
+    """Settings of the Multiple Loss Ratio search (RFC 9971)."""
 
     goals: Annotated[tuple[GoalSettings, ...], Flag("--goals")] = Field(
         default=(GoalSettings(name="NDR"), GoalSettings(name="PDR", loss_ratio=0.005)),
@@ -187,8 +180,8 @@ class MlrSettings(StrictModel):
     )
     """MLRsearch's goals, searched for together; by default NDR without loss and PDR with 0.5 %.
     ``[{name: NDR}, {name: PDR, loss_ratio: 0.005, exceed_ratio: 0.5}]``"""
-    min_load_fps: float | None = Field(default=None, gt=0)
-    """Min Load [fps]; None: a thousandth of the largest, a frame in the shortest trial at least."""
+    min_load_fps: PositiveFloat | None = None
+    """Min Load [fps]; None: a thousandth of the largest, at least a frame in the shortest trial."""
 
 
 def _format_conditional(line: TableRow) -> str:
@@ -240,7 +233,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         return f"{self.name} needs {mlr.describe_requirement()}", "pip install 'v6t[mlrsearch]'"
 
     def make_goals(self, context: RunContext) -> tuple[Goal, ...]:
-        """Make the goals of a run."""
+        """Make the search goals of a run."""
         trial_s = context.settings.procedure.trial_duration_s
         return tuple(goal.make_goal(trial_s) for goal in self.get_settings(context).goals)
 
@@ -378,7 +371,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
 
 
 def _describe_goal(goal: Goal | GoalAttributes) -> str:
-    """Describe a goal with every attribute (RFC 9971 section 4.9.3)."""
+    """Describe a goal by all its attributes (RFC 9971 section 4.9.3)."""
     return (
         f"goal {goal.name} ({goal.code}): loss ratio {goal.loss_ratio:.4g}, exceed ratio "
         f"{goal.exceed_ratio:.4g}, width {goal.width:.4g} (relative), initial and final trial "
@@ -389,7 +382,7 @@ def _describe_goal(goal: Goal | GoalAttributes) -> str:
 
 
 def find_goal_warnings(figures: GoalBounds) -> Iterator[tuple[str, str]]:
-    """Describe the goal and its irregular results."""
+    """Yield warnings that describe the goal and its irregular results."""
     yield "goal", _describe_goal(figures.goal)
     if figures.irregular_count:
         yield "irregular-goal", f"goal {figures.goal.name}: {figures.regularity}"

@@ -33,6 +33,7 @@ from v6t.benchmarks.common import (
     compare_minimum,
 )
 from v6t.benchmarks.point import Measurement, Point, RunContext
+from v6t.benchmarks.settings import RepetitionCount, TrialLength
 from v6t.procedures.reconfiguration import ReconfigurationSpec, measure_reconfiguration
 from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetResult, ResetSpec, measure_reset
@@ -41,7 +42,7 @@ from v6t.trials.trial import list_directions
 
 
 class OutageTimes(ValueSeries):
-    """Time that frames of one direction were lost, each repetition; null: until the end."""
+    """Time in which frames of one direction were lost, by repetition; null: until the end."""
 
     overloaded: int = Field(0, description="repetitions with loss before the rate was halved")
     by_silence: Sequence[Number | None] = ()
@@ -50,13 +51,13 @@ class OutageTimes(ValueSeries):
     @computed_field
     @property
     def average(self) -> Number | None:
-        """Mean; null where one repetition did not recover [s]."""
+        """Mean of all repetitions [s]; None if one did not recover."""
         known = [t for t in self.values if t is not None]
         return sum(known) / len(known) if known and len(known) == len(self.values) else None
 
 
 class OutageRecord(Record):
-    """Times without forwarding, by direction."""
+    """Record of times without forwarding, by direction."""
 
     unit: Literal["s"] = Field(description="unit of times")
     directions: Mapping[str, OutageTimes] = Field(description="times of each direction")
@@ -69,16 +70,16 @@ K = TypeVar("K", bound=OutageRecord)
 
 
 class RecoveryRecord(OutageRecord):
-    """Time to recover from an overload (RFC 2544 section 26.5)."""
+    """Record of the time to recover from an overload (RFC 2544 section 26.5)."""
 
     heading = "System recovery"
     throughput: Number | None = Field(None, description="measured throughput [fps per direction]")
     overload: Number = Field(description="overload rate [frames per second per direction]")
     overload_limited: bool = Field(False, description="the limit is below 110 % of the throughput")
-    afterwards: Number | None = Field(None, description="rate after that [fps per direction]")
+    afterwards: Number | None = Field(None, description="lower rate [fps per direction]")
     overload_s: Number | None = Field(None, description="length of the overload [s]")
     afterwards_s: Number | None = Field(None, description="length of the lower rate [s]")
-    resolution_s: Number | None = Field(None, description="time between two frames after it [s]")
+    resolution_s: Number | None = Field(None, description="time between frames after it [s]")
 
     @property
     def offered_rates(self) -> Sequence[float]:
@@ -86,11 +87,10 @@ class RecoveryRecord(OutageRecord):
 
 
 class ResetRecord(OutageRecord):
-    """Time without forwarding in a reset (RFC 6201), frame-loss method."""
+    """Record of the time without forwarding in a reset (RFC 6201), by lost frames."""
 
     hook: str = Field(description="hook that resets the device")
-    state_survived: list[bool] | None = None
-    """whether the connections outlived each reset; null: not asked, or stateless"""
+    state_survived: list[bool] | None = Field(None, description="whether connections survived")
     rate: Number = Field(description="offered rate [frames per second per direction]")
     duration_s: Number | None = Field(None, description="length of the trials [s]")
     at_s: Number | None = Field(None, description="time of the reset [s]")
@@ -103,27 +103,26 @@ class ResetRecord(OutageRecord):
         return [self.rate]
 
 
-def _check_event_time(section: str, what: str, at_s: float, duration_s: float) -> None:
+def _check_event_time(section: str, event: str, at_s: float, duration_s: float) -> None:
     if at_s >= duration_s:
         raise UsageError(
-            f"{what} at {at_s:g} s is not within a stream of {duration_s:g} s",
+            f"{event} at {at_s:g} s is not within a stream of {duration_s:g} s",
             f"raise {section}.duration_s",
             code="trial-too-short",
         )
 
 
 class ResetSettings(StrictModel):
-    """Reset."""
+    """Settings of the reset benchmark."""
 
-    hook: str = "software-reset"
-    """Name of the hook (`dut.options.hooks`) that resets the device."""
+    hook: str = Field("software-reset", description="Hook that resets the device.")
     duration_s: float = Field(120.0, ge=0.001, le=86_400, description="Length of the stream [s].")
     at_s: float = Field(20.0, gt=0, le=86_400, description="Time of the reset in the stream [s].")
-    repetitions: int = Field(5, ge=1, le=100_000, description="Resets.")
+    repetitions: int = Field(5, ge=1, le=100_000, description="Number of resets.")
 
 
 class OutageBenchmark(Benchmark[K, S]):
-    """A benchmark that measures how long frames of each direction are lost."""
+    """Benchmark of the time in which frames of each direction are lost."""
 
     connection_use = "optional"
     used_settings = frozenset({"rate_from"})
@@ -145,7 +144,7 @@ class OutageBenchmark(Benchmark[K, S]):
 
 
 class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
-    """How long nothing is forwarded while the device is reset.
+    """Time without forwarding while the device is reset.
 
     RFC 6201 section 4. A command resets the device during traffic at the throughput; the result
     is the number of lost frames over their rate.
@@ -179,7 +178,7 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
         return Measurement(self.make_record(result, point.run_conditions))
 
     def make_record(self, result: ResetResult, conditions: Mapping[str, Any]) -> ResetRecord:
-        """Make the record of a point."""
+        """Make the record of a point from the result of the procedure."""
         mode = result.spec.conditions.mode
         directions: dict[str, dict[str, Any]] = {}
         for direction in list_directions(mode):
@@ -214,16 +213,15 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
 
 
 class RecoverySettings(StrictModel):
-    """System recovery."""
+    """Settings of the system recovery benchmark."""
 
-    overload_s: float = Field(60.0, ge=0.001, le=86_400, description="Length of the overload [s].")
-    afterwards_s: float = Field(default=60.0, ge=0.001, le=86_400)
-    """Length of the lower rate after it [s]."""
-    repetitions: int | None = Field(None, ge=1, le=100_000, description="None: as for throughput.")
+    overload_s: TrialLength = Field(60.0, description="Length of the overload [s].")
+    afterwards_s: TrialLength = Field(60.0, description="Length of the lower rate [s].")
+    repetitions: RepetitionCount | None = Field(None, description="None: as for throughput.")
 
 
 class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
-    """How long frames are still lost after an overload has ended.
+    """Time until no more frames are lost after an overload.
 
     RFC 2544 section 26.5. Traffic at 110 % of the throughput, then at half of that; the result
     is the time from the change to the last lost frame.
@@ -241,19 +239,19 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
         throughput_fps, _ = point.require_throughput(
             "no rate passed, so there is nothing to overload"
         )
-        own = self.get_settings(point.context)
+        settings = self.get_settings(point.context)
         spec = point.specify(
             RecoverySpec,
-            own,
+            settings,
             throughput_fps=throughput_fps,
             limit_fps=point.limit_fps,
-            overload_s=own.overload_s + point.make_conditions().extra_duration_s,
+            overload_s=settings.overload_s + point.make_conditions().extra_duration_s,
         )
         result = measure_recovery(spec, point.measure, point.watch)
         return Measurement(self.make_record(result, point.run_conditions))
 
     def make_record(self, result: RecoveryResult, conditions: Mapping[str, Any]) -> RecoveryRecord:
-        """Make the record of a point."""
+        """Make the record of a point from the result of the procedure."""
         directions = {}
         for direction in list_directions(result.spec.conditions.mode):
             times = [
@@ -263,7 +261,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
                 "values": [drop_infinite(t) for t in times],
                 "overloaded": sum(r.overloaded.get(direction, False) for r in result.repetitions),
             }
-        limited = result.spec.limited
+        limited = result.spec.is_limited
         return RecoveryRecord.from_result(
             result, conditions, overload_limited=limited, directions=directions
         )
@@ -288,7 +286,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
 
 
 class BlockedTimes(ValueSeries):
-    """Effective blocked time of one direction with one kind of change: lost frames over rate [s]."""
+    """Effective blocked times of a direction with one kind of change: lost frames over rate [s]."""
 
     lost: list[int] = Field(description="lost frames of each stream")
     frames: list[int] = Field(description="frames of each stream")
@@ -296,12 +294,12 @@ class BlockedTimes(ValueSeries):
 
     @property
     def longest_silence_s(self) -> float | None:
-        """Longest time without a frame in any stream [s]; None if it is not known."""
+        """Longest time without a frame in any stream [s], or None if it is unknown."""
         return max((s for s in self.silence if s is not None), default=None)
 
 
 class ReconfigurationRecord(StreamRecord):
-    """Loss of traffic while another part of the device was changed."""
+    """Record of the loss while another part of the device was changed."""
 
     heading = "Reconfiguration under traffic, effective blocked time"
     unit: Literal["s"] = Field(description="unit of blocked times")
@@ -309,11 +307,11 @@ class ReconfigurationRecord(StreamRecord):
     duration_s: Number = Field(description="length of each stream [s]")
     at_s: Number = Field(description="time of the change [s]")
     changes: dict[str, dict[str, BlockedTimes]]
-    """blocked times by what was done (`nothing`, `add`, `change`, `remove`), then by direction"""
+    """blocked times by change (`nothing`, `add`, `change`, `remove`) and direction"""
 
     @property
     def times(self) -> Iterator[tuple[str, str, BlockedTimes]]:
-        """Changes, directions and times in the order of the streams."""
+        """Change, direction and times of all streams, in order."""
         for change in CONFIGURATION_CHANGES:
             yield from (
                 (change, direction, t) for direction, t in self.changes.get(change, {}).items()
@@ -330,7 +328,7 @@ _RENAMED_FIELDS = {"blocked_s": "values", "silence_s": "silence"}
 
 
 class ReconfigurationSettings(ShareSettings):
-    """Reconfiguration under traffic."""
+    """Settings of the reconfiguration benchmark."""
 
     duration_s: float = Field(20.0, ge=0.1, le=3600, description="Length of each stream [s].")
     at_s: float = Field(5.0, gt=0, le=3600, description="Time of the change in the stream [s].")
@@ -338,7 +336,7 @@ class ReconfigurationSettings(ShareSettings):
 
 
 class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationSettings]):
-    """What traffic loses while a rule, route or domain beside it is added, changed, removed.
+    """Traffic loss while another rule, route or domain is added, changed or removed.
 
     No RFC. Effective blocked time of FD.io CSIT: lost frames over their rate. A stream without
     a change comes first.
@@ -364,8 +362,8 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
     format_value = staticmethod(format_seconds)
 
     def check(self, context: RunContext) -> None:
-        own = self.get_settings(context)
-        _check_event_time("reconfiguration", "a change", own.at_s, own.duration_s)
+        settings = self.get_settings(context)
+        _check_event_time("reconfiguration", "a change", settings.at_s, settings.duration_s)
         if context.tester.simulates:
             return
         if not context.has_driver:
@@ -384,8 +382,8 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
 
     def run(self, point: Point) -> Measurement:
         rate_fps, source = self.find_rate(point)
-        own, context = self.get_settings(point.context), point.context
-        spec = point.specify(ReconfigurationSpec, own, rate_fps=rate_fps, rate_source=source)
+        settings, context = self.get_settings(point.context), point.context
+        spec = point.specify(ReconfigurationSpec, settings, rate_fps=rate_fps, rate_source=source)
         result = measure_reconfiguration(spec, point.measure, point.watch)
         rows, changes = [], dict[str, dict[str, dict[str, list[Any]]]]()
         for stream in chain.from_iterable(result.repetitions):
@@ -438,7 +436,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
             name, rate = f"blocked, {change}, {direction}", f"{record.rate:,.0f} fps"
             headline = f"blocked s, {change} {direction}"
             yield Quantity(
-                name, "s", series.values, False, at=rate, headline=headline, summary=series
+                name, "s", series.values, False, load=rate, headline=headline, summary=series
             )
 
     def find_warnings(self, record: ReconfigurationRecord) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from v6t.analysis.record import CsvRow, FindResult, Record
 from v6t.benchmarks.settings import ProcedureSettings
 from v6t.intent.device import Links
 from v6t.packets.direction import Direction
-from v6t.procedures.repetition import Adaptive
+from v6t.procedures.repetition import AdaptiveLimits
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.trial_runner import PointSpec, Progress, Watch
@@ -27,7 +27,7 @@ P = TypeVar("P", bound=PointSpec)
 
 
 class TechnologyClass(Protocol):
-    """A technology without parameters."""
+    """Properties of a technology that need no parameters."""
 
     @property
     def stateful(self) -> bool: ...
@@ -38,10 +38,10 @@ class TechnologyClass(Protocol):
 
 
 class MeasuredTechnology(Protocol):
-    """A technology with its parameters and links."""
+    """Technology with its parameters and links."""
 
     name: ClassVar[str]
-    overhead: ClassVar[int]
+    overhead: ClassVar[int]  # octets by which IPv6 frames are longer than IPv4 frames
 
     @property
     def params(self) -> Any: ...
@@ -70,7 +70,7 @@ class MeasuringTester(Protocol):
 
     simulates: ClassVar[bool]  # the device is simulated too, and no frame is sent
     sending_error_s: ClassVar[float]  # typical error of the measured sending time
-    overhead_s: ClassVar[float]  # of a trial, besides pause, stream and wait
+    overhead_s: ClassVar[float]  # time of a trial besides pause, stream and wait
     usual_retries: ClassVar[float]  # typical share of invalid trials in a search
     usual_cps: ClassVar[float]  # typical connections per second
     stamps: ClassVar[str]  # when and how finely frames are time-stamped, for reports
@@ -96,7 +96,9 @@ class RunSettings(Protocol):
     @property
     def line_rate_bps(self) -> float: ...
     @property
-    def connects(self) -> bool: ...
+    def connects(self) -> bool:
+        """Whether trials use tracked connections."""
+
     @property
     def procedure(self) -> ProcedureSettings: ...
 
@@ -117,23 +119,25 @@ class RunContext(Protocol):
     @property
     def measures_tester(self) -> bool: ...
     @property
-    def search_share(self) -> float: ...
+    def search_share(self) -> float:
+        """Highest rate of a search over the tester's capacity."""
+
     @property
     def flush_description(self) -> str: ...
     def describe_live_change(self) -> str: ...
 
 
 class NotMeasured(Exception):
-    """Reason why a point has no result."""
+    """Reason why a point has no result, as an exception."""
 
 
 TrafficChange = Callable[[Traffic], Traffic]
 
 
 class PointRunner(Protocol):
-    """What a run, or a plan with an ideal device, provides for a point."""
+    """Services of a run, or of a plan with an ideal device, for a point."""
 
-    planned: ClassVar[bool]  # whether trials are only counted
+    planned: ClassVar[bool]  # a plan counts trials instead of running them
 
     @property
     def capacity(self) -> tuple[TesterCapacity, str]: ...
@@ -141,9 +145,9 @@ class PointRunner(Protocol):
     def results(self) -> Mapping[str, TrialResult]: ...
     @property
     def loopback(self) -> Measure | None:
-        """The tester without a device; None: its ports cannot be joined."""
+        """Measures with the tester's ports joined; None: they cannot be joined."""
 
-    def watch(self, progress: Progress) -> None: ...
+    def on_progress(self, progress: Progress) -> None: ...
     def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]: ...
     def vary(self, name: str, change: TrafficChange) -> Point:
@@ -154,7 +158,7 @@ class PointRunner(Protocol):
 
 @dataclass(frozen=True)
 class Point:
-    """A frame size in a mode, with the tester and all settings."""
+    """Frame size and mode of a measurement, with the tester and all settings."""
 
     context: RunContext  # the whole run
     sizes: Sizes
@@ -170,7 +174,7 @@ class Point:
     @property
     def watch(self) -> Watch:
         """Receiver of the progress before and after each trial."""
-        return self.runner.watch
+        return self.runner.on_progress
 
     def count_repetitions(self, repetitions: int) -> int:
         """Return the number of repetitions to run; a plan counts the trials of only one."""
@@ -188,7 +192,7 @@ class Point:
 
     @property
     def limit_fps(self) -> float:
-        """Rate that medium and tester carry."""
+        """Highest rate that medium and tester carry."""
         return min(self.media_fps, self.tester_capacity.rate_fps)
 
     @property
@@ -208,10 +212,10 @@ class Point:
         return median(rates) if rates else 0.0
 
     @property
-    def adaptive(self) -> Adaptive | None:
+    def adaptive(self) -> AdaptiveLimits | None:
         """Limits of adaptive repetition, if it is configured."""
         a = self.procedure.adaptive
-        return None if a is None or self.runner.planned else Adaptive(**a.model_dump())
+        return None if a is None or self.runner.planned else AdaptiveLimits(**a.model_dump())
 
     @property
     def max_repetitions(self) -> int:
@@ -221,11 +225,11 @@ class Point:
 
     @property
     def run_conditions(self) -> dict[str, Any]:
-        """Conditions of every number of this point."""
+        """Conditions of all results of this point, for records."""
         return {**self.runner.describe(), **self.extra_conditions}
 
     def make_conditions(self, **changes: Any) -> Conditions:
-        """Make the conditions of every trial, with the changes of one benchmark."""
+        """Make the conditions of the trials, with the changes of one benchmark."""
         p = self.procedure
         conditions = Conditions(
             ipv6_frame_size=self.sizes.ipv6,
@@ -243,7 +247,7 @@ class Point:
     def specify(self, kind: type[P], settings: object, **values: Any) -> P:
         """Make the specification of a procedure.
 
-        Fields that are not given are the benchmark's ``settings`` of that name, else the run's.
+        Fields without a value get the benchmark's setting of that name, or else the run's.
         """
         values.setdefault("conditions", self.make_conditions())
         for name in {f.name for f in fields(kind)} - values.keys():
@@ -256,7 +260,7 @@ class Point:
         return kind(**values)
 
     def find_throughput(self) -> tuple[float, str]:
-        """Return the throughput of this point and the name of the figure; 0.0 without one."""
+        """Return the throughput of this point and its origin; 0.0 without one."""
         rates = self.measured_rates.get(THROUGHPUT, ())
         if not rates:
             return 0.0, "none"
@@ -265,11 +269,7 @@ class Point:
         return median(rates), "median throughput"
 
     def require_throughput(self, reason: str) -> tuple[float, str]:
-        """Return the throughput of this point and the name of the figure.
-
-        Raises:
-            NotMeasured: no rate passed; with this reason.
-        """
+        """Return the throughput of this point and its origin, or raise NotMeasured."""
         rate_fps, source = self.find_throughput()
         if not rate_fps:
             raise NotMeasured(reason)
@@ -278,9 +278,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Record and rows of one benchmark at one point."""
+    """Record and CSV rows of one benchmark at one point."""
 
     record: Record
     rows: list[CsvRow] = field(default_factory=list)
-    rates: Sequence[float] = ()  # of the repetitions, for benchmarks that are measured at them
+    rates: Sequence[float] = ()  # measured rates of the repetitions, for later benchmarks
     extra_rows: Mapping[str, Sequence[CsvRow]] = field(default_factory=dict)  # by CSV file

@@ -27,12 +27,7 @@ list_names = BENCHMARKS.names
 
 
 def load(name: str) -> Benchmark[Any, Any]:
-    """Load a benchmark.
-
-    Raises:
-        UsageError: there is none of this name.
-        ExtensionError: it cannot be loaded.
-    """
+    """Load a benchmark by name; raise UsageError or ExtensionError if this fails."""
     kind = BENCHMARKS.load(name)
     for row in list_benchmarks() if kind.list_sections() else ():
         if row.name == name and row.kind is None:
@@ -43,7 +38,7 @@ def load(name: str) -> Benchmark[Any, Any]:
 
 
 def list_benchmarks() -> list[Kind]:
-    """List all benchmarks; an added one whose settings collide with another's is broken."""
+    """List all benchmarks; an extension whose settings collide with others is marked as broken."""
     rows = BENCHMARKS.list_rows()
     return [
         replace(row, kind=None, error=e) if (e := _find_clash(row, rows)) else row for row in rows
@@ -51,6 +46,7 @@ def list_benchmarks() -> list[Kind]:
 
 
 def _find_clash(row: Kind, rows: Iterable[Kind]) -> str:
+    """Return the error of an extension whose settings collide with others, or ``""``."""
     mine = row.kind.list_sections() if row.kind and row.distribution != OWN_PACKAGE else {}
     for other in rows if mine else ():
         theirs = other.kind.list_sections() if other.kind else {}
@@ -64,7 +60,7 @@ def _find_clash(row: Kind, rows: Iterable[Kind]) -> str:
 
 
 def load_installed() -> list[Benchmark[Any, Any]]:
-    """Load every working benchmark, in the order of measuring."""
+    """Load every working benchmark, in the order of measurement."""
     return sort_benchmarks(row.kind() for row in list_benchmarks() if row.kind is not None)
 
 
@@ -74,7 +70,7 @@ def list_sections() -> dict[str, type[StrictModel]]:
 
 
 def list_flags() -> dict[str, list[str]]:
-    """Return the command line flags that benchmarks ask for, with the settings each stands for."""
+    """Return the settings of each command line flag of the benchmarks."""
     from v6t.benchmarks.settings import list_flags
 
     by_flag: dict[str, list[str]] = {}
@@ -99,17 +95,17 @@ def make_quick_preset() -> dict[str, Any]:
 
 
 def sort_benchmarks(benchmarks: Iterable[B]) -> list[B]:
-    """Sort benchmarks in the order of measuring."""
+    """Sort benchmarks in the order of measurement."""
     return sorted(benchmarks, key=lambda b: (b.phase, b.order, b.name))
 
 
-ALL = "all"  # name that stands for every benchmark that suits the technology
+ALL_BENCHMARKS = "all"  # name that stands for every benchmark that suits the technology
 
 
 def expand_all(
     plugin: TechnologyClass, named: Collection[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """List the benchmarks of ``all`` for a technology, and explain which are left out."""
+    """List the benchmarks of ``all`` for a technology, and messages about those left out."""
     unfit = "forbidden" if plugin.stateful else "required"
     installed = (b for b in load_installed() if b.exchange == plugin.exchange)
     fit = (b for b in installed if b.connection_use != unfit)
@@ -122,16 +118,16 @@ def expand_all(
         ):
             names.append(benchmark.name)
         elif benchmark.included_in_all and (missing := benchmark.find_missing_requirement()):
-            left_out.append(f"left out of '{ALL}': {missing[0]} ({missing[1]})")
+            left_out.append(f"left out of '{ALL_BENCHMARKS}': {missing[0]} ({missing[1]})")
         else:
             separate.append(benchmark.name)
     if separate:
-        left_out.append(f"left out of '{ALL}' unless named: {', '.join(separate)}")
+        left_out.append(f"left out of '{ALL_BENCHMARKS}' unless named: {', '.join(separate)}")
     return tuple(names), tuple(left_out)
 
 
 def select_benchmarks(context: RunContext) -> list[Benchmark[Any, Any]]:
-    """Return a run's benchmarks in order, with those that others need."""
+    """Return a run's benchmarks in order, with the prerequisites."""
     names = list(context.settings.benchmarks)
     for name in names:  # grows while it is walked
         names += [other for other in load(name).list_prerequisites(context) if other not in names]

@@ -59,20 +59,18 @@ class ResolutionSelfTest(RecordModel):
 
 
 class ResolutionCombination(SearchedRates):
-    """Rate for a share of cached names and a share of names with a native AAAA record."""
+    """Results with a share of cached names and a share of names with a native AAAA record."""
 
     unit_name = "queries/s"
     cached_percent: int = Field(description="queries for names that were queried before [%]")
     own_aaaa_percent: int = Field(description="names with a native AAAA record [%]")
-    refused: str | None = Field(None, description="why the self-test does not cover the rate")
+    refused: str | None = Field(None, description="why the self-test does not cover it")
     asked_aaaa: Number | None = Field(description="AAAA queries to the server for each query")
     asked_a: Number | None = Field(description="A queries to the server for each query")
-    cached_found_percent: Number | None
-    """of the queries for names asked before, those for which the device asked nobody [%]; null:
-    there were none"""
+    cached_found_percent: Number | None = Field(description="cache hits among repeated names [%]")
     reasons: dict[str, int] = Field(description="failed queries of all trials, by reason")
     response_us: Number | None = Field(description="median response time, last decisive trial")
-    decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
+    decisive_trials: list[str] = Field(description="keys of the highest passed trials")
 
     @property
     def name(self) -> str:
@@ -81,14 +79,13 @@ class ResolutionCombination(SearchedRates):
 
 
 class ResolutionRecord(Record):
-    """Most queries a second that are all answered rightly, for each combination."""
+    """Highest query rate that is answered correctly, for each combination."""
 
     heading = "DNS resolution performance"
     unit: Literal["queries per second"] = Field(default=QPS, description="unit of all rates")
-    combinations: list[ResolutionCombination]
-    """the first is nothing cached and no AAAA record of its own: the result of section 9.2"""
+    combinations: list[ResolutionCombination] = Field(description="results; the first is the RFC's")
     selftest: ResolutionSelfTest = Field(description="self-test of the tester")
-    timeout_s: Number = Field(description="time limit of an answer [s]")
+    timeout_s: Number = Field(description="time limit for an answer [s]")
     duration_s: Number = Field(description="length of each trial [s]")
     resolution_qps: Number = Field(description="error of the search [queries per second]")
     upstream: Literal[4, 6] = Field(description="IP version towards the authoritative server")
@@ -161,28 +158,27 @@ _Percent = Annotated[int, Field(ge=0, le=100)]
 
 
 class ResolutionSettings(StrictModel):
-    """DNS resolution performance (RFC 8219 section 9)."""
+    """Settings of the DNS resolution performance (RFC 8219 section 9)."""
 
     cached: Annotated[tuple[_Percent, ...], Flag("--cached")] = Field(
         default=(0,), min_length=1, max_length=101
     )
-    """Shares of queries for names that were asked before the trial [%]; 0 is always measured."""
+    """Shares of queries for names that were queried before the trial [%]; 0 is always measured."""
     own_aaaa: Annotated[tuple[_Percent, ...], Flag("--own-aaaa")] = Field(
         default=(0,), min_length=1, max_length=101
     )
-    """Shares of names with an AAAA record of their own [%]; 0 is always measured."""
-    timeout_s: float = Field(MAX_TIMEOUT_S, gt=0, le=60, description="Time limit of an answer [s].")
+    """Shares of names with a native AAAA record [%]; 0 is always measured."""
+    timeout_s: float = Field(MAX_TIMEOUT_S, gt=0, le=60, description="Time limit for an answer.")
     delta: float = Field(default=0.1, ge=0.1, le=10)
-    """The tester answers itself at twice the rate and this share more (section 9.2.1)."""
-    cached_names: int = Field(default=1000, ge=1, le=65_000)
-    """Names that are asked before a trial some of whose names are cached."""
+    """The self-test covers rates up to 1 / (2 (1 + delta)) of its own (section 9.2.1)."""
+    cached_names: int = Field(1000, ge=1, le=65_000, description="Names queried in advance.")
     resolution_qps: Annotated[float | None, Flag("--resolution-qps")] = Field(default=None, gt=0)
     """Stop when the bracket is this narrow [queries/s]; None: ``resolution_ratio`` of the upper
     bound."""
 
 
 class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
-    """The highest rate at which every DNS query is answered rightly in time.
+    """Highest rate at which every DNS query is answered correctly in time.
 
     RFC 8219 section 9.2. A binary search for the query rate, for each share of cached names and
     of names with an AAAA record.
@@ -214,9 +210,9 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             )
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
-        own = self.get_settings(context)
-        if own.timeout_s > MAX_TIMEOUT_S:
-            yield f"queries time out after {own.timeout_s:g} s: RFC 8219 section 9.2 allows no more than 1 s"
+        settings = self.get_settings(context)
+        if settings.timeout_s > MAX_TIMEOUT_S:
+            yield f"queries time out after {settings.timeout_s:g} s: RFC 8219 section 9.2 allows at most 1 s"
         simulated = context.tester.simulates
         if not context.has_driver and not simulated and "flush" not in context.driver.hooks:
             yield "nobody empties the device's cache between trials: names are asked once in a run only"
@@ -226,14 +222,14 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
         When all names are cached it does not matter which have one (section 9.2).
         """
-        own = self.get_settings(context)
-        pairs = product(sorted({0, *own.cached}), sorted({0, *own.own_aaaa}))
+        settings = self.get_settings(context)
+        pairs = product(sorted({0, *settings.cached}), sorted({0, *settings.own_aaaa}))
         return [(cached, aaaa) for cached, aaaa in pairs if cached < 100 or not aaaa]
 
     def run(self, point: Point) -> Measurement:
-        own, context = self.get_settings(point.context), point.context
+        settings, context = self.get_settings(point.context), point.context
         capacity = point.tester_capacity.rate_fps
-        covered = compute_covered_qps(capacity, own.delta)
+        covered = compute_covered_qps(capacity, settings.delta)
         searches = {
             pair: measure_throughput(
                 self._specify(point, pair, covered), point.measure, point.watch
@@ -242,8 +238,8 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         }
         selftest = ResolutionSelfTest(
             capacity_qps=capacity,
-            timeout_s=SELFTEST_TIMEOUT_SHARE * own.timeout_s,
-            delta=own.delta,
+            timeout_s=SELFTEST_TIMEOUT_SHARE * settings.timeout_s,
+            delta=settings.delta,
             covered_qps=covered,
         )
         combinations = [
@@ -258,7 +254,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             not_measured=combinations[0].refused,
             combinations=combinations,
             selftest=selftest,
-            timeout_s=own.timeout_s,
+            timeout_s=settings.timeout_s,
             resolution_qps=max(map(find_error_fps, results)),
             upstream=context.technology.ip_versions[1],
         )
@@ -274,15 +270,15 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         return Measurement(record, rows, combinations[0].rates)
 
     def _specify(self, point: Point, pair: tuple[int, int], covered: float) -> ResolutionSpec:
-        own, p = self.get_settings(point.context), point.procedure
+        settings, p = self.get_settings(point.context), point.procedure
         cached, aaaa = pair
         upper = min(point.media_fps, covered)
-        queries = Queries(cached / 100, aaaa / 100, own.timeout_s, own.cached_names)
+        queries = Queries(cached / 100, aaaa / 100, settings.timeout_s, settings.cached_names)
         conditions = point.make_conditions(
             queries=queries,
-            residual_wait_s=max(own.timeout_s, p.residual_wait_s),
+            residual_wait_s=max(settings.timeout_s, p.residual_wait_s),
             # a device that was asked too much goes on working on it for a while
-            pause_s=max(own.timeout_s, p.pause_s),
+            pause_s=max(settings.timeout_s, p.pause_s),
             variant=f"c{cached:03d}-a{aaaa:03d}/" if pair != (0, 0) else "",
         )
         return specify_search(
@@ -290,7 +286,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             conditions,
             ResolutionSpec,
             upper_fps=upper,
-            resolution_fps=own.resolution_qps or p.resolution_ratio * upper,
+            resolution_fps=settings.resolution_qps or p.resolution_ratio * upper,
         )
 
     columns = (
@@ -323,12 +319,12 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             if len(r.combinations) < 2:
                 continue
             found = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
-            own, cached = (sorted({pair[place] for pair in found}) for place in (0, 1))
+            aaaa, cached = (sorted({pair[place] for pair in found}) for place in (0, 1))
             names = [
                 *make_text_columns("names with\nan AAAA record"),
                 *(f"{c} %\ncached" for c in cached),
             ]
-            rows = [(f"{o} %", *(_format_cell(found.get((o, c))) for c in cached)) for o in own]
+            rows = [(f"{a} %", *(_format_cell(found.get((a, c))) for c in cached)) for a in aaaa]
             yield make_text_table(f"{r.title}: median (P1 to P99), queries/s", names, rows)
 
     def draw_figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
@@ -338,14 +334,14 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             curves = [
                 make_summary_curve(
                     number,
-                    f"{own} % with an AAAA record",
+                    f"{aaaa} % with an AAAA record",
                     [
                         (f.cached_percent, f)
                         for f in sorted(r.combinations, key=lambda f: f.cached_percent)
-                        if f.own_aaaa_percent == own and not f.refused
+                        if f.own_aaaa_percent == aaaa and not f.refused
                     ],
                 )
-                for number, own in enumerate(sorted({f.own_aaaa_percent for f in r.combinations}))
+                for number, aaaa in enumerate(sorted({f.own_aaaa_percent for f in r.combinations}))
             ]
             drawn = draw_errorbars(
                 self.name, curves, "names in the cache [%]", "queries per second", linear=True
@@ -433,7 +429,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
 
 def make_selftest_queries(context: RunContext) -> Queries:
-    """Return the queries of the self-test (RFC 8219 section 9.2.1)."""
+    """Make the queries of the self-test (RFC 8219 section 9.2.1)."""
     timeout_s: float = context.settings.procedure.resolution.timeout_s  # type: ignore[attr-defined]
     return Queries(timeout_s=SELFTEST_TIMEOUT_SHARE * timeout_s, is_selftest=True)
 

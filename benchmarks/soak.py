@@ -40,10 +40,10 @@ SECONDS_PER_HOUR = 3600.0
 
 
 class SoakLoss(RecordModel):
-    """Loss of one direction."""
+    """Loss of one direction in a soak test."""
 
     frames: int = Field(description="frames required")
-    lost: int = Field(description="frames lost of them")
+    lost: int = Field(description="lost frames of these")
     loss_percent: Number | None = Field(description="lost share; null: nothing was measured [%]")
     intervals: int = Field(description="intervals measured")
     lossy: int = Field(description="intervals in which frames were lost")
@@ -51,44 +51,42 @@ class SoakLoss(RecordModel):
     longest_s: Number = Field(description="longest time without loss [s]")
     worst_percent: Number | None = Field(description="lost share of the worst interval [%]")
     worst_at_s: Number | None = Field(description="start of the worst interval; null: no loss [s]")
-    halves_percent: list[Number | None]
-    """lost share of the first and of the second half of the intervals [%]"""
+    halves_percent: list[Number | None] = Field(description="lost share of each half [%]")
 
 
 class SoakRecord(StreamRecord):
-    """Loss over hours at one rate."""
+    """Record of the loss over hours at one rate."""
 
     heading = "Soak test"
     unit: Literal["%"] = Field(description="unit of lost shares")
     duration_s: Number = Field(description="requested length of all stretches [s]")
-    measured_s: Number = Field(description="part of it in which the tester did not fail [s]")
+    measured_s: Number = Field(description="length of the valid stretches [s]")
     stretch_s: Number = Field(description="length of a stretch [s]")
     stretches: int = Field(description="stretches sent")
-    faltered: int = Field(description="stretches in which the tester failed: gaps, not loss")
+    faltered: int = Field(description="invalid stretches, which are gaps and not loss")
     directions: dict[str, SoakLoss] = Field(description="loss of each direction")
 
 
 class ShapeEstimate(RecordModel):
-    """Estimate of the critical load by one shape of the loss function."""
+    """Estimate of the critical load with one shape of the loss function."""
 
     mean: Number = Field(description="mean of the critical load")
     deviation: Number = Field(description="standard deviation of the critical load")
 
 
 class CriticalLoadRecord(Record):
-    """The load at which a given share is lost on average; rates in the record's `unit`."""
+    """Record of the load at which a given share of the frames is lost on average."""
 
     unit: Literal["frames per second"] = Field(default=FPS, description="unit of rates")
     target_percent: Number = Field(description="lost share at the critical load [%]")
     estimate: Number | None
-    """the critical load; null where no trial lost frames, or its mean is above `upper_bound`"""
-    deviation: Number | None = Field(description="its standard deviation; null as the estimate")
-    low: Number | None = Field(description="lower end of its 95 % interval; null as the estimate")
-    high: Number | None = Field(description="upper end of that interval")
+    """the critical load; null: no trial lost frames, or the mean is above `upper_bound`"""
+    deviation: Number | None = Field(description="standard deviation of the estimate")
+    low: Number | None = Field(description="lower end of its 95 % interval")
+    high: Number | None = Field(description="upper end of its 95 % interval")
     shapes: dict[str, ShapeEstimate]
-    """the estimates of both shapes; where they differ the shape of the device's loss is not known;
-    empty where the estimate is null"""
-    searched_s: Number = Field(description="length of all valid trials together [s]")
+    """estimates by shape of the loss function; empty without an estimate"""
+    searched_s: Number = Field(description="total duration of all valid trials [s]")
     lossless: int = Field(description="valid trials without loss")
     lowest: Number = Field(description="smallest rate offered in a valid trial")
     highest: Number = Field(description="highest rate offered in a valid trial")
@@ -107,7 +105,7 @@ class CriticalLoadRecord(Record):
 
     @property
     def interval(self) -> str:
-        """Interval of the critical load, as text for a table."""
+        """Confidence interval of the critical load, as text for a table."""
         return UNDEFINED if self.low is None else f"{self.low:,.0f} to {self.high:,.0f}"
 
     @property
@@ -116,7 +114,7 @@ class CriticalLoadRecord(Record):
 
     @property
     def excess(self) -> str:
-        """Text for a critical load above all offered rates."""
+        """Text that replaces a critical load above all offered rates."""
         return f"above {self.highest:,.0f} fps, all that was offered"
 
 
@@ -154,16 +152,15 @@ def _format_share(value: float | None) -> str:
 
 
 class SoakSettings(ShareSettings):
-    """Soak test: hours at one rate."""
+    """Settings of a soak test, which lasts hours at one rate."""
 
     duration_s: Annotated[float, Flag("--soak")] = Field(default=7200.0, ge=0.01, le=2_592_000)
-    """Length of all stretches of a soak test together: `4h`, `30min` [s]."""
-    stretch_s: float = Field(default=60.0, ge=0.01, le=3600)
-    """Length of a stretch; an interrupted run measures no more than one of them again [s]."""
+    """Total length of a soak test: `4h`, `30min` [s]."""
+    stretch_s: float = Field(60.0, ge=0.01, le=3600, description="Length of each trial [s].")
 
 
 class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
-    """Loss over hours at a share of the throughput, and when it came.
+    """Loss during hours at a share of the throughput, by interval.
 
     No RFC. Trials follow each other at the rate; a table shows the intervals in which frames
     were lost.
@@ -188,18 +185,18 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     format_value = staticmethod(_format_share)
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
-        own, wait_s = self.get_settings(context), context.settings.procedure.residual_wait_s
+        settings, wait_s = self.get_settings(context), context.settings.procedure.residual_wait_s
         yield (
-            f"soak: stretches of {own.stretch_s:g} s with a wait of {wait_s:g} s for late frames after "
+            f"soak: stretches of {settings.stretch_s:g} s with a wait of {wait_s:g} s for late frames after "
             "each, in which nothing is sent"
         )
 
     def run(self, point: Point) -> Measurement:
         rate_fps, source = self.find_rate(point)
-        own = self.get_settings(point.context)
-        stretches = max(1, math.ceil(own.duration_s / own.stretch_s - 1e-9))
+        settings = self.get_settings(point.context)
+        stretches = max(1, math.ceil(settings.duration_s / settings.stretch_s - 1e-9))
         spec = point.specify(
-            SoakSpec, own, rate_fps=rate_fps, rate_source=source, stretches=stretches
+            SoakSpec, settings, rate_fps=rate_fps, rate_source=source, stretches=stretches
         )
         result = measure_soak(spec, point.measure, point.watch)
         return self.make_measurement(result, point.run_conditions)
@@ -257,14 +254,14 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
             gaps = [n for n, trial in enumerate(data.find_trials(record)) if trial.key in invalid]
             hours = record.stretch_s / SECONDS_PER_HOUR
 
-            def adjust(axes: Any, gaps: Sequence[int] = gaps, hours: float = hours) -> None:
+            def format_axes(axes: Any, gaps: Sequence[int] = gaps, hours: float = hours) -> None:
                 for number in gaps:
                     axes.axvspan(number * hours, (number + 1) * hours, color="#dddddd")
                 axes.set_ylim(bottom=0)
 
             name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
             figure = plots.draw_series(
-                name, curves, "hours of traffic", "lost frames, %", whole=False, adjust=adjust
+                name, curves, "hours of traffic", "lost frames, %", whole=False, adjust=format_axes
             )
             what = (
                 f"Loss over {record.measured_s:,.0f} s at {record.rate:,.0f} fps per direction, "
@@ -279,7 +276,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
                 "%",
                 [figures.loss_percent],
                 more_is_better=False,
-                at=f"{record.rate:,.0f} fps",
+                load=f"{record.rate:,.0f} fps",
                 headline=f"soak, lost % {direction}",
                 summary=Percentiles(figures.loss_percent, None, None),
             )
@@ -302,7 +299,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
                     "without a result", whole if records else None)  # fmt: skip
 
 
-LOAD_RANGE = 1000  # largest load over the smallest
+MAX_LOAD_RATIO = 1000  # largest load over the smallest
 
 
 def _make_estimator(point: Point) -> EstimateLoad:
@@ -317,18 +314,17 @@ def _make_estimator(point: Point) -> EstimateLoad:
 
 
 class CriticalLoadSettings(StrictModel):
-    """Critical load (PLRsearch)."""
+    """Settings of the search for the critical load (PLRsearch)."""
 
     target: Annotated[float, Flag("--critical-loss")] = Field(default=1e-7, gt=0, lt=0.5)
-    """Share of the frames that is lost at the critical load, on average."""
-    search_s: float = Field(default=1800.0, ge=0.1, le=86_400)
-    """Length of all trials together [s]."""
+    """Mean lost share of the frames at the critical load."""
+    search_s: float = Field(1800.0, ge=0.1, le=86_400, description="Length of all trials [s].")
     first_s: float = Field(5.1, ge=0.01, le=3600, description="Length of the first trial [s].")
     longer_s: float = Field(0.1, ge=0, le=60, description="Increment of the trial length [s].")
 
 
 class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
-    """The load at which a device with random loss loses a given share on average (PLRsearch).
+    """Load at which a device with random loss loses a given share on average (PLRsearch).
 
     draft-vpolak-bmwg-plrsearch. Trials near the critical load fit two loss functions; the
     result is the mean of both, with its interval.
@@ -353,20 +349,20 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     included_in_all = False
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
-        own = self.get_settings(context)
+        settings = self.get_settings(context)
         yield (
-            f"critical-load is the rate at which {100 * own.target:g} % are lost on average: no RFC 8219 "
-            "throughput"
+            f"critical-load is the rate at which {100 * settings.target:g} % are lost on average: no "
+            "RFC 8219 throughput"
         )
-        if own.search_s < 1800:
-            yield f"critical-load: {own.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
+        if settings.search_s < 1800:
+            yield f"critical-load: {settings.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
 
     def run(self, point: Point) -> Measurement:
         spec = point.specify(
             CriticalLoadSpec,
             self.get_settings(point.context),
             conditions=point.make_conditions(search_limit_fps=point.limit_fps),
-            least_fps=point.limit_fps / LOAD_RANGE,
+            least_fps=point.limit_fps / MAX_LOAD_RATIO,
             most_fps=point.limit_fps,
         )
         result = measure_critical_load(spec, point.measure, _make_estimator(point), point.watch)
@@ -453,7 +449,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             [record.estimate],
             resolution=record.deviation or 0.0,
             limited=record.limited,
-            at=loss,
+            load=loss,
             headline=self.name,
             summary=Percentiles(record.estimate, record.low, record.high),
             card=Card(
@@ -489,7 +485,7 @@ def _draw_losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
     trials = plots.Curve("trial", [point.rate_fps for point in points], losses, style=style)
     target = (record.target_percent, "target", {"color": plots.BLACK, "linestyle": ":"})
 
-    def adjust(axes: Any) -> None:
+    def format_axes(axes: Any) -> None:
         if record.estimate is not None:
             axes.axvline(record.estimate, color=plots.VERMILLION, label="critical load")
             axes.axvspan(record.low, record.high, color=plots.VERMILLION, alpha=0.2)
@@ -503,7 +499,7 @@ def _draw_losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
         "lost frames, %",
         levels=[target],
         whole=False,
-        adjust=adjust,
+        adjust=format_axes,
     )
 
 

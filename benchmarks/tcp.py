@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 from v6t.analysis.presentation import Card, Quantity, Ruling, judge
 from v6t.analysis.record import CsvRow, FindResult, Number, RecordModel
 from v6t.analysis.rundata import RunData
@@ -46,7 +46,7 @@ from v6t.trials.tcp import Closing, Tcp, TcpCounts
 from v6t.trials.trial import Capability, Trial
 from v6t.trials.verdict import Attempt
 
-_INVALID_TRIAL_NOTE = "The tester faltered in this trial: its counts say nothing of the device."
+_INVALID_TRIAL_NOTE = "The tester failed in this trial, so its counts do not describe the device."
 
 _SYN_HEADING = SIZES_HEADING.replace("octets", "SYN's octets")
 
@@ -55,43 +55,43 @@ _TIMES_NOTE = (
     "with what the tester itself takes to write a batch of segments and to answer one."
 )
 
-_NO_TIMES_NOTE = "This tester does not tell how long each connection took."
+_NO_TIMES_NOTE = "This tester does not report establishment times."
 
 
 class TcpExchange(RecordModel):
-    """Opening, use and end of every connection."""
+    """Settings of every TCP connection: opening, request and end."""
 
     http: str = Field(description="HTTP version of client and server")
     object_octets: int = Field(description="size of the requested object, without header [octets]")
     timeout_s: Number = Field(description="time limit for the answer to a SYN or a request [s]")
-    retransmissions: int = Field(description="times a SYN is sent again that was not answered")
+    retransmissions: int = Field(description="times an unanswered SYN is sent again")
     closing: str = Field(description="how connections end: `rst` or `fin`")
 
 
 class TcpIteration(RecordModel):
-    """Connections of a trial by their outcome (RFC 3511 sections 5.2.5, 5.3.5)."""
+    """Counts of a trial's connections by outcome (RFC 3511 sections 5.2.5, 5.3.5)."""
 
     trial: str = Field(description="key of the trial")
     rate_cps: Number = Field(description="connection attempts [connections per second]")
     attempted: int = Field(description="connections whose SYN was sent")
-    established: int = Field(description="of these, open on both sides")
-    half_open: int = Field(description="of these, open on the client's side only")
-    reset_refused: int = Field(description="of these, refused by a reset")
-    icmp_refused: int = Field(description="of these, refused by an ICMP error")
-    timed_out: int = Field(description="of these, without an answer in time")
+    established: int = Field(description="attempts that are open on both sides")
+    half_open: int = Field(description="attempts that are open on the client's side only")
+    reset_refused: int = Field(description="attempts refused by a reset")
+    icmp_refused: int = Field(description="attempts refused by an ICMP error")
+    timed_out: int = Field(description="attempts without an answer in time")
     retransmitted: int = Field(description="SYNs sent again")
     reset_later: int = Field(description="connections that were reset while they were open")
     requested: int = Field(description="objects requested")
     answered: int = Field(description="objects received correctly")
     closed: int = Field(description="connections closed correctly on both sides")
-    sessions: int | None = Field(description="device's count when all were open; null: unknown")
-    sessions_after: int | None = Field(description="device's count after their end; null: unknown")
+    sessions: int | None = Field(description="sessions in the device; null: unknown")
+    sessions_after: int | None = Field(description="sessions after closing; null: unknown")
     fastest_s: Number | None = Field(description="shortest establishment time [s]")
     slowest_s: Number | None = Field(description="longest establishment time [s]")
     mean_s: Number | None = Field(description="mean establishment time [s]")
     sum_s: Number | None = Field(description="sum of all establishment times [s]")
-    passed: bool = Field(description="every connection was established and answered")
-    valid: bool = Field(description="the tester did not fail")
+    passed: bool = Field(description="whether all were established and answered")
+    valid: bool = Field(description="whether the tester did not fail")
 
     @property
     def outcome(self) -> str:
@@ -118,25 +118,24 @@ class TcpRateRecord(ConnectionRateRecord):
     """Maximum TCP connection establishment rate (RFC 3511 section 5.3)."""
 
     heading = "Maximum TCP connection establishment rate"
-    exchange: TcpExchange = Field(description="how connections are made, tried and closed")
+    exchange: TcpExchange = Field(description="settings of the connections")
     iterations: list[TcpIteration] = Field(description="all trials")
     decisive: Sequence[TcpIteration] = Field((), description="highest passed trials, by repetition")
-    alone: LoopbackTimes | None = None
-    """the fastest trial of the self-test in which every connection was established; null: there is none"""
+    alone: LoopbackTimes | None = Field(None, description="times without a device, if known")
 
     @property
     def last(self) -> TcpIteration | None:
-        """The deciding trial of the last repetition, if one passed."""
+        """Trial that decided the last repetition, if one passed."""
         return self.decisive[-1] if self.decisive else None
 
 
 class ConnectionEnding(RecordModel):
-    """Connections that ended, and how long the device remembered them."""
+    """Counts of closed connections, and the time until the device forgot them."""
 
-    closing: str = Field(description="how they ended: `rst` or `fin`")
+    closing: str = Field(description="how they were closed: `rst` or `fin`")
     connections: int = Field(description="connections attempted")
     closed: int = Field(description="connections closed correctly on both sides")
-    sessions_after: int | None = Field(description="device's count right afterwards; null: unknown")
+    sessions_after: int | None = Field(description="sessions after closing; null: unknown")
     aged_s: Number | None = Field(description="time until the device forgot them, if known [s]")
     waited_s: Number = Field(description="longest wait for the device to forget them [s]")
 
@@ -147,22 +146,22 @@ class TcpCapacityRecord(CapacityRecord):
     heading = "Concurrent TCP connection capacity"
     attempt_rate_cps: Number = Field(description="connection attempt rate [connections per second]")
     rate_source: str = Field(description="origin of that rate")
-    exchange: TcpExchange = Field(description="how connections are made, tried and closed")
+    exchange: TcpExchange = Field(description="settings of the connections")
     iterations: list[TcpIteration] = Field(description="all trials of the search")
     decisive: TcpIteration | None = Field(description="the largest trial that passed")
     overfull: TcpIteration | None = Field(description="trial beyond the capacity; null: no limit")
-    still_answered: int | None = Field(description="its connections that answered afterwards")
-    endings: list[ConnectionEnding] = Field(description="ends of the connections, and what remains")
+    still_answered: int | None = Field(description="connections of `overfull` that answered")
+    endings: list[ConnectionEnding] = Field(description="results of closing the connections")
     tcp_timeouts_s: dict[str, Number] = Field(description="TCP timeouts of the device [s]")
 
     @property
     def last(self) -> TcpIteration | None:
-        """The deciding trial."""
+        """Trial that decided the capacity, if one passed."""
         return self.decisive
 
     @property
     def attempted_cps(self) -> float:
-        """Rate of the deciding trial; a second try is slower."""
+        """Attempt rate of the deciding trial, which is lower in a second try."""
         return self.attempt_rate_cps if self.decisive is None else self.decisive.rate_cps
 
 
@@ -193,7 +192,7 @@ def _make_ending(attempt: Attempt, find_result: FindResult) -> ConnectionEnding 
     )
 
 
-FRAMES_PER_OPENING = 2  # that a client sends to open a connection: SYN and acknowledgement
+FRAMES_PER_OPENING = 2  # frames that a client sends to open a connection: SYN and ACK
 
 _ETHERNET_OCTETS, _TAG_OCTETS = 14, 4
 
@@ -201,7 +200,7 @@ _IP_HEADER_OCTETS = {4: 20, 6: 40}
 
 
 def find_syn_sizes(plugin: MeasuredTechnology) -> FramePair:
-    """Return the octets of a SYN on both sides of the device."""
+    """Return the frame sizes of a SYN on both sides of the device [octets]."""
     octets = (
         _ETHERNET_OCTETS + _IP_HEADER_OCTETS[min(plugin.ip_versions)] + OPENING_OCTETS + FCS_OCTETS
     )
@@ -233,7 +232,7 @@ def make_tcp_measure(context: RunContext, measure: Measure) -> Measure:
     settings: Any = context.settings.procedure
     tcp = settings.tcp.trial_settings
 
-    def rank(direction: DirectionResult) -> tuple[int, float]:
+    def compute_rank(direction: DirectionResult) -> tuple[int, float]:
         lost = direction.count_frames("required") - direction.count_frames("received")
         return lost, direction.sending_time_s
 
@@ -242,7 +241,9 @@ def make_tcp_measure(context: RunContext, measure: Measure) -> Measure:
             trial.frames, trial.rate_fps, wait_s=tcp.max_wait_s, alpha=1.0, purpose="establish", tcp=tcp
         )  # fmt: skip
         result = measure(replace(trial, key=f"tcp-{trial.key}", connections=made))
-        return replace(result, directions={"forward": max(result.directions.values(), key=rank)})
+        return replace(
+            result, directions={"forward": max(result.directions.values(), key=compute_rank)}
+        )
 
     return measure_opening
 
@@ -268,31 +269,27 @@ _EXCHANGE_COLUMNS: tuple[Column[Any], ...] = (
 
 
 class TcpSettings(StrictModel):
-    """Connections of TCP (RFC 8219 section 8, RFC 3511 sections 5.2 and 5.3)."""
+    """Settings of TCP connections (RFC 8219 section 8, RFC 3511 sections 5.2 and 5.3)."""
 
     object_octets: Annotated[int, Flag("--object-size")] = Field(
         default=64, ge=1, le=MAX_OBJECT_OCTETS
     )
-    """Size of the object that every connection asks for [octets]."""
-    timeout_s: float = Field(default=1.0, gt=0, le=60)
-    """A SYN and a request must be answered within [s]."""
-    retransmissions: int = Field(default=0, ge=0, le=6)
-    """Times a SYN that was not answered is sent again, each after twice the wait."""
+    """Size of the object that each connection requests [octets]."""
+    timeout_s: float = Field(1.0, gt=0, le=60, description="Time limit for an answer [s].")
+    retransmissions: int = Field(0, ge=0, le=6, description="Times a SYN is sent again.")
     closing: Closing = "rst"
     """How connections end: by a reset (RFC 3511 sections 5.2.3, 5.3.3) or by FIN."""
-    rate_cps: float | None = Field(default=None, gt=0)
-    """Connection attempt rate of the capacity; None: from the measured maximum."""
-    rate_share: float = Field(default=0.5, gt=0, le=1)
-    """That rate as a share of P1 of the measured maximum."""
+    rate_cps: PositiveFloat | None = Field(None, description="Attempt rate; None: ``rate_share``.")
+    rate_share: float = Field(0.5, gt=0, le=1, description="Rate over P1 of the measured rates.")
 
     @property
     def trial_settings(self) -> Tcp:
-        """Return the settings of TCP in a trial."""
+        """Settings of TCP in a trial."""
         return Tcp(self.object_octets, self.timeout_s, self.retransmissions, self.closing)
 
 
 class TcpBenchmark(connections.TableBenchmark[C, S]):
-    """A benchmark with connections of TCP."""
+    """Benchmark with TCP connections."""
 
     phase = Phase.TCP
     is_search = True
@@ -300,7 +297,7 @@ class TcpBenchmark(connections.TableBenchmark[C, S]):
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"connections", "tcp"})
 
     def get_tcp(self, context: RunContext) -> TcpSettings:
-        """Return the settings of TCP."""
+        """Return the TCP settings of a run."""
         settings: TcpSettings = self.get_shared_settings(context, "tcp")
         return settings
 
@@ -325,7 +322,7 @@ class TcpBenchmark(connections.TableBenchmark[C, S]):
             yield f"a SYN that is lost is sent again up to {tries} times: connections count that took longer"
 
     def _list_tester_warnings(self, context: RunContext) -> Iterator[str]:
-        """Yield warnings of the tester about such connections; raise if it cannot make them."""
+        """Yield the tester's warnings, or raise UsageError if it cannot make the connections."""
         most, tcp = self.find_max_connections(context), self.get_tcp(context).trial_settings
         alpha = connections.make_phase_one_settings(context.settings.procedure).alpha
         return context.tester.check_tcp_connections(context.technology, most, tcp, alpha)
@@ -337,15 +334,15 @@ class TcpBenchmark(connections.TableBenchmark[C, S]):
         )
 
     def list_trial_rows(self, point: Point, iterations: Iterable[TcpIteration]) -> list[CsvRow]:
-        """Return a row for each trial."""
-        return self.number_rows(point, (dict(one).values() for one in iterations))
+        """Return a CSV row for each trial."""
+        return self.make_csv_rows(point, (dict(one).values() for one in iterations))
 
     def _make_exchange(self, context: RunContext) -> TcpExchange:
         return TcpExchange(http=HTTP_VERSION, **asdict(self.get_tcp(context).trial_settings))
 
 
 class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
-    """The highest rate at which every TCP connection is established (RFC 3511 section 5.3).
+    """Highest rate at which every TCP connection is established (RFC 3511 section 5.3).
 
     A binary search for the rate. Each connection fetches one object by HTTP and is closed (RFC
     8219 section 8).
@@ -413,19 +410,18 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
 
 
 class TcpCapacitySettings(CapacityRange):
-    """Search for the concurrent TCP connection capacity (RFC 3511 section 5.2)."""
+    """Settings of the concurrent TCP connection capacity (RFC 3511 section 5.2)."""
 
-    beyond: float = Field(default=0.1, ge=0, le=10)
-    """Share of the capacity that is attempted beyond it, to see what becomes of it."""
+    beyond: float = Field(0.1, ge=0, le=10, description="Excess connections over the capacity.")
     aging_s: float = Field(default=150.0, ge=0, le=86_400)
-    """Longest wait for the device to forget connections that ended [s]; 0: none."""
+    """Longest wait for connections to expire [s]."""
 
 
 class TcpCapacity(
     connections.CapacityBenchmark[TcpCapacityRecord, TcpCapacitySettings],
     TcpBenchmark[TcpCapacityRecord, TcpCapacitySettings],
 ):
-    """How many TCP connections the device holds open at a time (RFC 3511 section 5.2).
+    """Number of TCP connections that the device holds open (RFC 3511 section 5.2).
 
     The number of open connections grows until one fails; a binary search then halves the
     interval (RFC 8219 section 8).
@@ -448,22 +444,22 @@ class TcpCapacity(
         )
         if not rate_cps:
             raise NotMeasured("no TCP connection rate passed")
-        own, most = self.get_settings(point.context), self.find_max_connections(point.context)
+        settings, most = self.get_settings(point.context), self.find_max_connections(point.context)
         capacity = CapacitySpec(
             conditions=point.make_conditions(),
-            first=min(own.first, most),
+            first=min(settings.first, most),
             most=most,
             upper_bound_cps=rate_cps,
             upper_bound_reason="given",
             resolution_cps=rate_cps * RETRY_FACTOR,
             beta=RETRY_FACTOR,
             gamma=RETRY_FACTOR,
-            error=own.error,
+            error=settings.error,
             phase_one=self._make_phase_one(point),
             benchmark=self.name,
             fixed=True,
         )
-        spec = TcpCapacitySpec(capacity, own.beyond, own.aging_s)
+        spec = TcpCapacitySpec(capacity, settings.beyond, settings.aging_s)
         result = measure_tcp_capacity(spec, point.measure, point.watch)
         search, find = result.search, point.find
         tries = list_iterations(search.attempts, find)
@@ -614,12 +610,12 @@ def _judge_validation(section: str, iterations: Sequence[TcpIteration]) -> Rulin
 
 
 def list_iterations(attempts: Sequence[Attempt], find_result: FindResult) -> list[TcpIteration]:
-    """Return the iterations of the attempts that opened connections."""
+    """Return the counts of all attempts that opened connections."""
     return [one for a in attempts if (one := make_iteration(a, find_result)) is not None]
 
 
 def make_iteration(attempt: Attempt, find_result: FindResult) -> TcpIteration | None:
-    """Return the outcome of an attempt's connections, or None if it opened none."""
+    """Count an attempt's connections by outcome; None if it opened none."""
     phase_one = find_result(attempt.trial.key).connections
     if phase_one is None or phase_one.tcp is None:
         return None

@@ -24,7 +24,7 @@ from v6t.benchmarks.point import Measurement, Point, RunContext
 from v6t.benchmarks.settings import SEARCH_SETTINGS, AdaptiveSettings, Flag
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import (
-    Repetition,
+    ThroughputRepetition,
     ThroughputResult,
     ThroughputSpec,
     find_error_fps,
@@ -35,7 +35,7 @@ from v6t.trials.trial import Capability, Trial, list_directions
 from v6t.trials.verdict import assess_trial
 
 T = TypeVar("T", bound=ThroughputSpec)
-MAX_TRACED_TRIALS = 2000  # in the figure of a search trace
+MAX_TRACED_TRIALS = 2000  # largest number of trials in the figure of a search trace
 
 _SEARCH_TEXTS = {"binary": "binary search", "mlrsearch": "MLRsearch with the RFC 2544 goal"}
 
@@ -46,23 +46,21 @@ _TRIAL_FIELDS = (
 
 
 class ThroughputRecord(RateRecord):
-    """Highest rate without loss; rates are per direction, also those of bidirectional trials."""
+    """Record of the highest rate without loss; rates are per direction in all modes."""
 
     unit: Literal["frames per second"] = Field(description="unit of rates")
     convention: Literal["per_direction"] = Field(description="all rates are per direction")
     search: str = Field("binary", description="`binary` or `mlrsearch`")
     search_label: str | None = Field(None, description="name of the result in MLRsearch")
     controller: str | None = Field(None, description="library that chose the trials of MLRsearch")
-    goal: GoalBounds | None = None
-    """MLRsearch's goal with its bounds; `rates` are the relevant lower bounds, if nothing confirmed
-    them"""
+    goal: GoalBounds | None = Field(None, description="MLRsearch's goal with its bounds")
     adaptive: AdaptiveSettings | None = Field(None, description="limits of adaptive repetition")
     non_monotonic: int = Field(0, description="repetitions that passed above a failed rate")
     unresolved: int = Field(0, description="repetitions that did not reach the resolution")
     confirmations: int = Field(0, description="full trials that confirm each result")
     final_duration_s: Number | None = Field(None, description="length of confirming trials [s]")
     frame_timeout_s: Number | None = Field(None, description="deadline of every frame, if any [s]")
-    aggregate_convention: Literal["aggregate"] = Field(description="of `aggregate_median`")
+    aggregate_convention: Literal["aggregate"] = Field(description="applies to `aggregate_median`")
     loss: dict[str, Number | None] = Field(description="largest lost share at the results")
     loss_tolerance: Number = Field(description="accepted lost share in each direction (RFC: 0)")
     matched: Number | None = Field(description="share of `checked` frames that were correct")
@@ -72,7 +70,7 @@ class ThroughputRecord(RateRecord):
     residual_wait_s: Number | None = Field(None, description="wait for late frames [s]")
     pause_s: Number | None = Field(None, description="pause between trials (RFC 2544) [s]")
     sending_time_tolerance: Number = Field(1.00001, description="longest sending time over length")
-    decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
+    decisive_trials: list[str] = Field(description="keys of the highest passed trials")
 
     def describe(self) -> str:
         title = "Throughput"
@@ -87,7 +85,7 @@ class ThroughputRecord(RateRecord):
     @computed_field
     @property
     def aggregate_median(self) -> Number:
-        """Both directions together, the sum of their medians [frames per second]."""
+        """Rate of both directions together, the sum of their medians [frames per second]."""
         value: Number = self.median * self.load_directions
         return value
 
@@ -97,7 +95,7 @@ class ThroughputRecord(RateRecord):
 
     @property
     def worst_loss(self) -> float | None:
-        """Larger lost share of both directions at the reported rates, or None."""
+        """Largest lost share of a direction at the reported rates, or None."""
         return max((v for v in self.loss.values() if v is not None), default=None)
 
     @property
@@ -106,7 +104,7 @@ class ThroughputRecord(RateRecord):
 
 
 def make_search_record(point: Point, result: ThroughputResult) -> ThroughputRecord:
-    """Make the record of searches at a point, or of a variant of its traffic."""
+    """Make the record of the searches at a point or with a variant of its traffic."""
     spec, repetitions, find = result.spec, result.repetitions, point.find
     ways = list_directions(spec.conditions.mode)
     found = [(r.rate_fps, r.attempts) for r in repetitions]
@@ -118,7 +116,7 @@ def make_search_record(point: Point, result: ThroughputResult) -> ThroughputReco
         result,
         point.run_conditions,
         **summarize_rates(found, point.tester_capacity.rate_fps, point.procedure.selftest_margin),
-        search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
+        search_label=mlr.RESULT_LABEL if spec.search == "mlrsearch" else None,
         controller=SEARCH_LIBRARY if goals else None,
         goal=summarize_goal(goals) if goals else None,
         non_monotonic=sum(r.passed_above_failure for r in repetitions),
@@ -135,7 +133,7 @@ def make_search_record(point: Point, result: ThroughputResult) -> ThroughputReco
     )
 
 
-def _is_unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
+def _is_unresolved(repetition: ThroughputRepetition, spec: ThroughputSpec) -> bool:
     high = repetition.search.first_failed_fps
     if high is None:
         return False
@@ -143,8 +141,8 @@ def _is_unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
     return high - repetition.search.rate_fps > widest * 1.001
 
 
-def find_decisive_trial(repetition: Repetition) -> str | None:
-    """Return the key of the last trial that passed at the reported rate."""
+def find_decisive_trial(repetition: ThroughputRepetition) -> str | None:
+    """Return the key of the last trial that passed at the reported rate, or None."""
     passed = [a.trial for a in repetition.attempts if a.verdict.passed]
     passed = [t for t in passed if t.rate_fps == repetition.rate_fps]
     # the search's probes are shorter than the trial that decides
@@ -153,21 +151,21 @@ def find_decisive_trial(repetition: Repetition) -> str | None:
 
 
 def _find_worst_loss(
-    repetitions: tuple[Repetition, ...], direction: str, decisive: list[str]
+    repetitions: tuple[ThroughputRepetition, ...], direction: str, decisive: list[str]
 ) -> float | None:
     verdicts = [a.verdict for r in repetitions for a in r.attempts if a.trial.key in decisive]
     return max((v.loss[direction] for v in verdicts if direction in v.loss), default=None)
 
 
 class FrameTimeoutSettings(StrictModel):
-    """Deadline of every frame."""
+    """Settings of the deadline of every frame."""
 
     deadline_ms: Annotated[float | None, Flag("--frame-timeout")] = Field(default=None, gt=0)
-    """Frames that take longer are lost [ms]."""
+    """Longest accepted one-way delay; later frames are lost [ms]."""
 
 
 class FrameTimeoutBenchmark(Benchmark[Any, Any]):
-    """Variant of a benchmark with a deadline for every frame."""
+    """Mixin for a benchmark with a deadline for every frame."""
 
     used_settings = SEARCH_SETTINGS
     included_in_all = False
@@ -184,7 +182,7 @@ class FrameTimeoutBenchmark(Benchmark[Any, Any]):
         return point.make_conditions(frame_timeout_s=self.get_timeout_s(point.context))
 
     def get_trial_s(self, context: RunContext) -> float:
-        """Return the length of its trials [s]."""
+        """Return the length of the trials [s]."""
         return context.settings.procedure.trial_duration_s
 
     def check(self, context: RunContext) -> None:
@@ -209,7 +207,7 @@ def _format_aggregate(record: ThroughputRecord) -> str:
 
 
 class Throughput(Benchmark[ThroughputRecord, StrictModel]):
-    """The highest rate at which no frame is lost.
+    """Highest rate at which no frame is lost.
 
     RFC 2544 section 26.1. The smaller of the medium's rate and the tester's own capacity is
     offered first. A binary search then halves the interval between the highest rate that passed
@@ -371,7 +369,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
 
 
 class ThroughputFrameTimeout(FrameTimeoutBenchmark, Throughput):
-    """The highest rate at which every frame arrives within a deadline.
+    """Highest rate at which every frame arrives within a deadline.
 
     RFC 2544 section 26.1 with a deadline: a frame that takes longer is lost.
     """
@@ -395,7 +393,7 @@ def specify_search(
     upper_fps: float | None = None,
     resolution_fps: float | None = None,
 ) -> T:
-    """Specify the search, bounded by medium and tester, or by another rate."""
+    """Specify the search; the upper bound is the limit of medium and tester, or ``upper_fps``."""
     p = point.procedure
     upper_fps = upper_fps or point.search_limit_fps
     return point.specify(
@@ -412,7 +410,7 @@ def specify_search(
 
 
 class SearchTrial(NamedTuple):
-    """A trial of a search: its repetition and place, its rate [fps], and how it ended."""
+    """Trial of a search in a figure: repetition, number, rate [fps] and outcome."""
 
     repetition: int
     number: int
@@ -496,8 +494,8 @@ def _draw_rate_by_size(
         curves.append(plots.make_summary_curve(number, mode, here))
         if known := [(x, r.tester_ceiling) for x, r in here if r.tester_ceiling]:
             style = {"color": plots.GREY, "linestyle": ":", "marker": "_", "markersize": 14}
-            across, own = zip(*known, strict=True)
-            curves.append(plots.Curve(label if number == 0 else "_", across, own, style=style))
+            xs, rates = zip(*known, strict=True)
+            curves.append(plots.Curve(label if number == 0 else "_", xs, rates, style=style))
     both = any(r.frame_sizes.ipv6 != r.frame_sizes.ipv4 for r in records)
     return plots.draw_errorbars(
         name,

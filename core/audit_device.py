@@ -20,7 +20,7 @@ from v6t.drivers.lab.packet_model import PacketModelDevice
 from v6t.drivers.lab.prober import ProberRole
 from v6t.drivers.lab.setup import Bed, frame_octets
 from v6t.drivers.lab.workers import Worker
-from v6t.drivers.prober import Prober, Sided
+from v6t.drivers.prober import FrameOnSide, Prober
 from v6t.intent.device import make_host_arguments
 
 if TYPE_CHECKING:
@@ -253,9 +253,11 @@ class SocketProber:
             self.close()
             raise
 
-    def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
+    def exchange(
+        self, frames: Sequence[FrameOnSide], wait_s: float, quiet_s: float
+    ) -> list[FrameOnSide]:
         """Send frames and return those that arrive within the waiting times."""
-        received: list[Sided] = self._worker.ask(
+        received: list[FrameOnSide] = self._worker.ask(
             "exchange", frames=frames, wait_s=wait_s, quiet_s=quiet_s, deadline_s=wait_s + 30
         )
         return received

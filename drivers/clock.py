@@ -10,36 +10,33 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-READINGS = 9
-SLEWED = 1e-3
+CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+READINGS = 9  # Of which the fastest counts
+MAX_SLEW = 1e-3  # Share of the elapsed time
 """Delays are wrong by this share at most. Kernels discipline a clock by half of it; time servers that are
 in a hurry slew it by up to a twelfth."""
 
 
 def source() -> str | None:
-    """Return the kernel's clock source; None: unknown."""
+    """Return the kernel's clock source, or None if unknown."""
     try:
-        return SOURCE.read_text(encoding="ascii").strip() or None
+        return CLOCK_SOURCE.read_text(encoding="ascii").strip() or None
     except OSError:
         return None
 
 
 @dataclass(frozen=True)
 class Reading:
-    """All clocks at one moment.
+    """Reading of all clocks at one moment.
 
     Attributes:
         ahead_ns: twice the time of day less the monotonic time: a whole number, which no float holds.
-        within_ns: the reading took no longer.
-        monotonic_ns: counts from the machine's start.
-        raw_ns: the same by the processor's counter, which nobody disciplines.
     """
 
     ahead_ns: int
-    within_ns: int
-    monotonic_ns: int
-    raw_ns: int
+    within_ns: int  # Duration of the reading
+    monotonic_ns: int  # Monotonic clock
+    raw_ns: int  # The processor's counter, which no time server adjusts
 
 
 def read() -> Reading:
@@ -55,12 +52,12 @@ def read() -> Reading:
     return min(readings, key=lambda r: r.within_ns)
 
 
-def faults_since(before: Reading) -> list[str]:
+def find_faults_since(before: Reading) -> list[str]:
     """Find faults of the clock since an earlier reading."""
-    return faults_between(before, read())
+    return find_faults_between(before, read())
 
 
-def faults_between(before: Reading, after: Reading) -> list[str]:
+def find_faults_between(before: Reading, after: Reading) -> list[str]:
     """Find faults of the clock between two readings: steps and slews."""
     # each is known to half of the time it took
     error_ns = (before.within_ns + after.within_ns) / 2
@@ -71,7 +68,7 @@ def faults_between(before: Reading, after: Reading) -> list[str]:
         ]
     raw_ns = after.raw_ns - before.raw_ns
     slewed_ns = after.monotonic_ns - before.monotonic_ns - raw_ns
-    if abs(slewed_ns) > SLEWED * raw_ns + error_ns:
+    if abs(slewed_ns) > MAX_SLEW * raw_ns + error_ns:
         return [
             f"the clock was slewed by {slewed_ns / raw_ns:+.2%} during the trial (a time server "
             "sets it): delays are wrong by as much"

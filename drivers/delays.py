@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 def make_distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distribution:
-    """Delays of received frames, negative ones counted as 0.
-
-    Args:
-        delays_ns: ``(n,)`` one-way delays [ns].
-        lost: frames that should be among them and did not return.
-    """
+    """Make a distribution of one-way delays, negative ones counted as 0."""
     import numpy as np
 
     clamped = int(np.count_nonzero(delays_ns < 0))
@@ -27,7 +22,7 @@ def make_distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distrib
 
 
 def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: int) -> Distribution:
-    """IPDV of one class from its frames in any order.
+    """Compute the IPDV of one class from its frames in any order.
 
     Args:
         seq: ``(n,)`` sequence numbers within the class, from 0; of duplicates the first counts.
@@ -63,8 +58,8 @@ def _make(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
     return Distribution(tuple(buckets.tolist()), tuple(counts.tolist()), lost, clamped)
 
 
-def summary_us(parts: Sequence[NDArray[np.int64]]) -> dict[str, float] | None:
-    """Compute nearest-rank percentiles [µs] of delays [ns] that were kept in parts."""
+def summarize_us(parts: Sequence[NDArray[np.int64]]) -> dict[str, float] | None:
+    """Compute percentiles [µs] of delays [ns] in several arrays; None: there are none."""
     import numpy as np
 
     count = sum(map(len, parts))

@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 from v6t.base.errors import DutError
 
-NEARLY_EMPTY = 10
-"""Connections of its own that a device may have: the one over which it is driven, for example."""
+MAX_OWN_CONNECTIONS = 10  # Of the device itself, such as its SSH connection
 
 
 def ignore_message(text: str) -> None:
@@ -22,12 +21,12 @@ class StateDevice(Protocol):
     @property
     @abstractmethod
     def timeout_s(self) -> float | None:
-        """Lifetime of idle connections [s]; None: unknown."""
+        """Lifetime of idle connections [s]; None if unknown."""
 
     @property
     @abstractmethod
     def by_endpoint(self) -> bool:
-        """Whether it counts inside endpoints, however many connections these have."""
+        """Whether it counts inside endpoints instead of connections."""
 
     @abstractmethod
     def flush(self) -> None:
@@ -39,14 +38,13 @@ class StateDevice(Protocol):
 
     @abstractmethod
     def read_limits(self) -> Mapping[str, float]:
-        """Read what limits the table, by the device's own names; empty: unknown."""
+        """Read the limits of the table by the device's own names; empty if unknown."""
 
 
 class DeviceSession(StateDevice, ABC):
     """A session with a device, or with several in a row. Opened once, closed always."""
 
-    supports_live_changes: bool = False
-    """Whether the configuration can be changed under traffic."""
+    supports_live_changes: bool = False  # Under traffic
 
     @property
     @abstractmethod

@@ -15,20 +15,19 @@ from v6t.packets.checksum import build_pseudo_header, compute_checksum
 ARP, IPV4, IPV6, VLAN = 0x0806, 0x0800, 0x86DD, 0x8100
 REQUEST, REPLY = 1, 2
 ICMPV6, SOLICITATION, ADVERTISEMENT = 58, 135, 136
-SOURCE_ADDRESS, TARGET_ADDRESS = 1, 2
-"""Options that hold a link-layer address."""
+SOURCE_ADDRESS, TARGET_ADDRESS = 1, 2  # Options that hold a link-layer address
 SOLICITED, OVERRIDE = 0x40000000, 0x20000000
-FILTER = "(arp[6:2] = 1 or (icmp6 and ip6[40] = 135))"
+REQUEST_FILTER = "(arp[6:2] = 1 or (icmp6 and ip6[40] = 135))"
 """What asks for a host, for a capture; :meth:`Hosts.find_answer` looks at it more closely."""
-SHORTEST = 60
-MOST_INTRODUCED = 4096
+MIN_FRAME_OCTETS = 60
+MAX_INTRODUCED_HOSTS = 4096
 """Of more hosts than this none is introduced: the device asks for those it needs."""
 _ALL_NODES = socket.inet_pton(socket.AF_INET6, "ff02::1")
 _ALL_NODES_MAC = b"\x33\x33\x00\x00\x00\x01"
 
 
 class Hosts:
-    """The tester's addresses on a link; one MAC address is all of theirs.
+    """The tester's hosts on a link, which share one MAC address.
 
     Args:
         device: its addresses on the link.
@@ -50,8 +49,8 @@ class Hosts:
         background: Mapping[str, Any] | None = None,
     ) -> None:
         self.answers, self.introduces = answers, introduces
-        self._mac = octets(mac)
-        self._device_mac = octets(device_mac)
+        self._mac = parse_mac(mac)
+        self._device_mac = parse_mac(device_mac)
         self._hosts = [pack_address(a) for a in addresses]
         self._known = frozenset(self._hosts)
         self._device = [pack_address(a) for a in device]
@@ -65,20 +64,22 @@ class Hosts:
             )  # fmt: skip
 
     def answers_to(self, frames: Iterable[Any]) -> Iterator[bytes]:
-        """Yield the answers to the frames, arrays of octets, that ask for one of the hosts."""
+        """Yield answers to those of the frames (arrays of octets) that ask for one of the hosts."""
         for frame in frames:
             answer = self.answer(frame.tobytes())
             if answer is not None:
                 yield answer
 
     def answer(self, frame: bytes) -> bytes | None:
-        """Return the answer to a frame that asks for one of the hosts; None: it asks for none."""
+        """Return the answer to a frame that asks for one of the hosts, else None."""
         if not self.answers:
             return None
         tag = len(self._tag)
-        if tag and (frame[12:14] != self._tag[:2] or word(frame, 14) & 0xFFF != word(self._tag, 2)):
+        if tag and (
+            frame[12:14] != self._tag[:2] or read_word(frame, 14) & 0xFFF != read_word(self._tag, 2)
+        ):
             return self._beside.answer(frame) if self._beside is not None else None
-        kind, packet = word(frame, 12 + tag), frame[14 + tag :]
+        kind, packet = read_word(frame, 12 + tag), frame[14 + tag :]
         if kind == ARP:
             return self._reply(packet)
         if kind == IPV6:
@@ -86,26 +87,28 @@ class Hosts:
         return None
 
     def introductions(self) -> list[bytes]:
-        """Each host asks for the device: it learns them before it needs them (RFC 2544 section 23 b)."""
-        if not self.introduces or len(self._hosts) > MOST_INTRODUCED:
+        """Return requests of all hosts from which the device learns them (RFC 2544, section 23)."""
+        if not self.introduces or len(self._hosts) > MAX_INTRODUCED_HOSTS:
             return []
         questions = []
         for host in self._hosts:
             # addresses of the same network are the ones that share most of their bits
-            near = [(common_bits(a, host), a) for a in self._device if len(a) == len(host)]
+            near = [(count_common_bits(a, host), a) for a in self._device if len(a) == len(host)]
             if near:
                 questions.append(self._question(host, max(near, key=lambda n: n[0])[1]))
         return questions + (self._beside.introductions() if self._beside is not None else [])
 
     def _question(self, host: bytes, target: bytes) -> bytes:
+        """Build an ARP request or neighbor solicitation."""
         if len(host) == 4:
             body = struct.pack("!HHBBH", 1, IPV4, 6, 4, REQUEST)
             return self._frame(self._device_mac, ARP, body + self._mac + host + bytes(6) + target)
         message = struct.pack("!BBHI", SOLICITATION, 0, 0, 0) + target
         message += bytes((SOURCE_ADDRESS, 1)) + self._mac
-        return self._frame(self._device_mac, IPV6, icmpv6(host, target, message))
+        return self._frame(self._device_mac, IPV6, build_icmpv6(host, target, message))
 
     def _reply(self, packet: bytes) -> bytes | None:
+        """Return the ARP reply to a request for a host."""
         if packet[:8] != struct.pack("!HHBBH", 1, IPV4, 6, 4, REQUEST) or len(packet) < 28:
             return None
         asker_mac, asker, target = packet[8:14], packet[14:18], packet[24:28]
@@ -115,9 +118,10 @@ class Hosts:
         return self._frame(asker_mac, ARP, body)
 
     def _advertisement(self, asker_mac: bytes, packet: bytes) -> bytes | None:
+        """Return the advertisement that answers a solicitation for a host."""
         if len(packet) < 64 or packet[6] != ICMPV6 or packet[7] != 255:
             return None
-        length = word(packet, 4)
+        length = read_word(packet, 4)
         asker, destination, message = packet[8:24], packet[24:40], packet[40 : 40 + length]
         target = message[8:24]
         # validity: RFC 4861, section 7.1.1
@@ -131,15 +135,16 @@ class Hosts:
             flags, asker, asker_mac = OVERRIDE, _ALL_NODES, _ALL_NODES_MAC
         advertisement = struct.pack("!BBHI", ADVERTISEMENT, 0, 0, flags) + target
         advertisement += bytes((TARGET_ADDRESS, 1)) + self._mac
-        return self._frame(asker_mac, IPV6, icmpv6(target, asker, advertisement))
+        return self._frame(asker_mac, IPV6, build_icmpv6(target, asker, advertisement))
 
     def _frame(self, to: bytes, kind: int, packet: bytes) -> bytes:
+        """Build a frame from the hosts' MAC address."""
         frame = to + self._mac + self._tag + struct.pack("!H", kind) + packet
-        return frame + bytes(max(0, SHORTEST - len(frame)))
+        return frame + bytes(max(0, MIN_FRAME_OCTETS - len(frame)))
 
 
-def asking(frames: Any) -> Any:
-    """Select those of equally long frames ``(n, length)`` that may ask for a host: ARP and ICMPv6.
+def select_requests(frames: Any) -> Any:
+    """Select ARP and ICMPv6 frames, which may ask for a host, among equally long ones.
 
     Looking at each of the others one by one would take a core of a busy tester.
     """
@@ -152,7 +157,7 @@ def asking(frames: Any) -> Any:
     return frames[rows]
 
 
-def icmpv6(source: bytes, destination: bytes, message: bytes) -> bytes:
+def build_icmpv6(source: bytes, destination: bytes, message: bytes) -> bytes:
     """Build an IPv6 packet of neighbour discovery: hop limit 255, checksum filled in."""
     total = _sum_message(source, destination, message)
     message = message[:2] + struct.pack("!H", total) + message[4:]
@@ -165,18 +170,18 @@ def _sum_message(source: bytes, destination: bytes, message: bytes) -> int:
     return compute_checksum(pseudo_header + message)
 
 
-def common_bits(one: bytes, other: bytes) -> int:
+def count_common_bits(one: bytes, other: bytes) -> int:
     """Count the leading bits that two addresses share."""
     differs = int.from_bytes(one, "big") ^ int.from_bytes(other, "big")
     return 8 * len(one) - differs.bit_length()
 
 
-def word(octets_: bytes, at: int) -> int:
-    """Read two octets as a number; 0 beyond the end."""
+def read_word(octets_: bytes, at: int) -> int:
+    """Read two octets as a number; 0 beyond the end of the frame."""
     return int.from_bytes(octets_[at : at + 2], "big")
 
 
-def octets(mac: str) -> bytes:
+def parse_mac(mac: str) -> bytes:
     """Parse a MAC address."""
     return bytes(int(part, 16) for part in mac.split(":"))
 

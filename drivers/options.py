@@ -12,7 +12,7 @@ from v6t.base.validation import describe_problem
 Options = TypeVar("Options", bound=BaseModel)
 
 
-def options_of(model: type[Options], name: str, noun: str, given: Mapping[str, Any]) -> Options:
+def parse_options(model: type[Options], name: str, noun: str, given: Mapping[str, Any]) -> Options:
     """Validate what a testbed file or a flag says, or raise UsageError that names the option."""
     try:
         return model.model_validate(dict(given))

@@ -42,14 +42,7 @@ class ThreadPlacement:
 def place_threads(
     cores: int, available: Sequence[int], core_list: Sequence[int] = (), *, may_share: bool = True
 ) -> ThreadPlacement:
-    """Choose the CPUs of TRex's threads.
-
-    Args:
-        cores: data path cores.
-        available: CPU numbers this process may use.
-        core_list: the user's own choice: master, latency, then the data path; empty: none.
-        may_share: threads may share a CPU if there are too few.
-    """
+    """Choose the CPUs of TRex's threads."""
     cpus = list(core_list) or list(available[: cores + 2])
     if len(cpus) < cores + 2:
         if not may_share:

@@ -6,20 +6,21 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 Side = Literal["left", "right"]
-Sided = tuple[Side, bytes]
-"""A frame without FCS, and the link it is on."""
+FrameOnSide = tuple[Side, bytes]  # A link, and a frame on it without FCS
 
 
 class Prober(Protocol):
-    """Holds both ports of the tester until it is closed."""
+    """Sends single frames on both ports of the tester until it is closed."""
 
-    def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
-        """Send frames; what arrives afterwards, oldest first.
+    def exchange(
+        self, frames: Sequence[FrameOnSide], wait_s: float, quiet_s: float
+    ) -> list[FrameOnSide]:
+        """Send frames; return those that arrive afterwards, oldest first.
 
         Args:
             frames: one after the other.
-            wait_s: listen so long where nothing comes.
-            quiet_s: and so long after the last frame that came.
+            wait_s: time to listen if nothing arrives.
+            quiet_s: time to listen after the last arrival.
         """
 
     def close(self) -> None:

@@ -27,11 +27,11 @@ class Oracle(ReferenceTranslation, Protocol):
 
     @property
     def zone(self) -> Zone | None:
-        """Names for DNS queries instead of frames; None: frames are forwarded."""
+        """Zone with the names for DNS queries; None: frames are forwarded."""
 
 
 class OracleDecorator(ABC):
-    """An oracle that changes the frames of another one, for an implementation or a chain."""
+    """Oracle that changes the frames of another one, for an implementation or a chain."""
 
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
@@ -56,7 +56,7 @@ class Tester(Protocol):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """Capabilities beyond counting (:attr:`v6t.trials.trial.Trial.required_capabilities`)."""
+        """Capabilities beyond counting frames (``Trial.required_capabilities``)."""
 
     def open(self) -> None:
         """Acquire ports and start processes.
@@ -110,26 +110,21 @@ class PhaseCounts:
     Attributes:
         result: frames of its one class: phase 1 counts learned connections as ``received``.
         start_s, end_s: first frame, and end of the last one's slot, by :meth:`StatefulTester.read_clock`.
-        duplicate_tuples: connections with the outside four-tuple of another one (phase 1).
         inside_endpoints, outside_endpoints: distinct initiator endpoints before and behind the
             device (phase 1).
-        example: two connections with one four-tuple.
-        started: wall clock time of the first frame, ISO 8601, UTC.
-        health: figures of the tester, free form.
-        tcp: outcomes of the TCP connections so far.
     """
 
     result: DirectionResult
     start_s: float
     end_s: float
-    duplicate_tuples: int = 0
+    duplicate_tuples: int = 0  # Connections with the outside four-tuple of another one
     inside_endpoints: int | None = None
     outside_endpoints: int | None = None
-    example: Mapping[str, Any] | None = None
+    example: Mapping[str, Any] | None = None  # Two connections with one four-tuple
     faults: tuple[str, ...] = ()
-    started: str = ""
-    health: Mapping[str, Any] | None = None
-    tcp: TcpCounts | None = None
+    started: str = ""  # Wall clock time of the first frame, ISO 8601, UTC
+    health: Mapping[str, Any] | None = None  # Figures of the tester, free form
+    tcp: TcpCounts | None = None  # Outcomes of the TCP connections so far
 
 
 class StatefulTester(Tester, Protocol):
@@ -152,7 +147,7 @@ class StatefulTester(Tester, Protocol):
     ``n mod count`` of its stream as n-th foreground frame. The Responder's n-th foreground frame is its
     template with a learned row, source and destination swapped (:class:`v6t.drivers.oracle.replay.Replay`);
     :class:`v6t.drivers.oracle.replay.Order` with ``connections.entries`` and ``connections.reading`` tells
-    which row. The oracle is that of :func:`v6t.drivers.oracle.connection_oracle.connecting`.
+    which row. The oracle is that of :func:`v6t.drivers.oracle.connection_oracle.make_connection_oracle`.
 
     *TCP*, of testers with the capability ``tcp``, where ``connections.tcp`` is given: phase 1 opens
     connection k from the four-tuple of frame k and counts those that are open on both sides; the validation

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.options import options_of
+from v6t.drivers.options import parse_options
 from v6t.drivers.tester import Tester
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from v6t.trials.trial import Capability, Mode
 
 State = Literal["ok", "note", "missing"]
-Finding = tuple[str, State, str]
-"""What was looked at, how it is, and the text with its fix."""
+Finding = tuple[str, State, str]  # Subject, state, and text with the fix
 
 
 class NoOptions(StrictModel):
@@ -29,33 +28,25 @@ class NoOptions(StrictModel):
 class TesterKind(ABC):
     """One kind of tester, with the options of a run. Entry point group ``v6t.testers``.
 
-    Args:
-        given: of the testbed file and ``--set-tester``.
-
     Raises:
         UsageError: naming the option.
     """
 
-    name: ClassVar[str]
-    """In testbed files and on the command line."""
-    title: ClassVar[str]
-    """One line."""
+    name: ClassVar[str]  # Name in testbed files and on the command line
+    title: ClassVar[str]  # Description in one line
     options_model: ClassVar[type[Any]] = NoOptions
     """A pydantic model, whose field docstrings describe the options."""
     simulates: ClassVar[bool] = False
     """No frame is sent: the device is a part of the tester, and no driver is asked."""
-    sending_error_s: ClassVar[float] = 0.0
-    """Usual error of the time a stream took to send [s]."""
+    sending_error_s: ClassVar[float] = 0.0  # Usual error of the time a stream took to send [s]
     setup_s: ClassVar[float] = 0.0
     """Usual time until the first frame of a run [s]; this and the next four are for plans only."""
-    load_s: ClassVar[float] = 0.0
-    """Usual time until the first frame of each further size [s]."""
+    load_s: ClassVar[float] = 0.0  # Usual time until the first frame of each further size [s]
     overhead_s: ClassVar[float] = 0.0
     """Usual time of a trial beyond its pause, its stream and its wait [s]."""
     usual_retries: ClassVar[float] = 0.0
     """Usual share of a search's trials that the tester itself spoils and that are repeated."""
-    usual_cps: ClassVar[float] = math.inf
-    """Usual connections per second."""
+    usual_cps: ClassVar[float] = math.inf  # Usual connections per second
     stamps: ClassVar[str] = ""
     """From which moment to which it times a frame, by which clock and how finely ("from ... to
     ..."): printed with every delay. Empty: unknown, or it times no frames."""
@@ -71,26 +62,26 @@ class TesterKind(ABC):
 
     def read(self, given: Mapping[str, Any]) -> Any:
         """Parse the options, or raise UsageError with the name of the wrong one."""
-        return options_of(self.options_model, self.name, "tester", given)
+        return parse_options(self.options_model, self.name, "tester", given)
 
     @property
     def in_lab(self) -> bool:
-        """The device stands in namespaces of this machine, between the tester's ports."""
+        """Whether the device is in namespaces of this machine, between the tester's ports."""
         return False
 
     @property
     def can_loop_back(self) -> bool:
-        """A run itself can leave the device out, to measure the tester alone."""
+        """Whether a run can measure the tester without the device."""
         return True
 
     @property
     def timeout_s(self) -> float | None:
-        """Its own device's idle connections live so long [s]; None: it has none, or for ever."""
+        """Lifetime of idle connections of its own device [s]; None: unlimited, or no device."""
         return None
 
     @property
     def exclusive_resource(self) -> str | None:
-        """What two runs at the same time must not share, in a few words; None: nothing."""
+        """Name of what only one run at a time may use; None: nothing."""
         return None
 
     def check_links(self, links: Any) -> None:
@@ -98,13 +89,13 @@ class TesterKind(ABC):
         del links
 
     def prepare(self) -> None:  # noqa: B027  (some need nothing)
-        """Get the rights it needs, before anything starts threads, or raise EnvironmentLacking."""
+        """Acquire the needed rights before threads are started, or raise EnvironmentLacking."""
 
     @abstractmethod
     def make(
         self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
     ) -> Tester:
-        """Make a tester that is not open yet.
+        """Make an unopened tester.
 
         Args:
             links: MAC addresses, VLANs and MTUs of the left and the right link.
@@ -118,73 +109,45 @@ class TesterKind(ABC):
         """
 
     def prober(self, links: Any, bed: Bed | None) -> Prober | None:
-        """Return a prober for its own ports; None: the lab's sockets do.
-
-        Args:
-            links: MAC addresses and MTUs.
-            bed: the lab with the device, not open yet; None: ports elsewhere.
-        """
+        """Return a prober for the tester's ports; None: the lab's own prober is used."""
         del links, bed
         return None
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """Names of several servers that send together; empty: there is one."""
+        """Names of several servers that send together, else empty."""
         return ()
 
     @property
     def negative_traffic_problem(self) -> tuple[str, str] | None:
-        """Why frames that must be dropped cannot be sent, and what to do; None: they can."""
+        """Why negative traffic cannot be sent, and the hint; None: it can."""
         return None
 
     def compute_max_rate_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
-        """Return the highest rate of trials per direction; what takes a higher one is not measured.
-
-        Args:
-            needs: of the trials.
-            mode: their directions.
-        """
+        """Return the highest rate of trials per direction [fps]."""
         del needs, mode
         return math.inf
 
     def describe_counting(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
-        """Describe how it will recognise test frames; empty: it has one way.
-
-        Args:
-            needs: of the trials.
-            mode: their directions.
-            most_fps: their highest rate per direction.
-        """
+        """Describe how test frames are recognized; empty: there is only one method."""
         del needs, mode, most_fps
         return ""
 
     def list_warnings(self) -> Iterator[str]:
-        """Yield warnings beside every number."""
+        """Yield warnings that are printed with every result."""
         yield from ()
 
     def list_trial_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """Yield warnings beside every number that follow from the trials of a run.
-
-        Args:
-            figures: ``tester`` of each trial's result.
-        """
+        """Yield warnings that follow from the trials of a run."""
         del figures
         yield from ()
 
     def list_setting_warnings(self, timed: Sequence[str]) -> Iterator[str]:
-        """Yield warnings about settings that are allowed but probably not intended.
-
-        Args:
-            timed: benchmarks of the run that time frames.
-        """
+        """Yield warnings about settings that are allowed but probably not intended."""
         yield from ()
 
     def check_connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
-        """Check a number of connections; yield what they take.
-
-        Args:
-            most: connections of a trial.
-            needs: of the trials with so many.
+        """Check a number of connections; yield warnings about their memory and disk space.
 
         Raises:
             UsageError: they cannot be had.
@@ -211,9 +174,5 @@ class TesterKind(ABC):
         yield from ()
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
-        """Examine, for ``v6t doctor``, whether it could work here; change nothing.
-
-        Args:
-            named: the user's testbed file names it.
-        """
+        """Examine for ``v6t doctor`` whether the tester can work here."""
         yield from ()

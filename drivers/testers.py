@@ -10,13 +10,15 @@ from v6t.base.entry_points import Extensions
 if TYPE_CHECKING:
     from v6t.drivers.tester_kind import TesterKind
 
-GROUP = "v6t.testers"
-TESTERS: Extensions[TesterKind] = Extensions(GROUP, "v6t.drivers.tester_kind:TesterKind", "tester")
+ENTRY_POINT_GROUP = "v6t.testers"
+TESTERS: Extensions[TesterKind] = Extensions(
+    ENTRY_POINT_GROUP, "v6t.drivers.tester_kind:TesterKind", "tester"
+)
 AUTOMATIC, DEFAULT = "auto", "embedded"
 """What a file may say instead of a name, and the tester it then gets."""
 
 
-def kind_of(name: str, options: Mapping[str, Any]) -> TesterKind:
+def load_kind(name: str, options: Mapping[str, Any]) -> TesterKind:
     """Load a kind of tester with its options.
 
     Raises:

@@ -15,39 +15,26 @@ CORRECTED_BUFFER_FORMULA = (
     "corrected = implied * (1 - throughput / burst rate), implied = average burst / burst rate"
 )
 
-PLAIN, VERIFIED = "binary search", "binary search with loss verification"
-LONG_BURST_S = 2.0
-"""A buffer that bursts of more seconds fill MUST have longer to drain (RFC 9004 section 6.2)."""
+LONG_BURST_S = 2.0  # longer bursts need a longer time to drain the buffer (RFC 9004 section 6.2)
 
 
 @dataclass(frozen=True)
 class BurstSpec(PointSpec):
     """Specification of the search for the longest burst at a point.
 
-    Attributes:
-        conditions: frame sizes, directions, waits, tolerances; the residual wait lets the buffer
-            drain, at least 2 s (RFC 9004 section 6.2).
-        rate_fps: rate within the burst, per direction: the medium's maximum, or the tester's own
-            where that is less.
-        rate_reason: ``media`` or ``tester``.
-        throughput_fps: measured throughput of the same point, per direction.
-        longest_s: no burst is longer than this [s].
-        resolution_frames: error of the search [frames].
-        repetitions: the RFC asks for 50.
-        verifications: times a burst that loses is offered again before it counts.
-        shortest_frames: of shorter ones the tester cannot prove that they left back to back.
+    The residual wait of the conditions lets the buffer drain, at least 2 s (RFC 9004 section 6.2).
     """
 
-    searched = True
+    is_search = True
     benchmark = BENCHMARK
-    rate_fps: float
-    rate_reason: str
-    throughput_fps: float
-    longest_s: float
-    resolution_frames: int
-    repetitions: int
-    verifications: int = 1
-    shortest_frames: int = 1
+    rate_fps: float  # per direction, within a burst; the limit of the medium or the tester
+    rate_reason: str  # ``media`` or ``tester``
+    throughput_fps: float  # measured at this point, per direction
+    longest_s: float  # time to send the longest burst [s]
+    resolution_frames: int  # error of the search [frames]
+    repetitions: int  # the RFC asks for 50
+    verifications: int = 1  # times a burst that lost frames is repeated before it counts
+    shortest_frames: int = 1  # shortest burst that the tester can prove it sent back to back
 
     @property
     def max_frames(self) -> int:
@@ -62,7 +49,7 @@ class BurstSpec(PointSpec):
     @property
     def search(self) -> str:
         """Name of the search of ETSI GS NFV-TST 009 clause 12.3 (RFC 9004 section 6.2)."""
-        return VERIFIED if self.verifications else PLAIN
+        return "binary search" + (" with loss verification" if self.verifications else "")
 
     @property
     def refusal_reason(self) -> str | None:
@@ -81,43 +68,30 @@ class BurstSpec(PointSpec):
 
 @dataclass(frozen=True)
 class BurstRepetition:
-    """Result of one search.
+    """Result of one search."""
 
-    Attributes:
-        frames: longest burst without loss; 0 if every burst lost.
-        hit_longest: no burst lost anything: the buffer is larger than was searched, and the test is
-            to be repeated with longer bursts (RFC 9004 section 6.2).
-        valid: the tester sent every burst that decided, and could prove it; otherwise ``frames``
-            says nothing.
-    """
-
-    number: int
-    frames: int
-    hit_longest: bool
+    number: int  # from 1
+    frames: int  # longest burst without loss; 0: every burst lost frames
+    hit_longest: bool  # no burst lost frames, so longer bursts are needed (RFC 9004 section 6.2)
     attempts: tuple[Attempt, ...]
-    valid: bool = True
+    valid: bool = True  # False: a tester fault decided, so ``frames`` has no meaning
 
 
 @dataclass(frozen=True)
 class BufferTime:
-    """Implied and corrected buffer time (RFC 9004 section 6.4).
+    """Implied and corrected buffer time (RFC 9004 section 6.4)."""
 
-    Attributes:
-        implied_s: average burst over the burst rate [s].
-        corrected_s: less what the device forwarded meanwhile [s].
-    """
-
-    implied_s: float
-    corrected_s: float
+    implied_s: float  # average burst over the burst rate [s]
+    corrected_s: float  # less what the device forwarded meanwhile [s]
 
 
 @dataclass(frozen=True)
 class BurstResult(RepeatedResult[BurstSpec, BurstRepetition]):
-    """All repetitions of one point; none where :attr:`BurstSpec.refusal_reason`."""
+    """All repetitions of one point; none if bursts cannot be measured."""
 
     @property
     def bursts(self) -> tuple[int, ...]:
-        """Longest burst of each repetition in which the tester did its part [frames]."""
+        """Longest burst of each valid repetition [frames]."""
         return tuple(r.frames for r in self.repetitions if r.valid)
 
     @property
@@ -143,7 +117,7 @@ def compute_buffer_time(
 
 
 def compute_deviation(bursts: Sequence[float]) -> float | None:
-    """Compute the sample standard deviation (RFC 9004 section 6.4); None for fewer than two values."""
+    """Compute the sample standard deviation (RFC 9004 section 6.4), or None for less than two values."""
     if len(bursts) < 2:
         return None
     mean = sum(bursts) / len(bursts)
@@ -161,6 +135,7 @@ def measure_back_to_back(
 
 
 def _search(spec: BurstSpec, trials: TrialRunner) -> BurstRepetition:
+    """Search for the longest burst without loss, once."""
     low, high = 0, spec.max_frames + 1
     known = True
     while high - low > max(spec.resolution_frames, 1):
@@ -179,7 +154,7 @@ def _passes(spec: BurstSpec, trials: TrialRunner, frames: int) -> bool | None:
     """Check whether a burst is forwarded without loss; verify a failure.
 
     Returns:
-        None if the tester faltered every time, so that nothing is known about the device.
+        None if every attempt was invalid.
     """
     sending_s, wait_s = frames / spec.rate_fps, spec.conditions.residual_wait_s
     if sending_s > LONG_BURST_S:

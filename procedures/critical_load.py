@@ -1,4 +1,4 @@
-"""Critical load: the load at which a device whose loss is random loses a given share on average."""
+"""Critical load: the load at which a device with random loss loses a given share on average."""
 
 from __future__ import annotations
 
@@ -9,31 +9,23 @@ from v6t.trials.load_estimate import EstimateLoad, LoadEstimate, OfferedLoad
 from v6t.trials.result import Measure, TrialResult
 
 BENCHMARK = "critical-load"
-COPIES, DRAINED = 4, 3
-"""A load that lost is remembered so often, and so many are forgotten for each trial without loss."""
+LOSSY_LOAD_COPIES = 4  # entries of a load with loss in the list of lossy loads
+FORGOTTEN_LOADS = 3  # entries removed for each trial without loss
 
 
 @dataclass(frozen=True)
 class CriticalLoadSpec(PointSpec):
-    """Specification of the search for the critical load.
+    """Specification of the search for the critical load."""
 
-    Attributes:
-        least_fps, most_fps: loads that may be offered, per direction.
-        target: lost share at the critical load.
-        search_s: length of all trials together [s].
-        first_s: length of the first trial [s].
-        longer_s: increment of the length from each trial to the next [s].
-    """
-
-    least_fps: float
-    most_fps: float
-    target: float
-    search_s: float
-    first_s: float
-    longer_s: float
+    least_fps: float  # lowest load that may be offered, per direction
+    most_fps: float  # highest load that may be offered, per direction
+    target: float  # lost share at the critical load
+    search_s: float  # total length of all trials [s]
+    first_s: float  # length of the first trial [s]
+    longer_s: float  # increment of the length from trial to trial [s]
 
     benchmark = BENCHMARK
-    searched = True
+    is_search = True
 
     def __post_init__(self) -> None:
         """Check the bounds and the target."""
@@ -54,12 +46,12 @@ class CriticalLoadSpec(PointSpec):
 
 @dataclass(frozen=True)
 class LoadStep:
-    """A valid trial and the estimate after it; None: too few frames were lost."""
+    """A valid trial and the estimate after it."""
 
-    key: str
+    key: str  # key of the trial
     duration_s: float
-    offered: OfferedLoad
-    estimate: LoadEstimate | None
+    offered: OfferedLoad  # load and loss of the trial
+    estimate: LoadEstimate | None  # None: too few frames were lost
 
 
 @dataclass(frozen=True)
@@ -75,8 +67,7 @@ class CriticalLoadResult(RepeatedResult[CriticalLoadSpec, tuple[LoadStep, ...]])
     def step_estimates(self) -> tuple[LoadEstimate | None, ...]:
         """Estimates after each step.
 
-        None until a trial lost frames, and where the mean is above what can be offered: there the
-        inference tells nothing but what it assumed before, and no trial measured it.
+        None until a trial lost frames, and if the mean exceeds the largest load, which no trial measured.
         """
         estimates: list[LoadEstimate | None] = []
         lossy = False
@@ -93,20 +84,19 @@ class CriticalLoadResult(RepeatedResult[CriticalLoadSpec, tuple[LoadStep, ...]])
 
 
 @dataclass
-class _LoadChoice:
-    """Choice of the next load."""
+class _LoadChooser:
+    """Chooser of the next load."""
 
     spec: CriticalLoadSpec
-    lossless_trials: int = 0
-    """Successive trials without loss so far."""
+    lossless_trials: int = 0  # successive trials without loss so far
 
     def __post_init__(self) -> None:
         self.lossy: list[float] = []
 
     def add_load(self, offered: OfferedLoad) -> None:
-        """Take note of the loss at an offered load."""
+        """Record the loss at an offered load."""
         if offered.ratio >= self.spec.target and offered.lost:
-            self.lossy = sorted([*self.lossy, *[offered.rate_fps] * COPIES])
+            self.lossy = sorted([*self.lossy, *[offered.rate_fps] * LOSSY_LOAD_COPIES])
             self.lossless_trials = 0
         elif not offered.lost:
             self.lossless_trials += 1
@@ -116,19 +106,19 @@ class _LoadChoice:
     def choose_next_rate(
         self, number: int, previous: OfferedLoad | None, estimate: LoadEstimate | None
     ) -> float:
-        """Choose the next rate: middle, maximum, twice from the loss ratio, then from the estimate."""
+        """Choose the next rate: middle, maximum, two from the loss ratio, then from the estimate."""
         spec = self.spec
         if number == 0 or previous is None:
             return (spec.least_fps + spec.most_fps) / 2
         if number == 1:
             return spec.most_fps
         if (number < 4 and previous.lost) or estimate is None:
-            # as much less as would leave the target, if the loss became less by as much
+            # the rate at which the target would be lost, if the lost frames decrease with the rate
             return self._clamp_rate(previous.rate_fps * (1 - previous.ratio) / (1 - spec.target))
         rate = estimate.mean_fps
         if self.lossless_trials and self.lossy:
             smallest = self.lossy[0]
-            del self.lossy[:DRAINED]
+            del self.lossy[:FORGOTTEN_LOADS]
             if rate < smallest:
                 weight = 0.5**self.lossless_trials
                 rate = weight * rate + (1 - weight) * smallest
@@ -143,8 +133,8 @@ def measure_critical_load(
 ) -> CriticalLoadResult:
     """Search for the critical load until the search time has elapsed; ignore invalid trials."""
 
-    def search(trials: TrialRunner) -> tuple[LoadStep, ...]:
-        loads, steps, durations = _LoadChoice(spec), list[LoadStep](), spec.durations_s
+    def run_search(trials: TrialRunner) -> tuple[LoadStep, ...]:
+        loads, steps, durations = _LoadChooser(spec), list[LoadStep](), spec.durations_s
         for number, duration_s in enumerate(durations):
             previous = steps[-1] if steps else None
             estimate = previous.estimate if previous else None
@@ -164,7 +154,7 @@ def measure_critical_load(
                 steps.append(LoadStep(outcome.trial.key, duration_s, offered, inferred))
         return tuple(steps)
 
-    done = repeat(spec, 1, measure, watch, search)
+    done = repeat(spec, 1, measure, watch, run_search)
     return CriticalLoadResult(spec, done.repetitions, done.attempts)
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 
 from v6t.trials.delays import Distribution
 
-Figures = Mapping[str, float]
-"""Figures of one distribution by name [ns]; infinite where undefined."""
+Figures = Mapping[str, float]  # of one distribution, by name [ns]; infinite where undefined
 
 
 def summarize_latency(delays: Distribution) -> Figures:
@@ -42,18 +41,18 @@ def summarize_ipdv(differences: Distribution) -> Figures:
     }
 
 
+# function of each benchmark
 COMPUTE_FIGURES: Mapping[str, Callable[[Distribution], Figures]] = {
     "latency": summarize_latency,
     "pdv": summarize_pdv,
     "ipdv": summarize_ipdv,
 }
-"""Function of each benchmark."""
 
 
 def find_tag_conflict(
     tags: int, first_tag_s: float, duration_s: float, rate_fps: float
 ) -> str | None:
-    """Return why tagged frames do not fit a stream, or None if they do."""
+    """Return the reason why tagged frames do not fit a stream, or None if they do."""
     if tags < 1:
         return f"{tags} tagged frames give no latency"
     if first_tag_s < 0:

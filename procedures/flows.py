@@ -10,21 +10,15 @@ from v6t.procedures.throughput import ThroughputSpec
 from v6t.trials.trial import FlowStarts
 
 BENCHMARK = "flows"
-Start = Literal["together", "successive"]
+StartMode = Literal["together", "successive"]
 
 
 @dataclass(frozen=True)
 class FlowPoint:
-    """A number of flows and how they start.
+    """A number of flows and how they start."""
 
-    Attributes:
-        flows: n.
-        start: how they begin; ``together`` for one flow.
-        variant: begins the keys of its trials.
-    """
-
-    flows: int
-    start: Start
+    flows: int  # n, network flows per direction
+    start: StartMode  # ``together`` for one flow
 
     @property
     def variant(self) -> str:
@@ -32,7 +26,7 @@ class FlowPoint:
         return f"{'flows' if self.start == 'together' else self.start}{self.flows}-"
 
 
-def list_flow_points(counts: Sequence[int], starts: Sequence[Start]) -> Iterator[FlowPoint]:
+def list_flow_points(counts: Sequence[int], starts: Sequence[StartMode]) -> Iterator[FlowPoint]:
     """Yield the point of one flow, then each number of flows with each order of starts."""
     yield FlowPoint(1, "together")
     for start in starts:
@@ -48,7 +42,7 @@ def make_flow_starts(point: FlowPoint, interval_s: float) -> FlowStarts | None:
 def specify_flow_search(
     spec: ThroughputSpec, point: FlowPoint, interval_s: float
 ) -> ThroughputSpec:
-    """Specify the search at a point.
+    """Specify the throughput search for a number of flows.
 
     A search with short trials would end before the last flow begins, so flows that begin one
     after the other are always searched with full trials.

@@ -6,42 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from v6t.procedures.repetition import Adaptive
+from v6t.procedures.repetition import AdaptiveLimits
 from v6t.procedures.trial_runner import PointSpec, RepeatedResult, TrialRunner, Watch, repeat
 from v6t.trials.result import FORWARDED_ROLES, DirectionResult, Measure, TrialResult
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
 
 BENCHMARK = "frame-loss"
-TIMEOUT_BENCHMARK = "frame-loss-frame-timeout"
-"""Another benchmark, with a deadline for every frame; never instead of the first."""
-MAX_RATE_STEP = 0.1
-"""Largest step the RFC allows, as a share of the maximum rate."""
+TIMEOUT_BENCHMARK = "frame-loss-frame-timeout"  # with a deadline for every frame
+MAX_RATE_STEP = 0.1  # largest step that the RFC allows, as a share of the maximum rate
 
 
 @dataclass(frozen=True)
 class FrameLossSpec(PointSpec):
-    """Specification of the frame loss rates at a point.
+    """Specification of the frame loss rates at a point."""
 
-    Attributes:
-        maximum_fps: 100 % of the input rate per direction.
-        maximum_reason: ``media``, ``tester`` or ``given``: anything but the medium's maximum is a
-            restricted range.
-        duration_s: length of each stream [s].
-        adaptive: stop when the medians are known well enough; ``repetitions`` is then
-            not used.
-        step: step as a share of the maximum, at most a tenth.
-        rates_fps: the papers' procedure: these rates, every one, without a stop;
-            None: the RFC's.
-    """
-
-    maximum_fps: float
-    maximum_reason: str
-    duration_s: float
+    maximum_fps: float  # 100 % of the input rate, per direction
+    maximum_reason: str  # ``media``, ``tester`` or ``given``; only ``media`` is the full range
+    duration_s: float  # length of each stream [s]
     repetitions: int
-    step: float = MAX_RATE_STEP
-    rates_fps: tuple[float, ...] | None = None
-    adaptive: Adaptive | None = None
+    step: float = MAX_RATE_STEP  # as a share of the maximum, at most a tenth
+    rates_fps: tuple[float, ...] | None = None  # offer exactly these rates; None: the RFC's descent
+    adaptive: AdaptiveLimits | None = None  # used in place of ``repetitions``
 
     def __post_init__(self) -> None:
         """Check the rates against the RFC.
@@ -63,50 +49,40 @@ class FrameLossSpec(PointSpec):
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """Rates in the order they are offered, falling [fps per direction]."""
+        """Rates to offer, in falling order [fps per direction]."""
         if self.rates_fps is not None:
             return tuple(sorted(set(self.rates_fps), reverse=True))
         count = int(1 / self.step + 1e-9)
-        # from the top, so that the first is the maximum to the frame
+        # from the top, so that the first rate is exactly the maximum
         rates = (self.maximum_fps * (1 - i * self.step) for i in range(count + 1))
         return tuple(r for r in rates if r > self.maximum_fps * self.step / 1000)
 
 
 @dataclass(frozen=True)
 class DirectionLoss:
-    """Frames of one direction in one trial.
+    """Frames of one direction in one trial."""
 
-    Attributes:
-        required, sent, received: frames, foreground and background together.
-        surplus: received beyond once; there should be none.
-        roles: frames required and received of the foreground and of the background.
-    """
-
-    required: int
+    required: int  # frames of foreground and background
     sent: int
     received: int
-    surplus: int
-    roles: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    surplus: int  # frames received more than once
+    roles: Mapping[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # required and received, by role
 
     @property
-    def rate(self) -> float:
-        """Lost share of the frames the trial required."""
+    def loss_ratio(self) -> float:
+        """Lost share of the required frames."""
         return (self.required - self.received) / self.required if self.required else 0.0
 
 
 @dataclass(frozen=True)
 class OfferedRate:
-    """Trial of one rate in one repetition.
+    """Trial of one rate in one repetition."""
 
-    Attributes:
-        rate_fps: per direction.
-        repetition: from 1.
-        directions: frames by direction; empty if the tester faltered every time.
-    """
-
-    rate_fps: float
-    repetition: int
-    directions: Mapping[str, DirectionLoss]
+    rate_fps: float  # per direction
+    repetition: int  # from 1
+    directions: Mapping[str, DirectionLoss]  # empty if every attempt was invalid
     attempts: tuple[Attempt, ...]
 
     @property
@@ -116,29 +92,29 @@ class OfferedRate:
 
     @property
     def lossless(self) -> bool:
-        """Whether every frame returned."""
+        """Whether the trial is valid and no frame was lost."""
         return self.valid and all(d.received >= d.required for d in self.directions.values())
 
     @property
     def error(self) -> str | None:
-        """Description of surplus frames, which are an error and no negative loss; None without any."""
+        """Error message if more frames were received than sent, else None."""
         extra = sum(d.surplus for d in self.directions.values())
         return f"{extra} frames more came back than were sent" if extra else None
 
     def compute_role_loss(self, role: str) -> float | None:
-        """Compute the lost share of the foreground or background in all directions, or None."""
+        """Compute the lost share of the foreground or background, or None if it is unknown."""
         counts = [d.roles[role] for d in self.directions.values() if role in d.roles]
         required = sum(due for due, _ in counts)
         if not required or self.error:
             return None
         return 1 - sum(came for _, came in counts) / required
 
-    def loss(self, direction: str | None = None) -> float | None:
+    def compute_loss(self, direction: str | None = None) -> float | None:
         """Compute the lost share in one or all directions, or None if it is unknown."""
         if not self.valid or self.error:
             return None
         if direction is not None:
-            return self.directions[direction].rate
+            return self.directions[direction].loss_ratio
         required = sum(d.required for d in self.directions.values())
         received = sum(d.received for d in self.directions.values())
         return (required - received) / required if required else 0.0
@@ -150,7 +126,7 @@ class FrameLossResult(RepeatedResult[FrameLossSpec, list[OfferedRate]]):
 
     @property
     def offered(self) -> tuple[OfferedRate, ...]:
-        """All trials in their order."""
+        """All trials, in order."""
         return tuple(offered for descent in self.repetitions for offered in descent)
 
     def select_trials(self, rate_fps: float) -> tuple[OfferedRate, ...]:
@@ -159,7 +135,7 @@ class FrameLossResult(RepeatedResult[FrameLossSpec, list[OfferedRate]]):
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """Rates that were offered, falling."""
+        """Rates that were offered, in falling order."""
         return tuple(sorted({o.rate_fps for o in self.offered}, reverse=True))
 
 
@@ -181,7 +157,7 @@ def measure_frame_loss(
 
 
 def _descend(spec: FrameLossSpec, trials: TrialRunner) -> list[OfferedRate]:
-    """Offer falling rates until the procedure ends."""
+    """Offer falling rates until two in succession lose no frame."""
     rates, offered, lossless = spec.rates, list[OfferedRate](), 0
     for place, rate_fps in enumerate(rates, 1):
         trial = spec.conditions.make_trial(spec.benchmark, rate_fps, spec.duration_s)
@@ -194,23 +170,23 @@ def _descend(spec: FrameLossSpec, trials: TrialRunner) -> list[OfferedRate]:
     return offered
 
 
-def _can_stop(adaptive: Adaptive, done: Sequence[Sequence[OfferedRate]]) -> bool:
+def _can_stop(adaptive: AdaptiveLimits, done: Sequence[Sequence[OfferedRate]]) -> bool:
     """Check whether the share of forwarded frames is known well enough.
 
-    It is looked at in each direction of every rate that all repetitions offered: unlike the loss it is
-    not near 0 where it matters.
+    This is checked in each direction, at every rate that all repetitions offered.
     """
     if len(done) < adaptive.fewest:
         return False
-    through: dict[tuple[float, str], list[float]] = {}
-    for each in (offered for descent in done for offered in descent):
-        for direction, counted in each.directions.items():
-            through.setdefault((each.rate_fps, direction), []).append(1 - counted.rate)
-    whole = [values for values in through.values() if len(values) == len(done)]
+    forwarded: dict[tuple[float, str], list[float]] = {}
+    for offered in (offered for descent in done for offered in descent):
+        for direction, counted in offered.directions.items():
+            forwarded.setdefault((offered.rate_fps, direction), []).append(1 - counted.loss_ratio)
+    whole = [values for values in forwarded.values() if len(values) == len(done)]
     return bool(whole) and all(adaptive.can_stop(values) or not any(values) for values in whole)
 
 
 def _count_losses(spec: FrameLossSpec, result: TrialResult) -> dict[str, DirectionLoss]:
+    """Count the frames of a valid trial by direction."""
     losses = {}
     for direction in list_directions(spec.conditions.mode):
         d = result.directions[direction]
@@ -225,5 +201,6 @@ def _count_losses(spec: FrameLossSpec, result: TrialResult) -> dict[str, Directi
 
 
 def _count_role(counted: DirectionResult, role: str) -> tuple[int, int]:
+    """Count the required and received frames of a role."""
     counts = [c for c in counted.classes.values() if c.role == role]
     return sum(c.required for c in counts), sum(c.received for c in counts)

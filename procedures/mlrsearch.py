@@ -26,39 +26,28 @@ BENCHMARK = "mlrsearch"
 
 @dataclass(frozen=True)
 class MlrSpec(PointSpec):
-    """Specification of a multiple loss ratio search.
+    """Specification of a multiple loss ratio search."""
 
-    Attributes:
-        conditions: frame sizes, directions, waits; the loss tolerance is that of each goal.
-        goals: searched for together.
-        min_load_fps, max_load_fps: smallest and largest load per direction [fps].
-        max_load_reason: ``media`` or ``tester``, whichever is smaller.
-    """
-
-    searched = True
-    goals: tuple[Goal, ...]
-    min_load_fps: float
-    max_load_fps: float
-    max_load_reason: str
+    is_search = True
+    goals: tuple[Goal, ...]  # searched for together; each has a loss tolerance
+    min_load_fps: float  # smallest load per direction
+    max_load_fps: float  # largest load per direction
+    max_load_reason: str  # ``media`` or ``tester``, whichever is smaller
     repetitions: int
 
     benchmark = BENCHMARK
 
 
 @dataclass(frozen=True)
-class Repetition:
-    """Result of one search.
+class MlrRepetition:
+    """Result of one search."""
 
-    Attributes:
-        results: of the goals, in their order.
-    """
-
-    number: int
-    results: tuple[GoalResult, ...]
+    number: int  # from 1
+    results: tuple[GoalResult, ...]  # results of the goals, in order
     attempts: tuple[Attempt, ...]
 
 
-MlrResult = RepeatedResult[MlrSpec, Repetition]
+MlrResult = RepeatedResult[MlrSpec, MlrRepetition]
 
 
 def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = None) -> MlrResult:
@@ -68,7 +57,7 @@ def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = Non
 
 def count_loss(conditions: Conditions, outcome: Outcome) -> TrialCounts:
     """Count the lost frames of a trial and check for faults other than loss."""
-    # frames of one direction never make up for those that another one lost
+    # frames of one direction do not compensate the loss of the other
     directions = outcome.result.directions.values()
     required = [d.count_frames("required") for d in directions]
     received = [d.count_frames("received") for d in directions]
@@ -77,7 +66,8 @@ def count_loss(conditions: Conditions, outcome: Outcome) -> TrialCounts:
     return TrialCounts(sum(required), lost, sound)
 
 
-def _search(spec: MlrSpec, attempts: TrialRunner) -> Repetition:
+def _search(spec: MlrSpec, attempts: TrialRunner) -> MlrRepetition:
+    """Search for the bounds of all goals, once."""
     conditions = spec.conditions
     loosest = max(goal.loss_ratio for goal in spec.goals)
     longest_s = max(goal.final_trial_s for goal in spec.goals)
@@ -103,4 +93,4 @@ def _search(spec: MlrSpec, attempts: TrialRunner) -> Repetition:
         offer_load, spec.goals, min_load_fps=spec.min_load_fps, max_load_fps=spec.max_load_fps
     )
     results = tuple(find_goal_result(goal, trials, spec.max_load_fps) for goal in spec.goals)
-    return Repetition(attempts.number, results, tuple(attempts.all))
+    return MlrRepetition(attempts.number, results, tuple(attempts.all))

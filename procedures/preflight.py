@@ -1,4 +1,4 @@
-"""Does the device translate at all, and rightly? Asked before anything is measured."""
+"""Check before a run that the device translates frames correctly."""
 
 from __future__ import annotations
 
@@ -11,25 +11,18 @@ from v6t.trials.verdict import assess_trial
 
 BENCHMARK = "preflight"
 PREFLIGHT_FRAMES = 200
-RATE_FPS = 1000.0
+PREFLIGHT_FPS = 1000.0
 MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Reason why the trials before a run failed: a wrong translation or a fault of the tester.
+    """Reason why a trial before the run failed."""
 
-    Attributes:
-        tester: whether the tester failed, so that nothing is known about the device.
-        direction: direction that failed.
-        why: cause of the failure, in a few words.
-        frames: ``sent``, ``expected`` and ``received`` in hexadecimal, where there is a pair.
-    """
-
-    tester: bool
-    direction: str
-    why: str
-    frames: Mapping[str, str] | None = None
+    tester: bool  # the tester failed, so nothing is known about the device
+    direction: str  # that failed; empty: all
+    why: str  # cause of the failure, in a few words
+    frames: Mapping[str, str] | None = None  # hexadecimal texts by kind
 
 
 def check_translation(
@@ -42,12 +35,9 @@ def check_translation(
     residual_wait_s: float = 0.3,
     pause_s: float = 0.0,
 ) -> Finding | None:
-    """Send some frames slowly; every one must come back as the reference translation.
+    """Send some frames at a low rate, and compare them with the reference translation.
 
-    A trial that merely lost some frames is tried again; a wrong frame is final.
-
-    Returns:
-        None when all is well.
+    A trial that lost frames is repeated; a wrong frame is not. Without a fault the result is None.
     """
     finding: Finding | None = None
     for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -57,8 +47,8 @@ def check_translation(
             ipv6_frame_size=ipv6_frame_size,
             ipv4_frame_size=ipv4_frame_size,
             mode=mode,
-            rate_fps=RATE_FPS,
-            duration_s=PREFLIGHT_FRAMES / RATE_FPS,
+            rate_fps=PREFLIGHT_FPS,
+            duration_s=PREFLIGHT_FRAMES / PREFLIGHT_FPS,
             residual_wait_s=residual_wait_s,
             pause_s=pause_s,
             mix=mix,

@@ -1,4 +1,4 @@
-"""Reconfiguration: what traffic loses while something else of the device is changed."""
+"""Reconfiguration: loss of traffic while another part of the device is changed."""
 
 from __future__ import annotations
 
@@ -15,58 +15,39 @@ BENCHMARK = "reconfiguration"
 
 @dataclass(frozen=True)
 class ReconfigurationSpec(PointSpec):
-    """Specification of changes under traffic at a point.
+    """Specification of changes under traffic at a point."""
 
-    Attributes:
-        rate_fps: offered per direction.
-        rate_source: where the rate is from, in words.
-        duration_s: length of each stream [s].
-        at_s: when the device is changed [s].
-        repetitions: times each change is made.
-    """
-
-    rate_fps: float
-    rate_source: str
-    duration_s: float
-    at_s: float
-    repetitions: int
+    rate_fps: float  # offered per direction
+    rate_source: str  # origin of the rate
+    duration_s: float  # length of each stream [s]
+    at_s: float  # time of the change in the stream [s]
+    repetitions: int  # times each change is made
 
     benchmark = BENCHMARK
 
     def __post_init__(self) -> None:
-        """Check rate and times.
-
-        Raises:
-            ValueError: the change lies outside the stream.
-        """
+        """Check that the change lies within the stream."""
         if not 0 < self.at_s < self.duration_s:
-            raise ValueError("the device is changed within the stream")
+            raise ValueError("the change must lie within the stream")
 
 
 @dataclass(frozen=True)
 class BlockedTime:
-    """Loss of one direction during a change.
+    """Loss of one direction during a change."""
 
-    Attributes:
-        frames: of the stream.
-        lost: of them.
-        blocked_s: lost frames over the offered rate [s].
-        silence_s: longest time without a frame at the receiver [s]; None: not known.
-    """
-
-    frames: int
-    lost: int
-    blocked_s: float
-    silence_s: float | None
+    frames: int  # required in the stream
+    lost: int  # of these frames
+    blocked_s: float  # lost frames over the offered rate [s]
+    silence_s: float | None  # longest time without a received frame [s]; None: unknown
 
 
 @dataclass(frozen=True)
 class ChangeStream:
-    """Stream with a change; ``directions`` is empty if every attempt was invalid."""
+    """Loss during one stream in which the device is changed."""
 
-    change: str
-    number: int
-    directions: Mapping[str, BlockedTime]
+    change: str  # what was done to the device
+    number: int  # of the repetition, from 1
+    directions: Mapping[str, BlockedTime]  # empty if every attempt was invalid
 
 
 ReconfigurationResult = RepeatedResult[ReconfigurationSpec, list[ChangeStream]]
@@ -75,10 +56,11 @@ ReconfigurationResult = RepeatedResult[ReconfigurationSpec, list[ChangeStream]]
 def measure_reconfiguration(
     spec: ReconfigurationSpec, measure: Measure, watch: Watch | None = None
 ) -> ReconfigurationResult:
-    """Make each change during a separate stream; ``measure`` carries it out."""
+    """Measure the loss during each change; ``measure`` makes the change during a stream."""
     at = spec.conditions
 
     def change_device(trials: TrialRunner) -> list[ChangeStream]:
+        """Make each change once."""
         done = []
         for change in CONFIGURATION_CHANGES:
             hook = name_change_hook(change)

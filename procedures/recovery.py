@@ -11,26 +11,19 @@ from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Segment, list_directions
 
 BENCHMARK = "system-recovery"
-OVERLOAD_FACTOR = 1.1
-RECOVERY_FACTOR = 0.5
+OVERLOAD_FACTOR = 1.1  # rate of the overload over the throughput
+RECOVERY_FACTOR = 0.5  # rate after the overload over the rate of the overload
 
 
 @dataclass(frozen=True)
 class RecoverySpec(PointSpec):
-    """Specification of an overload at a point.
-
-    Attributes:
-        throughput_fps: measured throughput per direction.
-        limit_fps: what medium and tester carry at most.
-        overload_s: length of the overload [s], at least 60 in the RFC.
-        afterwards_s: how long the lower rate is watched [s].
-    """
+    """Specification of an overload at a point."""
 
     benchmark = BENCHMARK
-    throughput_fps: float
-    limit_fps: float
-    overload_s: float
-    afterwards_s: float
+    throughput_fps: float  # measured at this point, per direction
+    limit_fps: float  # highest rate that medium and tester carry
+    overload_s: float  # length of the overload [s]; at least 60 in the RFC
+    afterwards_s: float  # length of the period at the lower rate [s]
     repetitions: int
 
     @property
@@ -40,32 +33,26 @@ class RecoverySpec(PointSpec):
 
     @property
     def afterwards_fps(self) -> float:
-        """Rate after the overload: half of it."""
+        """Rate after the overload: half of the overload's rate."""
         return RECOVERY_FACTOR * self.overload_fps
 
     @property
-    def limited(self) -> bool:
-        """Whether 110 % exceed the limit."""
+    def is_limited(self) -> bool:
+        """Whether the limit is below 110 % of the throughput."""
         return OVERLOAD_FACTOR * self.throughput_fps > self.limit_fps
 
     @property
     def resolution_s(self) -> float:
-        """Time between two frames of the lower rate [s]."""
+        """Time between two frames at the lower rate [s]."""
         return 1 / self.afterwards_fps
 
 
 @dataclass(frozen=True)
 class RecoveryRepetition:
-    """Recovery times of one trial by direction; empty if every attempt was invalid.
+    """Recovery times of one trial by direction; empty if every attempt was invalid."""
 
-    Attributes:
-        recovery_s: infinite if frames were lost to the end.
-        overloaded: something was lost before the change of rate: without that there was nothing to
-            recover from.
-    """
-
-    recovery_s: Mapping[str, float]
-    overloaded: Mapping[str, bool]
+    recovery_s: Mapping[str, float]  # infinite if frames were lost to the end
+    overloaded: Mapping[str, bool]  # whether frames were lost before the change of rate
 
 
 RecoveryResult = RepeatedResult[RecoverySpec, RecoveryRepetition]
@@ -80,7 +67,8 @@ def measure_recovery(
         BENCHMARK, spec.overload_fps, spec.overload_s, second_segment=afterwards
     )
 
-    def recover(trials: TrialRunner) -> RecoveryRepetition:
+    def run_overload(trials: TrialRunner) -> RecoveryRepetition:
+        """Overload the device once and find the recovery times."""
         outcome = trials.run(trial, bracket=(spec.afterwards_fps, spec.overload_fps))
         ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
         return RecoveryRepetition(
@@ -88,10 +76,11 @@ def measure_recovery(
             {direction: _has_overload_loss(spec, outcome.result, direction) for direction in ways},
         )
 
-    return repeat(spec, spec.repetitions, measure, watch, recover)
+    return repeat(spec, spec.repetitions, measure, watch, run_overload)
 
 
 def _find_recovery_time(spec: RecoverySpec, result: TrialResult, direction: str) -> float:
+    """Return the time from the end of the overload to the last lost frame [s]."""
     last = result.directions[direction].last_lost_s
     if last is None:
         return 0.0
@@ -102,5 +91,6 @@ def _find_recovery_time(spec: RecoverySpec, result: TrialResult, direction: str)
 
 
 def _has_overload_loss(spec: RecoverySpec, result: TrialResult, direction: str) -> bool:
+    """Check whether frames were lost during the overload."""
     first = result.directions[direction].first_lost_s
     return first is not None and first < spec.overload_s

@@ -7,32 +7,20 @@ from dataclasses import dataclass
 
 from v6t.trials.order_statistics import compute_median_interval
 
-MIN_ADAPTIVE_REPETITIONS = 6
-"""Below six values no distribution-free interval reaches 95 %."""
+MIN_ADAPTIVE_REPETITIONS = 6  # fewer values give no distribution-free interval of 95 %
 
 
 @dataclass(frozen=True)
-class Adaptive:
-    """Limits of adaptive repetition.
+class AdaptiveLimits:
+    """Limits of adaptive repetition."""
 
-    Attributes:
-        fewest: repetitions at least, never below :data:`MIN_ADAPTIVE_REPETITIONS`.
-        most: repetitions at most.
-        width: relative width of the median's confidence interval that is good enough.
-        confidence: its coverage.
-    """
-
-    fewest: int = MIN_ADAPTIVE_REPETITIONS
-    most: int = 50
-    width: float = 0.01
-    confidence: float = 0.95
+    fewest: int = MIN_ADAPTIVE_REPETITIONS  # smallest number of repetitions
+    most: int = 50  # largest number of repetitions
+    width: float = 0.01  # sufficient relative width of the median's confidence interval
+    confidence: float = 0.95  # level of that interval
 
     def __post_init__(self) -> None:
-        """Check the limits.
-
-        Raises:
-            ValueError: fewer than six repetitions, bounds the wrong way, shares out of range.
-        """
+        """Check the limits."""
         if self.fewest < MIN_ADAPTIVE_REPETITIONS:
             raise ValueError(
                 f"adaptive repetition needs at least {MIN_ADAPTIVE_REPETITIONS} repetitions"

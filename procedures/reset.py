@@ -16,28 +16,17 @@ BENCHMARK = "reset"
 
 @dataclass(frozen=True)
 class ResetSpec(PointSpec):
-    """Specification of resets at a point.
-
-    Attributes:
-        hook: one of :data:`RESET_HOOKS`.
-        rate_fps: offered per direction, at most the throughput.
-        duration_s: length of the stream [s]; must hold the reset.
-        at_s: when the device is reset [s].
-    """
+    """Specification of resets at a point."""
 
     benchmark = BENCHMARK
-    hook: str
-    rate_fps: float
-    duration_s: float
-    at_s: float
+    hook: str  # one of :data:`RESET_HOOKS`
+    rate_fps: float  # offered per direction, at most the throughput
+    duration_s: float  # length of the stream [s]; must hold the reset
+    at_s: float  # time of the reset in the stream [s]
     repetitions: int
 
     def __post_init__(self) -> None:
-        """Check the moment of the reset.
-
-        Raises:
-            ValueError: the reset lies outside the stream, or an unknown hook.
-        """
+        """Check the hook, and that the reset lies within the stream."""
         if self.hook not in RESET_HOOKS:
             raise ValueError(f"unknown reset '{self.hook}', only " + ", ".join(RESET_HOOKS))
         if not 0 < self.at_s < self.duration_s:
@@ -47,47 +36,42 @@ class ResetSpec(PointSpec):
 
     @property
     def key_prefix(self) -> str:
-        """Common start of the keys of its trials."""
+        """Common start of the keys of all trials, with the hook."""
         return f"{self.conditions.make_key_prefix(BENCHMARK)}/{self.hook}"
 
 
 @dataclass(frozen=True)
 class Outage:
-    """Outage of one direction during a reset.
+    """Outage of one direction during a reset."""
 
-    Attributes:
-        by_loss_s: lost frames over the offered rate [s]; infinite if the device did not come back
-            before the end of the stream.
-        by_silence_s: longest time without a frame [s]; None if the tester does not keep it.
-    """
-
-    by_loss_s: float
-    by_silence_s: float | None
+    by_loss_s: float  # lost frames over the offered rate [s]; infinite: until the end
+    by_silence_s: float | None  # longest time without a frame [s]; None: unknown
 
 
 ResetResult = RepeatedResult[ResetSpec, Mapping[str, Outage]]
 
 
 def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None) -> ResetResult:
-    """Repeat the reset; ``measure`` runs the hook while the tester sends.
+    """Measure the outages of each reset; ``measure`` runs the hook while the tester sends.
 
-    Returns:
-        The outages of each reset by direction; empty if the tester faltered every time.
+    A repetition is empty if every attempt was invalid.
     """
     event = DeviceEvent(spec.hook, spec.at_s)
     trial = spec.conditions.make_trial(
         BENCHMARK, spec.rate_fps, spec.duration_s, device_event=event
     )
 
-    def reset(trials: TrialRunner) -> Mapping[str, Outage]:
+    def reset_device(trials: TrialRunner) -> Mapping[str, Outage]:
+        """Reset the device once and measure the outages."""
         outcome = trials.run(trial)
         ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
         return {direction: _measure_outage(spec, outcome.result, direction) for direction in ways}
 
-    return repeat(spec, spec.repetitions, measure, watch, reset)
+    return repeat(spec, spec.repetitions, measure, watch, reset_device)
 
 
 def _measure_outage(spec: ResetSpec, result: TrialResult, direction: str) -> Outage:
+    """Compute the outage of a direction by both methods."""
     counted = result.directions[direction]
     lost = counted.count_frames("required") - counted.count_frames("received")
     last = counted.last_lost_s

@@ -9,13 +9,12 @@ from v6t.trials.queries import MAX_QUERIES_PER_NAME
 
 BENCHMARK = "resolution"
 QPS_UNIT = "queries/s"
-SELFTEST_TIMEOUT_SHARE = 0.25
-"""Of the time-out, within which the tester answers itself (section 9.2.1)."""
+SELFTEST_TIMEOUT_SHARE = 0.25  # timeout of the self-test over that of the device (section 9.2.1)
 
 
 @dataclass(frozen=True)
 class ResolutionSpec(ThroughputSpec):
-    """Specification of a search for the rate of DNS queries."""
+    """Specification of the search for the highest rate of DNS queries."""
 
     benchmark = BENCHMARK
 
@@ -25,10 +24,9 @@ class ResolutionSpec(ThroughputSpec):
 def compute_covered_qps(capacity_qps: float, delta: float) -> float:
     """Return the highest rate that a self-test covers.
 
-    Section 9.2.1 asks for ``2 (r + delta)`` with a delta of at least 0.1. Read as a rate that would be a
-    tenth of a query a second, so it is taken as a share of r: that covers the other reading, too.
+    Section 9.2.1 requires ``2 (r + delta)`` with a delta of at least 0.1, which is taken as a share of r.
 
     Args:
-        capacity_qps: what the tester answers itself, within a quarter of the time-out.
+        capacity_qps: rate that the tester answers itself, within a quarter of the timeout.
     """
     return capacity_qps / (MAX_QUERIES_PER_NAME * (1 + delta))

@@ -1,4 +1,4 @@
-"""Which entropy does this device need?"""
+"""Probe of the header fields that must vary to use all cores of a device (RFC 4814)."""
 
 from __future__ import annotations
 
@@ -6,41 +6,35 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Case = Literal["fixed", "ports", "addresses", "both"]
-CASES: tuple[Case, ...] = ("fixed", "ports", "addresses", "both")
+ProbeCase = Literal["fixed", "ports", "addresses", "both"]  # the fields that vary
+PROBE_CASES: tuple[ProbeCase, ...] = ("fixed", "ports", "addresses", "both")
 
 BENCHMARK = "rss-probe"
 
-MIN_GAIN = 1.25
-"""A rate this much higher is taken for more cores at work; less may be chance."""
+MIN_GAIN = 1.25  # smallest ratio of two rates that shows more busy cores; less may be chance
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Header fields that the probe recommends varying.
+    """Header fields that the probe recommends varying."""
 
-    Attributes:
-        rates_fps: throughput per direction and case.
-        use: the case whose entropy suffices; None: nothing is known about the device.
-        why: reason for the advice, in one sentence.
-    """
-
-    rates_fps: Mapping[Case, float]
-    use: Case | None
-    why: str
+    rates_fps: Mapping[ProbeCase, float]  # throughput per direction, by case
+    use: ProbeCase | None  # case whose fields suffice; None: unknown
+    why: str  # reason for the advice, in one sentence
 
 
-def find_held_fields(case: Case) -> tuple[bool, bool]:
+def find_fixed_fields(case: ProbeCase) -> tuple[bool, bool]:
     """Return whether a case fixes the ports, and whether it fixes the addresses."""
     return case in ("fixed", "addresses"), case in ("fixed", "ports")
 
 
-def recommend_fields(rates_fps: Mapping[Case, float], limited: Collection[Case] = ()) -> Advice:
+def recommend_fields(
+    rates_fps: Mapping[ProbeCase, float], limited: Collection[ProbeCase] = ()
+) -> Advice:
     """Recommend the header fields to vary, from the measured rates.
 
     Args:
-        limited: cases in which the tester and not the device was the limit: the device's own
-            rate is higher.
+        limited: cases in which the tester, not the device, limited the rate.
     """
     fixed, ports = rates_fps["fixed"], rates_fps["ports"]
     addresses, both = rates_fps["addresses"], rates_fps["both"]

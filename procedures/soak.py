@@ -1,4 +1,4 @@
-"""Soak: hours of one rate below the throughput, and when in them frames were lost."""
+"""Soak test: loss during hours at one rate below the throughput."""
 
 from __future__ import annotations
 
@@ -13,31 +13,24 @@ BENCHMARK = "soak"
 
 @dataclass(frozen=True)
 class SoakSpec(PointSpec):
-    """Specification of a soak test at a point.
+    """Specification of a soak test at a point."""
 
-    Attributes:
-        rate_fps: offered per direction.
-        rate_source: where the rate is from, in words.
-        stretches: trials that follow each other.
-        stretch_s: length of each [s].
-    """
-
-    rate_fps: float
-    rate_source: str
-    stretches: int
-    stretch_s: float
+    rate_fps: float  # offered per direction
+    rate_source: str  # origin of the rate
+    stretches: int  # number of successive trials
+    stretch_s: float  # length of each trial [s]
 
     benchmark = BENCHMARK
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Trial of a soak test; ``intervals`` by direction are empty if it is invalid."""
+    """One trial of a soak test."""
 
-    number: int
-    key: str
-    started: str
-    intervals: dict[str, tuple[TrafficInterval, ...]]
+    number: int  # from 1
+    key: str  # key of the trial
+    started: str  # UTC time
+    intervals: dict[str, tuple[TrafficInterval, ...]]  # by direction; empty if invalid
 
 
 @dataclass(frozen=True)
@@ -45,7 +38,7 @@ class SoakResult(RepeatedResult[SoakSpec, Stretch]):
     """Result of all stretches."""
 
     def list_intervals(self, direction: str) -> list[TrafficInterval]:
-        """List the intervals of a direction in their order."""
+        """List the intervals of a direction, in order."""
         return [i for s in self.repetitions for i in s.intervals.get(direction, ())]
 
 
@@ -55,6 +48,7 @@ def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -
     at = rested.conditions
 
     def send_stretch(trials: TrialRunner) -> Stretch:
+        """Send one stretch; only the first has a pause before it."""
         pause_s = at.pause_s if trials.number == 1 else 0.0
         trial = at.make_trial(BENCHMARK, spec.rate_fps, spec.stretch_s, pause_s=pause_s)
         outcome = trials.run(trial)

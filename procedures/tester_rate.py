@@ -1,4 +1,4 @@
-"""The tester's own capacity: the highest rate it sends and receives without loss."""
+"""Capacity of the tester: the highest rate that it sends and receives without loss."""
 
 from __future__ import annotations
 
@@ -11,26 +11,18 @@ from v6t.trials.verdict import Verdict, assess_trial
 
 BENCHMARK = "selftest"
 
-CONFIRMING_SHARE = 0.9
-"""Ratio of each confirming rate to the one before it."""
-CONFIRMATIONS = 12
-"""Largest number of confirming rates; the last is below a third of the rate of the short trials."""
+CONFIRMING_SHARE = 0.9  # ratio of each confirming rate to the one before it
+MAX_CONFIRMATIONS = 12  # the last confirming rate is below a third of the rate of the short trials
 
 
 @dataclass(frozen=True)
 class TrialRules:
-    """Rules that the trials of a result must meet.
+    """Rules that the trials of a result must meet."""
 
-    Attributes:
-        duration_s, residual_wait_s: of the trial.
-        sending_time_tolerance: how long sending may take, as a multiple of it.
-        max_frames: the trial is shorter where it would send more: connections there are.
-    """
-
-    duration_s: float
-    residual_wait_s: float
-    sending_time_tolerance: float
-    max_frames: int | None = None
+    duration_s: float  # length of the trial [s]
+    residual_wait_s: float  # wait for late frames [s]
+    sending_time_tolerance: float  # longest sending time over the length
+    max_frames: int | None = None  # number of connections; shortens trials that would send more
 
     def compute_duration_s(self, rate_fps: float) -> float:
         """Return the length of a trial at a rate [s]."""
@@ -39,7 +31,7 @@ class TrialRules:
         return min(self.duration_s, self.max_frames / rate_fps)
 
     def is_as_strict_as(self, other: TrialRules) -> bool:
-        """Check whether these rules are as strict as others."""
+        """Check whether these rules are at least as strict as other rules."""
         return (
             self.duration_s >= other.duration_s
             and self.residual_wait_s <= other.residual_wait_s
@@ -48,43 +40,30 @@ class TrialRules:
 
 
 @dataclass(frozen=True)
-class CapacitySpec:
-    """Specification of the search for the capacity.
+class SelfTestSpec:
+    """Specification of the search for the tester's capacity."""
 
-    Attributes:
-        ipv6_frame_size, ipv4_frame_size, mix: see :class:`~v6t.trials.trial.Trial`.
-        mode: directions under load.
-        media_fps: what the medium carries; never exceeded.
-        start_fps: first rate offered.
-        growth: factor while trials pass.
-        refinements: halvings of the bracket afterwards.
-        duration_s, residual_wait_s, pause_s: of each trial.
-        sending_time_tolerance: as for measurements.
-        attempts: times a failing rate is offered before it counts while probe_rules: in loopback a
-            hiccup of the machine is no limit of the tester.
-        rules: of the trial that the rate has to pass at last; None: it is not confirmed.
-        variant: begins the keys of the trials; see :class:`~v6t.trials.conditions.Conditions`.
-    """
-
-    ipv6_frame_size: float
-    ipv4_frame_size: float
-    mode: Mode
-    media_fps: float
-    start_fps: float = 20_000.0
-    growth: float = 2.0
-    refinements: int = 2
-    duration_s: float = 0.4
-    residual_wait_s: float = 0.1
-    pause_s: float = 0.0
-    sending_time_tolerance: float = 1.02
-    attempts: int = 2
-    variant: str = ""
-    rules: TrialRules | None = None
-    mix: str | None = None
+    ipv6_frame_size: float  # octets with FCS
+    ipv4_frame_size: float  # octets with FCS
+    mode: Mode  # directions under load
+    media_fps: float  # rate of the medium, never exceeded
+    start_fps: float = 20_000.0  # first rate offered
+    growth: float = 2.0  # factor of the rate while trials pass
+    refinements: int = 2  # halvings of the bracket afterwards
+    duration_s: float = 0.4  # length of a short trial [s]
+    residual_wait_s: float = 0.1  # wait for late frames [s]
+    pause_s: float = 0.0  # before each trial [s]
+    sending_time_tolerance: float = 1.02  # longest sending time over the length
+    attempts: int = 2  # times a failing rate is offered in short trials
+    variant: str = ""  # prefix of the trial keys
+    rules: TrialRules | None = (
+        None  # rules of the trial that confirms the rate; None: no confirmation
+    )
+    mix: str | None = None  # mix of frame sizes, as in a trial
 
     @property
     def sizes_key(self) -> str:
-        """The frame sizes in the keys of its trials."""
+        """Frame sizes as text, in the keys of the trials."""
         return make_sizes_key(self.ipv6_frame_size, self.mix)
 
     @property
@@ -102,37 +81,33 @@ class CapacitySpec:
 
 @dataclass(frozen=True)
 class TesterCapacity:
-    """Highest lossless rate of the tester per direction [fps], and the trials behind it."""
+    """Highest lossless rate of the tester, and the trials behind it."""
 
     mode: Mode
-    rate_fps: float
-    keys: tuple[str, ...]
-    faults: tuple[str, ...]
+    rate_fps: float  # per direction; 0.0: no rate passed
+    keys: tuple[str, ...]  # keys of all trials
+    faults: tuple[str, ...]  # why the last failing trial failed
 
 
-MAX_REMEASUREMENTS = 2
-"""Repetitions of a self-test with an implausible result; then the result is accepted."""
-DOUBTFUL_RATIO = 1.5
-"""Multiple of the self-test's rate that a tester must carry once to show that the self-test was disturbed."""
-PLAUSIBLE_DIVISOR = 4
-"""Both directions together carry at least the rate of one alone, divided by this."""
+MAX_REMEASUREMENTS = 2  # repetitions of a self-test with an implausible result
+DOUBTFUL_RATIO = 1.5  # multiple of the capacity that, once carried, refutes it
+PLAUSIBLE_DIVISOR = 4  # both directions carry at least the rate of one over this
 
 
-def find_plausible_rate(mode: Mode, others: Mapping[Mode, float]) -> float:
+def find_plausible_rate(mode: Mode, rates_fps: Mapping[Mode, float]) -> float:
     """Return the lowest plausible rate per direction in a mode, from the rates of other modes.
 
-    One direction alone is less work than both at once: less cannot be right, and a noisy moment of
-    the machine was in it.
+    One direction alone is less work than both, so a lower rate shows that the machine was disturbed.
     """
     if mode != "bidirectional":
-        return others.get("bidirectional", 0.0)
+        return rates_fps.get("bidirectional", 0.0)
     return (
-        min((fps for other, fps in others.items() if other != mode), default=0.0)
+        min((fps for other, fps in rates_fps.items() if other != mode), default=0.0)
         / PLAUSIBLE_DIVISOR
     )
 
 
-def can_carry_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) -> bool:
+def can_carry_more(spec: SelfTestSpec, capacity_fps: float, measure: Measure) -> bool:
     """Check with one short trial whether the tester carries far more than the measured capacity."""
     rate_fps = min(spec.media_fps, DOUBTFUL_RATIO * capacity_fps)
     if rate_fps <= capacity_fps:
@@ -142,49 +117,49 @@ def can_carry_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) ->
 
 
 def measure_plausible_capacity(
-    spec: CapacitySpec, measure: Measure, least_fps: float, say: Callable[[str], None]
+    spec: SelfTestSpec, measure: Measure, least_fps: float, say: Callable[[str], None]
 ) -> TesterCapacity:
     """Measure the tester's capacity, again while the rate is below the plausible minimum.
 
     Args:
-        least_fps: see :func:`least_plausible_fps`.
-        say: told when it is looked for again, or by long trials.
+        least_fps: see :func:`find_plausible_rate`.
+        say: receives messages about repetitions and long trials.
     """
     capacity = measure_tester_capacity(spec, measure, say=say)
-    for again in range(1, MAX_REMEASUREMENTS + 1):
+    for repetition in range(1, MAX_REMEASUREMENTS + 1):
         if capacity.rate_fps >= least_fps:
             break
         say(
             f"{spec.mode}: the self-test found {capacity.rate_fps:,.0f} fps, less than the "
             f"{least_fps:,.0f} that another mode shows the tester to carry: it is repeated"
         )
-        other = measure_tester_capacity(spec, measure, again, say)
+        other = measure_tester_capacity(spec, measure, repetition, say)
         better = max(capacity, other, key=lambda capacity: capacity.rate_fps)
         capacity = replace(better, keys=capacity.keys + other.keys)
     return capacity
 
 
 def measure_tester_capacity(
-    spec: CapacitySpec,
+    spec: SelfTestSpec,
     measure: Measure,
-    again: int = 0,
+    repetition: int = 0,
     say: Callable[[str], None] | None = None,
 ) -> TesterCapacity:
-    """Search the capacity of the tester; 0.0 if no rate passes.
+    """Search for the capacity of the tester; 0.0 if no rate passes.
 
-    A tester that knows only roughly how long it sent cannot prove it of a short trial. Where none of these
-    was valid, trials under the rules of the results look for the rate: each is offered once, and a hiccup
-    of the machine in one makes the capacity too low rather than too high.
+    A tester that measures its sending time roughly has no valid short trials. Then the search uses trials
+    under the rules of the results, each once; a disturbed trial makes the capacity too low, not too high.
 
     Args:
-        again: how often it was looked for before, for the keys of the trials.
+        repetition: number of the repetition, for the keys of the trials; 0: the first measurement.
     """
-    name = f"a{again + 1}-t" if again else "t"
+    name = f"a{repetition + 1}-t" if repetition else "t"
     keys: list[str] = []
     faults: list[str] = []
     valid: list[bool] = []
 
     def passes_once(rate_fps: float, rules: TrialRules) -> bool:
+        """Run one trial and record its key and faults."""
         trial = _make_trial(spec, f"{name}{len(keys) + 1:02d}", rate_fps, rules)
         keys.append(trial.key)
         verdict = _judge_trial(trial, measure, rules)
@@ -207,14 +182,16 @@ def measure_tester_capacity(
             )
         capacity_fps = _search_capacity(spec, lambda rate_fps: passes_once(rate_fps, rules))
     elif rules is not None and not spec.probe_rules.is_as_strict_as(rules):
-        tried = (capacity_fps * CONFIRMING_SHARE**n for n in range(CONFIRMATIONS) if capacity_fps)
+        tried = (
+            capacity_fps * CONFIRMING_SHARE**n for n in range(MAX_CONFIRMATIONS) if capacity_fps
+        )
         capacity_fps = next((rate for rate in tried if passes_once(rate, rules)), 0.0)
     if capacity_fps >= spec.media_fps:
         faults.clear()
     return TesterCapacity(spec.mode, capacity_fps, tuple(keys), tuple(faults))
 
 
-def _make_trial(spec: CapacitySpec, name: str, rate_fps: float, rules: TrialRules) -> Trial:
+def _make_trial(spec: SelfTestSpec, name: str, rate_fps: float, rules: TrialRules) -> Trial:
     return Trial(
         benchmark=BENCHMARK,
         key=f"{spec.variant}{BENCHMARK}/{spec.sizes_key}/{spec.mode}/{name}",
@@ -236,7 +213,8 @@ def _judge_trial(trial: Trial, measure: Measure, rules: TrialRules) -> Verdict:
     )
 
 
-def _search_capacity(spec: CapacitySpec, passes: Callable[[float], bool]) -> float:
+def _search_capacity(spec: SelfTestSpec, passes: Callable[[float], bool]) -> float:
+    """Return the highest passing rate: grow or shrink the first rate, then halve the bracket."""
     rate = min(spec.start_fps, spec.media_fps)
     low, high = 0.0, rate
     if not passes(rate):
@@ -265,6 +243,7 @@ def _search_capacity(spec: CapacitySpec, passes: Callable[[float], bool]) -> flo
 
 
 def _require_all_frames(result: TrialResult) -> TrialResult:
+    """Count negative traffic as background, since without a device no frame is dropped."""
     return replace(
         result,
         directions={

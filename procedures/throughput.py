@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from v6t.procedures.repetition import Adaptive
+from v6t.procedures.repetition import AdaptiveLimits
 from v6t.procedures.search.binary import (
-    NEAR,
+    FINE_SHARE,
     SearchResult,
     SearchStep,
     binary_search,
@@ -34,50 +34,31 @@ from v6t.trials.verdict import Attempt, Verdict
 __all__ = ["Attempt", "Progress", "Watch"]
 
 BENCHMARK = "throughput"
-TIMEOUT_BENCHMARK = "throughput-frame-timeout"
-"""Another benchmark, with a deadline for every frame; never instead of the first."""
+TIMEOUT_BENCHMARK = "throughput-frame-timeout"  # with a deadline for every frame
+PROBE_PAUSE_S = 5.0  # pause before a short trial: the minimum of RFC 2544 section 23
 
-Search = Literal["binary", "mlrsearch"]
+SearchMethod = Literal["binary", "mlrsearch"]
 
-_MAX_DESCENTS = 20
-
-_Checks = list[tuple[str, float]]
-"""Trials that a found rate has to pass: names, and lengths as shares of the full trial."""
-
-PROBE_PAUSE_S = 5.0
-"""Pause before a trial that is shorter than full: what RFC 2544 section 23 asks at least."""
+_MAX_DESCENTS = 20  # largest number of steps below a rate that was not confirmed
+_Confirmations = list[tuple[str, float]]  # names of trials, and their lengths over the full length
 
 
 @dataclass(frozen=True)
 class ThroughputSpec(PointSpec):
-    """Specification of the throughput search at a point.
+    """Specification of the throughput search at a point."""
 
-    Attributes:
-        conditions: frame sizes, directions, waits, tolerances, deadline of frames.
-        upper_bound_fps: highest rate offered per direction [fps].
-        upper_bound_reason: ``media`` or ``tester``, whichever is smaller.
-        resolution_fps: error of the search [fps]; slow devices are searched for more closely
-            (:func:`~v6t.procedures.search.binary.widest_fps`).
-        duration_s: length of a full trial [s].
-        repetitions: searches; the RFC asks for 20.
-        confirmations: times the found rate must pass again; a rate that does not is
-            lowered to the next one that passed.
-        final_duration_s: the found rate must pass once for so long; None: no.
-        search: ``binary`` or ``mlrsearch``.
-        adaptive: stop when the median is known well enough; ``repetitions`` is then not
-            used.
-    """
-
-    searched = True
-    upper_bound_fps: float
-    upper_bound_reason: str
-    resolution_fps: float
-    duration_s: float
-    repetitions: int
-    confirmations: int = 0
-    final_duration_s: float | None = None
-    search: Search = "binary"
-    adaptive: Adaptive | None = None
+    is_search = True
+    upper_bound_fps: float  # highest rate offered, per direction
+    upper_bound_reason: str  # ``media`` or ``tester``, whichever is smaller
+    resolution_fps: (
+        float  # error of the search; smaller for slow devices, see find_widest_bracket()
+    )
+    duration_s: float  # length of a full trial [s]
+    repetitions: int  # searches; the RFC asks for 20
+    confirmations: int = 0  # times the result must pass again; otherwise a lower rate is tried
+    final_duration_s: float | None = None  # length of a last trial; None: none
+    search: SearchMethod = "binary"
+    adaptive: AdaptiveLimits | None = None  # used in place of ``repetitions``
 
     @property
     def benchmark(self) -> str:
@@ -88,29 +69,24 @@ class ThroughputSpec(PointSpec):
     def steps(self) -> int:
         """Number of trials of one binary search, without confirmations.
 
-        It holds if every trial is valid and the search does not continue below the resolution.
+        This requires that every trial is valid and the search ends at the resolution.
         """
         return count_halvings(self.upper_bound_fps, self.resolution_fps) + 1
 
 
 @dataclass(frozen=True)
-class Repetition:
-    """Result of one search.
+class ThroughputRepetition:
+    """Result of one search."""
 
-    Attributes:
-        search: the steps and the rate found.
-        rate_fps: the rate reported, after confirmations [fps per direction].
-    """
-
-    number: int
-    search: SearchResult
-    rate_fps: float
+    number: int  # from 1
+    search: SearchResult  # the steps and the rate found
+    rate_fps: float  # reported rate per direction, after confirmations
     attempts: tuple[Attempt, ...]
 
     def compute_error_fps(self, resolution_fps: float) -> float:
         """Return the error of the search, for a resolution [fps].
 
-        A rate that was lowered, for it did not pass again, has a wider bracket than the search left.
+        A rate that was lowered since it did not pass again has a wider bracket than the search.
         """
         failed = [a.trial.rate_fps for a in self.attempts if not a.verdict.passed]
         above = min((rate for rate in failed if rate > self.rate_fps), default=None)
@@ -124,7 +100,7 @@ class Repetition:
     def passed_above_failure(self) -> bool:
         """Whether a rate passed at or above one that failed.
 
-        A short pass above a long failure is no contradiction: buffers hide overload for a while.
+        A short pass above a long failure does not count, since buffers hide overload for a while.
         """
         judged = [(a.trial, a.verdict) for a in self.attempts]
         failed = [trial for trial, verdict in judged if verdict.valid and not verdict.passed]
@@ -136,13 +112,15 @@ class Repetition:
         )
 
 
-ThroughputResult = RepeatedResult[ThroughputSpec, Repetition]
+ThroughputResult = RepeatedResult[ThroughputSpec, ThroughputRepetition]
 
 
 def find_error_fps(result: ThroughputResult) -> float:
-    """Return the error of the least exact of the searches [fps]."""
-    asked = result.spec.resolution_fps
-    return max((r.compute_error_fps(asked) for r in result.repetitions), default=asked)
+    """Return the largest error of the searches [fps]."""
+    resolution_fps = result.spec.resolution_fps
+    return max(
+        (r.compute_error_fps(resolution_fps) for r in result.repetitions), default=resolution_fps
+    )
 
 
 def measure_throughput(
@@ -151,7 +129,7 @@ def measure_throughput(
     """Repeat the search for the highest rate without loss."""
     adaptive = spec.adaptive
 
-    def is_known(done: Sequence[Repetition]) -> bool:
+    def is_known(done: Sequence[ThroughputRepetition]) -> bool:
         return adaptive is not None and adaptive.can_stop([r.rate_fps for r in done])
 
     return repeat(
@@ -166,17 +144,19 @@ def measure_throughput(
 
 
 class _Search:
-    """One repetition in progress."""
+    """Search of one repetition in progress."""
 
     def __init__(self, spec: ThroughputSpec, trials: TrialRunner) -> None:
         self._spec = spec
         self._attempts = trials
         self._bracket = (0.0, spec.upper_bound_fps)
 
-    def run(self) -> Repetition:
+    def run(self) -> ThroughputRepetition:
         search = self._find_rate()
         rate_fps = self._confirm_rate(search)
-        return Repetition(self._attempts.number, search, rate_fps, tuple(self._attempts.all))
+        return ThroughputRepetition(
+            self._attempts.number, search, rate_fps, tuple(self._attempts.all)
+        )
 
     def _find_rate(self) -> SearchResult:
         spec = self._spec
@@ -190,7 +170,7 @@ class _Search:
         )
 
     def _find_goal(self) -> SearchResult:
-        """Search for the RFC 2544 goal (RFC 9971, section 4.10.2) with short trials of a thirtieth."""
+        """Search for the RFC 2544 goal (RFC 9971 section 4.10.2); short trials last a thirtieth."""
         spec, full_s = self._spec, self._spec.duration_s
         tolerated = spec.conditions.loss_tolerance
         steps: list[SearchStep] = []
@@ -198,8 +178,8 @@ class _Search:
             name="RFC 2544",
             loss_ratio=tolerated,
             exceed_ratio=0.0,
-            # a share of the upper bound: the error is no larger anywhere
-            width=min(NEAR, spec.resolution_fps / spec.upper_bound_fps),
+            # a share of the upper bound, where the error is largest
+            width=min(FINE_SHARE, spec.resolution_fps / spec.upper_bound_fps),
             initial_trial_s=full_s / 30,
             final_trial_s=full_s,
             duration_sum_s=full_s,
@@ -216,9 +196,9 @@ class _Search:
             steps.append(SearchStep(name, load_fps, verdict, low, high))
             self._set_bracket(steps[-1])
             frames = max(1, round(load_fps * duration_s))
-            # of the worse direction: the tolerance holds for each by itself
+            # of the worse direction, since the tolerance holds for each
             lost = min(frames, round(frames * max(verdict.loss.values(), default=0.0)))
-            if verdict.passed:  # whole frames have decided that
+            if verdict.passed:  # rounding must not exceed the tolerance
                 lost = min(lost, math.floor(frames * tolerated))
             return TrialCounts(frames, lost, verdict.passed)
 
@@ -236,7 +216,7 @@ class _Search:
         self._bracket = step.low_fps, step.high_fps
 
     def _offer_rate(self, rate_fps: float, share: float, step: str) -> Verdict:
-        """Offer a rate for a share of the full duration; may exceed 1 for the final trial."""
+        """Offer a rate for a share of the full duration, which exceeds 1 in the final trial."""
         spec = self._spec
         pause_s = spec.conditions.pause_s
         trial = spec.conditions.make_trial(
@@ -251,7 +231,7 @@ class _Search:
         """Return the highest rate found by a search that passes all further trials."""
         spec = self._spec
         final = (spec.final_duration_s or 0.0) / spec.duration_s
-        checks: _Checks = [(f"{n}", 1.0) for n in range(1, spec.confirmations + 1)]
+        checks: _Confirmations = [(f"{n}", 1.0) for n in range(1, spec.confirmations + 1)]
         if final > 1:
             checks.append(("final", final))
         if not checks or not search.rate_fps:
@@ -271,17 +251,17 @@ class _Search:
             failed = rate_fps
         return self._descend(failed or search.rate_fps, checks)
 
-    def _is_confirmed(self, rate_fps: float, checks: _Checks, step: str) -> bool:
+    def _is_confirmed(self, rate_fps: float, checks: _Confirmations, step: str) -> bool:
         return all(self._offer_rate(rate_fps, share, f"{step}-{n}").passed for n, share in checks)
 
-    def _descend(self, rate_fps: float, checks: _Checks) -> float:
+    def _descend(self, rate_fps: float, checks: _Confirmations) -> float:
         """Descend in growing steps until a rate passes again."""
         spec = self._spec
         if spec.final_duration_s is None:
             return 0.0
         step = find_widest_bracket(spec.resolution_fps, rate_fps)
         for place in range(1, _MAX_DESCENTS):
-            # what is left is halved at most: a step that passes it would end at nothing
+            # a step never exceeds half of the rate, so the rate stays positive
             failed, rate_fps = rate_fps, max(rate_fps - step, rate_fps / 2)
             if rate_fps <= find_lowest_rate(spec.resolution_fps):
                 break
@@ -290,10 +270,10 @@ class _Search:
                 return self._search_below(rate_fps, failed, checks)
         return 0.0
 
-    def _search_below(self, low_fps: float, high_fps: float, checks: _Checks) -> float:
+    def _search_below(self, low_fps: float, high_fps: float, checks: _Confirmations) -> float:
         """Halve the interval between a confirmed and a refuted rate.
 
-        Without longer trials the next rate that passed is the result.
+        Without a final trial, the result is the confirmed rate.
         """
         spec = self._spec
         if spec.final_duration_s is None:

@@ -1,4 +1,4 @@
-"""Delays at the throughput rate: what latency, PDV and IPDV share."""
+"""Measurement of delays at one rate, for latency, PDV and IPDV."""
 
 from __future__ import annotations
 
@@ -16,33 +16,20 @@ from v6t.trials.verdict import Attempt, Verdict
 
 @dataclass(frozen=True)
 class TimingSpec(PointSpec):
-    """Specification of a delay benchmark at a point.
+    """Specification of a delay benchmark at a point; its repetitions are never adaptive."""
 
-    Attributes:
-        benchmark: ``latency``, ``pdv`` or ``ipdv``.
-        rate_fps: rate per direction; the throughput of the same point.
-        rate_source: where the rate comes from, in words.
-        duration_s: length of the stream [s].
-        request: what the tester times.
-        repetitions: the RFC asks for 20; never adaptive.
-        shares: of the rate, in falling order, at which all repetitions are made where the tester cannot
-            carry out the first or most of them at the rate itself; none: nowhere else.
-    """
-
-    rate_fps: float
-    rate_source: str
-    duration_s: float
-    request: DelayRequest
-    repetitions: int
-    shares: tuple[float, ...] = ()
-    benchmark: str = "latency"
+    rate_fps: float  # per direction; usually the throughput of the same point
+    rate_source: str  # origin of the rate
+    duration_s: float  # length of the stream [s]
+    request: DelayRequest  # delays that the tester measures
+    repetitions: int  # the RFC asks for 20
+    shares: tuple[
+        float, ...
+    ] = ()  # of the rate, falling, tried if most trials at the rate are invalid
+    benchmark: str = "latency"  # ``latency``, ``pdv`` or ``ipdv``
 
     def __post_init__(self) -> None:
-        """Check the tagged frames of latency.
-
-        Raises:
-            ValueError: the tags do not fit the stream.
-        """
+        """Check that the tagged frames of latency fit the stream."""
         if self.benchmark == "latency":
             tags, first_tag_s = self.request.tags, self.request.first_tag_s
             conflict = find_tag_conflict(tags, first_tag_s, self.duration_s, self.rate_fps)
@@ -52,52 +39,33 @@ class TimingSpec(PointSpec):
 
 @dataclass(frozen=True)
 class DelayFigures:
-    """Figures of one direction or class in one trial.
+    """Figures of one direction or class in one trial."""
 
-    Attributes:
-        figures: see the benchmark's function, [ns].
-        frames: frames (or pairs) with a value.
-        lost: those without: lost frames, or pairs with a lost member.
-        clamped: negative delays counted as 0.
-        expected: frames the trial sent of it, tagged or not.
-        share: of the connections, those that tags could come from; or of the load, the stream that
-            tags are.
-        of_load: the latter.
-    """
-
-    figures: Figures
-    frames: int
-    lost: int
-    clamped: int
-    expected: int
-    share: float = 1.0
-    of_load: bool = False
+    figures: Figures  # values by name [ns]
+    frames: int  # frames, or pairs, with a value
+    lost: int  # lost frames, or pairs with a lost frame
+    clamped: int  # negative delays counted as 0
+    expected: int  # frames that the trial sent, tagged or not
+    share: float = 1.0  # timed share of the connections or, for a separate stream, of the load
+    separate_stream: bool = False  # tagged frames are a separate stream
 
 
 @dataclass(frozen=True)
 class TimingRepetition:
-    """Delay figures of one trial.
+    """Delay figures of one trial."""
 
-    Attributes:
-        directions: figures of all classes together, by direction.
-        classes: figures by direction and class.
-        valid: the tester did its part; else there are no figures.
-        disturbed: other programs took the tester's time: nothing follows about its rate.
-    """
-
-    number: int
-    directions: Mapping[str, DelayFigures]
-    classes: Mapping[str, Mapping[str, DelayFigures]]
-    valid: bool
-    disturbed: bool
+    number: int  # from 1
+    directions: Mapping[str, DelayFigures]  # all classes together
+    classes: Mapping[str, Mapping[str, DelayFigures]]  # by direction and class
+    valid: bool  # False: the tester failed, and there are no figures
+    disturbed: bool  # other programs took the tester's CPU time
 
 
 @dataclass(frozen=True)
 class TimingResult(RepeatedResult[TimingSpec, TimingRepetition]):
     """All repetitions of one point."""
 
-    share_of_rate: float = 1.0
-    """of the rate that was asked for, at which all repetitions were made"""
+    share_of_rate: float = 1.0  # rate of all repetitions over the specified rate
 
     @property
     def rate_fps(self) -> float:
@@ -113,7 +81,7 @@ class TimingResult(RepeatedResult[TimingSpec, TimingRepetition]):
     def share(self) -> float:
         """Smallest share of a direction's frames that was timed or known to be lost.
 
-        Of tags, the smallest share of the connections that they could come from, or of the load.
+        With tags: the smallest share of the connections, or of the load, that can be tagged.
         """
         timed = [t for r in self.repetitions for t in r.directions.values() if t.expected]
         if self.spec.request.tags:
@@ -121,9 +89,9 @@ class TimingResult(RepeatedResult[TimingSpec, TimingRepetition]):
         return min(((t.frames + t.lost) / t.expected for t in timed), default=1.0)
 
     @property
-    def of_load(self) -> bool:
+    def has_separate_stream(self) -> bool:
         """Whether the timed frames are a separate stream."""
-        return any(t.of_load for r in self.repetitions for t in r.directions.values())
+        return any(t.separate_stream for r in self.repetitions for t in r.directions.values())
 
 
 def measure_timing(spec: TimingSpec, measure: Measure, watch: Watch | None = None) -> TimingResult:
@@ -152,12 +120,14 @@ def _is_rate_too_high(repetitions: int, done: Sequence[TimingRepetition]) -> boo
 
 
 def _send_stream(spec: TimingSpec, share: float, trials: TrialRunner) -> TimingRepetition:
+    """Run one repetition at a share of the rate."""
     step = "" if share == 1 else f"at{100 * share:.0f}percent"
     trial = spec.conditions.make_trial(
         spec.benchmark, spec.rate_fps * share, spec.duration_s, delays=spec.request
     )
 
     def assess(trial: Trial, result: TrialResult) -> Verdict:
+        """Judge a trial; missing delays make it invalid."""
         verdict = spec.conditions.assess(trial, result)
         fault = _find_timing_fault(trial, result) if verdict.valid else None
         if fault is None:
@@ -171,7 +141,7 @@ def _send_stream(spec: TimingSpec, share: float, trials: TrialRunner) -> TimingR
 
 
 def _find_timing_fault(trial: Trial, result: TrialResult) -> str | None:
-    """Find delays that the tester failed to report."""
+    """Return the delays that the tester failed to report, as a fault, or None."""
     request = trial.delays
     for direction in list_directions(trial.mode):
         counted = result.directions[direction]
@@ -189,6 +159,7 @@ def _find_timing_fault(trial: Trial, result: TrialResult) -> str | None:
 def _compute_figures(
     spec: TimingSpec, result: TrialResult
 ) -> tuple[dict[str, DelayFigures], dict[str, dict[str, DelayFigures]]]:
+    """Compute the figures by direction, and by direction and class."""
     directions: dict[str, DelayFigures] = {}
     classes: dict[str, dict[str, DelayFigures]] = {}
     for direction in list_directions(spec.conditions.mode):
@@ -208,7 +179,7 @@ def _compute_figures(
         directions[direction] = replace(
             _make_figures(spec.benchmark, whole, expected),
             share=share,
-            of_load=counted.timed_of == "load",
+            separate_stream=counted.timed_of == "load",
         )
     return directions, classes
 

@@ -7,34 +7,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, TypeVar
 
-from v6t.procedures.repetition import Adaptive
+from v6t.procedures.repetition import AdaptiveLimits
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import Attempt, Verdict
 
-FPS, CPS = "fps per direction", "connections/s"
-"""Units of rates."""
+FPS, CPS = "fps per direction", "connections/s"  # units of rates
+# for results of a lab on one machine
 SHARED_CORES_WARNING = "tester and device share this machine's cores: the numbers describe both"
-"""Warning for results of a lab on one machine."""
 
 
 @dataclass(frozen=True)
 class PointSpec(ABC):
-    """Specification of a procedure at a point.
+    """Specification of a procedure at a point."""
 
-    Attributes:
-        unit, searched: see :class:`Progress`.
-    """
-
-    unit: ClassVar[str] = FPS
-    searched: ClassVar[bool] = False
-    conditions: Conditions
+    unit: ClassVar[str] = FPS  # unit of the rates
+    is_search: ClassVar[bool] = False  # see :class:`Progress`
+    conditions: Conditions  # conditions of every trial
 
     @property
     @abstractmethod
     def benchmark(self) -> str:
-        """Name of the benchmark, the first part of its trials' keys."""
+        """Name of the benchmark, the first part of the trial keys."""
 
     @property
     def key_prefix(self) -> str:
@@ -44,15 +39,10 @@ class PointSpec(ABC):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trial and its repetitions after faults of the tester.
+    """A trial and its repetitions after faults of the tester."""
 
-    Attributes:
-        attempts: all attempts; only the last can be valid.
-        result: result of the last attempt.
-    """
-
-    attempts: tuple[Attempt, ...]
-    result: TrialResult
+    attempts: tuple[Attempt, ...]  # only the last can be valid
+    result: TrialResult  # result of the last attempt
 
     @property
     def verdict(self) -> Verdict:
@@ -67,30 +57,19 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a procedure before or after a trial.
+    """Progress of a procedure before or after a trial."""
 
-    Attributes:
-        point: common start of the keys of the point's trials.
-        repetition: number of the repetition, from 1; repetitions: their total.
-        step: number of the step, from 1; steps: expected in this repetition.
-        low_fps, high_fps: bounds of the search before the trial; equal without a search.
-        rate_fps: rate of the trial.
-        verdict: verdict on the trial; None before it.
-        unit: unit of the rates.
-        searched: a search uses the verdict; else the trial measures loss, or tolerates it.
-    """
-
-    point: str
-    repetition: int
+    point: str  # common start of the keys of the point's trials
+    repetition: int  # from 1
     repetitions: int
-    step: int
-    steps: int
-    low_fps: float
-    high_fps: float
-    rate_fps: float
-    verdict: Verdict | None = None
-    unit: str = FPS
-    searched: bool = False
+    step: int  # from 1; 0 before the first
+    steps: int  # expected number of steps in this repetition
+    low_fps: float  # lower bound of the search
+    high_fps: float  # upper bound; both are the rate without a search
+    rate_fps: float  # rate of the trial
+    verdict: Verdict | None = None  # None before the trial
+    unit: str = FPS  # of the rates
+    is_search: bool = False  # a search uses the verdict; otherwise the trial measures loss
 
 
 Watch = Callable[[Progress], None]
@@ -100,7 +79,7 @@ class TrialRunner:
     """Runner of the trials of one repetition.
 
     Attributes:
-        number: of the repetition, from 1.
+        number: number of the repetition, from 1.
         all: all attempts so far.
     """
 
@@ -114,12 +93,12 @@ class TrialRunner:
         repetitions: int,
         *,
         unit: str = FPS,
-        searched: bool = False,
+        is_search: bool = False,
     ) -> None:
         """Prepare the first trial.
 
         Args:
-            repetition, repetitions, unit, searched: see :class:`Progress`.
+            repetition, repetitions, unit, is_search: see :class:`Progress`.
         """
         self.number = repetition
         self._conditions = conditions
@@ -127,7 +106,7 @@ class TrialRunner:
         self._measure = measure
         self._watch = watch
         self._next = Progress(
-            point, repetition, repetitions, 0, 0, 0.0, 0.0, 0.0, unit=unit, searched=searched
+            point, repetition, repetitions, 0, 0, 0.0, 0.0, 0.0, unit=unit, is_search=is_search
         )
         self.all: list[Attempt] = []
 
@@ -150,7 +129,7 @@ class TrialRunner:
         Args:
             step: last part of the key; empty if a repetition is one trial.
             bracket: bounds of the search [fps].
-            assess: verdict on a result; None: that of the conditions.
+            assess: judges the result; None: by the conditions.
         """
         number = self._next.step + 1
         low, high = bracket or (trial.rate_fps, trial.rate_fps)
@@ -186,7 +165,7 @@ class RepeatedResult(Generic[P, T]):
 
     spec: P
     repetitions: tuple[T, ...] = ()
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[Attempt, ...] = ()  # all trials of all repetitions
 
 
 def repeat(
@@ -196,14 +175,14 @@ def repeat(
     watch: Watch | None,
     run_once: Callable[[TrialRunner], T],
     *,
-    adaptive: Adaptive | None = None,
+    adaptive: AdaptiveLimits | None = None,
     is_enough: Callable[[Sequence[T]], bool] | None = None,
 ) -> RepeatedResult[P, T]:
     """Run a procedure several times and collect its repetitions and trials.
 
     Args:
         adaptive: bounds of adaptive repetition, in place of ``repetitions``.
-        is_enough: whether the repetitions so far suffice; None: ``repetitions`` of them.
+        is_enough: checks whether the repetitions so far suffice; None: run all of them.
     """
     most = adaptive.most if adaptive else repetitions
     done: list[T] = []
@@ -217,7 +196,7 @@ def repeat(
             len(done) + 1,
             most,
             unit=spec.unit,
-            searched=spec.searched,
+            is_search=spec.is_search,
         )
         done.append(run_once(trials))
         attempts += trials.all

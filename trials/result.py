@@ -45,12 +45,12 @@ def sum_classes(counts: Iterable[tuple[str, ClassCount]]) -> dict[str, ClassCoun
     totals: dict[str, ClassCount] = {}
     for name, count in counts:
         before = totals.get(name, ClassCount(count.role, 0, 0, 0))
-        sums = {n: getattr(before, n) + getattr(count, n) for n in _COUNTS}
+        sums = {n: getattr(before, n) + getattr(count, n) for n in _COUNT_NAMES}
         totals[name] = ClassCount(count.role, **sums)
     return totals
 
 
-_COUNTS = [f.name for f in fields(ClassCount) if f.name != "role"]
+_COUNT_NAMES = [f.name for f in fields(ClassCount) if f.name != "role"]
 
 
 @dataclass(frozen=True)

@@ -6,62 +6,54 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.figures.plots import (
-    BLACK,
-    abbreviate,
-    apply_style,
-    draw_legend,
-    make_axes,
-    set_logarithmic,
-    style_line,
-    write_svg,
-)
+from v6t.analysis.figures import plots
 from v6t.trials.delays import Distribution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAX_BINS = 60
-_LOG_SCALE_RATIO = 5.0
+MAX_BINS = 60  # bins of a histogram
+_LOG_SCALE_RATIO = 5.0  # of the largest to the smallest delay, above which axes are logarithmic
 
 
 def draw_delays(delays: Mapping[str, Distribution], name: str) -> str:
     """Draw the histogram of delays and the share of frames that take longer, lost ones included."""
-    with apply_style(name):
-        figure, (left, right) = make_axes(width=10.0, height=3.8, panels=2)
+    with plots.apply_style(name):
+        figure, (left, right) = plots.make_axes(width=10.0, height=3.8, panels=2)
         low, high = _draw_histograms(left, delays)
         for number, (direction, distribution) in enumerate(delays.items()):
             across, later = _compute_ccdf(distribution)
             right.step(across, later, where="post", label=direction, **_style_steps(number))
         for axes in (left, right):
             if high > _LOG_SCALE_RATIO * low > 0:
-                set_logarithmic(axes, "x", abbreviate)
+                plots.set_logarithmic(axes, "x", plots.abbreviate)
             axes.set_xlabel("one-way delay, µs")
-        set_logarithmic(right, "y", lambda share: f"{100 * share:.4g} %")
+        plots.set_logarithmic(right, "y", lambda share: f"{100 * share:.4g} %")
         left.set_ylabel("frames per bin")
         right.set_ylabel("share of frames that take longer")
         for share, word in ((0.5, "median"), (0.001, "99.9 %")):
-            right.axhline(share, color=BLACK, linewidth=0.7, linestyle=":")
+            right.axhline(share, color=plots.BLACK, linewidth=0.7, linestyle=":")
             right.text(1.0, share, f" {word}", transform=right.get_yaxis_transform(), va="center",
                        fontsize=8)  # fmt: skip
-        draw_legend(right)
+        plots.draw_legend(right)
         right.get_legend().set_bbox_to_anchor((1.12, 1.0))  # type: ignore[union-attr]
-        return write_svg(figure, name)
+        return plots.write_svg(figure, name)
 
 
 def draw_variation(differences: Mapping[str, Distribution], name: str) -> str:
     """Draw the histogram of the differences of consecutive delays (IPDV)."""
-    with apply_style(name):
-        figure, (axes,) = make_axes(height=3.4)
+    with plots.apply_style(name):
+        figure, (axes,) = plots.make_axes(height=3.4)
         _draw_histograms(axes, differences, linear=True)
         axes.set_xlabel("delay minus that of the frame before, µs")
         axes.set_ylabel("pairs per bin")
-        draw_legend(axes)
-        return write_svg(figure, name)
+        plots.draw_legend(axes)
+        return plots.write_svg(figure, name)
 
 
 def _style_steps(number: int) -> dict[str, Any]:
-    return {k: v for k, v in style_line(number).items() if k != "marker"}
+    """Return the style of a line without its marker."""
+    return {k: v for k, v in plots.style_line(number).items() if k != "marker"}
 
 
 def _draw_histograms(
@@ -88,7 +80,7 @@ def _draw_histograms(
             np.where(counts, counts, np.nan), edges, linewidth=1.4, label=direction, **style
         )
     axes.set_ylim(bottom=0.8)
-    set_logarithmic(axes, "y", abbreviate)
+    plots.set_logarithmic(axes, "y", plots.abbreviate)
     return low, high
 
 

@@ -14,13 +14,12 @@ from v6t.analysis.sheet import Table, make_text_columns, make_text_table
 from v6t.analysis.variation import has_random_ports
 
 WAIT_S, PAUSE_S, SENDING_TIME_TOLERANCE = 2.0, 5.0, 1.00001
-FOREGROUND_TOLERANCE_PERCENT = 0.1
-"""Frames of a trial are whole, so that a share is seldom met exactly [%]."""
-_MODES = ("bidirectional", "forward", "reverse")
+FOREGROUND_TOLERANCE_PERCENT = 0.1  # trials have whole frames, so that shares are seldom exact
+_FRAME_DIRECTIONS = ("bidirectional", "forward", "reverse")  # without `connections`, `queries`
 
 
 def list_rulings(data: RunData, presentations: Presentations) -> list[Ruling]:
-    """List a ruling on every clause that concerns the benchmarks of this run."""
+    """List the rulings on all clauses that concern the benchmarks of a run."""
     done = {r.benchmark for r in data.records} or set(data.config["benchmarks"])
     rulings = list(_check_general_clauses(data))
     for presentation in presentations.known.values():
@@ -32,13 +31,12 @@ def list_rulings(data: RunData, presentations: Presentations) -> list[Ruling]:
 
 def make_compliance_table(rulings: list[Ruling]) -> Table:
     """Make the table of all rulings with their verdicts."""
-    rows = [(c.source, c.asked, c.done, c.verdict) for c in rulings]
-    return make_text_table(
-        "Clause by clause", make_text_columns("source", "asked for", "done here", "verdict"), rows
-    )
+    columns = make_text_columns("source", "asked for", "done here", "verdict")
+    return make_text_table("Clause by clause", columns, rulings)
 
 
 def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
+    """Yield rulings on the clauses that concern all benchmarks."""
     devices = len(data.setup.get("devices", ()))
     setups = {0: "not known", 1: "single DUT setup", 2: "dual DUT setup"}
     yield judge("RFC 8219 section 4 (GEN-01)", "a tester around the device under test",
@@ -51,9 +49,9 @@ def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
     yield judge("RFC 8219 section 5.1.1 (GEN-04)",
                 f"frame sizes {_join_values(sorted(listed)) or 'not known for this technology'}",
                 _join_values(sorted(used)), listed <= used if listed and used else None)  # fmt: skip
-    streams = [r for r in measured if r.direction in _MODES]
+    streams = [r for r in measured if r.direction in _FRAME_DIRECTIONS]
     if streams:
-        both = {(r.benchmark, r.sizes) for r in streams if r.direction == _MODES[0]}
+        both = {(r.benchmark, r.sizes) for r in streams if r.direction == "bidirectional"}
         yield judge("RFC 8219 section 5.3 (GEN-02)",
                     "bidirectional traffic; one way is optional",
                     _join_values(dict.fromkeys(r.direction for r in streams)),
@@ -101,12 +99,13 @@ def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
 
 
 def _has_streams(trial: RunTrial) -> bool:
-    """Check whether a trial had streams, and not only phase 1 (RFC 9693)."""
+    """Check whether a trial had streams, not only connections of phase 1 (RFC 9693)."""
     purpose = (trial.asked.get("connections") or {}).get("purpose", "prepare")
     return bool(trial.result.directions) and purpose == "prepare"
 
 
 def _check_modifier(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Ruling]:
+    """Yield the ruling on what the modifier does to the device during trials with streams."""
     beside = [t.result.modifier for t in streams if t.result.modifier]
     if not beside:
         return
@@ -119,6 +118,7 @@ def _check_modifier(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Ruli
 
 
 def _count_learned(data: RunData, trials: Sequence[RunTrial]) -> int:
+    """Count the trials that directly follow a preflight, from which the device learns."""
     before = {t.key: b.asked["benchmark"] for b, t in pairwise(data.trials)}
     return sum(before.get(t.key) == "preflight" for t in trials)
 
@@ -139,6 +139,7 @@ def _compute_foreground_percent(data: RunData, trials: Sequence[RunTrial]) -> fl
 
 
 def _list_sending_times(trials: Sequence[RunTrial]) -> list[float]:
+    """Return the sending time of each trial and direction over the requested one."""
     return [
         counted.max_sending_time_s / t.sending_s
         for t in trials
@@ -147,6 +148,7 @@ def _list_sending_times(trials: Sequence[RunTrial]) -> list[float]:
 
 
 def _describe_learning(data: RunData) -> tuple[str, bool]:
+    """Describe the learning frames; return also whether they are sent early enough."""
     pause_s = data.procedure["pause_s"]
     tester = data.manifest.get("tester") or {}
     # earlier versions sent them where they answered, and did not say so
@@ -157,6 +159,7 @@ def _describe_learning(data: RunData) -> tuple[str, bool]:
 
 
 def _describe_neighbours(data: RunData) -> tuple[str, bool | None]:
+    """Describe how the device finds the tester's hosts; return also whether that is as required."""
     where = (data.manifest.get("tester") or {}).get("answers_on")
     if where is None:
         return "not known", None
@@ -167,7 +170,7 @@ def _describe_neighbours(data: RunData) -> tuple[str, bool | None]:
 
 
 def _count_compared(data: RunData, record: Record) -> int | None:
-    """Count the compared frames of a record; None without a trial that has a stream."""
+    """Count the frames of a record that were compared; None without trials of streams."""
     trials = data.list_valid_trials([record])
     counts = [c.checked for t in trials for c in t.result.directions.values()]
     return sum(counts) if counts else None

@@ -7,19 +7,10 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from v6t.analysis.blocks import Block, Drawing
-from v6t.analysis.figures.plots import (
-    BLACK,
-    BLUE,
-    GREEN,
-    VERMILLION,
-    Curve,
-    abbreviate,
-    draw_errorbars,
-    make_summary_curve,
-)
+from v6t.analysis.figures import plots
 from v6t.analysis.presentation import AXIS_LABELS, Presentations
 from v6t.analysis.record import RateRecord, Record
-from v6t.analysis.report.campaign_run import POINT_AXES, CampaignRun, format_axis_value
+from v6t.analysis.rundata import POINT_AXES, CampaignRun, format_axis_value
 from v6t.analysis.scaling import (
     HARMONIC_THROUGHPUT_FORMULA,
     MIN_THROUGHPUT_FORMULA,
@@ -35,10 +26,13 @@ from v6t.analysis.sheet import Column, Table, make_table
 
 R = TypeVar("R", bound=Record)
 
-LOG_SCALE_RATIO = 6.0
-"""Ratio of the largest to the smallest value from which the axis is logarithmic."""
-CORE_AXES = ("cores", "workers")
-_MIXTURE_PARAMETERS = frozenset({"n", "m"})
+LOG_SCALE_RATIO = 6.0  # of the largest to the smallest value, from which the axis is logarithmic
+CORE_AXES = ("cores", "workers")  # settings that are numbers or lists of processor cores
+_MIXTURE_PARAMETERS = frozenset({"n", "m"})  # m of every n frames are translated
+_MIXTURE_MODELS = (
+    (predict_minimum, MIN_THROUGHPUT_FORMULA, "min(Tt/a, Tn/(1-a))", "--", plots.VERMILLION),
+    (predict_harmonic, HARMONIC_THROUGHPUT_FORMULA, "1/(a/Tt + (1-a)/Tn)", ":", plots.GREEN),
+)  # function, formula, label of the curve, its line style and color
 
 
 def draw_curves(
@@ -52,7 +46,7 @@ def draw_curves(
     """Make the tables and figures of scale-up and of mixtures in an experiment.
 
     Args:
-        all_runs: all runs of the campaign; native traffic alone may be a run of ``ipv6-router``.
+        all_runs: all runs of the campaign, of which some may measure native traffic alone.
     """
     blocks: list[Block] = []
     axes = list(dict.fromkeys(a for r in runs for a in r.axes))
@@ -131,7 +125,7 @@ def _make_scaling_table(
     lines: Mapping[str, Mapping[Any, RateRecord]],
     of_cores: bool,
 ) -> Table:
-    """Make the table of medians and scale-up, a row for each point and value of the axis."""
+    """Make the table of medians and scale-up with a row for each point and value of the axis."""
     rows: list[tuple[str, Any, RateRecord, float]] = []
     for label, line in lines.items():
         medians = {n: record.median for n, record in line.items()}
@@ -208,25 +202,21 @@ def _find_native_rates(all_runs: Sequence[CampaignRun]) -> dict[tuple[str, ...],
 def _make_mixture_table(
     label: str, line: Mapping[float, float], translated: float, native: float
 ) -> Table:
-    """Make the table of mixtures and both models; native traffic alone has no residuals."""
+    """Make the table of mixtures and both models, without residuals for native traffic alone."""
     rows: list[tuple[Any, ...]] = [
-        (share, rate, *(m(translated, native, share) for m in (predict_minimum, predict_harmonic)))
+        (share, rate, *(predict(translated, native, share) for predict, *_ in _MIXTURE_MODELS))
         for share, rate in sorted(line.items(), reverse=True)
     ]
     columns: list[Column[Any]] = [
         Column("translated", lambda row: row[0], ".0%"),
         Column("measured fps", lambda row: row[1]),
     ]
-    for place, model in ((2, MIN_THROUGHPUT_FORMULA), (3, HARMONIC_THROUGHPUT_FORMULA)):
+    for place, (_, formula, *_) in enumerate(_MIXTURE_MODELS, 2):
         columns += [
-            Column(model, itemgetter(place), absent="-"),
-            Column(
-                "residual %",
-                lambda row, place=place: row[place] and compute_residual(row[1], row[place]),
-                "+.2f",
-                absent="-",
-            ),
-        ]
+            Column(formula, itemgetter(place), absent="-"),
+            Column("residual %", lambda row, place=place: row[place] and
+                   compute_residual(row[1], row[place]), "+.2f", absent="-"),
+        ]  # fmt: skip
     title = f"Mixtures, {label}, frames per second per direction"
     return make_table(title, [*rows, (0.0, native, None, None)], columns)
 
@@ -238,20 +228,22 @@ def _draw_scaling(
     curves = []
     for number, (label, line) in enumerate(lines.items()):
         across = sorted(line)
-        curves.append(make_summary_curve(number, label, [(x, line[x]) for x in across]))
+        curves.append(plots.make_summary_curve(number, label, [(x, line[x]) for x in across]))
         if of_cores and 1 in line:
             ideal = [x * line[1].median for x in across]
             style = {"color": "#999999", "linewidth": 0.8}
-            curves.append(Curve("_" if number else "n times one core", across, ideal, style=style))
+            curves.append(
+                plots.Curve("_" if number else "n times one core", across, ideal, style=style)
+            )
 
     def adjust(axes: Any) -> None:
         if values[0] > 0 and values[-1] >= LOG_SCALE_RATIO * values[0]:
             axes.set_xscale("log", base=2)
-        axes.set_xticks(values, [abbreviate(value) for value in values])
+        axes.set_xticks(values, [plots.abbreviate(value) for value in values])
         axes.set_xticks([], minor=True)
 
     ylabel = unit.replace(" per direction", "\nper direction")
-    return draw_errorbars(name, curves, axis, ylabel, linear=True, adjust=adjust)
+    return plots.draw_errorbars(name, curves, axis, ylabel, linear=True, adjust=adjust)
 
 
 def _draw_mixture(
@@ -259,16 +251,13 @@ def _draw_mixture(
 ) -> str:
     shares = [i / 50 for i in range(51)]
     curves = []
-    for model, dash, color, label in (
-        (predict_minimum, "--", VERMILLION, "min(Tt/a, Tn/(1-a))"),
-        (predict_harmonic, ":", GREEN, "1/(a/Tt + (1-a)/Tn)"),
-    ):
-        rates = [model(translated, native, a) for a in shares]
+    for predict, _, label, dash, color in _MIXTURE_MODELS:
+        rates = [predict(translated, native, a) for a in shares]
         style = {"linestyle": dash, "color": color}
-        curves.append(Curve(label, [100 * a for a in shares], rates, style=style))
-    dots = {"linestyle": "", "marker": "o", "color": BLUE, "markeredgecolor": BLACK}
+        curves.append(plots.Curve(label, [100 * a for a in shares], rates, style=style))
+    dots = {"linestyle": "", "marker": "o", "color": plots.BLUE, "markeredgecolor": plots.BLACK}
     across, rates = [100 * a for a, _ in measured], [rate for _, rate in measured]
-    curves.append(Curve("measured", across, rates, style=dots))
+    curves.append(plots.Curve("measured", across, rates, style=dots))
 
     xlabel, ylabel = "translated share of the frames, %", "frames per second per direction"
-    return draw_errorbars(name, curves, xlabel, ylabel, linear=True)
+    return plots.draw_errorbars(name, curves, xlabel, ylabel, linear=True)

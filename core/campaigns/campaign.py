@@ -27,10 +27,11 @@ from v6t.core.config.settings import Flags, ResolvedRun
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs import rundir
 from v6t.core.runs.events import Listener, format_duration
-from v6t.core.runs.plan import Streams, plan
+from v6t.core.runs.plan import plan
 from v6t.core.runs.results import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import execute, resume
-from v6t.drivers.testers import kind_of
+from v6t.core.runs.tester_capacity import Streams
+from v6t.drivers.testers import load_kind
 
 SCHEMA = "v6t-campaign-plan/1"  # of campaign.json
 PLAN, FAILURES = "campaign.json", "failures"
@@ -88,7 +89,7 @@ class Campaign:
         names: dict[str, str] = {}
         for run in self.runs:
             tester = run.config["tester"]
-            shared = kind_of(tester["kind"], tester["options"]).exclusive_resource
+            shared = load_kind(tester["kind"], tester["options"]).exclusive_resource
             name = run.testbed if shared is None else names.setdefault(shared, run.testbed)
             found.setdefault(name, []).append(run)
         return found
@@ -135,7 +136,7 @@ def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> 
 
 
 def _select_runs(runs: Sequence[CampaignRun], name: str, values: str) -> list[CampaignRun]:
-    """Return the runs in which a setting has one of the values, which commas separate.
+    """Return the runs in which a setting has one of the comma-separated values.
 
     Raises:
         UsageError: no run has such a value; the hint lists those that occur.
@@ -158,7 +159,7 @@ def _select_runs(runs: Sequence[CampaignRun], name: str, values: str) -> list[Ca
 def _is_lab(bed: Mapping[str, Any]) -> bool:
     """Return whether the testbed of a campaign file uses the lab on this machine."""
     tester = bed.get("tester") or {}
-    return bool(tester) and kind_of(tester["kind"], tester.get("options", {})).in_lab
+    return bool(tester) and load_kind(tester["kind"], tester.get("options", {})).in_lab
 
 
 def _add_differences(note: str, differs: Mapping[str, str]) -> str:
@@ -192,18 +193,18 @@ def _resolve_run(
         planned.testbed,
         dict(planned.axes),
         bound.settings.model_dump(mode="json"),
-        cost.trials,
+        cost.trial_count,
         cost.duration_s,
     )
 
 
 def name_directory(number: str, experiment: str, axes: Mapping[str, Any]) -> str:
     """Return a directory name made of a run's number, experiment and varying values."""
-    words = [number, experiment, *map(_slug, axes.values())]
+    words = [number, experiment, *map(_make_slug, axes.values())]
     return "-".join(w for w in words if w)[:100]
 
 
-def _slug(value: Any) -> str:
+def _make_slug(value: Any) -> str:
     """Return a varying value in a form that suits a directory name."""
     if isinstance(value, dict):
         value = [f"{k}{v}" for k, v in value.items()]
@@ -293,24 +294,16 @@ def extend_campaign(directory: Path, campaign: Campaign) -> int:
 
 
 def read_status(directory: Path, run: CampaignRun) -> str:
-    """Return ``waiting``, ``running`` (interrupted), ``complete``, ``translation incorrect``, ``failed``."""
+    """Return the status of a run; that of an interrupted one is ``running``."""
     if read_failure(directory, run):
         return FAILED
-    manifest = _read_object(directory / run.directory / rundir.MANIFEST)
+    manifest = rundir.find_json_object(directory / run.directory / rundir.MANIFEST)
     return WAITING if manifest is None else str(manifest.get("status", RUNNING))
 
 
 def read_failure(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
     """Return why a run failed; None if it did not fail or has not started."""
-    return _read_object(directory / FAILURES / f"{run.directory}.json")
-
-
-def _read_object(path: Path) -> dict[str, Any] | None:
-    try:
-        content = read_json(path)
-    except (OSError, UsageError):
-        return None
-    return content if isinstance(content, dict) else None
+    return rundir.find_json_object(directory / FAILURES / f"{run.directory}.json")
 
 
 def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener) -> list[V6tError]:

@@ -29,7 +29,7 @@ from v6t.core.runs.results import COMPLETE, RUNNING, load_run
 
 if TYPE_CHECKING:
     from v6t.analysis.compare.comparison import RunComparison
-    from v6t.analysis.report.campaign_run import CampaignRun as RunResult
+    from v6t.analysis.rundata import CampaignRun as RunResult
     from v6t.analysis.sheet import Table
     from v6t.analysis.trend import Trend
 
@@ -115,7 +115,7 @@ def load_runs(
 
 
 def _load_run(directory: Path, run: CampaignRun) -> RunResult:
-    from v6t.analysis.report.campaign_run import CampaignRun as RunResult
+    from v6t.analysis.rundata import CampaignRun as RunResult
 
     status, data = read_status(directory, run), None
     failure = str((read_failure(directory, run) or {}).get("message", ""))
@@ -139,7 +139,7 @@ def summarize(campaign: Campaign, runs: Sequence[RunResult]) -> dict[str, Any]:
 
 def to_csv(content: dict[str, Any]) -> str:
     """Return a CSV table with a row per figure and a column per varying setting."""
-    from v6t.analysis.report.campaign_run import format_axis_value
+    from v6t.analysis.rundata import format_axis_value
 
     axes = list(dict.fromkeys(a for run in content["runs"] for a in run["axes"]))
     rows = []
@@ -241,7 +241,7 @@ def find_campaign_trends(directories: Sequence[Path], order: str, min_percent: f
 
 def _find_runs(directory: Path) -> dict[str, Path]:
     """Return the run directories of a campaign by run name."""
-    from v6t.analysis.report.campaign_run import strip_number
+    from v6t.analysis.rundata import strip_number
 
     configs = sorted(directory.glob(f"*/{rundir.CONFIG}"))
     return {strip_number(p.parent.name): p.parent for p in configs}

@@ -77,7 +77,7 @@ def command(
     """Write what TRex would send; needs neither TRex nor root."""
     from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.config.settings import Flags
-    from v6t.core.runs.bench import STREAM_IDS
+    from v6t.core.runs.bench import FIRST_STREAM_IDS
     from v6t.profiles import exports
     from v6t.profiles.compiler.compile import compile_traffic
 
@@ -104,7 +104,7 @@ def command(
         technology.build_sized_traffic(direction, sizes, seed),
         rate_fps=rate_fps,
         frames=count,
-        first_stream_id=STREAM_IDS[direction],
+        first_stream_id=FIRST_STREAM_IDS[direction],
         cores=cores,
     )
     path = None if output is None or str(output) == "-" else output
@@ -173,6 +173,7 @@ def _write_capture(
 
 
 def _write_text(path: Path, text: str, force: bool) -> None:
+    """Write a file; refuse to overwrite one unless forced."""
     if path.exists() and not force:
         hint = "choose another name or use --force"
         raise UsageError(f"{path} exists already", hint, code="file-exists")

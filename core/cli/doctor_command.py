@@ -27,7 +27,7 @@ def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
     logged in to and looked at; nothing on it is changed.
     """
     from v6t.core.config.resolve import resolve_tester
-    from v6t.core.runs.doctor import examine, examine_device
+    from v6t.core.runs.doctor import examine_device, examine_machine
 
     if testbed is None and plugin is not None:
         raise UsageError(
@@ -35,7 +35,7 @@ def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
             "add --testbed FILE",
             code="conflicting-options",
         )
-    findings = examine(None if testbed is None else resolve_tester(testbed))
+    findings = examine_machine(None if testbed is None else resolve_tester(testbed))
     if testbed is not None:
         findings += examine_device(testbed, plugin)
     if as_json:

@@ -63,9 +63,9 @@ def command(
             if meaning.startswith("not known"):
                 print_notice(f"v6t: note: line {parameter.line}: {parameter.name} is {meaning}")
     elif run:
-        from v6t.core.runs.rundir import restore
+        from v6t.core.runs.rundir import write_run_files
 
-        paths = restore(run, directory)
+        paths = write_run_files(run, directory)
     else:
         from v6t.core.config.yaml_file import write_examples
 

@@ -14,7 +14,7 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.yaml_file import Origin, locate_errors, validate
 from v6t.core.modifiers import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.testers import kind_of
+from v6t.drivers.testers import load_kind
 from v6t.intent.device import DeviceRequirements, Port
 from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.base import Link, Links, PluginParams, Technology
@@ -43,7 +43,7 @@ class BoundRun:
         tester: its kind, with options.
         rollback_command: rolls the device back; empty: `v6t dut rollback` with the run directory.
         resolution_warnings: warnings about settings that resolution has changed.
-        optional: benchmarks that `--measure all` stands for; those that the tester lacks are left out.
+        optional_benchmarks: those of `--measure all`, left out if the tester cannot measure them.
     """
 
     settings: ResolvedRun
@@ -53,7 +53,7 @@ class BoundRun:
     tester: TesterKind
     rollback_command: str = ""
     resolution_warnings: tuple[str, ...] = ()
-    optional: frozenset[str] = frozenset()
+    optional_benchmarks: frozenset[str] = frozenset()
 
     @property
     def has_driver(self) -> bool:
@@ -141,7 +141,7 @@ def bind(settings: ResolvedRun) -> BoundRun:
     technology = plugin(validate_params(plugin, settings.params), links)
     driver = make_driver(settings.dut.driver, settings.dut.options, swapped=links.swapped)
     device = make_device_view(technology, settings.params, driver.device_params)
-    tester = kind_of(settings.tester.kind, settings.tester.options)
+    tester = load_kind(settings.tester.kind, settings.tester.options)
     return BoundRun(settings, technology, device, driver, tester)
 
 

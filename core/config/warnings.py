@@ -18,7 +18,7 @@ from v6t.core.config.settings import (
     make_preset,
     make_procedure_model,
 )
-from v6t.drivers.transport.ssh_client import no_client
+from v6t.drivers.transport.ssh_client import check_client
 from v6t.plugins.translation import WELL_KNOWN
 from v6t.procedures.search import mlr
 from v6t.procedures.trial_runner import SHARED_CORES_WARNING
@@ -128,7 +128,7 @@ def _yield_device_warnings(bound: BoundRun) -> Iterator[str]:
             "`--dry-run` prints"
         )
     lacking = (
-        no_client() if bound.has_driver and any(bound.driver.get_logins(bound.intent)) else None
+        check_client() if bound.has_driver and any(bound.driver.get_logins(bound.intent)) else None
     )
     if lacking is not None:
         yield f"{lacking.message}, but the device is reached over it: {lacking.hint}"
@@ -301,7 +301,7 @@ def _yield_mix_warnings(bound: BoundRun) -> Iterator[str]:
 
 def _yield_search_warnings(p: ProcedureSettings) -> Iterator[str]:
     if p.search == "mlrsearch":
-        yield mlr.LABEL
+        yield mlr.RESULT_LABEL
     if p.adaptive is not None:
         yield (
             f"adaptive repetition: {p.adaptive.fewest} to {p.adaptive.most}, until the median's "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from ipaddress import IPv4Address, IPv6Address
@@ -152,6 +151,12 @@ class Migration:
             for number, (side, letter) in enumerate(zip(("left", "right"), letters, strict=True), 1)
         }
 
+    def check_16_bits(self, letter: str, low: int, high: int) -> None:
+        """Refuse bounds of the varying 16 bits of a side's addresses that are not a range."""
+        if not 0 <= low <= high <= 0xFFFF:
+            problem = f"not within {low} to 65535"
+            raise self.make_error(f"IP-{letter}-max", problem, "correct the range")
+
     def check_networks(self, problem: str) -> None:
         """Refuse several networks on a side, for the reason given."""
         for name in ("Num-L-Nets", "Num-R-Nets"):
@@ -167,14 +172,10 @@ class Migration:
         text = f"{self.path}:{parameter.line}: {parameter.name} {parameter.value}: {problem}"
         return UsageError(text, hint, code=code)
 
-    def with_renamed_parameters(self, exchange: Callable[[str], str]) -> Migration:
-        """Return a copy of the migration with its parameters renamed."""
-        swapped = copy.copy(self)
-        swapped._parameters = {
-            exchange(name): parameter for name, parameter in self._parameters.items()
-        }
-        swapped._targets = {exchange(name): what for name, what in self._targets.items()}
-        return swapped
+    def rename_parameters(self, rename: Callable[[str], str]) -> None:
+        """Replace the name of each parameter by what ``rename`` returns for it."""
+        self._parameters = {rename(name): p for name, p in self._parameters.items()}
+        self._targets = {rename(name): target for name, target in self._targets.items()}
 
     @property
     def parameter_targets(self) -> list[tuple[ForeignParameter, str]]:

@@ -17,7 +17,7 @@ PORT_PARAMETERS = (
     ("Rev-var-sport", "Rev-sport", "rv_sport", 1024, 65535),
     ("Rev-var-dport", "Rev-dport", "rv_dport", 1, 49151),
 )
-PARAMETERS = (
+KNOWN_PARAMETERS = (
     *("IP-L-Vers", "IP-R-Vers", "Forward", "Reverse", "Promisc", "MEM-Channels"),
     *("CPU-L-Send", "CPU-R-Recv", "CPU-R-Send", "CPU-L-Recv"),
     *(f"IPv{v}-{s}-{kind}" for v in "64" for s in "LR" for kind in ("Real", "Virt")),
@@ -29,7 +29,7 @@ PARAMETERS = (
     *(f"IPv{v}-{s}-offset" for v in "64" for s in "LR"),
     *("Stateful", "Enumerate-ports", "Enumerate-ips", "Responder-tuples"),
 )
-ALIASES = {"responder-ports": "Responder-tuples"}
+PARAMETER_ALIASES = {"responder-ports": "Responder-tuples"}
 ORIENTATIONS = {("6", "4"): "nat64", ("4", "6"): "nat46"}
 ROUTER_HOSTS = {
     "4": ("198.18.0.2", "198.19.0.2", 2, 65534, 2),
@@ -40,17 +40,14 @@ ROUTER_HOSTS = {
 
 def read_siitperf(path: Path) -> Migration:
     """Convert a configuration file of siitperf."""
-    source = Migration(path, PARAMETERS, ALIASES)
+    source = Migration(path, KNOWN_PARAMETERS, PARAMETER_ALIASES)
     kind = source.read_choice("Stateful", "0", NOT_USED, ("0", "1", "2"))
     left = source.read_choice("IP-L-Vers", "6", "plugin", ("4", "6"))
     right = source.read_choice("IP-R-Vers", "4", "plugin", ("4", "6"))
     letters, versions = "LR", (left, right)
     if kind == "2":  # the Initiator is on the right: read as if it was on the left
-        source, letters, versions = (
-            source.with_renamed_parameters(_exchange_sides),
-            "RL",
-            (right, left),
-        )
+        source.rename_parameters(_swap_sides)
+        letters, versions = "RL", (right, left)
     device = read_stateful(source, versions) if kind != "0" else {}
     if kind == "0":
         _read_stateless(source, versions)
@@ -80,7 +77,7 @@ def read_siitperf(path: Path) -> Migration:
     return source
 
 
-def _exchange_sides(name: str) -> str:
+def _swap_sides(name: str) -> str:
     """Return the corresponding parameter of the other side or direction."""
     for one, other in (("-L-", "-R-"), ("Fwd-", "Rev-"), ("Forward", "Reverse")):
         if one in name:
@@ -146,10 +143,7 @@ def _read_hosts(
     offset6 = source.read_number(f"IPv6-{letter}-offset", 14, "params.eam")
     if policy == "fixed":
         return {"first": ipv4}, {"ipv4": f"{ipv4}/32", "ipv6": f"{ipv6}/128"}
-    if not 0 <= low <= high <= 0xFFFF:
-        raise source.make_error(
-            f"IP-{letter}-max", f"not within {low} to 65535", "correct the range"
-        )
+    source.check_16_bits(letter, low, high)
     if offset4 != 2:
         raise source.make_error(
             f"IPv4-{letter}-offset", "only 2 can be converted", "vary the last 16 bits"

@@ -174,10 +174,7 @@ def _read_range(
     octet = source.read_number(f"IPv{version}-{letter}-offset", last, target)
     if policy == "fixed":
         return None, 1, last
-    if not 0 <= low <= high <= 0xFFFF:
-        raise source.make_error(
-            f"IP-{letter}-max", f"not within {low} to 65535", "correct the range"
-        )
+    source.check_16_bits(letter, low, high)
     return low, high - low + 1, octet
 
 

@@ -161,7 +161,7 @@ def _suggest_further_runs(
     reasons, options = [], []
     if inconclusive:
         reasons.append(f"at least {needed} repetitions of each run")
-        options += _repeat_options({line.benchmark for line in inconclusive}, needed)
+        options += _make_repetition_options({line.benchmark for line in inconclusive}, needed)
     sections = {name.partition(".")[0] for name in registry.list_flags().get("--rate", ())}
     rated = [b.name for b in registry.load_installed() if sections & b.list_sections().keys()]
     unequal_loads = [line for line in unequal_loads if line.benchmark in rated]
@@ -184,7 +184,7 @@ def _suggest_further_runs(
             yield CodeListing(shlex.join(["v6t", "compare", *map(str, again)]))
 
 
-def _repeat_options(benchmarks: Collection[str], repetitions: int) -> list[str]:
+def _make_repetition_options(benchmarks: Collection[str], repetitions: int) -> list[str]:
     """Return the command line options that set the repetitions of benchmarks."""
     own = [
         f"{key}.repetitions={repetitions}"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MIN_FREE_BYTES = 1 << 30
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 State = Literal["ok", "note", "missing"]
-UNCONFIGURED = "configured by you, not by v6t (dut.driver names a driver)"
+UNCONFIGURED_TEXT = "configured by you, not by v6t (dut.driver names a driver)"
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def list_drivers() -> list[DriverSummary]:
     return drivers
 
 
-def examine(tester: TesterKind | None = None) -> list[Finding]:
+def examine_machine(tester: TesterKind | None = None) -> list[Finding]:
     """Return findings about this machine."""
     machine = describe_machine()
     return [
@@ -184,9 +184,9 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
             if bound.tester.simulates or bound.tester.in_lab:
                 yield Finding("device", "ok", words)
             else:
-                yield Finding("device", "note", UNCONFIGURED)
+                yield Finding("device", "note", UNCONFIGURED_TEXT)
         elif bound.tester.in_lab:
-            for line in make_lab_device(bound.driver, bound.device, bound.intent).look():
+            for line in make_lab_device(bound.driver, bound.device, bound.intent).describe_parts():
                 yield Finding("device", "ok", f"{line}, for the lab")
         else:
             yield from _examine_remote_device(bound, plugin)
@@ -200,7 +200,7 @@ def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Find
 
     session = make_session(bound.driver, bound.intent)
     if session is None:
-        yield Finding("device", "note", UNCONFIGURED)
+        yield Finding("device", "note", UNCONFIGURED_TEXT)
         return
     session.open()
     try:

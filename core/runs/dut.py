@@ -160,9 +160,9 @@ def verify(bound: BoundRun) -> str:
         TranslationError: a frame came back wrong, or not.
     """
     from v6t.core.runs.bench import Bench, compile_point
-    from v6t.core.runs.preflight import check_point, make_error
+    from v6t.core.runs.preflight import check_point, make_mismatch_error
 
-    _check(bound)
+    _check_configurable(bound)
     run, plugin = bound.settings, bound.technology
     sizes = plugin.make_sizes(run.frame_sizes[0])
     bench = Bench(bound)
@@ -175,7 +175,7 @@ def verify(bound: BoundRun) -> str:
     finally:
         bench.close()
     if finding is not None:
-        raise make_error(finding)
+        raise make_mismatch_error(finding)
     if plugin.exchange == "queries":
         return "queries were answered rightly; the device is as it was"
     return "frames came back as the reference translation both ways; the device is as it was"
@@ -258,7 +258,7 @@ def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
     return list(status.get("parts", {}).values()) or [status]
 
 
-def _check(bound: BoundRun) -> None:
+def _check_configurable(bound: BoundRun) -> None:
     """Refuse the reference device, which has no configuration."""
     if not bound.driver.configures_device:
         problem = "the reference device needs no configuration"
@@ -267,7 +267,7 @@ def _check(bound: BoundRun) -> None:
 
 def _list_lab_devices(bound: BoundRun) -> list[LabSshServer]:
     """List the lab devices that run an SSH server."""
-    _check(bound)
+    _check_configurable(bound)
     logins = bound.driver.get_logins(bound.intent)
     names = dict.fromkeys(ssh.lab for ssh in logins if ssh is not None and ssh.lab)
     if not names:

@@ -173,7 +173,7 @@ def describe_step(progress: Progress) -> str:
     if verdict is None:
         raise ValueError("the step has no verdict yet")
     word = "passed" if verdict.passed else "failed" if verdict.valid else "INVALID"
-    if verdict.valid and not progress.searched:
+    if verdict.valid and not progress.is_search:
         word = "measured"
     why = f" ({verdict.reasons[0]})" if verdict.reasons else ""
     return f"{describe_place(progress)}: {progress.rate_fps:,.0f} {progress.unit} {word}{why}"

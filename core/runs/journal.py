@@ -96,10 +96,10 @@ class Journal:
         self._size += len(line)
         self._store_trial(entry["trial"], result_from_json(entry["result"]))
 
-    def answer(self, measure: Measure) -> Measure:
+    def with_replay(self, measure: Measure) -> Measure:
         """Wrap ``measure`` to return the results of known trials and to record new ones."""
 
-        def answer_or_measure(trial: Trial) -> TrialResult:
+        def replay_or_measure(trial: Trial) -> TrialResult:
             known = self.trials.get(trial.key)
             if known is None:
                 self.append(trial, measure(trial))
@@ -109,7 +109,7 @@ class Journal:
                 raise UsageError(problem, hint, code="journal-mismatch")
             return self.entries[trial.key]  # as a resumed run will see it
 
-        return answer_or_measure
+        return replay_or_measure
 
     def close(self) -> None:
         """Close the file. May be called twice."""
@@ -155,7 +155,7 @@ def _parse_lines(
     """Yield complete lines with their content; an incomplete last line is ignored."""
     lines = data.split(b"\n")
     for number, line in enumerate(lines[:-1], 1):
-        entry = _parse(line)
+        entry = _parse_line(line)
         where = f"{path}:{number}"
         if entry is None:
             if number == len(lines) - 1 and not lines[-1]:
@@ -186,7 +186,7 @@ def _parse_lines(
         yield line, entry, result
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
+def _parse_line(line: bytes) -> dict[str, Any] | None:
     """Return the JSON object of a line, or None if its checksum is wrong."""
     checksum, _, body = line.partition(b" ")
     try:

@@ -20,7 +20,7 @@ from v6t.plugins.base import Technology
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Role
 
-PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
+LISTED_PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
 
 def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> d
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
         "created": utc_now(),
         "seed": run.seed,
-        "packages": {name: _read_version(name) for name in PACKAGES},
+        "packages": {name: _read_version(name) for name in LISTED_PACKAGES},
         "source_commit": find_commit(),
         "python": sys.version.split()[0],
         "machine": describe_machine(),
@@ -85,9 +85,9 @@ def describe_machine() -> dict[str, Any]:
         "architecture": platform.machine(),
         "processor": _describe_processor(),
         "cores": len(os.sched_getaffinity(0)),
-        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "smt": _read("/sys/devices/system/cpu/smt/active"),
-        "isolated_cores": _read("/sys/devices/system/cpu/isolated"),
+        "governor": _read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "smt": _read_system_file("/sys/devices/system/cpu/smt/active"),
+        "isolated_cores": _read_system_file("/sys/devices/system/cpu/isolated"),
         "clock_source": clock.source(),
         "memory_kib": _describe_memory(),
     }
@@ -119,7 +119,7 @@ def find_commit() -> str | None:
 
 
 def _describe_processor() -> str | None:
-    text = _read("/proc/cpuinfo") or ""
+    text = _read_system_file("/proc/cpuinfo") or ""
     for line in text.splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
@@ -127,11 +127,11 @@ def _describe_processor() -> str | None:
 
 
 def _describe_memory() -> int | None:
-    first = (_read("/proc/meminfo") or "").splitlines()[:1]
+    first = (_read_system_file("/proc/meminfo") or "").splitlines()[:1]
     return int(first[0].split()[1]) if first else None
 
 
-def _read(path: str) -> str | None:
+def _read_system_file(path: str) -> str | None:
     """Return the content of a system file; None if it is unreadable or empty."""
     try:
         return Path(path).read_text().strip() or None

@@ -19,12 +19,10 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import compile_streams
 from v6t.core.runs.preflight import LOOPBACK_CONNECTIONS
-from v6t.core.runs.tester_capacity import MIN_OPENING_TRIAL_S, make_capacity_spec
-from v6t.packets.direction import Direction
-from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity
+from v6t.core.runs.tester_capacity import MIN_OPENING_TRIAL_S, Streams, make_capacity_spec
+from v6t.procedures.tester_rate import SelfTestSpec, TesterCapacity
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes, sizes_to_json
-from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.delays import Distribution
 from v6t.trials.result import ClassCount, DirectionResult, Measure, TrialResult
@@ -68,10 +66,11 @@ class IdealDevice:
 
     @property
     def loopback(self) -> Measure | None:
+        """The device itself, if this tester measures itself without a device."""
         return self.measure if self.bound.measures_tester else None
 
-    def make_point(self, point: Point) -> Point:
-        """Return a point that is measured with this device."""
+    def bind_point(self, point: Point) -> Point:
+        """Return a copy of the point that is measured with this device."""
         self._point = replace(point, runner=self, measure=self.measure, find=self.find)
         return self._point
 
@@ -90,7 +89,7 @@ class IdealDevice:
         self.trial_weight = repetitions
         return 1
 
-    def watch(self, progress: Progress) -> None: ...
+    def on_progress(self, progress: Progress) -> None: ...
     def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]:
         return {}
@@ -171,7 +170,7 @@ def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | Non
     if media_fps is None:
         media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
     device = IdealDevice(bound, (TesterCapacity(mode, media_fps, (), ()), "assumed"))
-    return device.make_point(
+    return device.bind_point(
         Point(bound, sizes, mode, media_fps, device, device.measure, device.find)
     )
 
@@ -194,9 +193,9 @@ def estimate_trials(
         )
         device.max_cps = highest_cps / 2
         device.table_size = max(connections.count, 3 * benchmark.find_max_connections(bound) // 4)
-    prepared: Point | None = device.make_point(point)
+    prepared: Point | None = device.bind_point(point)
     if benchmark.phase is Phase.STREAMS and bound.settings.connects:
-        prepared = prepare_connections(device.make_point(point))
+        prepared = prepare_connections(device.bind_point(point))
     if prepared is None:
         return 0, 0.0, ()
     rates = benchmark.measure(prepared).rates
@@ -213,8 +212,6 @@ _STREAM_SETTINGS = {
     "plugin", "params", "links_left", "links_right", "initiator", "frame_sizes", "modifier", "seed",
 }  # fmt: skip
 """Settings that the streams depend on."""
-
-Streams = Mapping[Direction, StreamSet]
 
 
 @dataclass(frozen=True)
@@ -287,13 +284,13 @@ class RunPlan:
         return self.bound.settings
 
     @property
-    def trials(self) -> int:
-        """Trials of all points."""
+    def trial_count(self) -> int:
+        """Number of trials at all points."""
         return sum(p.trials for p in self.points)
 
     @property
     def duration_s(self) -> float:
-        """Seconds of all points."""
+        """Maximum duration of all points in seconds."""
         return sum(p.duration_s for p in self.points)
 
     @property
@@ -327,7 +324,7 @@ class RunPlan:
         return {
             "run": self.run.model_dump(mode="json"),
             "points": [asdict(p) for p in self.points],
-            "trials": self.trials,
+            "trials": self.trial_count,
             "duration_s": self.duration_s,
             "least_s": self.least_s,
             "streams": list(self.streams),
@@ -361,7 +358,7 @@ def plan_stage(
     benchmark: Benchmark[Any, Any], point: Point
 ) -> tuple[PlannedStage, Sequence[float]]:
     """Return the planned stage of a benchmark and the rates it would find."""
-    stage = Stage(benchmark.name, point.sizes.label, _name_mode(benchmark.phase, point.mode))
+    stage = Stage(benchmark.name, point.sizes.label, _name_stage_mode(benchmark.phase, point.mode))
     trials, seconds, rates = estimate_trials(benchmark, point)
     if not benchmark.is_search:
         return PlannedStage(stage, seconds, trials), rates
@@ -370,8 +367,8 @@ def plan_stage(
     return PlannedStage(stage, seconds, trials, min(seconds, least_s)), rates
 
 
-def _name_mode(phase: Phase, mode: str) -> str:
-    """Return the direction of a stage, or ``connections`` or ``queries`` if it has none."""
+def _name_stage_mode(phase: Phase, mode: str) -> str:
+    """Return the mode of a stage, or ``connections`` or ``queries`` if it has no direction."""
     if phase.directed:
         return mode
     return QUERIES if phase == Phase.QUERIES else CONNECTIONS
@@ -386,7 +383,7 @@ def _plan_size(
     directed = [b for b in benchmarks if b.phase.directed]
     once = [b for b in benchmarks if b.phase.sized and not b.phase.directed]
     tcp = [b for b in benchmarks if not b.phase.sized]
-    groups: list[tuple[Point, CapacitySpec, list[Benchmark[Any, Any]]]] = []
+    groups: list[tuple[Point, SelfTestSpec, list[Benchmark[Any, Any]]]] = []
     for mode, group in (*((mode, directed) for mode in run.modes), ("forward", once)):
         point = plan_point(bound, sizes, mode)
         groups.append((point, make_capacity_spec(run, sizes, mode, round(point.media_fps)), group))
@@ -415,7 +412,7 @@ def _plan_size(
         further_s = LOOPBACK_CONNECTIONS.total_s if learns and number == 0 else 0.0
         selftest_s, selftest_trials = _count_selftest(bound, spec)
         for place, benchmark in enumerate(group):
-            mode_name = _name_mode(benchmark.phase, point.mode)
+            mode_name = _name_stage_mode(benchmark.phase, point.mode)
             if place == 0:
                 selftest = Stage(SELFTEST, point.sizes.label, mode_name)
                 before.append(PlannedStage(selftest, selftest_s + further_s, selftest_trials))
@@ -444,7 +441,7 @@ def _describe_counting_method(benchmark: Benchmark[Any, Any], point: Point) -> s
     return point.context.tester.describe_counting(needs, point.mode, point.limit_fps)
 
 
-def _count_selftest(bound: BoundRun, spec: CapacitySpec) -> tuple[float, int]:
+def _count_selftest(bound: BoundRun, spec: SelfTestSpec) -> tuple[float, int]:
     """Return the seconds and the trials of a self-test."""
     if not bound.tester.can_loop_back:
         return 0.0, 0

@@ -14,12 +14,13 @@ from v6t.benchmarks.tcp import find_syn_limit, make_tcp_measure
 from v6t.core.config.settings import is_demonstration
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.manifest import describe_machine
-from v6t.core.runs.plan import CONNECTIONS, SELFTEST, Stage, Streams
+from v6t.core.runs.plan import CONNECTIONS, SELFTEST, Stage
 from v6t.core.runs.preflight import with_loopback_setup, with_phase_one
 from v6t.core.runs.tester_capacity import (
     MIN_OPENING_TRIAL_S,
     THIS_RUN_SOURCE,
     SelfTest,
+    Streams,
     make_capacity_spec,
 )
 from v6t.core.runs.trials import Trials
@@ -86,7 +87,7 @@ class MeasuredPoint:
             return with_loopback_setup(self.trials.bound, self.trials.loopback)
         return self.test.measure
 
-    def watch(self, progress: Progress) -> None:
+    def on_progress(self, progress: Progress) -> None:
         """Pass the progress of a step on to the listeners."""
         self.trials.remaining.record_progress(progress)
         if progress.verdict is None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PREFLIGHT_CONNECTIONS, PREFLIGHT_CPS = 200, 2000.0
 LOOPBACK_CONNECTIONS = Connections(10_000, 5_000.0, wait_s=0.1, reuse=True)
-_ROW_OCTETS = 8
+_ROW_OCTETS = 8  # in each line of two compared frames
 
 
 def check_point(plugin: Technology, sizes: Sizes, measure: Measure) -> Finding | None:
@@ -83,7 +83,7 @@ def find_mismatch(trial: Trial, result: TrialResult) -> Finding | None:
     return None
 
 
-def make_error(finding: Finding) -> TesterError | TranslationError:
+def make_mismatch_error(finding: Finding) -> TesterError | TranslationError:
     """Return the error for a wrong translation, or for a tester that cannot check it."""
     if finding.tester:
         return TesterError(

@@ -14,7 +14,7 @@ from typing import Any
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import UsageError
 from v6t.base.files import (
-    LOCK,
+    LOCK_NAME,
     acquire_lock,
     explain_read_error,
     read_json,
@@ -92,7 +92,7 @@ class RunDir:
         for name in {LOG, *_REMOVABLE_FILES}:
             (self.path / name).unlink(missing_ok=True)
         self.close()
-        (self.path / LOCK).unlink(missing_ok=True)
+        (self.path / LOCK_NAME).unlink(missing_ok=True)
         self.path.rmdir()
 
     def write_json(self, name: str, value: Any) -> None:
@@ -131,7 +131,7 @@ class RunDir:
         """Refuse a directory unless it is empty or holds only a run without trials."""
         entries = {p.name: p for p in self.path.iterdir()}
         begun = JOURNAL in entries and entries[JOURNAL].stat().st_size > 0
-        if not begun and entries.keys() <= {LOCK, LOG, *_REMOVABLE_FILES}:
+        if not begun and entries.keys() <= {LOCK_NAME, LOG, *_REMOVABLE_FILES}:
             return
         if CONFIG in entries:
             problem = f"{self.path} holds a run already"
@@ -151,6 +151,15 @@ def read_optional_json(path: Path) -> Any:
         raise UsageError(f"{path.parent} is not a directory", code="not-a-directory") from exc
     except OSError as exc:
         raise explain_read_error(path, exc) from exc
+
+
+def find_json_object(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object in a file; None if the file does not contain one or is unreadable."""
+    try:
+        content = read_json(path)
+    except (OSError, UsageError):
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def read_config(path: Path) -> ResolvedRun:
@@ -195,7 +204,7 @@ def find_latest_run(path: Path | None) -> Path:
 def find_latest_runs(count: int) -> list[Path]:
     """Return the most recently changed runs, the latest at the end."""
     places = [*Path("runs").glob("*"), *Path().glob("*")]
-    runs = sorted((p for p in places if (p / CONFIG).is_file()), key=_find_change_time)
+    runs = sorted((p for p in places if (p / CONFIG).is_file()), key=_find_last_change)
     if len(runs) < count:
         many = "is no run" if count == 1 else f"are no {count} runs"
         problem = f"there {many} here or below ./runs"
@@ -204,7 +213,8 @@ def find_latest_runs(count: int) -> list[Path]:
     return runs[-count:]
 
 
-def _find_change_time(path: Path) -> tuple[float, str]:
+def _find_last_change(path: Path) -> tuple[float, str]:
+    """Return when a run was last changed, and its name, as a sort key."""
     return max(p.stat().st_mtime for p in (path / CONFIG, path / JOURNAL) if p.exists()), path.name
 
 
@@ -226,7 +236,7 @@ def find_unused_path(path: Path) -> Path:
     return candidate
 
 
-def restore(source: Path, directory: Path) -> list[Path]:
+def write_run_files(source: Path, directory: Path) -> list[Path]:
     """Write a run file and a testbed file that repeat a run, and return their paths."""
     run = read_config(source)
     files = {"run.yaml": make_run_file(run), "testbed.yaml": make_testbed_file(run)}
@@ -234,7 +244,7 @@ def restore(source: Path, directory: Path) -> list[Path]:
     return write_files({directory / name: head + to_yaml(v) for name, v in files.items()})
 
 
-def read_files(source: Path) -> tuple[YamlFile, YamlFile]:
+def read_run_files(source: Path) -> tuple[YamlFile, YamlFile]:
     """Return the content of run file and testbed file that repeat a run."""
     run, path = read_config(source), source / CONFIG
     return (

@@ -16,9 +16,10 @@ from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.device import DeviceCounts, with_device_load
 from v6t.core.runs.events import Listener, RemainingTime
 from v6t.core.runs.journal import Journal
-from v6t.core.runs.plan import PlannedStage, RunPlan, Stage, Streams
-from v6t.core.runs.preflight import find_mismatch, make_error
+from v6t.core.runs.plan import PlannedStage, RunPlan, Stage
+from v6t.core.runs.preflight import find_mismatch, make_mismatch_error
 from v6t.core.runs.rundir import RunDir
+from v6t.core.runs.tester_capacity import Streams
 from v6t.drivers.tester import Tester
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
 from v6t.procedures.preflight import Finding
@@ -84,7 +85,7 @@ class Trials:
             partial(with_steal_time, in_lab=self.bound.tester.in_lab),
             partial(with_device_load, session=lambda: bench.session if watches else None),
             partial(self._with_announcement, bench=bench),
-            self.journal.answer,
+            self.journal.with_replay,
             self._with_evaluation,
         )
         measure: Measure = bench.measure
@@ -113,7 +114,7 @@ class Trials:
             TranslationError: the device translates wrongly.
             TesterError: the tester cannot tell.
         """
-        error = make_error(finding)
+        error = make_mismatch_error(finding)
         if not finding.tester:
             frames = finding.frames or {}
             self.finding = {"direction": finding.direction, "why": finding.why, **frames}

@@ -16,16 +16,15 @@ from v6t.drivers.duts.telemetry_summary import (
 )
 
 BUSY_CORE_IDLE_PERCENT = 3.0  # a core that is idle for less of the time is saturated
-FREE_CORE_IDLE_PERCENT = 80.0  # of time; with all cores idle for more, the device has capacity left
-FULL_VECTORS_PER_CALL = 200.0  # of at most 256, from which a VPP, which never idles, is saturated
-FULL_THREAD_PERCENT = 90.0  # a thread that runs or waits for a core for longer is saturated
-THROTTLED_PERCENT = 25.0  # of periods, above which the CPU quota limits a process
-FULL_TABLE_PERCENT = 99.0  # a table with more of its entries in use counts as full
+FREE_CORE_IDLE_PERCENT = 80.0  # if every core is idle for more of the time, the device has capacity
+FULL_VECTORS_PER_CALL = 200.0  # frames, of at most 256: a VPP that polls is saturated from here
+FULL_THREAD_PERCENT = 90.0  # a thread that runs or waits for more of the time is saturated
+THROTTLED_PERCENT = 25.0  # the CPU quota limits a process throttled in more of its periods
+FULL_TABLE_PERCENT = 99.0  # a table of which a larger share is in use counts as full
 MAJORITY_PERCENT = 50.0  # losses of one kind decide the verdict from this share of all losses
 STRAY_DROPS_PERCENT = 10.0  # drops below this share of the lost frames do not explain the loss
-FEW_LOSSES = (
-    10.0  # fewer do not outweigh a saturated core: they may be LLDP or router solicitations
-)
+# frames; fewer losses do not outweigh a saturated core: they may be LLDP or router solicitations
+MIN_RELEVANT_LOSSES = 10.0
 UNEXPLAINED_LOSS = "frames were lost, but no counter of this device accounts for them"
 
 
@@ -54,14 +53,14 @@ def judge_device(
     dropped = sum(summary.drops_by_reason.values())
     # the drops of the device must be enough to explain what was lost
     explained = 0 < STRAY_DROPS_PERCENT * (lost or 0) <= 100 * dropped
-    speaks = dropped >= FEW_LOSSES if lost is None else explained
+    speaks = dropped >= MIN_RELEVANT_LOSSES if lost is None else explained
     losses = _VerdictRules(summary, lost)
     device = losses if speaks else _VerdictRules(replace(summary, drops={}), lost)
     cores = {} if summary.polls else compute_core_shares(samples, "idle")
     median_idle = {core: median_high(shares) for core, shares in cores.items()}
     no_time = _judge_full_cores(median_idle, tester if shared else "")
     finding = (
-        losses.judge_table(at_least=FEW_LOSSES)
+        losses.judge_table(at_least=MIN_RELEVANT_LOSSES)
         or device.judge_rule_drops()
         or device.judge_process()
         or device.judge_full_vectors()
@@ -209,7 +208,7 @@ class _VerdictRules:
         return "cpu", f"{self._waiting_text}; {self.worst} grew"
 
     def judge_vectors(self) -> _Finding | None:
-        """Judge a VPP whose workers have room."""
+        """Judge a VPP whose workers could take more frames per call."""
         if not self.node:
             return None
         room = f"its workers have room: at most {self.vectors:.0f} vectors per call, of 256"
@@ -221,7 +220,7 @@ class _VerdictRules:
         return ("unknown", f"{room}; {UNEXPLAINED_LOSS}") if self.lost else ("nothing here", room)
 
     def judge_polling(self) -> _Finding | None:
-        """Judge a device other than VPP that polls."""
+        """Judge a device other than VPP whose cores are busy without load, too."""
         if not self.summary.polls or self.node:
             return None
         unfetched = self.summary.select_drops(LossReason.INGRESS)
@@ -256,7 +255,7 @@ class _VerdictRules:
         return "unknown", f"{quiet}, and nothing was lost here"
 
     def _is_majority(self, count: float, excluded: float = 0.0) -> bool:
-        """Return whether these losses are the majority of all but the excluded ones."""
+        """Return whether a number of losses is more than half of all losses without the excluded ones."""
         total = max(sum(self.summary.drops_by_reason.values()), self.lost or 0) - excluded
         return 100 * count >= MAJORITY_PERCENT * total
 

@@ -32,7 +32,7 @@ class DriverCapabilities:
     options: tuple[str, ...] = ()  # options that only this driver has
     timers: tuple[str, ...] = ()  # settings and options that are lifetimes of connections
     counters: tuple[str, ...] = ()  # names of telemetry readings
-    operations: tuple[str, ...] = ()  # optional ones, in words
+    operations: tuple[str, ...] = ()  # optional operations, as phrases
 
     def to_rows(self) -> list[tuple[str, str]]:
         """Return the name and values of each field that is not empty."""
@@ -44,7 +44,7 @@ class DriverCapabilities:
 
 
 def find_capabilities(driver: Driver, intent: Intent) -> DriverCapabilities:
-    """Return what a driver supports for a technology, found without a device."""
+    """Return what a driver supports for a technology, without connecting to a device."""
     settings = tuple(name for name in OPTIONAL_SETTINGS if _can_configure(driver, intent, name))
     timers = tuple(name for name in settings if name in TIMER_SETTINGS)
     return DriverCapabilities(

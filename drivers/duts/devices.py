@@ -14,8 +14,10 @@ from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.options import require_ssh
 from v6t.drivers.duts.plan import Intent
+from v6t.drivers.duts.reference import ReferenceDriver
 from v6t.drivers.duts.session.session import make_device_session
 from v6t.drivers.duts.session.transaction import build_rollback_command
+from v6t.drivers.lab.packet_model import PacketModelDevice
 from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
 
 if TYPE_CHECKING:
@@ -94,11 +96,11 @@ def make_lab_device(
     driver: Driver, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
 ) -> LabDevice:
     """Make the device under test between the two cables of the lab."""
-    device = driver.make_lab_device(translation, intent, record_dir)
-    if device is not None:
-        return device
+    if isinstance(driver, ReferenceDriver):
+        links, faults = translation.links, driver.options.faults
+        return ReferenceDevice(translation, frame_octets(links), faults, swapped=links.swapped)
     if not driver.is_chain:
-        return LabDut(driver, intent, record_dir)
+        return (driver.lab_device_type or LabDut)(driver, intent, record_dir)  # type: ignore[no-any-return]
     references = {part.name: part for part in translation.parts}
     parts = driver.get_parts(intent)
     check_lab_placement(parts)
@@ -121,6 +123,11 @@ def make_audited_device(
     intent: Intent,
     build_model: Callable[[Any], PacketModel],
 ) -> LabDevice:
-    """Make the device whose answers to single frames an audit checks."""
-    device = driver.make_audited_device(technology, intent, build_model)
-    return device or make_lab_device(driver, technology, intent)
+    """Make the device whose answers to single frames an audit checks.
+
+    The reference device is replaced by one that answers as the packet model does.
+    """
+    if not isinstance(driver, ReferenceDriver):
+        return make_lab_device(driver, technology, intent)
+    links, model = technology.links, build_model(technology)
+    return PacketModelDevice(model, frame_octets(links), swapped=links.swapped)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -16,15 +15,13 @@ from v6t.drivers.duts.management_path import check_management_path
 from v6t.drivers.duts.options import DutOptions, Hook, HookOptions
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
-from v6t.drivers.options import options_of
+from v6t.drivers.options import parse_options
 from v6t.drivers.tester import Oracle
 from v6t.drivers.transport.redaction import add_secrets_of
 from v6t.intent.device import Port
 from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
-    from v6t.drivers.lab.packet_model import PacketModel
-    from v6t.drivers.lab.setup import LabDevice
     from v6t.drivers.transport.ssh_options import SshOptions
     from v6t.packets.direction import Direction
 
@@ -64,13 +61,14 @@ class ChainMembership(NamedTuple):
 class Driver(ABC):
     """Driver of one implementation or of a chain; an instance holds nothing but options."""
 
-    name: ClassVar[str]  # as users write it
+    name: ClassVar[str]  # in commands and testbed files
     noun: ClassVar[str] = "driver"  # word that follows the name in messages
     title: ClassVar[str]  # the implementation, in one phrase
     # Configurations that it supports; ``DeviceConfig`` itself means any.
     supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]]
     tested_with: ClassVar[str]  # what has been tested with real frames, for the documentation
-    versions: ClassVar[tuple[str, ...]] = ("",)  # those whose commands differ, oldest first
+    # one version of each group with the same commands, oldest first
+    versions: ClassVar[tuple[str, ...]] = ("",)
     options_model: ClassVar[type[BaseModel]] = DutOptions
     # Whether the kernel's routes and addresses, on which the management connection depends, are changed.
     uses_kernel_routes: ClassVar[bool] = True
@@ -79,11 +77,14 @@ class Driver(ABC):
     is_chain: ClassVar[bool] = False  # the technology names the devices, see get_parts()
     has_background_vlans: ClassVar[bool] = False  # supports separate VLANs for the background
     session_type: ClassVar[type[Any] | None] = None  # None: the session of devices with a shell
+    lab_device_type: ClassVar[type[Any] | None] = None  # None: LabDut
+    notes: ClassVar[tuple[str, ...]] = ()  # defaults and deviations that a reader should know
+    header_profile: ClassVar[HeaderProfile] = HeaderProfile()  # of all configurations
     options: Any  # of the type ``options_model``
     chain_membership: ChainMembership | None = None  # None if it configures the whole device
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
-        self.options = options_of(self.options_model, self.name, self.noun, settings or {})
+        self.options = parse_options(self.options_model, self.name, self.noun, settings or {})
         add_secrets_of(self.options.model_dump())
 
     @classmethod
@@ -163,7 +164,7 @@ class Driver(ABC):
         return {}
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
-        """Return a change under load that does not affect test traffic; None: not supported."""
+        """Return a change to make under load, which affects no test packet; None: not supported."""
         return None
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
@@ -284,7 +285,7 @@ class Driver(ABC):
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         """Return how the device's frames differ from the reference translation."""
-        return HeaderProfile()
+        return self.header_profile
 
     def adapt_oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         """Return an oracle that expects the frames of this implementation."""
@@ -295,24 +296,6 @@ class Driver(ABC):
         """Return how many hops a packet takes beyond those of the technology."""
         del direction
         return self.get_header_profile(intent).further_hops
-
-    def make_lab_device(
-        self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
-    ) -> LabDevice | None:
-        """Make the driver's special lab device; None: it uses the standard one."""
-        return None
-
-    def make_audited_device(
-        self,
-        technology: DeviceTechnology,
-        intent: Intent,
-        build_model: Callable[[Any], PacketModel],
-    ) -> LabDevice | None:
-        """Make the device whose answers to single frames an audit checks; None: the lab device.
-
-        ``build_model`` makes the packet model of a technology, for a simulated device.
-        """
-        return None
 
 
 def require_root(facts: Facts) -> None:

@@ -32,7 +32,8 @@ class HeaderProfile(HeaderPolicy):
     """
 
     further_hops: int = 0  # hops inside the device beyond the reference's single one
-    df: Literal["reference", "set", "clear"] = "reference"  # of IPv4 packets made from IPv6
+    # Don't Fragment of IPv4 packets translated from IPv6
+    df: Literal["reference", "set", "clear"] = "reference"
     tunnel_keeps_ttl: bool = False  # the TTL is not decremented before encapsulation into IPv6
     exit_keeps_ttl: bool = False  # the TTL is not decremented after decapsulation
     least_octets: int = 0  # frames are padded to this length without FCS; 0: not padded
@@ -60,7 +61,7 @@ class FrameOracle(OracleDecorator):
         return Expected(out, length, reason)
 
     def _group_frames(self, frames: U8, out: U8, length: I32) -> Iterator[NDArray[np.intp]]:
-        """Yield the rows of each group; an empty row expects no frame."""
+        """Yield the row numbers of each group; rows of length 0 expect no frame and are left out."""
         del frames, out
         for size in sort_unique(length[length > 0]):
             yield np.flatnonzero(length == size)

@@ -134,7 +134,7 @@ def check_management_path(path: ManagementPath, intent: Intent, plan: Plan) -> N
         problem = f"the path of this SSH session cannot be determined: {path.unknown_reason}"
         hint = "nothing was changed: v6t does not change a device whose management path is unknown"
         raise DutError(problem, hint, code="operator-path-unknown")
-    claimed = list(_iter_claimed_networks("", intent.configuration.to_json()))
+    claimed = list(iter_networks(intent.configuration.to_json()))
     routed = [] if path.vrf else list(_iter_routes(intent, plan))
     for peer in path.peers:
         near = [(source, net) for source, net in routed if peer.address in net]
@@ -166,18 +166,16 @@ def _iter_routes(intent: Intent, plan: Plan) -> Iterator[tuple[str, Network]]:
                 yield f"{source} with {token}", net
 
 
-def _iter_claimed_networks(name: str, value: Any) -> Iterator[tuple[str, Network]]:
-    """Yield the name and the prefix of each setting whose addresses a translator claims."""
+def iter_networks(value: Any, name: str = "") -> Iterator[tuple[str, Network]]:
+    """Yield the name of the setting and the network of every address and prefix in JSON values."""
     if isinstance(value, Mapping):
         for key, field_value in value.items():
-            yield from _iter_claimed_networks(f"{name}.{key}" if name else str(key), field_value)
+            yield from iter_networks(field_value, f"{name}.{key}" if name else str(key))
     elif isinstance(value, (list, tuple)):
         for field_value in value:
-            yield from _iter_claimed_networks(name, field_value)
-    elif not isinstance(value, (bool, int, float, bytes)) and value is not None:
-        net = _parse_network(str(value))
-        if net is not None:
-            yield name, net
+            yield from iter_networks(field_value, name)
+    elif isinstance(value, str) and (net := _parse_network(value)) is not None:
+        yield name, net
 
 
 def _parse_peer(role: str, rest: str) -> ManagementPeer | None:

@@ -28,11 +28,11 @@ class Hook(StrictModel):
     """A user's command that acts on a device, with limits; a plain string is accepted, too."""
 
     command: str
-    """As the shell's words; no shell reads it."""
+    """Program with its arguments; it is split as in a shell, but no shell runs it."""
     timeout_s: float = Field(default=120.0, gt=0, le=3600)
-    """It has failed if it takes longer [s]."""
+    """Time limit of one attempt [s]."""
     tries: int = Field(default=1, ge=1, le=10)
-    """Times it is run at most until it succeeds."""
+    """Maximum number of attempts."""
 
     @model_validator(mode="before")
     @classmethod
@@ -44,8 +44,8 @@ class HookOptions(StrictModel):
     """Options of a device on which the user's own commands act."""
 
     hooks: dict[str, Hook] = Field(default_factory=dict)
-    """Shell commands for the reset benchmark and for stateful devices, by name; with limits:
-    `{flush: {command: ssh dut flush, timeout_s: 30, tries: 3}}`."""
+    """Commands for the reset benchmark and for stateful devices, by name; with limits: `{flush: {command:
+    ssh dut flush, timeout_s: 30, tries: 3}}`."""
 
     @field_validator("hooks")
     @classmethod
@@ -61,22 +61,23 @@ class DutOptions(HookOptions):
     """Options of every driver."""
 
     hooks: dict[str, Hook] = Field(default_factory=dict)
-    """Shell commands that reset the device, for the reset benchmark: `{software-reset: ssh dut systemctl
-    restart tayga}`. What v6t configured must be there again afterwards. All else the driver does itself."""
+    """Commands that reset the device for the reset benchmark: `{software-reset: ssh dut systemctl restart
+    tayga}`. Afterwards the configuration of v6t must be in place again. The driver itself does everything
+    else."""
 
     ssh: SshOptions | None = None
-    """The way to the device; without it: the lab's own device namespace."""
+    """SSH login of the device; without it, the device is a namespace of the lab."""
     left: InterfaceName = "left"
     """Interface towards the tester's left port."""
     right: InterfaceName = "right"
-    """Interface towards the right port."""
+    """Interface towards the tester's right port."""
     state_dir: DirectoryPath = DEFAULT_STATE_DIRECTORY
-    """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
+    """Directory on the device for lock, undo record and configuration files, preferably on a tmpfs."""
     undo_after_s: int = Field(default=60, ge=0, le=86_400)
-    """A device reached over SSH undoes everything by itself when the v6t that configured it has
-    been silent for so long [s]; `v6t dut commit` ends that with its success. 0: never."""
+    """Silence of v6t after which a device reached over SSH rolls back by itself [s]; `v6t dut commit` stops
+    this timer at its end. 0: never."""
     version: str = Field(default="", pattern=r"^[A-Za-z0-9.~+_-]{0,40}$")
-    """Version of the implementation to plan for where no device is asked."""
+    """Version of the implementation for plans without a device."""
     neighbours: Literal["static", "gateway", "resolved"] = "static"
     """How the device resolves the tester's addresses: static entries, one entry and routes through it, or
     neighbor discovery and ARP."""
@@ -119,23 +120,23 @@ class LinuxOptions(DutOptions):
     """Options of every Linux device; each changed setting is restored."""
 
     offloads: Literal["off", "keep"] = "off"
-    """GRO, LRO, GSO and TSO of both interfaces: they merge and split the frames measured."""
+    """GRO, LRO, GSO and TSO of both interfaces, which merge and split the measured frames."""
     rss: str = Field(default="", pattern="^[a-z]*$")
-    """Fields of the receive hash as ``ethtool -N`` writes them, e.g. ``sdfn``; empty: as it is."""
+    """Fields of the receive hash as ``ethtool -N`` writes them, e.g. ``sdfn``; empty: unchanged."""
     queues: int = Field(default=0, ge=0, le=256)
-    """Combined queues of both interfaces; 0: as they are."""
+    """Combined queues of both interfaces; 0: unchanged."""
     rps: str = Field(default="", pattern="^[0-9a-f,]*$")
-    """Hexadecimal CPU mask for receive packet steering of every queue; empty: as it is."""
+    """Hexadecimal CPU mask for receive packet steering of every queue; empty: unchanged."""
     cores: int = Field(default=0, ge=0, le=1024)
-    """Cores that stay online, counted from 0; 0: all."""
+    """Number of cores that stay online; 0: all."""
     governor: str = Field(default="", pattern="^[a-z_]*$")
-    """Frequency governor, e.g. ``performance``; empty: as it is."""
+    """Frequency governor, e.g. ``performance``; empty: unchanged."""
     clock_khz: int = Field(default=0, ge=0)
-    """Fixed clock of all cores; 0: as it is."""
+    """Fixed clock of all cores [kHz]; 0: unchanged."""
     sessions: int = Field(default=0, ge=0, le=1 << 30)
-    """Connections the device must hold; 0: what the technology says, else what it can."""
+    """Connections that the device must hold; 0: the technology's requirement, if it has one."""
     timeout_s: int = Field(default=3600, ge=0, le=864_000)
-    """Timeout of UDP connections, longer than any test; 0: what the device has by itself."""
+    """UDP timeout, longer than any test [s]; 0: the device's default."""
 
     @property
     def machine_wide_options(self) -> tuple[str, ...]:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal
 
 from v6t.intent.device import DeviceIntent
 
-# Returns what is wrong with a command's output; None if it is as expected.
-ProblemFinder = Callable[[str], "str | None"]
-# Returns the parts of a wrong output that differ, as found and as expected.
-DifferenceFinder = Callable[[str], tuple[str, str]]
 Intent = DeviceIntent  # short alias: the state that a device must be configured to
 
 
@@ -35,9 +31,10 @@ class Expectation:
     """
 
     description: str  # the expected state, for the printed plan
-    find_problem: ProblemFinder = field(compare=False)
-    # None: the whole output differs
-    find_difference: DifferenceFinder | None = field(default=None, compare=False)
+    # returns what is wrong with an output; None if it is as expected
+    find_problem: Callable[[str], str | None] = field(compare=False)
+    # returns the parts of a wrong output that differ, as found and as expected; None: all of it differs
+    find_difference: Callable[[str], tuple[str, str]] | None = field(default=None, compare=False)
 
     def describe_difference(self, output: str) -> tuple[str, str] | None:
         """Return the output and the expectation where they differ; None if they do not."""
@@ -60,8 +57,9 @@ class Check:
         return self.expected.description
 
     def find_problem(self, output: str) -> str | None:
-        """Return what is wrong with the command's output; None if it is as expected."""
-        return self.expected.find_problem(output)
+        """Return what is wrong with the command's output, which is quoted; None if it is as expected."""
+        problem = self.expected.find_problem(output)
+        return problem and f"{problem}; the output is {shorten_output(output)}"
 
 
 @dataclass(frozen=True)
@@ -212,12 +210,9 @@ def expect_lines(*lines: str) -> Expectation:
         if not missing:
             return None
         similar = difflib.get_close_matches(missing[0], present, n=1)
-        seen = (
-            f"the output has '{similar[0]}'"
-            if similar
-            else f"the output is {shorten_output(output)}"
+        return f"the line '{missing[0]}' is missing" + (
+            f"; the most similar line is '{similar[0]}'" if similar else ""
         )
-        return f"the line '{missing[0]}' is missing; {seen}"
 
     return Expectation(" and ".join(f"'{line}'" for line in expected_lines), find_problem)
 
@@ -242,13 +237,23 @@ def expect_output(
     test: Callable[[str], object], description: str, problem: str = ""
 ) -> Expectation:
     """Expect an output that passes a test; ``problem`` describes one that does not."""
+    reason = problem or f"not {description}"
+    return Expectation(description, lambda output: None if test(output) else reason)
+
+
+def expect_empty(
+    parse: Callable[[str], Mapping[str, float]], noun: str, description: str = "", at_most: int = 0
+) -> Expectation:
+    """Expect an output in which ``parse`` finds no, or only few, ``sessions``."""
 
     def find_problem(output: str) -> str | None:
         """Return what is wrong with the output; None if it is as expected."""
-        reason = problem or f"not {description}"
-        return None if test(output) else f"{reason}; the output is {shorten_output(output)}"
+        count = parse(output).get("sessions")
+        if count is None:
+            return f"it does not tell the number of {noun}s"
+        return f"{count:.0f} {noun}s are left" if count > at_most else None
 
-    return Expectation(description, find_problem)
+    return Expectation(description or f"no {noun}", find_problem)
 
 
 def expect_only_words(words: Iterable[object], description: str = "") -> Expectation:

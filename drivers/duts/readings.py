@@ -15,8 +15,8 @@ class LossReason(str, Enum):
     QUEUE = "queue"  # a queue was full, or the counter does not tell the reason
     INGRESS = "ingress"  # a queue of frames that the device had not fetched yet was full
     ROOM = "room"  # a table had no room for a new connection, or a NAT no port
-    ENTRY = "entry"  # a connection was not entered: no free port, or two frames began it at once
-    UNKNOWN = "no connection"  # no connection exists for them, perhaps for want of room
+    ENTRY = "entry"  # a connection was not created: no free port, or two frames began it at once
+    UNKNOWN = "no connection"  # frames of no known connection; the table may have had no room
     RULE = "rule"  # a rule or an impossible translation drops them, whatever the frame rate
     ALL = "all"  # any reason: other figures count the same frames by reason
 
@@ -30,7 +30,7 @@ class Reading:
     description: str = ""  # meaning of the figures, for the documentation
     # Why frames were lost, by a pattern of the figure's complete name; the first match decides.
     loss_reasons: Mapping[str, LossReason] = field(default_factory=dict)
-    polls: bool = False  # counts the busy time of a device that is busy without load, too
+    polls: bool = False  # the device polls: its cores are busy without load, too
     duration_s: float = 0.0  # time that the command itself takes
 
     def find_loss_reason(self, figure: str) -> LossReason | None:
@@ -41,7 +41,7 @@ class Reading:
 
 
 def sum_matches(pattern: str, name: str = "") -> Callable[[str], dict[str, float]]:
-    """Return a parser that sums values by figure.
+    """Return a parser that sums the numbers that a pattern matches, by the figure's name.
 
     Args:
         pattern: with groups for a figure's name and value; with ``name``, for its value only.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.driver import DeviceTechnology, Driver
+from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import HookOptions
 from v6t.drivers.duts.plan import Intent, Plan
@@ -17,8 +16,6 @@ from v6t.drivers.lab.faults import Faults
 from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
-    from v6t.drivers.lab.packet_model import PacketModel
-    from v6t.drivers.lab.setup import LabDevice
     from v6t.drivers.transport.ssh_options import SshOptions
 
 
@@ -29,9 +26,9 @@ class ReferenceOptions(HookOptions):
     """
 
     params: dict[str, Any] = Field(default_factory=dict)
-    """Plugin parameters that the device alone believes: a wrong device, to see it caught."""
+    """Plugin parameters that only the device uses: a wrong device, for tests of v6t."""
     faults: Faults = Faults()
-    """How it misbehaves."""
+    """Faults of the device."""
 
 
 class UnconfiguredDriver(Driver):
@@ -74,27 +71,6 @@ class ReferenceDriver(UnconfiguredDriver):
         cls, settings: Mapping[str, Any], flags: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         return {"params": {**settings.get("params", {}), **flags}} if flags else {}
-
-    def make_lab_device(
-        self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
-    ) -> LabDevice:
-        from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
-
-        links, faults = translation.links, self.options.faults
-        return ReferenceDevice(translation, frame_octets(links), faults, swapped=links.swapped)
-
-    def make_audited_device(
-        self,
-        technology: DeviceTechnology,
-        intent: Intent,
-        build_model: Callable[[Any], PacketModel],
-    ) -> LabDevice:
-        """Return a lab device that answers an audit's frames as the packet model does."""
-        from v6t.drivers.lab.packet_model import PacketModelDevice
-        from v6t.drivers.lab.setup import frame_octets
-
-        links, model = technology.links, build_model(technology)
-        return PacketModelDevice(model, frame_octets(links), swapped=links.swapped)
 
 
 class CableOptions(StrictModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from v6t.base.errors import DutError, UsageError
+from v6t.drivers.duts.facts import Facts
 
 # Makes the error for a setting that an implementation does not support.
 make_unsupported_error = partial(UsageError, code="unsupported-by-device")
@@ -24,3 +25,9 @@ def make_missing_program_error(
     if from_option:
         hint += "; dut.options.program says where it is"
     return DutError(f"the device lacks the program {program}{use}", hint, code="missing-program")
+
+
+def require_program(facts: Facts, program: str, source: str, use: str = "") -> None:
+    """Raise DutError if the device lacks a program; see :func:`make_missing_program_error`."""
+    if program not in facts.programs:
+        raise make_missing_program_error(program, source, use)

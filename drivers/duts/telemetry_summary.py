@@ -42,7 +42,7 @@ class TelemetrySummary:
     cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     # ``run`` and ``wait`` of the busiest thread in the median second; ``throttled`` periods of its quota
     process: Mapping[str, float] = field(default_factory=dict)
-    # by busy node, in the median second, of the thread with the most
+    # frames per call of each busy node in the median second, of the thread with the most
     vectors_per_call: Mapping[str, float] = field(default_factory=dict)
     # ``cycles`` and ``instructions`` of all cores, and ``clocks`` of the nodes of a VPP that do not poll
     per_packet: Mapping[str, float] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class TelemetrySummary:
 
     @property
     def drops_by_reason(self) -> Mapping[str, float]:
-        """Drops without counters of sums, unless the reasons explain less than half of these."""
+        """Drops without totals, unless the reasons explain less than half of these totals."""
         single = {n: count for n, count in self.drops.items() if self.lost_for[n] != LossReason.ALL}
         sums = sum(self.drops.values()) - sum(single.values())
         return single if 2 * sum(single.values()) >= sums else self.drops
@@ -153,7 +153,7 @@ def _summarize_process(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _compute_vectors_per_call(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return the median vectors per call of each node, of the thread with the most."""
+    """Return the median frames per call of each node, of the thread with the most."""
     seconds: dict[tuple[str, str], list[float]] = {}
     for first, last in _pair_figures(samples, "runtime"):
         for name, vectors in last.items():

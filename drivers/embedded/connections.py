@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.base.errors import TesterError
 from v6t.drivers.oracle.connection_oracle import (
-    Connected,
-    TableAt,
-    connecting,
-    connection_source,
+    StatefulTranslation,
+    TableLocation,
     foreground,
-    foregrounds,
-    plugin_of,
+    list_foregrounds,
+    make_connection_oracle,
+    make_connection_source,
+    unwrap_plugin,
 )
 from v6t.drivers.oracle.replay import FrameSource, Order
 from v6t.drivers.oracle.state_table import (
-    ROW,
+    ROW_OCTETS,
     MemoryFile,
     StateTable,
     count_inside_endpoints,
@@ -43,39 +43,38 @@ class ReceiverConnections:
 
     Attributes:
         oracle: the oracle that knows them, None in loopback or where the device is stateless.
-        inner: the part of it that is bound to a table.
-        learning: phase 1 is under way.
     """
 
     oracle: Oracle | None = None
-    inner: ConnectionOracle | None = None
-    learning: bool = False
+    inner: ConnectionOracle | None = None  # Part of the oracle that is bound to a table
+    learning: bool = False  # Whether this is a trial of phase 1
     _table: StateTable | None = None
     _initial: Stream | None = None
     _sources: Mapping[int, FrameSource] = field(default_factory=dict)
     _inside: tuple[int, int | None] = (0, None)
 
     def arm(
-        self, oracle: Oracle | None, at: TableAt | None, streams: StreamSet, learn: bool
+        self, oracle: Oracle | None, at: TableLocation | None, streams: StreamSet, learn: bool
     ) -> Oracle | None:
-        """Prepare for a trial (without a table it has no connections); return the oracle of its frames."""
+        """Prepare for a trial; return the oracle of its frames. None: a trial without connections."""
         self.learning = learn
         self._table = self._initial = None
         self._sources = {}
         if at is None:
             return oracle
         self._initial = foreground(streams)
-        self._table = table = StateTable(at.path, at.count, at.version)
+        self._table = at.map()
         if self.inner is not None:
             self.inner.bind(at)
         if not learn:
             self._sources = {
-                s.stream_id: connection_source(streams.direction, s, at, table)
-                for s in foregrounds(streams)
+                s.stream_id: make_connection_source(streams.direction, s, at)
+                for s in list_foregrounds(streams)
             }
         return self.oracle or oracle
 
     def source(self, stream: Stream) -> FrameSource | None:
+        """Return the source of a stream's frames; None: as compiled."""
         return self._sources.get(stream.stream_id)
 
     def learn(
@@ -104,28 +103,31 @@ class ConnectionTable:
 
     def __init__(self) -> None:
         self._file: MemoryFile | None = None
-        self._at: TableAt | None = None
+        self._at: TableLocation | None = None
         self._version = 4
 
     def load(
         self, streams: Mapping[Direction, StreamSet], oracle: Oracle, *, loopback: bool
     ) -> ReceiverConnections | None:
         """Return what the receivers need; None: the technology is stateless."""
-        plugin = plugin_of(oracle)
-        if not isinstance(plugin, Connected) or len(streams) < 2:
+        plugin = unwrap_plugin(oracle)
+        if not isinstance(plugin, StatefulTranslation) or len(streams) < 2:
             return None
         self._version = plugin.responder_version
         if loopback:
             return ReceiverConnections()
-        return ReceiverConnections(*connecting(oracle, streams["forward"], streams["reverse"]))
+        return ReceiverConnections(
+            *make_connection_oracle(oracle, streams["forward"], streams["reverse"])
+        )
 
-    def make(self, count: int) -> TableAt:
+    def make(self, count: int) -> TableLocation:
+        """Make an empty table for a number of connections."""
         self.close()
-        self._file = MemoryFile(count * ROW[self._version])
-        self._at = TableAt(self._file.path, count, self._version, Order(count))
+        self._file = MemoryFile(count * ROW_OCTETS[self._version])
+        self._at = TableLocation(self._file.path, count, self._version, Order(count))
         return self._at
 
-    def read(self, entries: int | None = None, reading: ReadingOrder = "linear") -> TableAt:
+    def read(self, entries: int | None = None, reading: ReadingOrder = "linear") -> TableLocation:
         """Return the table with the order in which the Responder reads its first rows (None: all)."""
         if self._at is None:
             raise TesterError("no connections have been established yet", code="not-learned")

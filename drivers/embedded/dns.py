@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
-from v6t.drivers.delays import summary_us
+from v6t.drivers.delays import summarize_us
 from v6t.drivers.embedded.port import TICK_S, ClientPort, ServerPort, describe_losses
 from v6t.drivers.embedded.sender import LEAD_S, Pace
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
@@ -47,7 +47,7 @@ is asked that was not answered; and how long an answer may take."""
 
 
 class DnsAuthority(ServerPort):
-    """Answers all questions at port 53 of one interface."""
+    """Worker that answers all questions at port 53 of one interface."""
 
     def __init__(self, layout: DnsLayout, zone: Zone, **port: Any) -> None:
         self._layout, self._authority = layout, Authority(zone)
@@ -61,6 +61,7 @@ class DnsAuthority(ServerPort):
         self.recount()
 
     def recount(self) -> None:
+        """Reset the counts of questions."""
         self._authority.counts = QuestionCounts()
 
     def report(self) -> dict[str, Any]:
@@ -87,19 +88,14 @@ class DnsAuthority(ServerPort):
 
 @dataclass(frozen=True)
 class QueryNames:
-    """The name that each query of a trial asks for.
+    """Numbers of the names that the queries of a trial ask for."""
 
-    Attributes:
-        base: number of the first name that was never asked before.
-        cached: share of the queries for one of the first names of the zone.
-        known: how many of these were asked before; 0: no query is for them.
-    """
-
-    base: int
-    cached: float = 0.0
-    known: int = 0
+    base: int  # Number of the first new name
+    cached: float = 0.0  # Share of the queries for names in the cache
+    known: int = 0  # Names in the cache; 0: no query is for them
 
     def numbers(self, queries: I64) -> I64:
+        """Return the number of the name of each query."""
         if not self.known:
             return self.base + queries
         before = np.floor(queries * self.cached).astype(np.int64)
@@ -163,7 +159,7 @@ class DnsClient(ClientPort):
             "open": open_ones,
             "reasons": {reason: count for reason, count in reasons.items() if count},
             "wrong": self._wrong,
-            "delay_us": summary_us(self._delays),
+            "delay_us": summarize_us(self._delays),
             "unanswered": np.nonzero(self._state != _VALID)[0][:1].tolist(),
             **health,
             "sending_time_s": self._sent_by - start,
@@ -171,6 +167,7 @@ class DnsClient(ClientPort):
         }
 
     def _expect(self, queries: int, names: QueryNames, own_share: float, timeout_s: float) -> None:
+        """Reset the state for a trial."""
         self._run += 1
         low, count = self._zone.ports
         self._ports = low + self._run % PORT_BLOCKS * count, count
@@ -196,6 +193,7 @@ class DnsClient(ClientPort):
         self._sent += count
 
     def _write(self, rows: U8, queries: I64) -> None:
+        """Write the frames of queries."""
         low, ports = self._ports
         rows[:] = self._template
         addresses = self._zone.list_addresses(self._names.numbers(queries))
@@ -266,7 +264,7 @@ class DnsClient(ClientPort):
 
 
 class DnsTrials:
-    """Client and authority, and the names that were used up.
+    """Client and authority as workers, and the names that have not been asked yet.
 
     Args:
         place: where workers run, and the longest frame there.
@@ -331,7 +329,7 @@ class DnsTrials:
             faults=(
                 *describe_losses("client", sent),
                 *describe_losses("authoritative server", heard),
-                *clock.faults_since(clocks),
+                *clock.find_faults_since(clocks),
             ),
             started=started,
             tester={
@@ -342,7 +340,7 @@ class DnsTrials:
         )
 
     def _fill_cache(self, asked: Queries) -> int:
-        """Have names answered until all are in the cache; return how many are, from the first on."""
+        """Ask for the cached names until all are answered; return how many are."""
         pace, wait = Pace(((asked.cached_names, CACHING_QPS),)), CACHING_TIMEOUT_S
         unanswered: list[int] = []
         for _ in range(CACHING_ROUNDS):

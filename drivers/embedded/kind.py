@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from v6t.trials.trial import Capability
 
 THIS_MACHINE = "this machine"
-MANY = 1_000_000
-"""Connections from which on it is said what they take."""
-PEAK_OCTETS = 120
+WARNED_CONNECTIONS = 1_000_000  # From this number on a plan warns of the memory
+CONNECTION_OCTETS = 120
 """Of each connection at most, measured with nat44 from 100,000 to 600,000 connections: the table of 12
 octets (36 with IPv6 behind the device) in each process that maps it, and what looking through it takes."""
 
 
 class Embedded(TesterKind):
-    """Frames through packet sockets in network namespaces of this machine."""
+    """Kind of tester that sends frames through packet sockets in network namespaces."""
 
     name = "embedded"
     title = "real frames through network namespaces of this machine; builds its lab itself"
@@ -68,9 +67,9 @@ class Embedded(TesterKind):
 
     def check_connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
         del needs
-        if most >= MANY:
+        if most >= WARNED_CONNECTIONS:
             yield (
-                f"{most:,} connections take up to {most * PEAK_OCTETS / 2**30:.1f} GiB of memory, "
+                f"{most:,} connections take up to {most * CONNECTION_OCTETS / 2**30:.1f} GiB of memory, "
                 f"this machine has {_memory_octets() / 2**30:.1f} GiB"
             )
 

@@ -9,21 +9,19 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.drivers.embedded.sender import BATCH, GIVE_UP, Pace, sleep_until
+from v6t.drivers.embedded.sender import BATCH, MAX_OVERTIME, Pace, sleep_until
 from v6t.drivers.lab.ring import RxRing, TxRing, serve_rings
-from v6t.drivers.neighbours import Hosts, asking
+from v6t.drivers.neighbours import Hosts, select_requests
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8, Mask
 
-MAX_LOOKS = 64
-"""Until a ring is empty; each look takes up to 4096 frames of at most 65,536."""
+MAX_LOOKS = 64  # Readings of a ring until it counts as empty
 SMALL_BATCH, GATHERING_S = 32, 0.0001
 """After fewer questions a server waits for more: a wake-up for each would take a core from the device."""
-TICK_S = 0.0002
-"""Shortest sleep of a client."""
+TICK_S = 0.0002  # Shortest sleep of a client [s]
 
 
 class HostPort(ABC):
@@ -51,15 +49,18 @@ class HostPort(ABC):
             self._rx.send(frame)
 
     def _begin(self) -> None:
+        """Reset the counters for a trial."""
         self._control = self._answered = 0
         self._rx.drops()
         self._dropped_before = _count_interface_drops(self._rx.interface)
 
     def _read_losses(self) -> dict[str, int]:
+        """Count the frames that ring and interface dropped in the trial."""
         dropped = _count_interface_drops(self._rx.interface) - self._dropped_before
         return {"ring_drops": self._rx.drops(), "interface_drops": dropped}
 
     def _drain(self) -> int:
+        """Handle the frames in the ring; return their number."""
         taken = 0
         for frames, times in self._rx.take():
             taken += len(frames)
@@ -74,7 +75,9 @@ class HostPort(ABC):
     def _handle_control_frames(self, frames: U8) -> None:
         """Count frames that are not test frames, and answer requests for the hosts."""
         self._control += len(frames)
-        for answer in () if self._hosts is None else self._hosts.answers_to(asking(frames)):
+        for answer in (
+            () if self._hosts is None else self._hosts.answers_to(select_requests(frames))
+        ):
             self._rx.send(answer)
             self._answered += 1
 
@@ -106,7 +109,7 @@ class ExchangePort(HostPort):
         return {**self._read_losses(), "unsent": unsent, "control": self._control}
 
     def _drain_all(self) -> None:
-        """Drain until the ring is empty: one look ends at the ring's end."""
+        """Drain until the ring is empty; one reading ends at the end of the ring."""
         for _ in range(MAX_LOOKS):
             if not self._drain():
                 break
@@ -128,15 +131,14 @@ class ExchangePort(HostPort):
 
 
 class ClientPort(ExchangePort):
-    """The side that begins: it sends on schedule and takes answers in between."""
+    """The client of an exchange: it sends on schedule and takes answers in between."""
 
     _sent = 0
-    _sent_by = 0.0
-    """When the last ones had left [s, CLOCK_MONOTONIC]."""
+    _sent_by = 0.0  # When the last frames had left [s, CLOCK_MONOTONIC]
 
     @abstractmethod
     def _send(self, wanted: int) -> None:
-        """Send at most a number of further ones, and count them in ``_sent``."""
+        """Send at most ``wanted`` further frames and count them in ``_sent``."""
 
     def _do_due_work(self) -> None:
         """Do other work that is due while things are sent."""
@@ -145,7 +147,7 @@ class ClientPort(ExchangePort):
         """Send everything from a start on [s, CLOCK_MONOTONIC]; return the largest lateness [s]."""
         sleep_until(start)
         lateness, self._sent_by = 0.0, start
-        give_up = start + pace.time_of(pace.frames) * GIVE_UP + 0.5
+        give_up = start + pace.time_of(pace.frames) * MAX_OVERTIME + 0.5
         while self._sent < pace.frames:
             now = time.monotonic()
             if now > give_up:
@@ -164,12 +166,13 @@ class ClientPort(ExchangePort):
 
 
 class ServerPort(ExchangePort):
-    """The side that answers."""
+    """The server of an exchange, which answers."""
 
     def idle(self, pipe: Connection) -> None:
         serve_rings(pipe, [self._rx], self._drain_slowly, 200)
 
     def _drain_slowly(self) -> int:
+        """Drain, and wait after few frames so that more are handled at once."""
         taken = self._drain()
         if 0 < taken < SMALL_BATCH:
             time.sleep(GATHERING_S)
@@ -177,7 +180,7 @@ class ServerPort(ExchangePort):
 
 
 def describe_losses(role: str, report: Mapping[str, int]) -> list[str]:
-    """Describe the frames that the tester itself lost: they make a trial invalid."""
+    """Describe the frames that the tester itself lost, which make a trial invalid."""
     kinds = {
         "ring_drops": "receive ring overflowed by",
         "interface_drops": "interface dropped",

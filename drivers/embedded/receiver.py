@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.drivers.delays import summary_us
+from v6t.drivers.delays import summarize_us
 from v6t.drivers.embedded.connections import ReceiverConnections
 from v6t.drivers.embedded.port import HostPort
 from v6t.drivers.embedded.timing import Arrivals, ClassTimes, TimedTrial
-from v6t.drivers.oracle.compare import compare_samples, merge_comparisons, missing_example
+from v6t.drivers.oracle.compare import compare_samples, describe_missing_frame, merge_comparisons
 from v6t.packets import trailer
 from v6t.packets.direction import Direction
 from v6t.profiles.model import Role
@@ -19,21 +19,18 @@ from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.oracle.connection_oracle import TableAt
+    from v6t.drivers.oracle.connection_oracle import TableLocation
     from v6t.drivers.tester import Oracle
     from v6t.packets.arrays import U8
 
-SAMPLES_PER_STREAM = 1000
-"""Frames per trial that are compared with the reference translation, about."""
-MAX_DELAYS = 1 << 20
-"""Delays kept per trial; above that, a regular sample."""
-SHORTEST_TEST_FRAME = 14 + trailer.LENGTH
-"""An Ethernet header and a trailer, without FCS; whatever protocols are in between."""
+SAMPLES_PER_STREAM = 1000  # Frames per trial that are compared, about
+MAX_DELAYS = 1 << 20  # Delays kept per trial; of more, a regular sample
+SHORTEST_TEST_FRAME = 14 + trailer.LENGTH  # Ethernet header and trailer, without FCS [octets]
 
 
 @dataclass
 class StreamTally:
-    """The frames of one stream that came back."""
+    """Counts of the received frames of one stream."""
 
     stream: Stream
     required: int
@@ -52,7 +49,7 @@ class StreamTally:
         return self.stream.role is Role.NEGATIVE
 
     def list_lost(self) -> NDArray[np.intp]:
-        """Return the sequence numbers of what was sent and did not come back."""
+        """Return the sequence numbers of lost frames."""
         return np.nonzero(~(self.seen if self.unsent is None else self.seen | self.unsent))[0]
 
     def add(
@@ -63,7 +60,7 @@ class StreamTally:
         delays_ns: NDArray[np.int64],
         timeout_ns: int | None,
     ) -> None:
-        """Count those of the frames ``(n, length)`` that are of this stream; ``delays_ns`` are theirs."""
+        """Count the frames of this stream among equally long ones; ``delays_ns`` are theirs."""
         seq = numbers[mine].astype(np.int64)
         self.total += len(seq)
         high = np.maximum.accumulate(seq)
@@ -114,14 +111,7 @@ class Receiver(HostPort):
         direction: Direction,
         connections: ReceiverConnections | None = None,
     ) -> None:
-        """Expect streams.
-
-        Args:
-            streams: of the other end.
-            oracle: None means unchanged frames (loopback).
-            direction: they come in.
-            connections: their connections; None: the device is stateless.
-        """
+        """Set the streams to expect; without an oracle their frames return unchanged (loopback)."""
         self._streams, self._oracle, self._direction = streams, oracle, direction
         self._ids[:] = False
         self._ids[[stream.stream_id for stream in streams.streams]] = True
@@ -133,18 +123,10 @@ class Receiver(HostPort):
         required: dict[str, int],
         nonce: int,
         timed: TimedTrial,
-        table: TableAt | None = None,
+        table: TableLocation | None = None,
         learn: bool = False,
     ) -> None:
-        """Begin a trial.
-
-        Args:
-            required: frames by stream name.
-            nonce: the trial's number.
-            timed: the trial.
-            table: connections the foreground belongs to.
-            learn: this is phase 1: remember the four-tuples that come.
-        """
+        """Begin a trial; with ``learn`` (phase 1) fill the table with four-tuples."""
         if self._streams is None:
             raise ValueError("nothing is loaded")
         self._drain()
@@ -173,7 +155,7 @@ class Receiver(HostPort):
         }
 
     def report(self) -> dict[str, Any]:
-        """Return what came since :meth:`arm`.
+        """Return the counts since :meth:`arm`.
 
         Returns:
             ``classes``: counts by stream name; ``result``: fields of a DirectionResult; ``health``:
@@ -194,7 +176,9 @@ class Receiver(HostPort):
             )
             lost[number] = tally.list_lost()
             if len(lost[number]) and missing is None and not self._connections.learning:
-                missing = missing_example(tally.stream, int(lost[number][0]), *judges, source)
+                missing = describe_missing_frame(
+                    tally.stream, int(lost[number][0]), *judges, source
+                )
         comparison = merge_comparisons(compared)
         lost_s = self._timed.list_due_s(lost)
         asked = self._timed.trial.delays
@@ -216,7 +200,7 @@ class Receiver(HostPort):
                 "mismatch": comparison.mismatch,
                 "behaviour": comparison.seen or None,
                 "missing": missing,
-                "delay_us": summary_us(self._delays),
+                "delay_us": summarize_us(self._delays),
             },
             "health": {
                 **self._read_losses(),

@@ -12,13 +12,12 @@ import numpy as np
 from v6t.drivers.embedded.timing import select_started
 from v6t.drivers.lab.ring import TxRing
 from v6t.drivers.oracle.connection_oracle import (
-    TableAt,
-    connection_source,
+    TableLocation,
     foreground,
-    foregrounds,
+    list_foregrounds,
+    make_connection_source,
 )
 from v6t.drivers.oracle.replay import FrameSource
-from v6t.drivers.oracle.state_table import StateTable
 from v6t.packets import trailer
 from v6t.profiles.compiler.schedule import count_frames, list_classes_with_index
 from v6t.profiles.expand import Expander
@@ -29,31 +28,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8
 
-LEAD_S = 0.05
-"""Time between the order to begin and the first frame: all roles are ready by then."""
-BATCH = 512
-"""Frames per system call at most: the granularity of a busy sender's clock."""
-TIMED_BATCH = 32
-"""The same where frames are timed: those of a batch are stamped before the first of them leaves."""
+LEAD_S = 0.05  # Time between the start request and the first frame, in which workers get ready
+BATCH = 512  # Largest number of frames per system call
+TIMED_BATCH = 32  # The same in trials with delays: all frames of a batch are stamped at once
 LONGEST_SLEEP_S = 0.05
 SHORTEST_SLEEP_S = 0.00008
-GIVE_UP = 1.5
-"""A trial that takes this many times its duration (and half a second) ends unfinished."""
+MAX_OVERTIME = 1.5  # Multiple of a trial's duration after which sending is given up
 
 
 @dataclass(frozen=True)
 class Pace:
-    """The times at which frames are due.
+    """Schedule of a trial: the times at which frames are due."""
 
-    Attributes:
-        segments: frames and frames per second of one or two stretches.
-        second_s: when the second stretch begins [s after the start].
-        starts: flows that begin one after the other; None: all at once.
-    """
-
-    segments: tuple[tuple[int, float], ...]
-    second_s: float = 0.0
-    starts: FlowStarts | None = None
+    segments: tuple[tuple[int, float], ...]  # Frames and frames per second of one or two stretches
+    second_s: float = 0.0  # When the second stretch begins [s after the start]
+    starts: FlowStarts | None = None  # Flows that begin one after the other; None: all at once
 
     @classmethod
     def from_trial(cls, trial: Trial) -> Pace:
@@ -68,7 +57,7 @@ class Pace:
         return sum(count for count, _ in self.segments)
 
     def due(self, elapsed_s: float) -> int:
-        """Count the frames that should have been sent by then."""
+        """Return how many frames should have been sent after a time."""
         count, rate = self.segments[0]
         done = min(count, int(elapsed_s * rate) + 1)
         if len(self.segments) > 1 and elapsed_s >= self.second_s:
@@ -91,7 +80,7 @@ def sleep_until(start: float) -> None:
 
 
 class Sender:
-    """Sends on one interface."""
+    """Worker that sends the streams of one direction on one interface."""
 
     def __init__(self, interface: str, frame_octets: int) -> None:
         self._ring = TxRing(interface, frame_octets)
@@ -107,16 +96,15 @@ class Sender:
         self._loaded = [(stream, Expander(stream)) for stream in streams.streams]
         self._sources = list(self._loaded)
 
-    def connect(self, *, table: TableAt | None, alone: bool = False) -> None:
-        """Choose what the next trial sends: connections of a table (None: as compiled) alone, or all."""
+    def connect(self, *, table: TableLocation | None, alone: bool = False) -> None:
+        """Choose the frame sources of the next trial: from a table of connections, or as compiled."""
         if self._streams is None:
             raise ValueError("nothing is loaded")
-        chosen = [foreground(self._streams)] if alone else foregrounds(self._streams)
+        chosen = [foreground(self._streams)] if alone else list_foregrounds(self._streams)
         self._sources = []
         for stream, source in self._loaded:
             if table is not None and stream in chosen:
-                rows = StateTable(table.path, table.count, table.version)
-                made = connection_source(self._streams.direction, stream, table, rows)
+                made = make_connection_source(self._streams.direction, stream, table)
                 self._sources.append((stream, made))
             elif not alone or stream in chosen:
                 self._sources.append((stream, source))
@@ -139,7 +127,7 @@ class Sender:
         done = 0
         skipped = np.zeros(len(weights), np.int64)
         before = self._ring.refused
-        give_up = start + pace.time_of(frames) * GIVE_UP + 0.5
+        give_up = start + pace.time_of(frames) * MAX_OVERTIME + 0.5
         sleep_until(start)
         while done < frames:
             now = time.monotonic()
@@ -181,6 +169,7 @@ class Sender:
         }
 
     def _fill_one(self, room: U8, first: int, nonce: int) -> int:
+        """Write frames of the only stream; return their length."""
         stream, source = self._sources[0]
         rows = room[:, : source.length]
         source.frames(first, len(rows), rows)
@@ -190,6 +179,7 @@ class Sender:
     def _fill_mixed(
         self, room: U8, weights: list[int], first: int, nonce: int
     ) -> NDArray[np.uint32]:
+        """Write frames of several streams in their order; return their lengths."""
         which, index = list_classes_with_index(weights, first, len(room))
         lengths = np.empty(len(room), dtype=np.uint32)
         for number, (stream, source) in enumerate(self._sources):
@@ -207,6 +197,7 @@ class Sender:
 def _stamp(
     stream: Stream, source: FrameSource, rows: U8, seq: NDArray[np.uint32], nonce: int
 ) -> None:
+    """Write trailers with the current time."""
     trailer.stamp(
         rows,
         source.checksum,
@@ -217,6 +208,6 @@ def _stamp(
     )
 
 
-def longest_frame(streams: StreamSet) -> int:
+def measure_longest_frame(streams: StreamSet) -> int:
     """Return the length of the longest frame of a set, without FCS [octets]."""
     return max(len(base64.b64decode(s.trex["packet"]["binary"])) for s in streams.streams)

@@ -20,8 +20,8 @@ from v6t.drivers.embedded.tcp_end import SENT, UNKNOWN, Account
 from v6t.drivers.embedded.tcp_server import TcpServer
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
-from v6t.drivers.oracle.connection_oracle import TableAt, foreground
-from v6t.drivers.oracle.state_table import MemoryFile, StateTable, describe_repeated
+from v6t.drivers.oracle.connection_oracle import TableLocation, foreground
+from v6t.drivers.oracle.state_table import MemoryFile, describe_repeated
 from v6t.drivers.tester import PhaseCounts
 from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
@@ -30,16 +30,15 @@ from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
 
-CLASS = "tcp"
-"""The one class of such trials."""
-_NOTHING_DONE = {
+TCP_CLASS = "tcp"  # Name of the only traffic class of trials with TCP connections
+_EMPTY_REPORT = {
     "sent": 0, "retransmitted": 0, "sending_time_s": 0.0, "lateness_s": 0.0, "wrong": {},
     "ring_drops": 0, "interface_drops": 0, "unsent": 0, "control": 0,
 }  # fmt: skip
 
 
 class TcpExchange:
-    """Both ends, and the connections of one trial; ``place`` says where workers run."""
+    """Workers at both ends of TCP connections; ``place`` has their namespace and frame length."""
 
     def __init__(self, place: Mapping[str, Any], *, loopback: bool) -> None:
         self._loopback = loopback
@@ -58,9 +57,11 @@ class TcpExchange:
         self._client.ask("load", stream=initial)
         self._server.ask("load", frame=base64.b64decode(behind.trex["packet"]["binary"]))
 
-    def establish(self, asked: Trial, connections: Connections, table: TableAt) -> PhaseCounts:
+    def establish(
+        self, asked: Trial, connections: Connections, table: TableLocation
+    ) -> PhaseCounts:
         """Open all connections; fill the table with the four-tuples behind the device."""
-        tcp, count = _tcp_of(connections), connections.count
+        tcp, count = _require_tcp(connections), connections.count
         self._forget()
         self._nonce += 1
         self._file = Account.make_file(count)
@@ -69,17 +70,16 @@ class TcpExchange:
         self._server.ask("arm", path=path, table=table, nonce=nonce, tcp=tcp)
         self._client.ask("arm", path=path, count=count, nonce=nonce, tcp=tcp)
         phase = self._run("open", count, asked.rate_fps, tcp.max_wait_s)
-        return replace(
-            phase, **describe_repeated(StateTable(table.path, table.count, table.version))
-        )
+        return replace(phase, **describe_repeated(table.map()))
 
     def validate(self, asked: Trial, connections: Connections) -> PhaseCounts:
         """Ask for an object in each established connection."""
-        count = int(np.count_nonzero(self._known.select_established()))
-        return self._run("ask", count, asked.rate_fps, _tcp_of(connections).timeout_s)
+        count = int(np.count_nonzero(self._open_account.select_established()))
+        return self._run("ask", count, asked.rate_fps, _require_tcp(connections).timeout_s)
 
     def disconnect(self, asked: Trial, connections: Connections) -> PhaseCounts:
-        tcp, known = _tcp_of(connections), self._known
+        """End the connections by resets or FINs."""
+        tcp, known = _require_tcp(connections), self._open_account
         ended = known.client & SENT if tcp.closing == "rst" else known.select_established()
         return self._run(tcp.closing, int(np.count_nonzero(ended)), asked.rate_fps, tcp.timeout_s)
 
@@ -89,21 +89,23 @@ class TcpExchange:
         self._server.close()
 
     def _forget(self) -> None:
+        """Forget the connections of the last trial."""
         self._account = None
         if self._file is not None:
             self._file.close()
             self._file = None
 
     @property
-    def _known(self) -> Account:
+    def _open_account(self) -> Account:
         if self._account is None:
             raise TesterError("no connection of TCP was opened yet", code="not-learned")
         return self._account
 
     def _run(self, step: Step, count: int, rate_fps: float, wait_s: float) -> PhaseCounts:
+        """Run one step of all connections."""
         clocks, started = clock.read(), ""
         start = time.monotonic() + LEAD_S
-        client: Mapping[str, Any] = _NOTHING_DONE
+        client: Mapping[str, Any] = _EMPTY_REPORT
         if count or step not in ("rst", "fin"):
             started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
             pace = Pace(((count, rate_fps),))
@@ -114,11 +116,11 @@ class TcpExchange:
         wrong = sum(
             n for report in reports.values() for why, n in report["wrong"].items() if why != UNKNOWN
         )
-        tcp = self._known.count(retransmitted=client["retransmitted"], wrong=wrong)
+        tcp = self._open_account.count(retransmitted=client["retransmitted"], wrong=wrong)
         good = {"open": tcp.established, "ask": tcp.answered}.get(step, tcp.closed)
         matched = tcp.established + tcp.answered + tcp.closed
         result = DirectionResult(
-            classes={CLASS: ClassCount("foreground", count, client["sent"], good)},
+            classes={TCP_CLASS: ClassCount("foreground", count, client["sent"], good)},
             sending_time_s=client["sending_time_s"],
             control=client["control"] + server["control"],
             checked=matched + wrong,
@@ -132,7 +134,7 @@ class TcpExchange:
             result,
             start,
             start + result.sending_time_s,
-            faults=(*losses, *clock.faults_since(clocks)),
+            faults=(*losses, *clock.find_faults_since(clocks)),
             started=started,
             health={
                 "lateness_s": round(client["lateness_s"], 6),
@@ -143,7 +145,7 @@ class TcpExchange:
         )
 
 
-def _tcp_of(connections: Connections) -> Tcp:
+def _require_tcp(connections: Connections) -> Tcp:
     if connections.tcp is None:
         raise TesterError("these are not TCP connections", code="not-learned")
     return connections.tcp

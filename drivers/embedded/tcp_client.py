@@ -26,7 +26,7 @@ from v6t.drivers.embedded.tcp_end import (
     UNKNOWN,
     UNREACHABLE,
     TcpEnd,
-    first_of_each,
+    select_first_of_each,
 )
 from v6t.profiles.expand import Expander
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS
@@ -49,13 +49,12 @@ if TYPE_CHECKING:
 
     Connections = NDArray[np.int64]
 
-Step = Literal["open", "ask", "rst", "fin"]
-LOOK_S = 0.002
-"""Between two looks at the server's side of the account."""
+Step = Literal["open", "ask", "rst", "fin"]  # What is done in each connection
+LOOK_S = 0.002  # Interval of readings of the server's side of the account
 
 
 class TcpClient(ClientPort, TcpEnd):
-    """Begins connections on one interface."""
+    """Worker that opens, uses and ends connections on one interface."""
 
     def load(self, *, stream: Stream) -> None:
         self._tuples = Expander(stream)
@@ -73,7 +72,7 @@ class TcpClient(ClientPort, TcpEnd):
         self._order = itertools.count()
 
     def run(self, *, step: Step, pace: Pace, start: float, wait_s: float) -> dict[str, Any]:
-        """Do one thing in each connection from a start on [s, CLOCK_MONOTONIC], and wait for the outcome."""
+        """Do a step in each connection from ``start`` on [s, CLOCK_MONOTONIC]; wait for its outcome."""
         account = self._account
         self._sent, self._step = 0, step
         chosen = account.client & SENT if step == "rst" else account.select_established()
@@ -112,13 +111,13 @@ class TcpClient(ClientPort, TcpEnd):
             tuples = self._tuples.frames(first, wanted)
             self._ends[which] = self._layout.read_endpoints(tuples)
             account.client[which] |= SENT
-            account.begun[which] = self._emit(which, SYN, self._client_number(which), 0, 0)
+            account.begun[which] = self._emit(which, SYN, self._compute_client_isns(which), 0, 0)
             self._schedule(which, 0)
         elif self._step == "ask":
             account.client[which] |= ASKED
             self._since[which] = self._emit(
-                which, PSH | ACK, self._client_number(which) + np.uint32(1),
-                self._server_number(which) + np.uint32(1), self._stamps(which), REQUEST,
+                which, PSH | ACK, self._compute_client_isns(which) + np.uint32(1),
+                self._compute_server_isns(which) + np.uint32(1), self._make_timestamps(which), REQUEST,
             )  # fmt: skip
         else:
             account.client[which] |= ENDING
@@ -140,7 +139,7 @@ class TcpClient(ClientPort, TcpEnd):
             which = which[self._account.client[which] & DECIDED == 0]
             if len(which) and self._step == "open":
                 self._retransmitted += len(which)
-                self._emit(which, SYN, self._client_number(which), 0, 0)
+                self._emit(which, SYN, self._compute_client_isns(which), 0, 0)
                 self._schedule(which, tries + 1)
 
     def _reply(self, which: Connections, flags: int, beyond: int = 0) -> NDArray[np.int64]:
@@ -155,14 +154,14 @@ class TcpClient(ClientPort, TcpEnd):
         return self._emit(
             which,
             flags,
-            self._client_number(which) + np.uint32(1) + sent + ended,
-            self._server_number(which) + np.uint32(1 + beyond) + received,
-            self._stamps(which),
+            self._compute_client_isns(which) + np.uint32(1) + sent + ended,
+            self._compute_server_isns(which) + np.uint32(1 + beyond) + received,
+            self._make_timestamps(which),
         )
 
     def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
         read = self._layout.read(frames)
-        which, known = self._which(read.echo)
+        which, known = self._decode_timestamps(read.echo)
         known &= read.has_timestamp
         # a device that refuses in the server's place uses no timestamps
         bare = (read.flags & RST != 0) & ~read.has_timestamp
@@ -207,8 +206,8 @@ class TcpClient(ClientPort, TcpEnd):
             [
                 np.where(
                     answers,
-                    self._client_of(acknowledged - np.uint32(1 + sent)),
-                    self._server_of(number - np.uint32(1 + received)),
+                    self._decode_client_isns(acknowledged - np.uint32(1 + sent)),
+                    self._decode_server_isns(number - np.uint32(1 + received)),
                 )
                 for sent, received in ((0, 0), (asked, answer), (asked + 1, answer + 1))
             ]
@@ -217,14 +216,16 @@ class TcpClient(ClientPort, TcpEnd):
     def _find_quoted_connections(self, ports: U8, numbers: NDArray[np.uint32]) -> Connections:
         """Find the connections of quoted segments, without those of no connection."""
         sent = 1 + len(REQUEST)
-        candidates = [self._client_of(numbers - np.uint32(n)) for n in (0, 1, sent, sent + 1)]
+        candidates = [
+            self._decode_client_isns(numbers - np.uint32(n)) for n in (0, 1, sent, sent + 1)
+        ]
         found = self._find_connections(candidates, ports)
         return found[found < self._count]
 
     def _handle_syn_acks(self, read: SegmentFields, which: Connections, known: Mask) -> None:
         mine = known & (read.flags & (SYN | ACK | RST | FIN) == SYN | ACK)
-        right = read.acknowledgement == self._client_number(which) + np.uint32(1)
-        right &= read.sequence == self._server_number(which)
+        right = read.acknowledgement == self._compute_client_isns(which) + np.uint32(1)
+        right &= read.sequence == self._compute_server_isns(which)
         mine = self._check(NUMBERS, mine, right)
         if mine.any():
             chosen = which[mine]
@@ -257,7 +258,7 @@ class TcpClient(ClientPort, TcpEnd):
             self._reply(chosen, ACK, beyond=1)
 
     def _handle_data(self, read: SegmentFields, frames: U8, which: Connections, mine: Mask) -> None:
-        place = (read.sequence - self._server_number(which) - np.uint32(1)).astype(np.int64)
+        place = (read.sequence - self._compute_server_isns(which) - np.uint32(1)).astype(np.int64)
         number = place // SEGMENT_OCTETS
         right = (number < len(self._parts)) & (place % SEGMENT_OCTETS == 0)
         right = self._check(NUMBERS, mine, right)
@@ -272,7 +273,7 @@ class TcpClient(ClientPort, TcpEnd):
         if len(self._parts) > 1:
             np.bitwise_or.at(self._got, chosen, np.uint16(1 << part))
             chosen = chosen[self._got[chosen] == (1 << len(self._parts)) - 1]
-        chosen = chosen[first_of_each(chosen, client[chosen] & ANSWERED == 0)]
+        chosen = chosen[select_first_of_each(chosen, client[chosen] & ANSWERED == 0)]
         if len(chosen):
             client[chosen] |= ANSWERED
             self._reply(chosen, ACK)

@@ -34,10 +34,8 @@ if TYPE_CHECKING:
 SENT, OPEN, ASKED, ANSWERED, ENDING, ENDED, REFUSED, UNREACHABLE = (1 << n for n in range(8))
 """State of a connection at one end: the SYN was sent, it is open, an object was asked for, and came; the
 end was begun, and is complete; a reset, or an ICMP error, came in place of an answer."""
-RESET = 1 << 8
-"""It was reset after it was open."""
-STANDING = 1 << 9
-"""It was open on both sides, in time, when the waiting for that ended: what comes later changes nothing."""
+RESET = 1 << 8  # State: reset after it was open
+ESTABLISHED = 1 << 9  # State: open on both sides when the wait for openings ended
 DECIDED = OPEN | REFUSED | UNREACHABLE
 
 UNKNOWN, TUPLE, CHECKSUM, NUMBERS, CONTENT = (
@@ -49,13 +47,12 @@ UNKNOWN, TUPLE, CHECKSUM, NUMBERS, CONTENT = (
 )
 """Faults of a segment."""
 _NUMBER_MASK = (1 << NUMBER_BITS) - 1
-_TURN = 0x85EBCA6B
-"""Distance of the sequence numbers of consecutive trials."""
+_TRIAL_STEP = 0x85EBCA6B  # Distance of sequence numbers of consecutive trials
 
 
 @dataclass(frozen=True)
 class Account:
-    """Arrays of all connections in a file, each written by one end only.
+    """State of all connections in arrays of a memory file, each written by one end only.
 
     Attributes:
         begun, opened: when the first SYN left, and when the last acknowledgement of the opening came [ns].
@@ -69,10 +66,12 @@ class Account:
 
     @staticmethod
     def make_file(count: int) -> MemoryFile:
+        """Make the file for a number of connections."""
         return MemoryFile(count * 20)
 
     @classmethod
     def at(cls, path: str, count: int) -> Account:
+        """Map the account from its file."""
         kinds = (("<i8", 0), ("<i8", 8), ("<u2", 16), ("<u2", 18))
         arrays: list[Any] = [
             np.memmap(path, kind, "r+", offset=at * count, shape=(count,)) for kind, at in kinds
@@ -83,15 +82,15 @@ class Account:
         """Mark the connections on the client's side that were established within a time [s]."""
         both = (self.client & self.server & OPEN) != 0
         both &= self.opened - self.begun <= 1e9 * waited_s
-        self.client[both] |= STANDING
+        self.client[both] |= ESTABLISHED
 
     def select_established(self) -> Mask:
         """Select connections that were open on both sides at the end of the opening."""
-        standing: Mask = (self.client & STANDING) != 0
+        standing: Mask = (self.client & ESTABLISHED) != 0
         return standing
 
     def count(self, *, retransmitted: int, wrong: int) -> TcpCounts:
-        """Count all connections; the arguments are what no connection shows."""
+        """Count connections by state; retransmissions and wrong segments are added."""
 
         def number(rows: Mask) -> int:
             return int(np.count_nonzero(rows))
@@ -143,33 +142,33 @@ class TcpEnd(ExchangePort):
         self._begin()
         self._account = Account.at(path, count)
         self._count = count
-        self._turn = np.uint32(nonce * _TURN & 0xFFFFFFFF)
+        self._turn = np.uint32(nonce * _TRIAL_STEP & 0xFFFFFFFF)
         self._mark = np.uint32(nonce << NUMBER_BITS & 0xFFFFFFFF)
         self._answer = build_response(tcp.object_octets)
         self._parts = split_into_segments(self._answer)
         self._ends: U8 = np.zeros((count, self._layout.width), np.uint8)
         self._wrong: Counter[str] = Counter()
 
-    def _stamps(self, which: Connections) -> Numbers:
+    def _make_timestamps(self, which: Connections) -> Numbers:
         stamps: Numbers = which.astype(np.uint32) | self._mark
         return stamps
 
-    def _client_number(self, which: Connections) -> Numbers:
+    def _compute_client_isns(self, which: Connections) -> Numbers:
         number: Numbers = compute_client_isns(which) + self._turn
         return number
 
-    def _server_number(self, which: Connections) -> Numbers:
+    def _compute_server_isns(self, which: Connections) -> Numbers:
         number: Numbers = compute_server_isns(which) + self._turn
         return number
 
-    def _client_of(self, first: Numbers) -> Connections:
+    def _decode_client_isns(self, first: Numbers) -> Connections:
         return decode_client_isns(first - self._turn).astype(np.int64)
 
-    def _server_of(self, first: Numbers) -> Connections:
+    def _decode_server_isns(self, first: Numbers) -> Connections:
         return decode_server_isns(first - self._turn).astype(np.int64)
 
-    def _which(self, stamps: Numbers) -> tuple[Connections, Mask]:
-        """Return the connections of timestamps, and whether there are such connections."""
+    def _decode_timestamps(self, stamps: Numbers) -> tuple[Connections, Mask]:
+        """Return the connections of timestamps, and which of them exist."""
         which = (stamps & np.uint32(_NUMBER_MASK)).astype(np.int64)
         return which, ((stamps & ~np.uint32(_NUMBER_MASK)) == self._mark) & (which < self._count)
 
@@ -210,7 +209,7 @@ class TcpEnd(ExchangePort):
         """
         length = self._layout.count_frame_octets(flags, len(data))
         content = np.frombuffer(data, np.uint8) if data else None
-        stamps = self._stamps(which)
+        stamps = self._make_timestamps(which)
         left = np.empty(len(which), np.int64)
         done = 0
         while done < len(which):
@@ -233,11 +232,12 @@ class TcpEnd(ExchangePort):
         return left
 
     def _make_report(self) -> dict[str, Any]:
+        """Return the faults of segments and the figures of the port."""
         return {"wrong": dict(self._wrong), **self._read_health()}
 
 
-def first_of_each(which: Connections, rows: Mask) -> Mask:
-    """Select the first one of each connection among the chosen rows."""
+def select_first_of_each(which: Connections, rows: Mask) -> Mask:
+    """Select the first of the chosen rows of each connection."""
     first = np.zeros(len(which), bool)
     places = np.flatnonzero(rows)
     first[places[np.unique(which[places], return_index=True)[1]]] = True

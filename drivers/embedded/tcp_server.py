@@ -17,15 +17,14 @@ from v6t.drivers.embedded.tcp_end import (
     TUPLE,
     UNKNOWN,
     TcpEnd,
-    first_of_each,
+    select_first_of_each,
 )
-from v6t.drivers.oracle.state_table import StateTable
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS
 from v6t.profiles.tcp.segments import ACK, FIN, PSH, RST, SYN, SegmentFields, TcpLayout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.oracle.connection_oracle import TableAt
+    from v6t.drivers.oracle.connection_oracle import TableLocation
     from v6t.packets.arrays import U8, Mask
     from v6t.trials.tcp import Tcp
 
@@ -33,15 +32,15 @@ if TYPE_CHECKING:
 
 
 class TcpServer(ServerPort, TcpEnd):
-    """Accepts connections to all addresses on one interface."""
+    """Worker that accepts connections to all addresses on one interface."""
 
     def load(self, *, frame: bytes) -> None:
         self._layout = TcpLayout(np.frombuffer(frame, np.uint8))
 
-    def arm(self, *, path: str, table: TableAt, nonce: int, tcp: Tcp) -> None:
+    def arm(self, *, path: str, table: TableLocation, nonce: int, tcp: Tcp) -> None:
         """Begin a trial; write the four-tuples behind the device into a table."""
         self._begin_trial(path, table.count, nonce, tcp)
-        self._table = StateTable(table.path, table.count, table.version)
+        self._table = table.map()
 
     def report(self) -> dict[str, Any]:
         self._drain_all()
@@ -49,14 +48,14 @@ class TcpServer(ServerPort, TcpEnd):
 
     def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
         read = self._layout.read(frames)
-        which, known = self._which(read.timestamp)
+        which, known = self._decode_timestamps(read.timestamp)
         known = self._check(UNKNOWN, np.ones(len(known), bool), known & read.has_timestamp)
         which = np.where(known, which, 0)
         known = self._check(CHECKSUM, known, read.is_valid)
         known = self._accept(read, frames, which, known)
         ends = self._layout.read_reversed_endpoints(frames)
         known = self._check(TUPLE, known, (ends == self._ends[which]).all(axis=1))
-        right = read.sequence - self._client_number(which) <= np.uint32(len(REQUEST) + 2)
+        right = read.sequence - self._compute_client_isns(which) <= np.uint32(len(REQUEST) + 2)
         known = self._check(NUMBERS, known, right)
         reset = known & (read.flags & RST != 0)
         if reset.any():
@@ -69,8 +68,8 @@ class TcpServer(ServerPort, TcpEnd):
     def _accept(self, read: SegmentFields, frames: U8, which: Connections, known: Mask) -> Mask:
         server = self._account.server
         opening = known & (read.flags & (SYN | ACK) == SYN)
-        right = self._check(NUMBERS, opening, read.sequence == self._client_number(which))
-        fresh = first_of_each(which, right & (server[which] & SENT == 0))
+        right = self._check(NUMBERS, opening, read.sequence == self._compute_client_isns(which))
+        fresh = select_first_of_each(which, right & (server[which] & SENT == 0))
         if fresh.any():
             chosen, rows = which[fresh], frames[fresh]
             self._ends[chosen] = self._layout.read_reversed_endpoints(rows)
@@ -79,8 +78,8 @@ class TcpServer(ServerPort, TcpEnd):
         if right.any():
             chosen = which[right]
             self._emit(
-                chosen, SYN | ACK, self._server_number(chosen),
-                self._client_number(chosen) + np.uint32(1), read.timestamp[right],
+                chosen, SYN | ACK, self._compute_server_isns(chosen),
+                self._compute_client_isns(chosen) + np.uint32(1), read.timestamp[right],
             )  # fmt: skip
         return self._check(UNKNOWN, known & ~opening, server[which] & SENT != 0)
 
@@ -89,8 +88,8 @@ class TcpServer(ServerPort, TcpEnd):
     ) -> None:
         server = self._account.server
         mine = known & (read.flags & ACK != 0)
-        opened = mine & (read.acknowledgement == self._server_number(which) + np.uint32(1))
-        fresh = first_of_each(which, opened & (server[which] & OPEN == 0))
+        opened = mine & (read.acknowledgement == self._compute_server_isns(which) + np.uint32(1))
+        fresh = select_first_of_each(which, opened & (server[which] & OPEN == 0))
         self._account.opened[which[fresh]] = times[fresh]
         server[which[fresh]] |= OPEN
         ending = mine & (server[which] & ENDING != 0) & (read.flags & FIN == 0)
@@ -106,8 +105,8 @@ class TcpServer(ServerPort, TcpEnd):
         rows = self._select_data(read, frames, rows, REQUEST)
         chosen = which[rows]
         self._account.server[chosen] |= ASKED
-        begun = self._server_number(chosen) + np.uint32(1)
-        acknowledged = self._client_number(chosen) + np.uint32(1 + len(REQUEST))
+        begun = self._compute_server_isns(chosen) + np.uint32(1)
+        acknowledged = self._compute_client_isns(chosen) + np.uint32(1 + len(REQUEST))
         for number, part in enumerate(self._parts):
             place = np.uint32(number * SEGMENT_OCTETS)
             self._emit(chosen, PSH | ACK, begun + place, acknowledged, read.timestamp[rows], part)
@@ -122,5 +121,5 @@ class TcpServer(ServerPort, TcpEnd):
 
     def _next_sequence(self, which: Connections) -> NDArray[np.uint32]:
         answered = (self._account.server[which] & ASKED != 0) * np.uint32(len(self._answer))
-        number: NDArray[np.uint32] = self._server_number(which) + np.uint32(1) + answered
+        number: NDArray[np.uint32] = self._compute_server_isns(which) + np.uint32(1) + answered
         return number

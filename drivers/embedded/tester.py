@@ -11,18 +11,17 @@ from typing import Any
 
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
-from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.embedded.connections import ConnectionTable
 from v6t.drivers.embedded.dns import DnsTrials
 from v6t.drivers.embedded.port import describe_losses
 from v6t.drivers.embedded.receiver import Receiver
-from v6t.drivers.embedded.sender import LEAD_S, Pace, Sender, longest_frame
+from v6t.drivers.embedded.sender import LEAD_S, Pace, Sender, measure_longest_frame
 from v6t.drivers.embedded.tcp import TcpExchange
 from v6t.drivers.embedded.timing import TimedTrial
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
-from v6t.drivers.lab.setup import Bed, LabDevice, frame_octets
+from v6t.drivers.lab.setup import Bed, BedTester, LabDevice, frame_octets
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
-from v6t.drivers.oracle.connection_oracle import TableAt, foreground
+from v6t.drivers.oracle.connection_oracle import TableLocation, foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts, describe_stale_frames
 from v6t.intent.device import Links, make_host_arguments
@@ -33,14 +32,14 @@ from v6t.trials.connections import Connections
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Capability, Trial, list_directions
 
-LEARNED_FPS = 100_000.0
-"""Connections a second the receiver looks through after phase 1, on a slow machine."""
+LEARNING_FPS = 100_000.0  # Connections per second that a slow receiver learns after phase 1
 
 
-class EmbeddedTester:
-    """Tester protocol over AF_PACKET rings; without a device the two ports are joined."""
+class EmbeddedTester(BedTester):
+    """Tester that sends and receives through AF_PACKET rings; without a device its ports are joined."""
 
     name = "embedded"
+    _bed: Bed
     capabilities: frozenset[Capability] = frozenset(
         {
             "tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times",
@@ -75,7 +74,7 @@ class EmbeddedTester:
         self._start_workers()
         known = self._connections.load(streams, oracle, loopback=self._loopback)
         for direction, stream_set in streams.items():
-            if longest_frame(stream_set) > frame_octets(self._links):
+            if measure_longest_frame(stream_set) > frame_octets(self._links):
                 text = f"a {direction} frame is longer than the lab's links carry"
                 raise TesterError(text, code="frame-too-long")
             judges = {"oracle": None if self._loopback else oracle, "connections": known}
@@ -126,25 +125,6 @@ class EmbeddedTester:
         phase = self._open_tcp().disconnect(make_phase_one_trial(trial, connections), connections)
         self._bed.check()
         return phase
-
-    def wait(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    def read_clock(self) -> float:
-        return time.monotonic()
-
-    def device_state(self) -> StateDevice | None:
-        return self._bed.device_state()
-
-    def device_session(self) -> DeviceSession | None:
-        return self._bed.device_session()
-
-    @property
-    def device(self) -> LabDevice | None:
-        return self._bed.device
-
-    def namespaces(self) -> dict[str, int]:
-        return self._bed.namespaces()
 
     def describe(self) -> dict[str, Any]:
         links = {s: self._links.link_at(s) for s in (LEFT, RIGHT)}
@@ -208,7 +188,7 @@ class EmbeddedTester:
         return self._tcp
 
     def _close_tcp(self) -> None:
-        """End the ends of TCP, which would answer the frames of streams."""
+        """Stop the TCP workers, which would answer the frames of streams."""
         if self._tcp is not None:
             self._tcp.close()
             self._tcp = None
@@ -220,7 +200,7 @@ class EmbeddedTester:
         time.sleep(trial.pause_s)
 
     def _run_phase(
-        self, asked: Trial, direction: Direction, table: TableAt, *, learn: bool = False
+        self, asked: Trial, direction: Direction, table: TableLocation, *, learn: bool = False
     ) -> PhaseCounts:
         result, began_s, learned = self._exchange(
             asked, [direction], table, learn=learn, alone=True
@@ -241,12 +221,12 @@ class EmbeddedTester:
         self,
         trial: Trial,
         directions: Sequence[Direction],
-        table: TableAt | None,
+        table: TableLocation | None,
         *,
         learn: bool = False,
         alone: bool = False,
     ) -> tuple[TrialResult, float, dict[str, Any]]:
-        """Send and count; return the result, when the first frame was due [s], and what was learned.
+        """Run a trial; return its result, when the first frame was due [s], and learned connections.
 
         Args:
             table: connections of the foreground; None: the device is stateless.
@@ -277,7 +257,7 @@ class EmbeddedTester:
         sent = {d: self._sender(d).answer(deadline) for d in directions}
         time.sleep(trial.residual_wait_s)
         if learn:
-            deadline += trial.frames / LEARNED_FPS
+            deadline += trial.frames / LEARNING_FPS
         for direction in directions:
             self._receiver(direction).tell("report")
         reports = {d: self._receiver(d).answer(deadline) for d in directions}
@@ -287,7 +267,7 @@ class EmbeddedTester:
             for d in directions
         }
         losses = [f"{d}: {f}" for d in directions for f in describe_losses("tester", health[d])]
-        stepped = clock.faults_since(clocks)
+        stepped = clock.find_faults_since(clocks)
         result = TrialResult(
             directions={d: self._make_result(d, sent[d], reports[d]) for d in directions},
             faults=(*losses, *stepped),

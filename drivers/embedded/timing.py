@@ -17,19 +17,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MAX_WAITING = 1 << 20
-"""Delays that are kept before they are put into buckets."""
+MAX_WAITING = 1 << 20  # Delays that are collected before they are put into buckets
 
 
 def select_started(
     starts: FlowStarts, rate_fps: float, places: NDArray[np.integer], index: NDArray[np.integer]
 ) -> NDArray[np.bool_]:
-    """Select the turns whose flow has begun, by places in the mixed order and numbers within classes."""
+    """Select the frames whose flow has begun, by place in the load and number within the class."""
     sent: NDArray[np.bool_] = places / rate_fps >= (index % starts.flows) * starts.interval_s
     return sent
 
 
-def due_s(trial: Trial, places: NDArray[np.int64]) -> NDArray[np.float64]:
+def compute_due_s(trial: Trial, places: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return when frames are due, after the direction's first one [s]."""
     due: NDArray[np.float64] = places / trial.rate_fps
     if trial.second_segment is not None:
@@ -46,17 +45,17 @@ class TimedTrial:
     trial: Trial
     weights: tuple[int, ...]
 
-    def due_s(self, number: int, seq: NDArray[np.integer]) -> NDArray[np.float64]:
+    def compute_due_s(self, number: int, seq: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return when frames of a class are due, by their sequence numbers [s]."""
-        return due_s(self.trial, find_positions(self.weights, number, seq.astype(np.int64)))
+        return compute_due_s(self.trial, find_positions(self.weights, number, seq.astype(np.int64)))
 
     def list_due_s(self, frames: Mapping[int, NDArray[np.integer]]) -> NDArray[np.float64]:
         """Return when frames are due, given by sequence numbers for each class [s]."""
-        due = [self.due_s(number, seq) for number, seq in frames.items() if len(seq)]
+        due = [self.compute_due_s(number, seq) for number, seq in frames.items() if len(seq)]
         return np.concatenate([np.zeros(0), *due])
 
     def find_unsent(self, number: int, count: int) -> NDArray[np.bool_] | None:
-        """Select the turns of a class before their flow has begun; None: all are sent."""
+        """Select the frames of a class that are not sent because their flow has not begun; None: none."""
         starts = self.trial.flow_starts
         if starts is None or not count:
             return None
@@ -82,7 +81,7 @@ class TimedTrial:
 
 
 class ClassTimes:
-    """Delays of one class.
+    """Delays of the frames of one class.
 
     Args:
         required: turns of the class.
@@ -120,16 +119,17 @@ class ClassTimes:
         self._waiting.append(delays_ns if self._tagged is None else delays_ns[self._tagged[seq]])
         self._waiting_count += len(self._waiting[-1])
         if self._waiting_count >= MAX_WAITING:
-            self._fold()
+            self._fold_waiting()
 
     def delays(self) -> Distribution:
         """Return all delays; frames that were expected and are missing are lost."""
-        self._fold()
+        self._fold_waiting()
         whole = self._folded
         lost = max(0, self.expected - whole.frames)
         return Distribution(whole.values_ns, whole.counts, lost, whole.clamped)
 
     def ipdv(self) -> Distribution:
+        """Return the delay differences of consecutive frames."""
         if not self._seq:
             return Distribution((), (), max(0, self.sent - 1))
         seq = np.concatenate(self._seq)
@@ -137,7 +137,8 @@ class ClassTimes:
             seq = seq - np.cumsum(self._unsent)[seq]
         return compute_ipdv(seq, np.concatenate(self._delays), self.sent)
 
-    def _fold(self) -> None:
+    def _fold_waiting(self) -> None:
+        """Put collected delays into buckets."""
         if self._waiting:
             part = make_distribution(np.concatenate(self._waiting))
             self._folded = Distribution.merge([self._folded, part])
@@ -145,7 +146,7 @@ class ClassTimes:
 
 
 class Arrivals:
-    """Frames that arrived in each slot of a trial's time."""
+    """Counts of frames that arrived in each time slot of a trial."""
 
     def __init__(self, timed: TimedTrial) -> None:
         trial = timed.trial
@@ -159,7 +160,7 @@ class Arrivals:
     def add(self, times_ns: NDArray[np.int64], number: int, seq: int, sent_ns: int) -> None:
         """Add the arrival times of one batch; of one frame class, number and sending time are given."""
         if self._began_ns is None:
-            due = float(self._timed.due_s(number, np.array([seq]))[0])
+            due = float(self._timed.compute_due_s(number, np.array([seq]))[0])
             self._began_ns = sent_ns - round(due * 1e9)
         slot_ns = round(self._slot_s * 1e9)
         ends = (int(times_ns[0]) - self._began_ns, int(times_ns[-1]) - self._began_ns)

@@ -27,12 +27,11 @@ from v6t.intent.device import Port
 
 LEFT: Port = "left"
 RIGHT: Port = "right"
-End = tuple[Worker, Port]
-"""A namespace, and the name of an interface in it."""
+End = tuple[Worker, Port]  # End of a cable: namespace and interface
 
 
 class Holder:
-    """The role of a process that keeps a network namespace alive and runs commands in it.
+    """Worker that keeps a network namespace alive and runs commands in it.
 
     Args:
         target: a process whose namespace it enters; None: it makes a new one.
@@ -49,6 +48,7 @@ class Holder:
         pipe.poll(None)
 
     def run(self, command: list[str], text: str = "") -> tuple[int, str]:
+        """Run a command; return its status and output."""
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
@@ -86,7 +86,7 @@ class Holder:
 
 
 class Lab:
-    """Namespaces and cables; everything vanishes with :meth:`close` or with this process.
+    """The lab's namespaces and cables, which vanish with :meth:`close` or with this process.
 
     Args:
         mtu_left, mtu_right: MTUs of the two cables [octets].
@@ -137,7 +137,7 @@ class Lab:
         self._holders.clear()
 
     def steer(self, cpus: Sequence[int]) -> tuple[list[str], str]:
-        """Forward frames on these CPUs, whichever CPU sent them (RPS).
+        """Have the kernel forward frames on these CPUs, whichever CPU sent them (RPS).
 
         A veth device hands a frame over on the CPU that sends it: without this the kernel's part
         of a device works on the sender's.
@@ -157,6 +157,7 @@ class Lab:
         return steered, ""
 
     def _namespace(self, role: str, pid: int | None = None) -> Worker:
+        """Start a worker in a new namespace, or in that of a process."""
         holder = Worker(role, Holder, target=pid)
         self._holders.append(holder)
         holder.answer()
@@ -167,7 +168,7 @@ class Lab:
 
 
 def _join(cables: Sequence[tuple[End, End, int]]) -> None:
-    """Make cables with an MTU [octets] and put all ends up, with one command in each namespace."""
+    """Create cables with an MTU [octets] and bring their ends up, with one command per namespace."""
     made: dict[Worker, list[str]] = {}
     up: dict[Worker, list[str]] = {}
     for (holder, name), (other, peer), mtu in cables:

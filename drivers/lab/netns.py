@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 CLONE_NEWUSER, CLONE_NEWNET, CLONE_NEWNS = 0x10000000, 0x40000000, 0x00020000
-MS_PRIVATE_REC = 0x00044000
+MS_PRIVATE_REC = 0x00044000  # MS_PRIVATE | MS_REC of mount(2)
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 
 
@@ -19,6 +19,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _check(status: int, what: str) -> None:
+    """Raise OSError if a call failed."""
     if status:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -57,14 +58,14 @@ def show_in_sys() -> None:
     mount("sysfs", "/sys", "sysfs")
 
 
-def die_with(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent ends, however it ends."""
     _check(_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
     if os.getppid() != parent:  # it ended before the bond was made
         os._exit(1)
 
 
-def rename(title: str) -> None:
+def set_process_title(title: str) -> None:
     """Change the name of this process in lists of processes."""
     words = title.encode()
     _libc().prctl(_PR_SET_NAME, words[:15], 0, 0, 0)

@@ -9,30 +9,30 @@ from typing import Any, Literal, Protocol
 from v6t.drivers.lab.ring import RxRing, serve_rings
 from v6t.drivers.lab.setup import WorkerDevice
 
-SLOTS = 1024
+RING_SLOTS = 1024  # Frames of each ring
 SideName = Literal["left", "right"]
 
 
 class PacketModel(Protocol):
-    """The frames that a device sends for each frame. Picklable."""
+    """Packet-level model of a device; picklable."""
 
     def receive(self, side: SideName, frame: bytes, now_s: float) -> list[tuple[SideName, bytes]]:
-        """Return the frames that leave because of one frame, with the link of each."""
+        """Return the frames that the device sends for a frame, with the link of each."""
 
     def flush(self) -> None:
         """Forget the connections."""
 
     def reset(self) -> None:
-        """Configure the device again."""
+        """Return to the initial state."""
 
 
 class PacketModelDut:
-    """The role of a model's process between two interfaces."""
+    """Worker that runs a model between two interfaces."""
 
     def __init__(self, left: str, right: str, frame_octets: int, model: PacketModel) -> None:
         self._rings: dict[SideName, RxRing] = {
-            "left": RxRing(left, frame_octets, SLOTS),
-            "right": RxRing(right, frame_octets, SLOTS),
+            "left": RxRing(left, frame_octets, RING_SLOTS),
+            "right": RxRing(right, frame_octets, RING_SLOTS),
         }
         self._model = model
         self._frames = {"taken": 0, "sent": 0}
@@ -45,6 +45,7 @@ class PacketModelDut:
         return self._frames
 
     def _forward(self) -> bool:
+        """Pass the arrived frames to the model; return whether there were any."""
         before = self._frames["taken"]
         for side, ring in self._rings.items():
             for row in (row for rows, _ in ring.take() for row in rows):
@@ -57,7 +58,7 @@ class PacketModelDut:
 
 
 class PacketModelDevice(WorkerDevice):
-    """A model in the place of a device; swapped: the model's left is the lab's right."""
+    """Device of the lab that is a packet-level model; swapped: its left is the lab's right."""
 
     def __init__(self, model: PacketModel, octets: int, *, swapped: bool = False) -> None:
         super().__init__(PacketModelDut, octets, swapped, model=model)

@@ -62,7 +62,7 @@ def acquire() -> str:
 
 
 def available() -> tuple[bool, str]:
-    """Whether :func:`acquire` would succeed, and how or why not. Changes nothing."""
+    """Return whether :func:`acquire` would succeed, and how or why not."""
     if shutil.which("ip") is None:
         return False, "the `ip` command is missing (apt-get install iproute2)"
     is_root = os.geteuid() == 0
@@ -85,6 +85,7 @@ def _try(kind: str) -> str | None:
 
 
 def _make_user_hint() -> str:
+    """Return the hint for a kernel that forbids user namespaces."""
     for name, bad, hint in _KERNEL_HINTS:
         try:
             if (Path("/proc/sys") / name).read_text().strip() == bad:

@@ -8,20 +8,14 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from v6t.drivers.lab.ring import RxRing, poll_rings, serve_rings
-from v6t.drivers.neighbours import ARP, ICMPV6, IPV6, Hosts, word
+from v6t.drivers.neighbours import ARP, ICMPV6, IPV6, Hosts, read_word
 
-SLOTS = 1024
-_NEIGHBOR_TYPES = (*range(130, 138), 143)
-"""ICMPv6 types of neighbors that answer nothing sent here."""
+RING_SLOTS = 1024  # Frames of each ring
+_NEIGHBOR_TYPES = (*range(130, 138), 143)  # ICMPv6 types of MLD, router and neighbor discovery
 
 
 class ProberRole:
-    """Holds both interfaces of the tester; answers ARP and neighbour solicitations between probes.
-
-    Args:
-        interfaces, hosts: by side; None: no host is played.
-        frame_octets: longest frame, without FCS.
-    """
+    """Worker that sends probe frames on both interfaces and answers for the tester's hosts."""
 
     def __init__(
         self,
@@ -29,7 +23,7 @@ class ProberRole:
         frame_octets: int,
         hosts: Mapping[str, Mapping[str, Any] | None],
     ) -> None:
-        self._rings = {s: RxRing(name, frame_octets, SLOTS) for s, name in interfaces.items()}
+        self._rings = {s: RxRing(name, frame_octets, RING_SLOTS) for s, name in interfaces.items()}
         self._hosts = {s: Hosts(**fields) for s, fields in hosts.items() if fields is not None}
 
     def idle(self, pipe: Connection) -> None:
@@ -44,6 +38,7 @@ class ProberRole:
     def exchange(
         self, frames: Sequence[tuple[str, bytes]], wait_s: float, quiet_s: float
     ) -> list[tuple[str, bytes]]:
+        """Send frames; return those that arrive until it is quiet."""
         self._take()
         for side, frame in frames:
             self._rings[side].send(frame)
@@ -77,6 +72,7 @@ class ProberRole:
 
 
 def _is_neighbor_message(frame: bytes) -> bool:
-    kind = word(frame, 12)
+    """Whether a frame is ARP, MLD, or router or neighbor discovery."""
+    kind = read_word(frame, 12)
     is_icmpv6 = kind == IPV6 and len(frame) > 54 and frame[20] == ICMPV6
     return kind == ARP or (is_icmpv6 and frame[54] in _NEIGHBOR_TYPES)

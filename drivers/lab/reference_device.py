@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from v6t.drivers.tester import Oracle
     from v6t.packets.arrays import U8
 
-BATCH = 1024
+BATCH = 1024  # Frames that are translated at a time
 
 
 class ReferenceDut:
-    """Forwards between two interfaces as its oracle says, with planted faults."""
+    """Worker that forwards between two interfaces by reference translation, with planted faults."""
 
     def __init__(
         self, left: str, right: str, frame_octets: int, oracle: Oracle, faults: Faults | None = None
@@ -42,7 +42,7 @@ class ReferenceDut:
         serve_rings(pipe, self._rx.values(), self._forward_all)
 
     def report(self) -> dict[str, Any]:
-        """Return the frames forwarded, dropped by the rules, and lost for want of ring slots."""
+        """Return the frames that were forwarded, dropped by translation, and lost in full rings."""
         return {
             direction: {
                 **{name: self._counts[direction][name] for name in ("forwarded", "dropped")},
@@ -55,6 +55,7 @@ class ReferenceDut:
         return sum(self._forward(direction) for direction in DIRECTIONS) > 0
 
     def _forward(self, direction: Direction) -> bool:
+        """Translate the arrived frames of a direction; return whether there were any."""
         counts, ring = self._counts[direction], self._rx[direction]
         groups = ring.take(BATCH)
         for frames, _ in groups:
@@ -68,12 +69,13 @@ class ReferenceDut:
                     continue
                 rows = answer.frames[:, :length]
                 rows = rows if chosen.all() else rows[chosen]
-                self._tx[direction].send(self._spoil(rows, counts["forwarded"]))
+                self._tx[direction].send(self._apply_faults(rows, counts["forwarded"]))
                 counts["forwarded"] += len(rows)
         ring.release()
         return bool(groups)
 
-    def _spoil(self, rows: U8, forwarded: int) -> U8:
+    def _apply_faults(self, rows: U8, forwarded: int) -> U8:
+        """Drop, duplicate or corrupt frames."""
         faults = self._faults
         number = np.arange(forwarded + 1, forwarded + len(rows) + 1)
         if 0 <= faults.corrupt_octet < rows.shape[1]:

@@ -25,18 +25,16 @@ _SOL_PACKET, _TPACKET_V2, _PROMISCUOUS, _ETH_P_ALL = 263, 1, 1, 3
 _ADD_MEMBERSHIP, _RX_RING, _STATISTICS, _VERSION = 1, 5, 6, 10
 _TX_RING, _QDISC_BYPASS, _IGNORE_OUTGOING = 13, 20, 23
 
-_RX_OFFSET = 66
-"""Octets before the frame in a receive slot: aligned header, address, room for the MAC header."""
-_TX_OFFSET = 32
-"""Octets before the frame in a transmit slot: the aligned header."""
+_RX_OFFSET = 66  # Octets of header, address and padding before the frame in a receive slot
+_TX_OFFSET = 32  # Octets of the aligned header before the frame in a transmit slot
 
 _USER, _VLAN_VALID = 1, 0x10
 _AVAILABLE, _SEND_REQUEST, _SENDING, _WRONG_FORMAT = 0, 1, 2, 4
-_BLOCK = 1 << 18
+_BLOCK = 1 << 18  # Octets of a block of slots
 
 
 class _Ring:
-    """A socket with a mapping, and views of the slot headers."""
+    """Packet socket with a mapped ring, and views of its slot headers."""
 
     def __init__(self, interface: str, kind: int, frame_octets: int, slots: int | None) -> None:
         self.interface = interface
@@ -61,12 +59,7 @@ class _Ring:
 
 
 class RxRing(_Ring):
-    """Frames arriving at an interface, own transmissions left out.
-
-    Args:
-        frame_octets: longest frame expected, without FCS.
-        slots: ring size; default: as many as fit 48 MiB, at most 65,536.
-    """
+    """Receive ring of an interface, without frames that are sent from it."""
 
     def __init__(self, interface: str, frame_octets: int, slots: int | None = None) -> None:
         super().__init__(interface, _RX_RING, frame_octets, slots)
@@ -79,7 +72,7 @@ class RxRing(_Ring):
         self._taken = 0
 
     def take(self, limit: int = 4096) -> list[tuple[U8, NDArray[np.int64]]]:
-        """Frames that have arrived, oldest first, in groups of equal length.
+        """Return the arrived frames, oldest first, in groups of equal length.
 
         Each group is ``(n, length)`` octets and ``(n,)`` arrival times [ns, CLOCK_REALTIME]. The
         octets may lie in the ring: they are gone with the next :meth:`release`.
@@ -108,6 +101,7 @@ class RxRing(_Ring):
         return groups
 
     def _frames(self, rows: U8, length: int, tagged: bool) -> U8:
+        """Return the frames in slots, with the VLAN tag that the kernel took out."""
         length = min(length, self.slot - _RX_OFFSET)
         frames = rows[:, _RX_OFFSET : _RX_OFFSET + length]
         if not tagged:
@@ -129,17 +123,17 @@ class RxRing(_Ring):
         self._taken = 0
 
     def send(self, frame: bytes) -> None:
-        """Send a frame out of the interface, past the ring."""
+        """Send a frame from the interface without a ring."""
         self.socket.send(frame)
 
     def drops(self) -> int:
-        """Frames the kernel found no slot for, since the last call."""
+        """Count frames that the kernel dropped because the ring was full, since the last call."""
         statistics = self.socket.getsockopt(_SOL_PACKET, _STATISTICS, 8)
         return int(struct.unpack("II", statistics)[1])
 
 
 class TxRing(_Ring):
-    """Frames to send; they go to the driver directly, past queueing disciplines and taps."""
+    """Transmit ring whose frames go directly to the driver, past queueing disciplines and taps."""
 
     def __init__(
         self, interface: str, frame_octets: int, slots: int | None = None, *, bypass: bool = True
@@ -150,7 +144,7 @@ class TxRing(_Ring):
         self.refused = 0
 
     def room(self, wanted: int) -> U8:
-        """Free slots in a row, at most ``wanted``: their frame space ``(n, octets)``.
+        """Return the frame space ``(n, octets)`` of at most ``wanted`` consecutive free slots.
 
         Write frames into it and call :meth:`commit`. Waits while the ring is full.
         """
@@ -165,7 +159,7 @@ class TxRing(_Ring):
             count = len(free) if free.all() else int(free.argmin())
             if count:
                 return self._octets[self._head : self._head + count, _TX_OFFSET:]
-            self._kick()
+            self._start_sending()
 
     def commit(self, count: int, lengths: int | NDArray[np.integer]) -> None:
         """Send the first ``count`` slots that :meth:`room` gave; returns when they have left."""
@@ -173,7 +167,7 @@ class TxRing(_Ring):
         self._header[chosen, 1] = lengths
         self._status[chosen] = _SEND_REQUEST
         self._head = (self._head + count) % self.slots
-        self._kick()
+        self._start_sending()
 
     def send(self, frames: U8) -> None:
         """Send equally long frames ``(n, length)``."""
@@ -186,12 +180,13 @@ class TxRing(_Ring):
             done += count
 
     def unsent(self) -> int:
-        """Frames committed that have not left, and those the kernel refused."""
+        """Count committed frames that have not left, and those that the kernel refused."""
         waiting = (self._status == _SEND_REQUEST) | (self._status == _SENDING)
         wrong = self._status == _WRONG_FORMAT
         return int(waiting.sum() + wrong.sum()) + self.refused
 
-    def _kick(self) -> None:
+    def _start_sending(self) -> None:
+        """Have the kernel send the requested slots."""
         try:
             self.socket.send(b"")
         except BlockingIOError:

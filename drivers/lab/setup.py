@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -18,11 +19,10 @@ from v6t.packets.reference import ReferenceTranslation
 class LabDevice(ABC):
     """A device under test that is set up between the lab's two cables."""
 
-    mtus_between: Sequence[int] = ()
-    """Of the cables between the parts of a device that has several."""
+    mtus_between: Sequence[int] = ()  # MTUs of the cables between several parts [octets]
 
-    def namespaces(self) -> list[int | None]:
-        """Return for each part a process in its namespace; None: a new network namespace will do."""
+    def get_namespace_pids(self) -> list[int | None]:
+        """Return a process in the namespace of each part; None: a new network namespace."""
         return [None]
 
     def start(self, lab: Lab) -> None:
@@ -49,15 +49,15 @@ class LabDevice(ABC):
         return None
 
     def check(self) -> None:  # noqa: B027  (programs of the system look after themselves)
-        """Check the processes of v6t in it: if one failed, missing frames are no loss.
+        """Check that v6t's processes in the device still run.
 
         Raises:
             TesterError: it has ended, with its last words.
             ExtensionError: a plugin failed in it.
         """
 
-    def look(self) -> list[str]:
-        """Describe each part of it that is on this machine in one line.
+    def describe_parts(self) -> list[str]:
+        """Return a line about each part of the device that is on this machine.
 
         Raises:
             V6tError: something it needs is missing.
@@ -66,7 +66,7 @@ class LabDevice(ABC):
 
     @abstractmethod
     def report(self) -> dict[str, Any]:
-        """Return its own counters."""
+        """Return the device's own counters."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -74,11 +74,11 @@ class LabDevice(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End what it started. May be called twice."""
+        """Stop the device. May be called twice."""
 
 
 class WorkerDevice(LabDevice):
-    """A process between two AF_PACKET rings; swapped: its left is the lab's right."""
+    """Device of the lab that is a worker process; swapped: its left is the lab's right."""
 
     def __init__(self, role_class: type, octets: int, swapped: bool, **values: Any) -> None:
         left, right = (RIGHT, LEFT) if swapped else (LEFT, RIGHT)
@@ -107,7 +107,7 @@ class WorkerDevice(LabDevice):
 
 
 class ReferenceDevice(WorkerDevice):
-    """A plugin's own reference translation behind two AF_PACKET rings."""
+    """Device of the lab that uses the technology's reference translation."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Bed:
                 self._links.link_at(LEFT).mtu,
                 self._links.link_at(RIGHT).mtu,
                 loopback=device is None,
-                device_pids=[None] if device is None else device.namespaces(),
+                device_pids=[None] if device is None else device.get_namespace_pids(),
                 mtus_between=() if device is None else device.mtus_between,
             )
             if device is not None:
@@ -164,9 +164,6 @@ class Bed:
     def describe(self) -> dict[str, Any]:
         return {"kind": "none"} if self.device is None else self.device.describe()
 
-    def device_state(self) -> StateDevice | None:
-        return self.device_session()
-
     def device_session(self) -> DeviceSession | None:
         return None if self.device is None else self.device.session
 
@@ -183,3 +180,29 @@ class Bed:
         if self.lab is not None:
             self.lab.close()
             self.lab = None
+
+
+class BedTester:
+    """Base of testers whose ports are in the lab, or elsewhere without a bed, and that run in real time."""
+
+    _bed: Bed | None
+
+    @property
+    def device(self) -> LabDevice | None:
+        return None if self._bed is None else self._bed.device
+
+    def device_session(self) -> DeviceSession | None:
+        return None if self._bed is None else self._bed.device_session()
+
+    def device_state(self) -> StateDevice | None:
+        return self.device_session()
+
+    def namespaces(self) -> dict[str, int]:
+        """Return process ids in the lab's network namespaces, for ``nsenter -t PID -n``."""
+        return {} if self._bed is None else self._bed.namespaces()
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def read_clock(self) -> float:
+        return time.monotonic()

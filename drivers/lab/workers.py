@@ -17,10 +17,9 @@ from v6t.base.entry_points import DEFECT_HINT, describe_culprit
 from v6t.base.errors import ExtensionError, TesterError
 from v6t.drivers.lab import netns
 
-DEADLINE_S = 30.0
-TITLE = "lab of v6t"
-"""Process name of every worker."""
-_SIGNALS = {signal.SIGHUP, signal.SIGINT, signal.SIGTERM}
+DEADLINE_S = 30.0  # For an answer of a worker
+PROCESS_TITLE = "lab of v6t"  # Process name of every worker
+_SIGNALS = {signal.SIGHUP, signal.SIGINT, signal.SIGTERM}  # Not passed on to workers
 _PRELOADED = ("v6t.drivers.", "v6t.packets.", "v6t.plugins.", "v6t.profiles.", "v6t.procedures.")
 
 
@@ -55,7 +54,7 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Process id; also names the worker's network namespace."""
+        """Process id of the worker."""
         return self._process.pid or 0
 
     def ask(self, request: str, /, deadline_s: float = DEADLINE_S, **arguments: Any) -> Any:
@@ -69,7 +68,7 @@ class Worker:
         return self.answer(deadline_s)
 
     def tell(self, request: str, /, **arguments: Any) -> None:
-        """Send a request; fetch its answer with :meth:`find_answer` later."""
+        """Send a request; fetch its answer later with :meth:`answer`."""
         self._send((request, arguments))
 
     def answer(self, deadline_s: float = DEADLINE_S) -> Any:
@@ -110,11 +109,13 @@ class Worker:
 
 
 def _has_one_thread() -> bool:
+    """Whether a fork is safe."""
     # a lock that another thread holds would stay locked in a fork
     return len(sys._current_frames()) == 1
 
 
 def _start_process(pipe: Connection, log: str) -> Any:
+    """Start a process by fork, or by fork server if there are several threads."""
     is_fork = _has_one_thread()
     context: Any = multiprocessing.get_context("fork" if is_fork else "forkserver")
     process = context.Process(target=_run, args=(pipe, log, is_fork), daemon=True)
@@ -137,22 +138,16 @@ def _start_process(pipe: Connection, log: str) -> Any:
 
 
 def _run(pipe: Connection, log: str, inherits: bool) -> None:
-    """Serve requests until the pipe is closed, with nothing left of the parent process.
-
-    Args:
-        pipe: to the parent.
-        log: file for the last words.
-        inherits: this is a fork of v6t, whose files and signal handlers it has.
-    """
+    """Serve requests until the pipe is closed, with nothing left of the parent process."""
     gc.freeze()  # what the parent has stays shared: the collector never looks through it
-    netns.die_with(os.getppid())
+    netns.die_with_parent(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in signal.valid_signals() - {signal.SIGINT}:
         if inherits and callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     os.setsid()
-    netns.rename(TITLE)
+    netns.set_process_title(PROCESS_TITLE)
     output = os.open(log, os.O_WRONLY | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(output, stream)
@@ -178,6 +173,7 @@ def _run(pipe: Connection, log: str, inherits: bool) -> None:
 
 
 def _serve(pipe: Connection) -> None:
+    """Create the role and answer requests."""
     role_class, namespace, values = pipe.recv()
     if namespace is not None:
         netns.enter(namespace)
@@ -202,5 +198,6 @@ def _serve(pipe: Connection) -> None:
 
 
 def _describe_error(exc: Exception) -> tuple[str, str]:
+    """Return the answer to a request that failed."""
     blamed = describe_culprit(exc)
     return ("error", f"{type(exc).__name__}: {exc}") if blamed is None else ("blamed", blamed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.drivers.oracle.replay import frames_of
+from v6t.drivers.oracle.replay import make_frames
 from v6t.packets import header_policy as headerpolicy
 from v6t.packets import trailer
 from v6t.packets.walker import walk
@@ -24,23 +24,21 @@ if TYPE_CHECKING:
     from v6t.packets.direction import Direction
     from v6t.packets.header_policy import HeaderPolicy
 
-_UNCHANGED = headerpolicy.HeaderPolicy()
+_UNCHANGED_POLICY = headerpolicy.HeaderPolicy()
 """Of a cable: nothing is made anew, so nothing is left open."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Frames compared with the reference translation.
+    """Result of comparing frames with the reference translation.
 
     Attributes:
-        matched: how many are equal to it, or differ where RFCs leave it to the device.
-        mismatch: the first that does not.
         seen: frames by what they show of the device where RFCs leave it a choice.
     """
 
     checked: int
-    matched: int
-    mismatch: Mapping[str, str] | None = None
+    matched: int  # Frames that are equal, or differ only where RFCs allow it
+    mismatch: Mapping[str, str] | None = None  # Description of the first other frame
     seen: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -67,7 +65,7 @@ def compare_samples(
     source: FrameSource | None = None,
     numbered: Callable[[U8], NDArray[np.int64]] | None = None,
 ) -> Comparison:
-    """Rebuild the frames that were sent, translate them, compare octet by octet.
+    """Rebuild the frames that were sent, translate them, and compare the received ones.
 
     Args:
         samples: received frames, arrays of equally long rows.
@@ -82,11 +80,11 @@ def compare_samples(
     first: Mapping[str, str] | None = None
     seen: Counter[str] = Counter()
     expander = source or Expander(stream)
-    policy = _UNCHANGED if oracle is None else oracle.header_policy.for_direction(direction)
-    for frames in _by_length(samples):
+    policy = _UNCHANGED_POLICY if oracle is None else oracle.header_policy.for_direction(direction)
+    for frames in _group_by_length(samples):
         marks = trailer.read(frames)
         numbers = marks.seq - np.uint32(first_sequence) if numbered is None else numbered(frames)
-        sent = frames_of(expander, numbers)
+        sent = make_frames(expander, numbers)
         trailer.stamp(
             sent,
             expander.checksum,
@@ -114,7 +112,7 @@ def compare_samples(
     return Comparison(checked, matched, first, dict(sorted(seen.items())))
 
 
-def missing_example(
+def describe_missing_frame(
     stream: Stream,
     number: int,
     direction: Direction,
@@ -127,19 +125,21 @@ def missing_example(
     seq = np.array([number])
     trailer.stamp(sent, expander.checksum, seq=seq, stream_id=stream.stream_id, nonce=0, time_ns=0)
     expected, lengths = _translate(sent, direction, oracle)
-    return _pair(stream, sent[0].tobytes(), expected[0, : lengths[0]].tobytes(), b"")
+    return _describe_frames(stream, sent[0].tobytes(), expected[0, : lengths[0]].tobytes(), b"")
 
 
 def _translate(
     sent: U8, direction: Direction, oracle: Oracle | None
 ) -> tuple[U8, NDArray[np.int32]]:
+    """Return the reference translation of frames and its lengths."""
     if oracle is None:
         return sent, np.full(len(sent), sent.shape[1], dtype=np.int32)
     answer = oracle.expect(direction, sent)
     return answer.frames, answer.length
 
 
-def _by_length(samples: list[U8]) -> list[U8]:
+def _group_by_length(samples: list[U8]) -> list[U8]:
+    """Join arrays of equally long frames."""
     groups: dict[int, list[U8]] = {}
     for rows in samples:
         groups.setdefault(rows.shape[1], []).append(rows)
@@ -149,8 +149,8 @@ def _by_length(samples: list[U8]) -> list[U8]:
 def _describe_mismatch(
     stream: Stream, policy: HeaderPolicy, sent: U8, wanted: U8, got: U8
 ) -> Mapping[str, str]:
-    """Describe a mismatch by an octet in which the device has no choice, if there is one."""
-    pair = _pair(stream, sent.tobytes(), wanted.tobytes(), got.tobytes())
+    """Describe a mismatch, if possible by an octet in which the device has no choice."""
+    pair = _describe_frames(stream, sent.tobytes(), wanted.tobytes(), got.tobytes())
     if len(wanted) != len(got):
         return pair
     rows = sent[None, :], wanted[None, :], got[None, :]
@@ -161,7 +161,10 @@ def _describe_mismatch(
     return {**pair, "why": why}
 
 
-def _pair(stream: Stream, sent: bytes, expected: bytes, received: bytes) -> Mapping[str, str]:
+def _describe_frames(
+    stream: Stream, sent: bytes, expected: bytes, received: bytes
+) -> Mapping[str, str]:
+    """Describe a sent, an expected and a received frame."""
     return {
         "class": stream.name,
         "sent": sent.hex(),
@@ -179,7 +182,9 @@ def describe_difference(expected: bytes, received: bytes) -> str:
         return "the device forwarded a frame it must drop"
     for at, (want, got) in enumerate(zip(expected, received, strict=False)):
         if want != got:
-            return f"octet {at} ({_field(expected, at)}): expected {want:02x}, received {got:02x}"
+            return (
+                f"octet {at} ({_name_field(expected, at)}): expected {want:02x}, received {got:02x}"
+            )
     return f"{len(expected)} octets expected, {len(received)} received"
 
 
@@ -204,7 +209,8 @@ _FIELDS = {"Ethernet": _ETHERNET, "IPv4": _IPV4, "IPv6": _IPV6, "GRE": _GRE, "UD
            "TCP": _TCP}  # fmt: skip
 
 
-def _field(frame: bytes, at: int) -> str:
+def _name_field(frame: bytes, at: int) -> str:
+    """Return the name of the header field at an octet."""
     deep = 0
     for header in walk(frame):
         deep += header.name in ("IPv4", "IPv6")

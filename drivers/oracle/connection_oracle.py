@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
-from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay, frames_of
+from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay, make_frames
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.drivers.tester import Oracle, OracleDecorator
 from v6t.packets import trailer
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class Connected(ReferenceTranslation, Protocol):
-    """A stateful plugin (see ``v6t.plugins.stateful``)."""
+class StatefulTranslation(ReferenceTranslation, Protocol):
+    """Reference translation of a stateful plugin (see ``v6t.plugins.stateful``)."""
 
     @property
     def responder_version(self) -> int:
-        """IP version of what the Responder learns."""
+        """IP version behind the device, of the four-tuples that the Responder learns."""
 
     def expect_for_connections(
         self, direction: Direction, frames: U8, initial: U8, learned: U8
@@ -40,16 +40,20 @@ class Connected(ReferenceTranslation, Protocol):
 
 
 @dataclass(frozen=True)
-class TableAt:
-    """Where the Responder's table is, and the order in which the Responder reads it."""
+class TableLocation:
+    """Location of the Responder's table, and the order in which it is read."""
 
     path: str
     count: int
     version: int
     reverse: Order
 
+    def map(self) -> StateTable:
+        """Map the table into this process."""
+        return StateTable(self.path, self.count, self.version)
 
-def foregrounds(streams: StreamSet) -> tuple[Stream, ...]:
+
+def list_foregrounds(streams: StreamSet) -> tuple[Stream, ...]:
     """Return the streams whose frames belong to connections: one for each frame size.
 
     Frame k of each belongs to the same connection.
@@ -59,28 +63,26 @@ def foregrounds(streams: StreamSet) -> tuple[Stream, ...]:
 
 def foreground(streams: StreamSet) -> Stream:
     """Return the stream whose frames open connections and validate them."""
-    return foregrounds(streams)[0]
+    return list_foregrounds(streams)[0]
 
 
-def connection_source(
-    direction: Direction, stream: Stream, at: TableAt, table: StateTable
-) -> FrameSource:
-    """Return the frames of phase 2 of a foreground stream."""
+def make_connection_source(direction: Direction, stream: Stream, at: TableLocation) -> FrameSource:
+    """Return the source of a foreground stream's frames in phase 2."""
     if direction == "forward":
-        return Cycle(stream, at.count)
-    return Replay(stream, table, at.reverse)
+        return Cycle(Expander(stream), at.count)
+    return Replay(stream, at.map(), at.reverse)
 
 
 class ConnectionOracle:
-    """A stateful plugin together with the connections that were learned. Picklable unbound."""
+    """Reference translation of frames that belong to learned connections; picklable unbound."""
 
     zone: Zone | None = None
 
-    def __init__(self, plugin: Connected, forward: StreamSet, reverse: StreamSet) -> None:
+    def __init__(self, plugin: StatefulTranslation, forward: StreamSet, reverse: StreamSet) -> None:
         self._plugin = plugin
         self._initial = foreground(forward)
         self._numbers = {
-            way: [s.stream_id for s in foregrounds(streams)]
+            way: [s.stream_id for s in list_foregrounds(streams)]
             for way, streams in (("forward", forward), ("reverse", reverse))
         }
         self._expander: Expander | None = None
@@ -93,12 +95,13 @@ class ConnectionOracle:
     def header_policy(self) -> HeaderPolicy:
         return self._plugin.header_policy
 
-    def bind(self, at: TableAt) -> None:
-        self._table = StateTable(at.path, at.count, at.version)
+    def bind(self, at: TableLocation) -> None:
+        """Use the connections of a table."""
+        self._table = at.map()
         self._orders = {"forward": Order(at.count), "reverse": at.reverse}
 
-    def _which(self, direction: Direction, frames: U8) -> NDArray[np.int64] | None:
-        """Find the connections ``(n,)`` of frames; None: they belong to none."""
+    def _find_connections(self, direction: Direction, frames: U8) -> NDArray[np.int64] | None:
+        """Find the connections ``(n,)`` of frames; None: they belong to no connection."""
         if self.locate is not None:
             return self.locate(direction, frames)
         marks = trailer.read(frames)
@@ -108,33 +111,35 @@ class ConnectionOracle:
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         table = self._table
-        which = None if table is None or not len(frames) else self._which(direction, frames)
+        which = (
+            None if table is None or not len(frames) else self._find_connections(direction, frames)
+        )
         if table is None or which is None:
             return self._plugin.expect(direction, frames)
         if self._expander is None:
             self._expander = Expander(self._initial)
-        initial = frames_of(self._expander, which)
+        initial = make_frames(self._expander, which)
         return self._plugin.expect_for_connections(direction, frames, initial, table.rows[which])
 
 
-def connecting(
+def make_connection_oracle(
     oracle: Oracle, forward: StreamSet, reverse: StreamSet
 ) -> tuple[Oracle, ConnectionOracle]:
-    """Return an oracle that knows connections, and the part of it to be bound.
+    """Return an oracle for frames of connections, and the part of it to bind to a table.
 
     Whatever is around the plugin (hops, the profile of an implementation) stays around.
     """
     if isinstance(oracle, OracleDecorator):
         outer = copy.copy(oracle)
-        outer.oracle, connection_oracle = connecting(oracle.oracle, forward, reverse)
+        outer.oracle, connection_oracle = make_connection_oracle(oracle.oracle, forward, reverse)
         return outer, connection_oracle
-    if not isinstance(oracle, Connected):
+    if not isinstance(oracle, StatefulTranslation):
         raise TypeError("a technology without connections")
     connection_oracle = ConnectionOracle(oracle, forward, reverse)
     return connection_oracle, connection_oracle
 
 
-def plugin_of(oracle: Oracle) -> Oracle:
+def unwrap_plugin(oracle: Oracle) -> Oracle:
     """Return the plugin inside an oracle."""
     while isinstance(oracle, OracleDecorator):
         oracle = oracle.oracle

@@ -1,7 +1,4 @@
-"""Frames of phase 2: the Initiator's own connections again, the Responder's from its table.
-
-Both have the interface of :class:`v6t.profiles.expand.Expander`.
-"""
+"""Sources of frames for phase 2: the Initiator's own connections again, the Responder's table."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.packets.walker import FrameLayout, locate_endpoints
-from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Checksum, Stream
 from v6t.trials.connections import ReadingOrder
 
@@ -22,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FrameSource(Protocol):
-    """Frames of one stream by number."""
+    """Source of the frames of one stream by number."""
 
     length: int
     layout: FrameLayout
@@ -32,21 +28,19 @@ class FrameSource(Protocol):
         """See :meth:`v6t.profiles.expand.Expander.frames`."""
 
 
-NEIGHBOURS = 128
-"""Frames this near to each other are made in one go with those between them: that is quicker."""
-RUN = 64
-"""Of them at most so many in one go, which bounds the memory."""
+MAX_GAP_FRAMES = 128  # Frames this close together are made in one run, with those between
+MAX_RUN_FRAMES = 64  # Wanted frames of one run, which bounds the memory
 
 
-def frames_of(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
+def make_frames(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
     """Return frames ``(n, length)`` of a source by their numbers ``(n,)``, in any order."""
     wanted, places = np.unique(numbers.astype(np.int64), return_inverse=True)
     out = np.empty((len(wanted), source.length), dtype=np.uint8)
-    begins = np.flatnonzero(np.diff(wanted, prepend=-NEIGHBOURS - 1) > NEIGHBOURS)
+    begins = np.flatnonzero(np.diff(wanted, prepend=-MAX_GAP_FRAMES - 1) > MAX_GAP_FRAMES)
     ends = np.append(begins, len(wanted))[1:]
     for begin, end in zip(begins, ends, strict=True):
-        for first in range(begin, end, RUN):
-            run = wanted[first : min(first + RUN, end)]
+        for first in range(begin, end, MAX_RUN_FRAMES):
+            run = wanted[first : min(first + MAX_RUN_FRAMES, end)]
             low, high = int(run[0]), int(run[-1])
             out[first : first + len(run)] = source.frames(low, high - low + 1)[run - low]
     return out[places.reshape(-1)]
@@ -54,7 +48,7 @@ def frames_of(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
 
 @dataclass(frozen=True)
 class Order:
-    """The connection that the n-th frame of a direction belongs to."""
+    """Order in which the frames of a direction go through connections."""
 
     count: int
     reading: ReadingOrder = "linear"
@@ -75,13 +69,11 @@ class Order:
 
 
 class Cycle:
-    """The Initiator in phase 2: the frames of phase 1 in their order, again and again."""
+    """The first ``count`` frames of a source, again and again."""
 
-    def __init__(self, stream: Stream, count: int) -> None:
-        self._expander = Expander(stream)
-        self._count = count
-        self.length, self.layout = self._expander.length, self._expander.layout
-        self.checksum = stream.checksum
+    def __init__(self, source: FrameSource, count: int) -> None:
+        self._source, self._count = source, count
+        self.length, self.layout, self.checksum = source.length, source.layout, source.checksum
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
         out = np.empty((count, self.length), dtype=np.uint8) if out is None else out
@@ -89,13 +81,13 @@ class Cycle:
         while done < count:
             at = (first + done) % self._count
             size = min(count - done, self._count - at)
-            self._expander.frames(at, size, out[done : done + size])
+            self._source.frames(at, size, out[done : done + size])
             done += size
         return out
 
 
 class Replay:
-    """The Responder: a stream's frame with addresses and ports of a learned connection."""
+    """The Responder's frames: a template with the addresses and ports of learned connections."""
 
     def __init__(self, stream: Stream, table: StateTable, order: Order) -> None:
         packet = base64.b64decode(stream.trex["packet"]["binary"])
@@ -129,4 +121,5 @@ class Replay:
 
 
 def _words(rows: U8) -> NDArray[np.uint32]:
+    """Return rows of octets as 16-bit words."""
     return np.ascontiguousarray(rows).view(">u2").astype(np.uint32)

@@ -21,16 +21,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8
 
-ROW = {4: 12, 6: 36}
-"""Octets of a row by IP version."""
-MOST = 1 << 28
-"""Connections a table may hold: 256 million take 3 GiB (IPv4)."""
-_CHUNK = 1 << 20
-_FRAMES = 1 << 16
-_MAX_COUNTED = 1 << 23
+ROW_OCTETS = {4: 12, 6: 36}  # Octets of a row by IP version
+MAX_CONNECTIONS = 1 << 28  # Largest table: 3 GiB of IPv4 connections
+_CHUNK = 1 << 20  # Rows that are read at a time
+_FRAMES = 1 << 16  # Frames that are expanded at a time
+_MAX_COUNTED_CONNECTIONS = 1 << 23
 """Up to this many connections their endpoints before the device are counted one by one."""
-_SHARE = 1 << 24
-"""Rows compared with each other at a time: some hundreds of megabytes beside the table."""
+_SHARE = 1 << 24  # Rows that are compared at a time, which takes some hundreds of megabytes
 
 
 class MemoryFile:
@@ -55,18 +52,18 @@ class MemoryFile:
 
 
 class StateTable:
-    """A view of the rows; ``version`` is that of IP behind the device."""
+    """The mapped rows of a table; ``version`` is the IP version behind the device."""
 
     def __init__(self, path: str, count: int, version: int = 4) -> None:
         self.count = count
         self.version = version
-        self.rows: U8 = np.memmap(path, np.uint8, "r+", shape=(count, ROW[version]))
+        self.rows: U8 = np.memmap(path, np.uint8, "r+", shape=(count, ROW_OCTETS[version]))
 
     def learn(self, numbers: NDArray[np.integer], tuples: U8) -> None:
         """Write four-tuples ``(n, octets of a row)`` of connections; the first one of each counts."""
         width = self.rows.shape[1]
         if tuples.shape[1] != width:
-            tuples = _as_wide(tuples, width)
+            tuples = _resize_addresses(tuples, width)
         self.rows[numbers[::-1]] = tuples[::-1]
 
     def count_learned(self) -> int:
@@ -74,9 +71,9 @@ class StateTable:
         return sum(int(np.count_nonzero(part.any(axis=1))) for part in self._parts())
 
     def count_repeated(self) -> tuple[int, tuple[int, int] | None]:
-        """Count connections whose row equals that of another one; return an example, too."""
+        """Count connections whose row equals another one; return an example, too."""
         count, example = 0, None
-        for marks, numbers in self._shares(_mark):
+        for marks, numbers in self._shares(_hash_rows):
             ordered = np.sort(marks)
             if (ordered[1:] != ordered[:-1]).all():
                 continue  # as it should be, and several times faster than knowing which
@@ -92,11 +89,12 @@ class StateTable:
 
     def endpoints(self) -> int:
         """Count distinct pairs of source address and source port."""
-        return sum(len(sort_unique(marks)) for marks, _ in self._shares(endpoint_marks))
+        return sum(len(sort_unique(marks)) for marks, _ in self._shares(hash_endpoints))
 
     def _shares(
         self, mark: Callable[[U8], NDArray[np.uint64]]
     ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
+        """Yield hashes and numbers of learned rows, divided by hash into shares."""
         shares = -(-self.count // _SHARE)
         for share in range(shares):
             marks, numbers = [], []
@@ -114,14 +112,14 @@ class StateTable:
         return [self.rows[at : at + _CHUNK] for at in range(0, self.count, _CHUNK)]
 
 
-def endpoint_marks(rows: U8) -> NDArray[np.uint64]:
+def hash_endpoints(rows: U8) -> NDArray[np.uint64]:
     """Hash source address and source port of each row."""
     size = (rows.shape[1] - 4) // 2
-    return _mark(np.concatenate([rows[:, :size], rows[:, -4:-2]], axis=1))
+    return _hash_rows(np.concatenate([rows[:, :size], rows[:, -4:-2]], axis=1))
 
 
 def describe_repeated(table: StateTable) -> dict[str, Any]:
-    """Describe what phase 1 found in a table, as fields of :class:`v6t.drivers.tester.PhaseCounts`."""
+    """Describe repeated rows and endpoints, as fields of :class:`v6t.drivers.tester.PhaseCounts`."""
     repeated, example = table.count_repeated()
     rows = None if example is None else {str(k): table.rows[k].tobytes().hex() for k in example}
     counts = {"duplicate_tuples": repeated, "outside_endpoints": table.endpoints()}
@@ -134,18 +132,18 @@ def count_inside_endpoints(stream: Stream, count: int) -> int | None:
     Behind a tunnel the address is that of the tunnel and the inner one together. None: there are too many
     connections to count them one by one.
     """
-    if count > _MAX_COUNTED:
+    if count > _MAX_COUNTED_CONNECTIONS:
         return None
     expander = Expander(stream)
     where = locate_endpoints(expander.frames(0, 1)[0]).tunnel_row
     marks = [
-        endpoint_marks(expander.frames(first, min(_FRAMES, count - first))[:, where])
+        hash_endpoints(expander.frames(first, min(_FRAMES, count - first))[:, where])
         for first in range(0, count, _FRAMES)
     ]
     return len(sort_unique(np.concatenate(marks)))
 
 
-def _as_wide(tuples: U8, width: int) -> U8:
+def _resize_addresses(tuples: U8, width: int) -> U8:
     """Pad or cut both addresses on the left to rows of ``width`` octets."""
     addresses = tuples[:, :-4].reshape(len(tuples), 2, -1)
     out = np.zeros((len(tuples), width), dtype=np.uint8)
@@ -157,7 +155,8 @@ def _as_wide(tuples: U8, width: int) -> U8:
     return out
 
 
-def _mark(rows: U8) -> NDArray[np.uint64]:
+def _hash_rows(rows: U8) -> NDArray[np.uint64]:
+    """Hash each row."""
     padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
     words = np.ascontiguousarray(padded).view("<u4")
     mark = np.zeros(len(rows), dtype=np.uint64)

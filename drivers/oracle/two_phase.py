@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from v6t.base.errors import DutError, TesterError, UsageError
-from v6t.drivers.device import NEARLY_EMPTY, StateDevice
+from v6t.drivers.device import MAX_OWN_CONNECTIONS, StateDevice
 from v6t.drivers.tester import PhaseCounts, StatefulTester
 from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.result import DirectionResult, Measure, TrialResult
 from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
 
-LOOK_S = 0.5
-"""Between two looks at a device that deletes closed connections."""
+LOOK_S = 0.5  # Interval of counts while a device deletes closed connections
 
 
 def make_phase_one_trial(trial: Trial, connections: Connections) -> Trial:
@@ -49,8 +48,8 @@ def make_validation_trial(trial: Trial, connections: Connections) -> Trial:
 
 
 @dataclass
-class _Standing:
-    """Connections that were established and not torn down."""
+class _EstablishedConnections:
+    """Connections that are established, and the times of their use."""
 
     connections: Connections
     established: PhaseOneResult
@@ -59,7 +58,7 @@ class _Standing:
 
 
 class TwoPhaseTester:
-    """A tester's ``measure`` for trials with connections.
+    """Measures trials with connections in two phases.
 
     Args:
         device: its connection table; None in loopback.
@@ -72,7 +71,7 @@ class TwoPhaseTester:
         self._tester = tester
         self._stream = stream or tester.measure
         self._device = device
-        self._standing: _Standing | None = None
+        self._standing: _EstablishedConnections | None = None
         self._table_limits: dict[str, float] | None = None
 
     def forget(self) -> None:
@@ -92,7 +91,7 @@ class TwoPhaseTester:
         started = ""
         health: Mapping[str, object] = {}
         if phase_one is None:
-            phase, phase_one, directions, faults = self._fill(trial, connections)
+            phase, phase_one, directions, faults = self._run_phase_one(trial, connections)
             started, health = phase.started, phase.health or {}
         complete = phase_one.is_complete and not faults
         if connections.purpose == "tear-down" and complete:
@@ -111,6 +110,7 @@ class TwoPhaseTester:
     def _run_phase_two(
         self, trial: Trial, connections: Connections, phase_one: PhaseOneResult
     ) -> TrialResult:
+        """Run phase 2 with established connections."""
         standing = self._standing
         if standing is None:
             raise DutError("the connections of phase 1 are gone", code="not-learned")
@@ -133,9 +133,10 @@ class TwoPhaseTester:
             )
         return replace(result, connections=replace(phase_one, gap_s=gap_s, age_s=age_s))
 
-    def _fill(
+    def _run_phase_one(
         self, trial: Trial, connections: Connections
     ) -> tuple[PhaseCounts, PhaseOneResult, dict[str, DirectionResult], tuple[str, ...]]:
+        """Empty the device, run phase 1, count and validate."""
         self._standing = None
         before = None
         if self._device is not None:
@@ -182,7 +183,7 @@ class TwoPhaseTester:
                 directions["reverse"] = tried.result
                 faults = tried.faults
                 last = tried.end_s
-            self._standing = _Standing(connections, phase_one, phase.start_s, last)
+            self._standing = _EstablishedConnections(connections, phase_one, phase.start_s, last)
         if connections.tcp is not None:
             phase_one, more = self._close_tcp(trial, connections, connections.tcp, phase_one)
             faults += more
@@ -209,7 +210,7 @@ class TwoPhaseTester:
         left = after = self._count_sessions(before)
         while tcp.aging_s and left is not None:
             passed_s = self._tester.read_clock() - ended.end_s
-            if left <= NEARLY_EMPTY:
+            if left <= MAX_OWN_CONNECTIONS:
                 expiry_s = passed_s
                 break
             if passed_s >= tcp.aging_s:
@@ -238,6 +239,7 @@ class TwoPhaseTester:
         return self._table_limits or None
 
     def _tear_down(self, phase_one: PhaseOneResult) -> PhaseOneResult:
+        """Empty the device twice and measure how long that takes."""
         self._standing = None
         if self._device is None:
             return phase_one
@@ -264,6 +266,7 @@ class TwoPhaseTester:
         return replace(standing.established, reused=True)
 
     def _check_timeout(self, trial: Trial, connections: Connections) -> None:
+        """Check that idle connections live longer than the trial."""
         if connections.tcp is not None:
             return  # that is a time-out of UDP's; every connection of TCP is tried at the end
         asked = connections
@@ -282,7 +285,7 @@ class TwoPhaseTester:
 def _check_empty(device: StateDevice) -> int | None:
     """Return the number of connections that are left after a flush."""
     left = device.count_sessions()
-    if left is not None and left > NEARLY_EMPTY:
+    if left is not None and left > MAX_OWN_CONNECTIONS:
         raise DutError(
             f"the device's table cannot be emptied: {left} connections are left",
             "stop what else makes connections through the device",
@@ -292,7 +295,7 @@ def _check_empty(device: StateDevice) -> int | None:
 
 
 def _check_count(connections: Connections, phase_one: PhaseOneResult) -> None:
-    """Compare the device's count with the Responder's table.
+    """Compare the device's session count with the Responder's table.
 
     A step of a search that finds fewer has failed, which its procedure judges. Every other difference
     ends the run.

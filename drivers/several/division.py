@@ -16,7 +16,7 @@ from v6t.trials.trial import Trial, divide
 
 EVEN_DRAW_BITS = 15
 """A range that is a multiple of a higher power of two meets the bit that TRex never draws."""
-_SEED_STEP = 0x9E3779B1
+_SEED_STEP = 0x9E3779B1  # Difference of the random seeds of two parts
 
 
 def divide_trial(trial: Trial, part: int, parts: int) -> Trial | None:
@@ -71,6 +71,7 @@ def divide_streams(streams: StreamSet, part: int, parts: int) -> StreamSet:
 
 
 def _divide_flows(stream: Stream, part: int, parts: int) -> Stream:
+    """Return a stream with a part's share of the flows, or raise UsageError."""
     period = compute_period(stream)
     divided = None
     if period is None:
@@ -92,7 +93,7 @@ def _divide_flows(stream: Stream, part: int, parts: int) -> Stream:
 
 
 def _divide_draws(stream: Stream, part: int, parts: int) -> Stream | None:
-    """Divide the range of the first variable that is drawn and written whole."""
+    """Divide the range of the first random variable that is written as a whole; None: there is none."""
     for place, variable in enumerate(stream.program):
         if variable["type"] != "flow_var" or variable["op"] != "random":
             continue
@@ -124,7 +125,7 @@ def _divide_draws(stream: Stream, part: int, parts: int) -> Stream | None:
 
 
 def _find_unit(stream: Stream, variable: Mapping[str, Any]) -> int | None:
-    """Return the values of a variable that one written value has; None: it is not written whole.
+    """Return how many values of a variable are written alike; None: it is not written as a whole.
 
     The variable's lowest bits may only even out its draws.
     """
@@ -146,7 +147,7 @@ def _find_unit(stream: Stream, variable: Mapping[str, Any]) -> int | None:
 
 
 def _interleave(stream: Stream, part: int, parts: int) -> Stream | None:
-    """Send frames ``part``, ``part + parts`` ... of an enumeration; None: TRex cannot count so."""
+    """Return a stream with frames ``part``, ``part + parts`` ...; None: TRex cannot count so."""
     program = []
     for one in stream.program:
         variable = dict(one)

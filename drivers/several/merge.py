@@ -22,7 +22,7 @@ def merge_directions(parts: Sequence[DirectionResult]) -> DirectionResult:
     first, slowest = parts[0], max(parts, key=lambda part: part.max_sending_time_s)
     summaries = [p.delay_us for p in parts if p.delay_us]
 
-    def list_known(name: str) -> list[float]:
+    def list_known_values(name: str) -> list[float]:
         return [value for p in parts if (value := getattr(p, name)) is not None]
 
     return replace(
@@ -45,12 +45,12 @@ def merge_directions(parts: Sequence[DirectionResult]) -> DirectionResult:
         else None,
         delays=_merge_distributions(p.delays for p in parts),
         ipdv=_merge_distributions(p.ipdv for p in parts),
-        first_lost_s=min(list_known("first_lost_s"), default=None),
-        last_lost_s=max(list_known("last_lost_s"), default=None),
-        longest_gap_s=max(list_known("longest_gap_s"), default=None),
-        timed_share=min(list_known("timed_share"), default=None),
+        first_lost_s=min(list_known_values("first_lost_s"), default=None),
+        last_lost_s=max(list_known_values("last_lost_s"), default=None),
+        longest_gap_s=max(list_known_values("longest_gap_s"), default=None),
+        timed_share=min(list_known_values("timed_share"), default=None),
         timeline=_merge_timelines([p.timeline for p in parts]),
-        rate_change_error_s=max(list_known("rate_change_error_s"), key=abs, default=None),
+        rate_change_error_s=max(list_known_values("rate_change_error_s"), key=abs, default=None),
     )
 
 

@@ -28,19 +28,19 @@ from v6t.trials.trial import Capability, Trial
 
 MAX_SKEW_SHARE = 0.02
 """Largest difference of the starts as a share of a trial's duration, where nothing else is set."""
-START_SKEW = "start_skew_s"
-"""Name of the measured difference among the figures of a trial."""
-_ORDERED: frozenset[Capability] = frozenset({"ipdv", "flow-starts", "timed-flow-starts"})
+START_SKEW = "start_skew_s"  # Figure of a trial: difference of the members' starts
+_ORDERED_CAPABILITIES: frozenset[Capability] = frozenset(
+    {"ipdv", "flow-starts", "timed-flow-starts"}
+)
 """Capabilities that need one order of all frames."""
-_UNDIVIDED: frozenset[Capability] = frozenset({"tcp", "queries"})
+_UNDIVIDED_CAPABILITIES: frozenset[Capability] = frozenset({"tcp", "queries"})
 """Capabilities of the first tester alone."""
-INSTALL_S = 120.0
-"""Longest that a tester waits until the others have installed their streams, too."""
+MAX_INSTALL_S = 120.0  # Longest wait until all members have installed their streams
 Outcome = TypeVar("Outcome")
 
 
 class _CommonStart:
-    """Lets testers start together; ``abort`` frees those that wait for one that failed."""
+    """Barrier for a common start; ``abort`` releases those that wait for a failed tester."""
 
     def __init__(self, parts: int) -> None:
         self._barrier = threading.Barrier(parts)
@@ -48,17 +48,17 @@ class _CommonStart:
 
     def wait(self) -> None:
         try:
-            self._barrier.wait(INSTALL_S)
+            self._barrier.wait(MAX_INSTALL_S)
         except threading.BrokenBarrierError:
-            raise _OtherFailed("another server did not start", code="tester-fault") from None
+            raise _OtherTesterError("another server did not start", code="tester-fault") from None
 
 
-class _OtherFailed(TesterError):
-    """Follows from the error of another tester."""
+class _OtherTesterError(TesterError):
+    """Error that follows from the error of another tester."""
 
 
 class SeveralTesters:
-    """A :class:`v6t.drivers.tester.StatefulTester` made of others, by the names of their servers."""
+    """Tester that divides each trial among other testers, its members, by server name."""
 
     def __init__(
         self,
@@ -79,7 +79,10 @@ class SeveralTesters:
     def capabilities(self) -> frozenset[Capability]:
         members = self._members.values()
         common = frozenset.intersection(*(member.capabilities for member in members))
-        return common - _ORDERED - _UNDIVIDED | self._members[self._first].capabilities & _UNDIVIDED
+        return (
+            common - _ORDERED_CAPABILITIES - _UNDIVIDED_CAPABILITIES
+            | self._members[self._first].capabilities & _UNDIVIDED_CAPABILITIES
+        )
 
     def open(self) -> None:
         try:
@@ -89,7 +92,7 @@ class SeveralTesters:
             raise
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
-        """Store the streams; the kind of the next trial decides how they are divided."""
+        """Store the streams until the next trial decides how they are divided."""
         self._streams, self._oracle, self._division = dict(streams), oracle, None
 
     def measure(self, trial: Trial) -> TrialResult:
@@ -148,7 +151,7 @@ class SeveralTesters:
         return {**common, "kind": self.name, "servers": servers, "max_skew": self._max_skew_share}
 
     def close(self) -> None:
-        """Close all members, also while a trial runs: what waits for them ends."""
+        """Close all members, also while a trial runs."""
         with ExitStack() as stack:  # a failure of one keeps no other open
             stack.callback(self._threads.shutdown, wait=False, cancel_futures=True)
             for name in self._members:
@@ -158,7 +161,7 @@ class SeveralTesters:
         return self._members[self._first].read_clock()
 
     def _divide(self, division: int | str) -> None:
-        """Load the members, unless their streams are divided so: by flows, by a count, or not."""
+        """Load the members with streams divided by flows, by a number of connections, or not at all."""
         if self._oracle is None:
             raise TesterError("no streams are loaded", code="not-loaded")
         if self._division == division:
@@ -185,6 +188,7 @@ class SeveralTesters:
         return {name: share for name, share in shares if share is not None}
 
     def _run_phase(self, phase: str, trial: Trial, connections: Connections) -> PhaseCounts:
+        """Run a phase on all members, or of TCP connections on the first."""
         if connections.tcp is not None:
             return self._run(
                 self._first, lambda name: getattr(self._members[name], phase)(trial, connections)
@@ -204,6 +208,7 @@ class SeveralTesters:
         return replace(merged, faults=merged.faults + fault, health=health)
 
     def _find_skew(self, starts: list[float], length_s: float) -> tuple[float, tuple[str, ...]]:
+        """Return the difference of the starts [s], and a fault if it is too large."""
         skew_s, limit_s = round(max(starts) - min(starts), 6), length_s * self._max_skew_share
         if skew_s <= limit_s:
             return skew_s, ()
@@ -239,10 +244,11 @@ class SeveralTesters:
         }
         errors = [error for one in pending.values() if (error := one.exception())]
         if errors:
-            raise min(errors, key=lambda error: isinstance(error, _OtherFailed))
+            raise min(errors, key=lambda error: isinstance(error, _OtherTesterError))
         return {name: one.result() for name, one in pending.items()}
 
     def _run(self, name: str, act: Callable[[str], Outcome]) -> Outcome:
+        """Act on one member; name it in errors."""
         try:
             return act(name)
         except V6tError as exc:

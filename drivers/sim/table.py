@@ -12,14 +12,13 @@ from v6t.drivers.sim.device import SimOptions
 
 
 class SimTable:
-    """The table of a simulated device; a :class:`v6t.drivers.device.StateDevice`."""
+    """Connection table of a simulated device."""
 
     by_endpoint = False
 
     def __init__(self, options: SimOptions) -> None:
         self._options = options
-        self.clock_s = 0.0
-        """Virtual time, moved on by the tester and by emptying."""
+        self.clock_s = 0.0  # Virtual time, moved on by the tester and by emptying
         self._first = self._stored = 0
         """Connections ``first .. first + stored - 1`` are in the table unless they expired."""
         self._used_s = 0.0
@@ -33,7 +32,7 @@ class SimTable:
         return None if o.table_hides_timeout or not o.table_timeout_s else o.table_timeout_s
 
     def flush(self) -> None:
-        """Empty it; virtual time passes."""
+        """Empty the table while virtual time passes."""
         o = self._options
         if o.teardown_cps:
             self.clock_s += self._stored / o.teardown_cps
@@ -44,7 +43,7 @@ class SimTable:
         o = self._options
         if not o.table_tells:
             return None
-        return self.alive() + (o.table_off_by if self._fillings else 0)
+        return self.count_alive() + (o.table_off_by if self._fillings else 0)
 
     def read_limits(self) -> dict[str, float]:
         return {}
@@ -72,14 +71,14 @@ class SimTable:
         """End all connections: they are deleted after the aging time."""
         self._ending_s = self.clock_s + self._options.tcp_aging_s
 
-    def touch(self) -> None:
-        """Send frames in all connections that live, from now on."""
-        expired = self._stored - self.alive()
+    def refresh(self) -> None:
+        """Refresh all connections that have not expired."""
+        expired = self._stored - self.count_alive()
         self._first, self._stored = self._first + expired, self._stored - expired
         self._used_s = self.clock_s
         self._rate_cps = math.inf
 
-    def alive(self) -> int:
+    def count_alive(self) -> int:
         """Count connections that have not expired; the oldest expire first."""
         limit = self._options.table_timeout_s
         if self.clock_s >= self._ending_s:

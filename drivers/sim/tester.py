@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from v6t.base.errors import TesterError
 from v6t.drivers.delays import make_distribution, round_to_buckets
 from v6t.drivers.device import DeviceSession
-from v6t.drivers.sim.device import BLOCK, Device, SimOptions, compute_spread
+from v6t.drivers.sim.device import BLOCK_FRAMES, Device, SimOptions, compute_spread
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.packets.direction import DIRECTIONS, Direction
@@ -46,7 +46,7 @@ EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True)
 class _Loss:
-    """The loss of a direction, spread evenly between two sending times; the gap is at the receiver [s]."""
+    """Loss of a direction, spread evenly between two sending times, and the gap at the receiver [s]."""
 
     frames: int
     first_s: float = 0.0
@@ -55,7 +55,7 @@ class _Loss:
 
 
 class SimTester:
-    """Tester protocol without wires; in loopback only the tester's own capacity counts."""
+    """Simulated tester; in loopback only its own capacity limits the rate."""
 
     name = "sim"
     capabilities: frozenset[Capability] = frozenset(get_args(Capability))
@@ -108,7 +108,7 @@ class SimTester:
         directions: dict[str, DirectionResult] = {}
         if trial.queries is not None:
             device = None if self._loopback else Device(self.options, 1, chance, False)
-            directions["forward"] = self._answer(trial, trial.queries, device)
+            directions["forward"] = self._simulate_answers(trial, trial.queries, device)
         else:
             ways = [way for way in DIRECTIONS if way in list_directions(trial.mode)]
             repetition = "/".join(trial.key.split("/")[:4])
@@ -122,7 +122,7 @@ class SimTester:
                 reached = self._spread.get(way, 1.0)
                 device = Device(self.options, len(ways), chance, slow, reached)
                 directions[way] = self._simulate(way, trial, device)
-            self.table.touch()
+            self.table.refresh()
         self.wait(max(d.sending_time_s for d in directions.values()) + trial.residual_wait_s)
         return TrialResult(directions, started=started, tester={"virtual_time_s": self.clock_s})
 
@@ -155,8 +155,8 @@ class SimTester:
         began, count = self.clock_s, connections.count
         rate_cps = connections.rate_cps * (connections.alpha or 1.0)
         sending_s = self._send_connections(count, rate_cps)
-        back = count if self._loopback else min(count, self.table.alive())
-        self.table.touch()
+        back = count if self._loopback else min(count, self.table.count_alive())
+        self.table.refresh()
         ended = self.clock_s
         self.wait(connections.wait_s)
         if self._tcp is not None:
@@ -170,7 +170,7 @@ class SimTester:
         if self._tcp is None:
             raise TesterError("no connection of TCP was opened yet", code="not-learned")
         began, count = self.clock_s, self._tcp.established
-        closed = count if self._loopback else self.table.alive()
+        closed = count if self._loopback else self.table.count_alive()
         self.wait(connections.phase_one_s)
         self.table.end()
         self._tcp = replace(self._tcp, closed=min(closed, count))
@@ -184,6 +184,7 @@ class SimTester:
         """Release nothing."""
 
     def _next_trial(self) -> None:
+        """Count the trial; fail or wait if the options say so."""
         self._trials += 1
         if self._trials == self.options.crash_at:
             raise TesterError(
@@ -196,6 +197,7 @@ class SimTester:
         return (EPOCH + timedelta(seconds=self.clock_s)).isoformat(timespec="milliseconds")
 
     def _count_opened(self, count: int, established: int) -> TcpCounts:
+        """Count TCP connections after the opening."""
         o = self.options
         refused = {"rst": "reset_refused", "icmp": "icmp_refused"}.get(o.tcp_refuses, "timed_out")
         counts: dict[str, Any] = {refused: count - established}
@@ -206,7 +208,7 @@ class SimTester:
         return TcpCounts(count, established, **counts)
 
     def _send_connections(self, count: int, rate_cps: float) -> float:
-        """Let the time pass that one frame for each connection takes, and return it [s]."""
+        """Let the time for one frame per connection pass; return it [s]."""
         sending_s = count / rate_cps * max(1.0, rate_cps / self.options.tester_fps)
         self.wait(sending_s)
         return sending_s
@@ -219,7 +221,9 @@ class SimTester:
         checked = min(1000, back)
         return DirectionResult({name: counted}, sending_s, checked=checked, matched=checked)
 
-    def _answer(self, trial: Trial, queries: Queries, device: Device | None) -> DirectionResult:
+    def _simulate_answers(
+        self, trial: Trial, queries: Queries, device: Device | None
+    ) -> DirectionResult:
         """Simulate the answers to queries; without a device the tester asks itself."""
         frames, o = trial.frames, self.options
         lost = late = wrong = 0
@@ -247,13 +251,14 @@ class SimTester:
         )
 
     def _simulate(self, way: Direction, trial: Trial, device: Device) -> DirectionResult:
+        """Simulate a trial in one direction."""
         o = self.options
         noisy = self._loopback and 0 <= self._trials - o.noisy_at < o.noisy_trials
         own_fps = o.tester_fps / 100 if noisy and o.noisy_at else o.tester_fps
-        loss = _Loss(0) if self._loopback else self._lose(way, trial, device)
+        loss = _Loss(0) if self._loopback else self._simulate_loss(way, trial, device)
         if way == "reverse" and not self._loopback and trial.connections and self._connections:
             # forward, the device makes the connection again
-            gone = 1 - min(1.0, self.table.alive() / self._connections)
+            gone = 1 - min(1.0, self.table.count_alive() / self._connections)
             if gone:
                 dead = max(loss.frames, math.ceil(trial.frames * gone))
                 loss = _Loss(dead, 0.0, trial.total_duration_s, loss.gap_s)
@@ -300,7 +305,8 @@ class SimTester:
             timeline=_make_timeline(trial, returned, returned - back, loss),
         )
 
-    def _lose(self, way: str, trial: Trial, device: Device) -> _Loss:
+    def _simulate_loss(self, way: str, trial: Trial, device: Device) -> _Loss:
+        """Compute how many frames the device loses, and when."""
         o, event = self.options, trial.device_event
         full = trial.first_segment_frames
         if trial.flow_starts is not None:  # only while all flows send is the rate the trial's
@@ -332,7 +338,7 @@ class SimTester:
 
         if trial.delays is None and trial.frame_timeout_s is None:
             return np.zeros(0, dtype=np.int64)
-        count = trial.delays.tags if trial.delays and trial.delays.tags else BLOCK
+        count = trial.delays.tags if trial.delays and trial.delays.tags else BLOCK_FRAMES
         if self._loopback:
             return np.full(count, round(self.options.tester_delay_us * 1000))
         return device.delays_ns(count)
@@ -344,7 +350,7 @@ def _make_mismatch(name: str, why: str) -> dict[str, str]:
 
 
 def _count_before_start(trial: Trial, frames: int) -> int:
-    """Count the turns of a class before their flow has begun."""
+    """Count the frames of a class that are not sent because their flow has not begun."""
     starts = trial.flow_starts
     if starts is None:
         return 0
@@ -405,7 +411,7 @@ def _make_times(
 def _place_tags(
     trial: Trial, weights: Sequence[int], loss: _Loss, delays: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the class of each tag, and whether it is lost: when the frame in its place is."""
+    """Return the class of each tag, and whether it is lost."""
     import numpy as np
 
     total, limit = trial.frames, trial.frame_timeout_s

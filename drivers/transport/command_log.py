@@ -16,11 +16,9 @@ from v6t.base.text import escape_controls, escape_line
 from v6t.drivers.transport.contract import Output
 from v6t.drivers.transport.redaction import redact
 
-ANSWER_LIMIT = 2000
-"""Characters of an answer that are logged, of standard output and standard error each."""
-COMMAND_LIMIT = 16_000
-"""Characters of a command, and of its standard input, that are logged."""
-_END = "V6T_END"
+ANSWER_LIMIT = 2000  # Logged characters of standard output and of standard error
+COMMAND_LIMIT = 16_000  # Logged characters of a command and of its standard input
+_END = "V6T_END"  # Marks the end of a command's standard input
 
 _LOG = logging.getLogger(__name__)
 
@@ -36,7 +34,7 @@ def run_logged(
     try:
         output = run()
     except BaseException as exc:
-        log_command(device, command, text, level, failure(exc), time.monotonic() - began)
+        log_command(device, command, text, level, describe_failure(exc), time.monotonic() - began)
         raise
     ended = f"exit status {output.status}"
     log_command(
@@ -60,7 +58,7 @@ def log_command(
         return
     lines = [
         f"{device}: {escape_line(redact(result))} after {duration_s:.3f} s",
-        f"$ {_command(command, text)}",
+        f"$ {_format_command(command, text)}",
     ]
     lines += _mark_lines("|", out) + _mark_lines("!", err)
     _LOG.log(level, "%s", "\n".join(lines))
@@ -69,34 +67,37 @@ def log_command(
 def log_start(device: str, command: str, level: int) -> None:
     """Log a command that goes on in the background."""
     if _LOG.isEnabledFor(level):
-        _LOG.log(level, "%s: started\n$ %s", device, _command(command, ""))
+        _LOG.log(level, "%s: started\n$ %s", device, _format_command(command, ""))
 
 
-def failure(exc: BaseException) -> str:
+def describe_failure(exc: BaseException) -> str:
     """Describe the error that ended a command."""
     return f"failed ({exc.message if isinstance(exc, V6tError) else type(exc).__name__})"
 
 
-def _command(command: str, text: str) -> str:
-    command = _cut(command, COMMAND_LIMIT)
+def _format_command(command: str, text: str) -> str:
+    """Return a command with its standard input, ready to be copied."""
+    command = _shorten(command, COMMAND_LIMIT)
     if text:
-        body = _cut(text, COMMAND_LIMIT)
+        body = _shorten(text, COMMAND_LIMIT)
         command = f"({command}\n) <<'{_END}'\n{body.removesuffix(chr(10))}\n{_END}"
-    return "\n".join(_visible(line) for line in command.split("\n"))
+    return "\n".join(_escape_line(line) for line in command.split("\n"))
 
 
 def _mark_lines(mark: str, answer: str) -> list[str]:
-    cut = _cut(answer.replace("\r\n", "\n").removesuffix("\n"), ANSWER_LIMIT)
-    return [f"{mark} {_visible(line)}".rstrip() for line in cut.split("\n")] if cut else []
+    """Return the lines of an answer behind a mark."""
+    cut = _shorten(answer.replace("\r\n", "\n").removesuffix("\n"), ANSWER_LIMIT)
+    return [f"{mark} {_escape_line(line)}".rstrip() for line in cut.split("\n")] if cut else []
 
 
-def _cut(text: str, limit: int) -> str:
-    """Hide secrets, then cut: a cut first could leave half of a secret."""
+def _shorten(text: str, limit: int) -> str:
+    """Hide secrets and cut a text, in this order, so that no half of a secret is left."""
     hidden = redact(text[: 8 * limit])
     if len(hidden) <= limit and len(text) <= 8 * limit:
         return hidden
     return f"{hidden[:limit]}\n[cut: {len(text)} characters]"
 
 
-def _visible(line: str) -> str:
+def _escape_line(line: str) -> str:
+    """Escape control characters except tabs."""
     return "\t".join(escape_controls(part) for part in line.split("\t"))

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from v6t.base.errors import DutError
 
-DEADLINE_S = 30.0
+DEADLINE_S = 30.0  # Default for a command
 ON_DEVICE = "on the device"
 _NOT_RUN = "v6t: this was not run"
 _PATH = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL; "
@@ -30,13 +30,15 @@ class DeadlinePassed(DutError):
     """A command did not end in time; it may still be running."""
 
 
-_STEERING = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) not in "\t\n\r"}
+_CONTROL_CHARACTERS = {
+    c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) not in "\t\n\r"
+}
 
 
-def as_text(octets: bytes) -> tuple[str, bool]:
-    """Decode output; return whether it was plain text, see :class:`Output`."""
+def decode_output(octets: bytes) -> tuple[str, bool]:
+    """Decode output; return the text, and whether it was plain (see :class:`Output`)."""
     text = octets.decode(errors="backslashreplace")
-    shown = text.translate(_STEERING)
+    shown = text.translate(_CONTROL_CHARACTERS)
     try:
         return shown, shown == octets.decode()
     except UnicodeDecodeError:
@@ -48,16 +50,14 @@ class Output:
     r"""Result of a command.
 
     Attributes:
-        status: exit status.
         out, err: what it printed; octets that are not UTF-8, and characters that steer a
             terminal, appear as ``\xNN``.
-        clean: whether there were none in ``out``.
     """
 
-    status: int
+    status: int  # Exit status
     out: str
     err: str
-    clean: bool = True
+    clean: bool = True  # Whether ``out`` is plain text
 
     @staticmethod
     def decode(name: str, status: int, out: bytes, err: bytes) -> Output:
@@ -69,8 +69,8 @@ class Output:
                 "everything, or another process uses it",
                 code="device-busy",
             )
-        text, clean = as_text(out)
-        return Output(status, text, as_text(err)[0], clean)
+        text, clean = decode_output(out)
+        return Output(status, text, decode_output(err)[0], clean)
 
     @property
     def words(self) -> str:
@@ -97,14 +97,12 @@ class HeldCommand(Protocol):
 
 
 class Transport(Protocol):
-    """Opened once, closed always; every command has a deadline."""
+    """Connection to a device for commands; opened once, closed always."""
 
-    name: str
-    """What the device is called in messages."""
+    name: str  # Name of the device in messages
     condition: str
     """A shell line: while it fails no command is run; empty: all are. See :func:`for_shell`."""
-    where: str
-    """Where its shell is, in messages."""
+    where: str  # Place of its shell in messages
 
     def open(self) -> None:
         """Connect, or raise DutError with what to do about it."""

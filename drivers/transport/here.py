@@ -17,8 +17,7 @@ class HereTransport:
     """Transport that runs commands as this user on this machine."""
 
     where = "on this machine"
-    log_level = logging.INFO
-    """Level of the log records of its commands."""
+    log_level = logging.INFO  # Level of the log records of its commands
 
     def __init__(self, name: str, before: Sequence[str] = ()) -> None:
         self.name = name
@@ -27,7 +26,7 @@ class HereTransport:
         self._prelude = ""
 
     def open(self) -> None:
-        """Do nothing: commands need no connection."""
+        """Do nothing, since commands need no connection."""
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
         limit = deadline_s or contract.DEADLINE_S
@@ -54,9 +53,10 @@ class HereTransport:
         return ProcessHeld(self.name, begin(self._words(command)))
 
     def close(self) -> None:
-        """Do nothing: commands need no connection."""
+        """Do nothing, since commands need no connection."""
 
     def _words(self, command: str, condition: str = "") -> list[str]:
+        """Return the command line that runs a shell line."""
         whole = f"{self._prelude}\n{command}" if self._prelude else command
         return [*self._before, "sh", "-c", contract.for_shell(whole, condition=condition)]
 

@@ -20,7 +20,7 @@ from v6t.drivers.transport.contract import (
     DeadlinePassed,
     Output,
     Unreachable,
-    as_text,
+    decode_output,
     for_shell,
 )
 from v6t.drivers.transport.process import (
@@ -36,25 +36,25 @@ from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 
 _LOG = logging.getLogger(__name__)
-_POLL_S = 0.02
-_PASSWORD = "V6T_SSH_PASSWORD"  # noqa: S105  (the name of a variable)
-_ASKED_BY = "V6T_SSH_PID"
+_POLL_S = 0.02  # Interval of checks for the connection
+_PASSWORD_VARIABLE = "V6T_SSH_PASSWORD"  # noqa: S105  (the name of a variable)
+_PID_VARIABLE = "V6T_SSH_PID"
 _ASKPASS = f"""\
 #!/bin/sh
 # only our own ssh, about the device's password: not one that a configuration starts on the way
-[ "$PPID" = "${_ASKED_BY}" ] || exit 1
-case $1 in *assword*) printf '%s\\n' "${_PASSWORD}" ;; *) exit 1 ;; esac
+[ "$PPID" = "${_PID_VARIABLE}" ] || exit 1
+case $1 in *assword*) printf '%s\\n' "${_PASSWORD_VARIABLE}" ;; *) exit 1 ;; esac
 """
-_STARTED = f'{_ASKED_BY}=$$; export {_ASKED_BY}; exec "$@"'
+_START_SCRIPT = f'{_PID_VARIABLE}=$$; export {_PID_VARIABLE}; exec "$@"'
 _KEY_REFUSED = re.compile(
     r"Host key verification failed|host key is known for|IDENTIFICATION HAS CHANGED"
 )
 _LOGIN_REFUSED = re.compile(
     r"(?:(?P<who>\S+): )?Permission denied|Too many authentication failures"
 )
-_BOUND = f"""\
+_BOUND_SCRIPT = f"""\
 place=$1; shift; exec 3<&0
-sh -c '{_STARTED}' sh "$@" </dev/null 3<&- & master=$!
+sh -c '{_START_SCRIPT}' sh "$@" </dev/null 3<&- & master=$!
 (cat <&3 >/dev/null; kill $master; rm -rf "$place") & watch=$!
 wait $master; s=$?; kill $watch; exit $s
 """
@@ -119,7 +119,7 @@ class SshTransport:
         status = after.split()[:1] if marked else []
         if not status:  # the mark, or the status behind it, never came
             raise ConnectionLost(
-                f"{self.name}: the connection broke ({_last(err) or 'no exit status came'}) "
+                f"{self.name}: the connection broke ({_find_last_line(err) or 'no exit status came'}) "
                 f"during: {command[:120]}",
                 "the effect of the command is unknown",
                 code="connection-lost",
@@ -158,6 +158,7 @@ class SshTransport:
         return [*self._client.words(*never, *options), "--", self._client.host]
 
     def _connect(self, client: SshClient) -> None:
+        """Start the connection that all commands share."""
         password = self._password()
         socket = client.directory / "mux"
         words = client.words(
@@ -167,7 +168,7 @@ class SshTransport:
         )
         _LOG.debug("%s: logging in: %s", self.name, redact(shlex.join(words)))
         self._master = subprocess.Popen(
-            ["sh", "-c", _BOUND, "sh", str(client.directory), *words, "--", client.host],
+            ["sh", "-c", _BOUND_SCRIPT, "sh", str(client.directory), *words, "--", client.host],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=(client.directory / "log").open("wb"),
@@ -177,12 +178,13 @@ class SshTransport:
         until = time.monotonic() + self._options.connect_deadline_s
         while not socket.is_socket():
             if self._master.poll() is not None:
-                raise self._make_refusal(as_text((client.directory / "log").read_bytes())[0])
+                raise self._make_refusal(decode_output((client.directory / "log").read_bytes())[0])
             if time.monotonic() > until:
                 raise self._timeout_error(self.name)
             time.sleep(_POLL_S)
 
     def _check_namespace(self) -> None:
+        """Check that the network namespace of the options exists."""
         netns = self._options.netns
         if netns and (done := self.run("true")).status:
             raise DutError(
@@ -194,7 +196,7 @@ class SshTransport:
     def _make_refusal(self, stderr: str) -> DutError:
         """Return the error of a failed login; it names the first host that refused."""
         where = self._find_refusing_host(stderr)
-        text = _last(stderr.encode())
+        text = _find_last_line(stderr.encode())
         if _KEY_REFUSED.search(stderr):
             return DutError(
                 f"{where}: the host key differs from the known one: {text}",
@@ -214,6 +216,7 @@ class SshTransport:
         return Unreachable(problem, "check address, port and sshd", code="unreachable")
 
     def _timeout_error(self, where: str) -> Unreachable:
+        """Make the error of a login that took too long."""
         return Unreachable(
             f"{where}: no login within {self._options.connect_deadline_s:g} s",
             "is the device up, and is port 22 open?",
@@ -254,12 +257,13 @@ def _make_environment(client: SshClient, password: str | None) -> dict[str, str]
         ask = client.directory / "ask"
         ask.write_text(_ASKPASS, encoding="utf-8")
         ask.chmod(0o700)
-        environment |= {_PASSWORD: password, "SSH_ASKPASS": str(ask)}
+        environment |= {_PASSWORD_VARIABLE: password, "SSH_ASKPASS": str(ask)}
         environment["SSH_ASKPASS_REQUIRE"] = "force"
     return environment
 
 
-def _last(stderr: bytes) -> str:
-    lines = [line.strip() for line in as_text(stderr)[0].splitlines()]
+def _find_last_line(stderr: bytes) -> str:
+    """Return the last line of standard error that says something about the failure."""
+    lines = [line.strip() for line in decode_output(stderr)[0].splitlines()]
     lines = [line for line in lines if line and "Connection closed by UNKNOWN" not in line]
     return lines[-1][:300] if lines else ""

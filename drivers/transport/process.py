@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from v6t.base.errors import DutError
-from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, as_text
+from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, decode_output
 from v6t.drivers.transport.redaction import ENABLE_PASSWORD, LOGIN_PASSWORD, redact
 
 Process = subprocess.Popen[bytes]
 
-MAX_OBJECT_OCTETS = 32 << 20
+MAX_OUTPUT_OCTETS = 32 << 20
 """More than this no answer is: a device that talks without end fills no memory here."""
 _LOG = logging.getLogger(__name__)
 
@@ -72,10 +72,10 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
                     continue
                 more = os.read(key.fd, 65536)
                 amount += len(more)
-                if amount > MAX_OBJECT_OCTETS:
+                if amount > MAX_OUTPUT_OCTETS:
                     raise DutError(
-                        f"a command printed more than {MAX_OBJECT_OCTETS >> 20} MiB: "
-                        f"{as_text(chunks[out.fileno()][0][:80])[0] if chunks[out.fileno()] else ''}",
+                        f"a command printed more than {MAX_OUTPUT_OCTETS >> 20} MiB: "
+                        f"{decode_output(chunks[out.fileno()][0][:80])[0] if chunks[out.fileno()] else ''}",
                         "nothing of it was used",
                         code="too-much-output",
                     )
@@ -139,10 +139,10 @@ class ProcessHeld:
             if not more:
                 raise self._make_lost_error("ended unexpectedly")
             self._buffer += more
-            if len(self._buffer) > MAX_OBJECT_OCTETS:
+            if len(self._buffer) > MAX_OUTPUT_OCTETS:
                 raise self._make_lost_error("printed a line without end", "too-much-output")
         line, _, self._buffer = self._buffer.partition(b"\n")
-        text = as_text(line)[0]
+        text = decode_output(line)[0]
         _LOG.debug("%s: a held command answers: %s", self._name, redact(text))
         return text
 

@@ -102,7 +102,7 @@ def add_secrets_of(options: Mapping[str, Any]) -> None:
 
     These are answers to questions that ask for a secret, and what follows a keyword in a command.
     """
-    for name, text in _texts(options, ""):
+    for name, text in _list_texts(options, ""):
         if asks_secret(name):
             add_secret(text)
         for pattern in _settings():
@@ -115,7 +115,7 @@ def redact_values(text: str) -> str:
     """Hide known secrets, and nothing else: prose with the word ``password`` stays readable."""
     environment = (os.environ.get(name, "") for name in (LOGIN_PASSWORD, ENABLE_PASSWORD))
     known = {*_secrets, *(value for value in environment if value)}
-    forms = {form for value in known for form in _forms(value)}
+    forms = {form for value in known for form in _list_forms(value)}
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, HIDDEN)
     return text
@@ -133,19 +133,19 @@ def _hide_value(setting: re.Match[str]) -> str:
     return setting[0][: setting.start("value") - setting.start()] + HIDDEN
 
 
-def _forms(value: str) -> Iterator[str]:
+def _list_forms(value: str) -> Iterator[str]:
     """Yield a secret as it stands in text, in JSON, and either of them quoted for a shell."""
     for form in (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         yield form
         yield form.replace("'", "'\"'\"'")
 
 
-def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
+def _list_texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Mapping):
         for key, part in value.items():
-            yield from _texts(part, str(key))
+            yield from _list_texts(part, str(key))
     elif isinstance(value, Sequence) and not isinstance(value, bytes):
         for part in value:
-            yield from _texts(part, name)
+            yield from _list_texts(part, name)

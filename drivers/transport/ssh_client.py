@@ -43,7 +43,7 @@ _RULES = {
 }
 
 
-def no_client() -> EnvironmentLacking | None:
+def check_client() -> EnvironmentLacking | None:
     """Return the error of a machine without ssh; None: it has one."""
     if shutil.which("ssh") is not None:
         return None
@@ -56,7 +56,7 @@ class SshClient:
     """Command lines and files of one way to a host. The files go with the object."""
 
     def __init__(self, options: SshOptions, before: Sequence[str] = ()) -> None:
-        if (lacking := no_client()) is not None:
+        if (lacking := check_client()) is not None:
             raise lacking
         self.options = options
         self.host = options.host or "localhost"
@@ -106,7 +106,7 @@ class SshClient:
         o = self.options
         own = dict(_RULES, ConnectTimeout=str(max(1, round(o.connect_deadline_s))))
         if o.known_hosts:
-            paths = (_existing(text, "known hosts") for text in o.known_hosts.split())
+            paths = (_require_file(text, "known hosts") for text in o.known_hosts.split())
             files = " ".join(map(_quote, paths))
             own |= {"UserKnownHostsFile": files, "GlobalKnownHostsFile": "none"}
             own["KnownHostsCommand"] = "none"
@@ -119,7 +119,7 @@ class SshClient:
         # hosts on the way are no ssh of ours to give options to: what they may ask for stands here
         lines += ["  PasswordAuthentication no", "  KbdInteractiveAuthentication no"]
         for key in o.identity:
-            lines.append(f"  IdentityFile {_quote(_existing(key, 'key'))}")
+            lines.append(f"  IdentityFile {_quote(_require_file(key, 'key'))}")
         if o.identity:
             lines += ["  IdentitiesOnly yes", "  IdentityAgent none"]
         lines += [f"Include {_quote(path)}" for path in self._find_configurations()]
@@ -129,7 +129,7 @@ class SshClient:
         if self.options.config == USER_CONFIG:  # what ssh reads by itself, as far as it is there
             usual = (Path(USER_CONFIG).expanduser(), SYSTEM_CONFIG)
             return [path.resolve() for path in usual if path.is_file()]
-        return [_existing(text, "configuration") for text in self.options.config.split()]
+        return [_require_file(text, "configuration") for text in self.options.config.split()]
 
 
 def find_ends(ssh: SshOptions) -> str:
@@ -159,7 +159,7 @@ def find_ends(ssh: SshOptions) -> str:
     return ends
 
 
-def _existing(text: str, what: str) -> Path:
+def _require_file(text: str, what: str) -> Path:
     path = Path(text).expanduser()
     if not path.is_file() or not os.access(path, os.R_OK):
         raise UsageError(

@@ -18,12 +18,11 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from v6t.base.errors import TesterError, UsageError
-from v6t.drivers.oracle.connection_oracle import plugin_of
+from v6t.drivers.oracle.connection_oracle import unwrap_plugin
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
-from v6t.drivers.trex.counting import find_overload
-from v6t.drivers.trex.sending import SendingTime, measure_sending_time
+from v6t.drivers.trex.counting import SendingTime, find_overload, measure_sending_time
 from v6t.drivers.trex.stats import StepStats
 from v6t.profiles.model import Layer
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, build_response
@@ -31,18 +30,15 @@ from v6t.trials.connections import Connections
 from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.tcp import Tcp, TcpCounts
 
-TCP_CLASS = "tcp"
-"""The one class of such trials."""
+TCP_CLASS = "tcp"  # Name of the only traffic class of trials with TCP connections
 PORTS_PER_ADDRESS = 60_000
 """Connections that TRex makes from one address of a client: it has the ports above 1,023, and keeps those
 of connections that have just ended."""
-TIMEOUT_S = 1
-"""What a run has to ask for: a SYN that was sent again counts as not answered."""
+TIMEOUT_S = 1  # The only ``tcp.timeout_s`` that is supported
 OPENING_S, RETRANSMISSIONS = 2, 2
 """How long TRex tries to open a connection, and how often it sends the SYN of one again that it gives up.
 It takes no less, and of a profile's settings it reads none after one that it does not take."""
-_TIMER_DELAY_S = 0.75
-"""TRex's timers may end this long after their time."""
+_TIMER_DELAY_S = 0.75  # Longest delay of TRex's timers
 _COUNTING_S = 2.0
 """Time in which the device can be asked for its count while all connections are open."""
 METHOD = (
@@ -52,7 +48,7 @@ METHOD = (
 )
 """Warning with every number."""
 
-Step = Literal["open", "ask", "end"]
+Step = Literal["open", "ask", "end"]  # Step of a trial with TCP connections
 Counters = Mapping[str, Mapping[str, float]]
 """Of ``client`` and ``server``, by TRex's names; those that are zero may lack."""
 
@@ -85,23 +81,22 @@ class TcpTechnology(Protocol):
 
 
 @dataclass(frozen=True)
-class Ends:
-    """The ends of connections.
+class TcpEndpoints:
+    """Addresses and port on both sides of the connections.
 
     Attributes:
         clients, servers: first and last address; of IPv6 the last four octets, written as IPv4.
-        port: the servers'.
         prefixes: the rest of a client's address and of its server's, if clients use IPv6.
     """
 
     clients: tuple[str, ...]
     servers: tuple[str, ...]
-    port: int
+    port: int  # TCP port of the servers
     prefixes: tuple[str, ...] | None = None
 
 
-def find_ends(technology: object) -> Ends:
-    """Find the ends of a technology's connections; refuse those that TRex cannot have."""
+def find_endpoints(technology: object) -> TcpEndpoints:
+    """Find the endpoints of a technology's connections; refuse those that TRex cannot use."""
     embedded, code = "measure TCP with --tester embedded", "unsupported-by-tester"
     if not isinstance(technology, TcpTechnology):
         text = "this technology does not have connections that TRex could open"
@@ -127,7 +122,7 @@ def find_ends(technology: object) -> Ends:
     if technology.ip_versions[0] == 6:
         firsts = int(p.initiator), int(p.server)
         prefixes = tuple(str(IPv6Address(first & ~0xFFFFFFFF)) for first in firsts)
-    return Ends(clients, servers, p.responder_ports.min, prefixes)
+    return TcpEndpoints(clients, servers, p.responder_ports.min, prefixes)
 
 
 def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | None) -> None:
@@ -137,7 +132,7 @@ def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | No
         most: connections at a time.
         alpha: share of their rate at which they ask for objects; None: they do not.
     """
-    ends = find_ends(technology)
+    ends = find_endpoints(technology)
     if tcp.retransmissions or tcp.timeout_s != TIMEOUT_S:
         raise UsageError(
             "on TRex a connection whose SYN had to be sent again, which it does after 0.5 s, counts as "
@@ -165,33 +160,34 @@ def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | No
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long each step of a trial takes, and the longest wait for answers after it [s]."""
+    """Duration of each step of a trial, and the longest wait for answers after it [s]."""
 
-    lasts_s: float
+    duration_s: float
     wait_s: float
 
     @property
     def hold_s(self) -> float:
-        """Time between a connection's SYN and its request."""
-        return self.lasts_s + self.wait_s + _COUNTING_S
+        """Time between a connection's SYN and its request [s]."""
+        return self.duration_s + self.wait_s + _COUNTING_S
 
     @property
     def after_s(self) -> float:
-        """Time between its object and its end."""
-        return self.lasts_s + self.wait_s + _COUNTING_S / 2
+        """Time between a connection's object and its end [s]."""
+        return self.duration_s + self.wait_s + _COUNTING_S / 2
 
     def begin_s(self, step: Step) -> float:
+        """Return when a step begins, after the first SYN [s]."""
         return {"open": 0.0, "ask": self.hold_s, "end": self.hold_s + self.after_s}[step]
 
 
 def make_schedule(connections: Connections) -> Schedule:
-    """Make the schedule of a trial."""
+    """Derive the schedule of a trial from its connections."""
     wait_s = max(connections.wait_s, OPENING_S) + _TIMER_DELAY_S
     return Schedule(connections.phase_one_s, wait_s)
 
 
-def make_profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:
-    """Make what the worker makes ASTF's profile of: JSON values, octets in base64.
+def make_profile(ends: TcpEndpoints, connections: Connections, tcp: Tcp) -> dict[str, Any]:
+    """Return the settings of ASTF's profile for the worker: JSON values, octets in base64.
 
     ``hold_us`` and ``after_us`` are the waits before the request and before the end; within
     ``given_up_s`` a connection must open.
@@ -212,15 +208,17 @@ def make_profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, An
 
 
 def _count(counters: Counters, side: str, name: str) -> int:
+    """Return a counter of one side; TRex omits those that are zero."""
     return int(counters[side].get(name, 0))
 
 
 def _count_wrong(counters: Counters) -> int:
+    """Count segments with wrong checksums, lengths or offsets."""
     return sum(_count(counters, side, name) for side in counters for name in _WRONG_SEGMENTS)
 
 
 def count_opened(counters: Counters) -> TcpCounts:
-    """Count connections at the end of the opening, when the last SYN had had its time."""
+    """Count the connections when the time for answers to the last SYN is over."""
     attempted = _count(counters, "client", "tcps_connattempt")
     client, server = (_count(counters, side, "tcps_connects") for side in ("client", "server"))
     given_up = _count(counters, "client", "tcps_keepdrops")
@@ -246,7 +244,7 @@ def count_opened(counters: Counters) -> TcpCounts:
 def count_answered(
     counts: TcpCounts, counters: Counters, at_opening: Counters, tcp: Tcp
 ) -> TcpCounts:
-    """Add the objects that were asked for and arrived, without what had to be sent again."""
+    """Add the objects that were requested and received, without retransmitted ones."""
     late = min(_count(at_opening, s, "tcps_connects") for s in at_opening) - counts.established
     requests = _count(counters, "client", "tcps_sndbyte") // len(REQUEST)
     objects = _count(counters, "client", "tcps_rcvbyte") // len(build_response(tcp.object_octets))
@@ -265,7 +263,7 @@ def count_answered(
 
 
 def count_closed(counts: TcpCounts, counters: Counters, tcp: Tcp) -> TcpCounts:
-    """Add the connections that ended as they should have, on both sides."""
+    """Add the connections that were closed as intended on both sides."""
     closed = []
     for side in ("client", "server"):
         drops = _count(counters, side, "tcps_drops")
@@ -282,7 +280,7 @@ def count_closed(counts: TcpCounts, counters: Counters, tcp: Tcp) -> TcpCounts:
 
 
 def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
-    """Find TRex's own faults in a step: such a trial says nothing about the device."""
+    """Find TRex's own faults in a step, which make the trial invalid."""
     counters = stats.counters
     faults = [
         f"TRex {text} ({name}: {number})"
@@ -319,14 +317,14 @@ class TcpTrials:
         self._answered: Counters = {}
 
     def load(self, oracle: Oracle) -> None:
-        self._technology = plugin_of(oracle)
+        self._technology = unwrap_plugin(oracle)
 
     def establish(self, connections: Connections) -> PhaseCounts:
         """Open all connections; they wait for one another."""
         if connections.tcp is None:
             raise TesterError("these are not TCP connections", code="not-learned")
         self._request, self._answered = (connections, connections.tcp), {}
-        profile = make_profile(find_ends(self._technology), connections, connections.tcp)
+        profile = make_profile(find_endpoints(self._technology), connections, connections.tcp)
         self._attachment.ask("begin", deadline_s=2 * DEADLINE_S, profile=profile)
         count = connections.count
         done = {side: {"tcps_connects": count} for side in ("client", "server")}
@@ -366,6 +364,7 @@ class TcpTrials:
 
     @property
     def _current(self) -> tuple[Connections, Tcp]:
+        """Connections of the current trial and their TCP settings."""
         if self._request is None:
             raise TesterError("no connection of TCP was opened yet", code="not-learned")
         return self._request
@@ -375,9 +374,9 @@ class TcpTrials:
     ) -> StepStats:
         schedule = make_schedule(self._current[0])
         began_s = schedule.begin_s(step)
-        until_s = began_s + schedule.lasts_s + schedule.wait_s
+        until_s = began_s + schedule.duration_s + schedule.wait_s
         units = {"counter": counter, "each": each, "count": count, "done": done}
-        times = {"from_s": began_s, "due_s": began_s + schedule.lasts_s, "until_s": until_s}
+        times = {"from_s": began_s, "due_s": began_s + schedule.duration_s, "until_s": until_s}
         answer = self._attachment.ask(
             "watch",
             watch=self._attachment.check_server,
@@ -391,12 +390,12 @@ class TcpTrials:
         self, stats: StepStats, step: Step, required: int, sent: int, good: int
     ) -> PhaseCounts:
         connections, _ = self._current
-        lasts_s, now = connections.phase_one_s, time.monotonic()
+        duration_s, now = connections.phase_one_s, time.monotonic()
         began_s = min(now, now - stats.ago_s + make_schedule(connections).begin_s(step))
-        took = SendingTime(lasts_s if sent else 0.0, 0.0)
+        took = SendingTime(duration_s if sent else 0.0, 0.0)
         if step != "end" and sent:
-            never = SendingTime(2 * lasts_s, 0.0)
-            took = measure_sending_time(stats.looks, 0, sent, lasts_s) or never
+            never = SendingTime(2 * duration_s, 0.0)
+            took = measure_sending_time(stats.looks, 0, sent, duration_s) or never
         result = DirectionResult(
             classes={TCP_CLASS: ClassCount("foreground", required, sent, good)},
             sending_time_s=took.time_s,

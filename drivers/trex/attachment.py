@@ -21,17 +21,16 @@ from v6t.drivers.trex.channel import (
 )
 from v6t.drivers.trex.doctor import find_missing_mount, read_host_facts
 from v6t.drivers.trex.installation import require_installation, start_client
-from v6t.drivers.trex.interfaces import full_address, is_pci, join_memif, make_port
+from v6t.drivers.trex.interfaces import is_pci, join_memif, make_full_address, make_port
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import Server, make_config
 from v6t.drivers.trex.stats import LINUX_DRIVER, PortFacts, ServerFacts
 
-SHUTDOWN_S = 40.0
-"""How long a server that is ended may take to give its ports back."""
+SHUTDOWN_S = 40.0  # Deadline for a server to end and release its ports
 MAX_RECORDED_FPS = 50_000
 """Stamped frames of a direction that TRex's receiver is given to record within the load of several
 cores. It wrote 200,000 a second to a file without loss."""
-_server_numbers = itertools.count()
+_server_numbers = itertools.count()  # Part of the prefix of DPDK's files
 Engine = Literal["STL", "ASTF"]
 """TRex's engine for streams, and the one for connections: a server has one of them."""
 
@@ -76,7 +75,7 @@ class Attachment:
         self._start()
 
     def run_engine(self, engine: Engine) -> bool:
-        """Have a server with this engine; return whether one with the other had to be ended."""
+        """Start a server with this engine unless it runs; return whether the other one was ended."""
         if engine == self._engine:
             return False
         if self.server is None:
@@ -114,7 +113,7 @@ class Attachment:
 
     def describe(self) -> dict[str, Any]:
         options, facts = self._options, self.facts
-        macs = dict(zip(sorted(options.all_ports), options.all_macs(self._links), strict=True))
+        macs = dict(zip(sorted(options.all_ports), options.list_macs(self._links), strict=True))
         description: dict[str, Any] = {
             "version": facts.version,
             "processor": facts.processor,
@@ -160,7 +159,7 @@ class Attachment:
 
     @property
     def cpu_limit(self) -> float:
-        """Load of the data path above which a trial says nothing about the device [%]."""
+        """Load of the data path above which a trial is invalid [%]."""
         return self._options.cpu_limit or (100.0 if self._is_on_linux else 85.0)
 
     @property
@@ -178,7 +177,7 @@ class Attachment:
             self.uses_trailer = self._choose_counting()
         answer = self.ask("acquire", ports=list(options.all_ports), force=options.force)
         self._displaced |= {p: o for p, o in answer["owners"].items() if o}
-        hosts = options.all_hosts(self._links)
+        hosts = options.list_hosts(self._links)
         self._answering = self.ask("play", hosts=hosts) if hosts else []
         self.learning = sorted(int(p) for p, one in hosts.items() if one.get("introduces", True))
 
@@ -201,7 +200,7 @@ class Attachment:
             self.client = self.ask("hello", deadline_s=deadline_s, trex_dir=self._directory)
             return
         installation = require_installation(options.trex_dir)
-        self._directory = str(installation.path.resolve())
+        self._directory = str(installation.resolve())
         self.worker, self.client = start_client(installation, options.python, start, deadline_s)
 
     def _try_connect(self) -> WorkerError | None:
@@ -220,9 +219,9 @@ class Attachment:
     def _connect(self) -> bool:
         options = self._options
         failure = self._try_connect()
-        if failure is not None and (options.start == "never" or options.elsewhere):
+        if failure is not None and (options.start == "never" or options.is_elsewhere):
             other = "say start: auto"
-            if options.elsewhere:
+            if options.is_elsewhere:
                 other = "say ssh: user@host, so that v6t does"
             raise EnvironmentLacking(
                 f"no TRex server answers at {options.server}:{options.rpc_port}: {failure.message}",
@@ -254,7 +253,7 @@ class Attachment:
         )
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
         tcp_ports = {"rpc_port": options.rpc_port, "pub_port": options.pub_port}
-        macs = options.all_macs(self._links)
+        macs = options.list_macs(self._links)
         ports = [
             (make_port(n, name, ring=options.ring, mtu=mtu), *macs[n])
             for n, name in enumerate(interfaces)
@@ -267,7 +266,7 @@ class Attachment:
             "--iom", "0", "--no-scapy-server", *mode, "-c", str(options.cores), "--prefix", prefix,
             *options.extra_arguments,
         ]  # fmt: skip
-        nics = [full_address(name) for name in interfaces if is_pci(name)]
+        nics = [make_full_address(name) for name in interfaces if is_pci(name)]
         self.server = Server(
             self._directory,
             config,
@@ -292,11 +291,12 @@ class Attachment:
             cpus = {"master": placement.master, "latency": placement.latency}
             self.ask("place", prefix=prefix, sending=list(placement.sending), **cpus)
         if options.catch_up_ms is not None and self._engine == "STL":
-            self.ask("catch_up", most_s=options.catch_up_ms / 1000)
+            self.ask("catch_up", max_s=options.catch_up_ms / 1000)
         if self._bed is not None and not options.interfaces:
             self._steer(find_forwarding_cpus(placement, self.client["cpus"]))
 
     def _steer(self, cpus: list[int]) -> None:
+        """Have the kernel forward the lab's frames on these CPUs, or on those of the options."""
         rps_cpus = self._options.rps_cpus
         cpus = cpus if rps_cpus is None else list(rps_cpus)
         if self._bed is None or self._bed.lab is None or not cpus:
@@ -363,10 +363,10 @@ class Attachment:
         """Whether some frames can be stamped, captured and timed, where not all are."""
         options = self._options
         in_software = self._is_in_software() if self.facts.ports else options.in_software
-        return options.compares_some and in_software
+        return options.can_compare_some and in_software
 
-    def stamp_interval(self, rate_fps: float) -> int:
-        """Return of how many frames one can be stamped by one core of several, and be recorded."""
+    def choose_stamp_interval(self, rate_fps: float) -> int:
+        """Return n: one of n frames is stamped by one of several cores, and can be recorded."""
         return max(self.facts.cores_per_port, math.ceil(rate_fps / MAX_RECORDED_FPS))
 
     def _can_stamp_all(self) -> bool:

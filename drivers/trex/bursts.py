@@ -29,45 +29,36 @@ from v6t.trials.trial import Capability, FlowStarts, Mode, Segment, Trial, divid
 if TYPE_CHECKING:
     from v6t.drivers.tester import Oracle
 
-MAX_STAMPED_FPS = 5e6
-"""TRex's documented limit of stamped frames per second, all streams together."""
-STAMPED_FPS = 10_000.0
-"""Frames of a direction that are stamped even where stamps are dear: they tell order, marks do not."""
-STAMPED_CAPABILITIES: Mapping[Capability, str] = {
+MAX_STAMPED_FPS = 5e6  # TRex's documented limit of stamped frames per second, all streams together
+ALWAYS_STAMPED_FPS = 10_000.0  # Rate per direction up to which frames are never marked instead
+STAMP_NEEDS: Mapping[Capability, str] = {  # Capabilities that need a stamp in every frame
     "ipdv": "IPDV",
     "frame-timeout": "a timeout for every frame",
     "loss-times": "to know when frames were lost",
 }
-"""What takes a stamp in every frame."""
 SAMPLED_CAPABILITIES: frozenset[Capability] = frozenset({"tags", "every-frame"})
-"""What the stamped frames of one core among several can be timed for."""
-MAX_BURST_FRAMES = (1 << 32) - 1
-"""TRex reads the number of frames of a burst as 32 bits."""
-GROUPS_PER_DIRECTION = 64
-MAX_TIMED_CLASSES = 21
-"""TRex has 128 latency groups, 64 for each direction: three for a class with tags."""
+"""Capabilities where only one of several cores stamps frames."""
+MAX_BURST_FRAMES = (1 << 32) - 1  # TRex reads the number of frames of a burst as 32 bits
+GROUPS_PER_DIRECTION = 64  # Latency groups of TRex
+MAX_TIMED_CLASSES = 21  # A class with tags takes three latency groups
 _BETWEEN_TAGS, _TAGS = MAX_TIMED_CLASSES, 2 * MAX_TIMED_CLASSES
 """Frames between tags, and the tags, use latency groups this far above their stream's."""
 
 
 @dataclass(frozen=True)
 class Burst:
-    """How much of one stream a trial sends.
+    """Frames of one stream that a trial sends at one rate.
 
     Attributes:
-        index: place of the stream in its set.
-        isg: start after the others [us].
-        pg_id: TRex's latency group; None: the frames are not stamped.
-        tags: these are the tagged frames of a latency trial.
         times, gap_us: number of equal groups in which the frames leave, and the time between two [us].
     """
 
-    index: int
+    index: int  # Place of the stream in its set
     pps: float
     frames: int
-    isg: float
-    pg_id: int | None
-    tags: bool = False
+    isg: float  # Time from the start of the trial to the first frame [us]
+    pg_id: int | None  # TRex's latency group; None: the frames are not stamped
+    tags: bool = False  # These are the tagged frames of a latency trial
     times: int = 1
     gap_us: float = 0.0
 
@@ -79,7 +70,6 @@ class OfferedLoad:
     Attributes:
         tx_port, rx_ports: TRex's port numbers; frames come back to the sender's partner, the first
             one, or to any other.
-        nonce: octet of this trial in the trailers of marked frames.
         oracle_of: returns the oracle for the frames of a stream; None in loopback.
     """
 
@@ -87,7 +77,7 @@ class OfferedLoad:
     bursts: Sequence[Burst]
     tx_port: int
     rx_ports: tuple[int, ...]
-    nonce: int = 0
+    nonce: int = 0  # Octet of this trial in the trailers of marked frames
     oracle_of: Callable[[Stream], Oracle | None] = lambda stream: None
 
     @property
@@ -132,17 +122,15 @@ class OfferedLoad:
         return [{**asdict(b), "nonce": self.nonce if b in marked else None} for b in self.bursts]
 
 
-def stamped_fps(mode: Mode) -> float:
-    """Return how many frames per second TRex can stamp in each direction."""
+def compute_stamp_limit_fps(mode: Mode) -> float:
+    """Return how many frames per second TRex can stamp in each direction [fps]."""
     return MAX_STAMPED_FPS / len(list_directions(mode))
 
 
 def check_stamps(trial: Trial) -> None:
     """Refuse a trial that needs a stamp in more frames than TRex can stamp."""
-    limit_fps = stamped_fps(trial.mode)
-    needs = [
-        text for need, text in STAMPED_CAPABILITIES.items() if need in trial.required_capabilities
-    ]
+    limit_fps = compute_stamp_limit_fps(trial.mode)
+    needs = [text for need, text in STAMP_NEEDS.items() if need in trial.required_capabilities]
     if needs and trial.max_rate_fps > limit_fps:
         raise BeyondTester(
             f"{' and '.join(needs)} needs a time stamp in every frame; TRex stamps at most "
@@ -163,7 +151,7 @@ def make_bursts(
     samples: int = 0,
     interval: int = 1,
 ) -> list[Burst]:
-    """Make the exact bursts of a trial: each class its share of rate and frames.
+    """Divide a trial's rate and frames exactly into the bursts of each stream.
 
     A tagged frame is one of its class's at the time it would have left anyway, so that the load
     is the same before the first tag and after it. At rates at which TRex cannot stamp every frame
@@ -182,7 +170,7 @@ def make_bursts(
     rate_fps = trial.rate_fps * frames / trial.frames
     shares = count_frames(weights, frames)
     delays = trial.delays
-    limit_fps = stamped_fps(trial.mode)
+    limit_fps = compute_stamp_limit_fps(trial.mode)
     # all trials of a search are counted alike: its highest rate decides
     every = stamp and stamp_all and trial.max_rate_fps <= limit_fps
     taggable = [0 if is_marked(s) else s.weight for s in streams.streams]
@@ -213,6 +201,7 @@ def make_bursts(
 
 
 def _split_by_limit(burst: Burst) -> list[Burst]:
+    """Split a burst with more frames than TRex can count."""
     if burst.frames // burst.times <= MAX_BURST_FRAMES:
         return [burst]
     if burst.pg_id is not None:

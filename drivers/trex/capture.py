@@ -21,9 +21,9 @@ from v6t.drivers.trex.streams import (
     MARK_IDS,
     MARKS_PER_CLASS,
     SentStream,
+    compute_number_distance,
+    get_packet,
     is_marked,
-    number_distance,
-    packet_of,
     read_marks,
 )
 from v6t.packets import trailer
@@ -48,15 +48,11 @@ _GROUP = "ether[0] & 1 = 1"
 TEST_FRAMES = f"ether[len - {trailer.LENGTH}] = {trailer.MAGIC}"
 STAMPED_FRAMES = f"{TEST_FRAMES} and ether[len - 13] & 128 = 0"
 _MARKED_FRAMES = f"{TEST_FRAMES} and ether[len - 13] & 128 != 0"
-_HEAD, _RECORD = 24, 16
-"""Octets of the head of a pcap file, and of the head of a record."""
-SPARE_FRAMES = 1000
-"""A recording has room for this many frames more than are asked for."""
-_GROWTH_OCTETS = 80
-"""A frame may grow by two headers on its way."""
-_CHUNK_FRAMES = 1 << 20
-SAMPLES_PER_STREAM = 20
-"""Frames of a number that tell which stream it means."""
+_HEAD, _RECORD = 24, 16  # Octets of the head of a pcap file, and of the head of a record
+SPARE_FRAMES = 1000  # Room of a recording for unexpected frames
+_GROWTH_OCTETS = 80  # Two headers that the device may add to a frame
+_CHUNK_FRAMES = 1 << 20  # Frames that are read at a time
+SAMPLES_PER_STREAM = 20  # Frames that are compared to identify a stream
 
 
 def make_batches(frames: Iterable[tuple[float, bytes]]) -> list[Batch]:
@@ -95,6 +91,7 @@ def read_recording(path: Path) -> list[Batch]:
 
 
 def _read_records(data: bytes, order: str, path: Path) -> Iterator[tuple[float, bytes]]:
+    """Read frames of different lengths, one by one."""
     at = _HEAD
     while at + _RECORD <= len(data):
         seconds, micros, captured, length = struct.unpack_from(f"{order}IIII", data, at)
@@ -107,7 +104,8 @@ def _read_records(data: bytes, order: str, path: Path) -> Iterator[tuple[float, 
         at += captured
 
 
-def _split(batches: Iterable[Batch]) -> Iterator[Batch]:
+def _split_batches(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield parts of batches with a limited number of frames."""
     for times_s, frames in batches:
         for first in range(0, len(frames), _CHUNK_FRAMES):
             part = slice(first, first + _CHUNK_FRAMES)
@@ -115,7 +113,7 @@ def _split(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def _find_current_flows(batches: Iterable[Batch], nonce: int) -> U8:
-    """Find the octet after the magic octet in frames of the trial, by stream number.
+    """Find the octet that follows the magic octet in the trial's frames, by stream number.
 
     In marked frames it is the trial's nonce. TRex counts the starts of a number there, in the frames'
     flow sequence (``CLatencyPktData::reset``, v3.08): among the frames of a number those that left
@@ -123,7 +121,7 @@ def _find_current_flows(batches: Iterable[Batch], nonce: int) -> U8:
     """
     octet = np.full(1 << 16, nonce, dtype=np.uint8)
     latest: dict[int, int] = {}
-    for _, frames in _split(batches):
+    for _, frames in _split_batches(batches):
         if frames.shape[1] < trailer.LENGTH:
             continue
         marks = trailer.read(frames)
@@ -137,10 +135,10 @@ def _find_current_flows(batches: Iterable[Batch], nonce: int) -> U8:
     return octet
 
 
-def select_current(batches: Sequence[Batch], nonce: int) -> Iterator[tuple[Batch, int]]:
-    """Leave out the frames of earlier trials, and count them; marked frames carry the trial's nonce."""
+def select_current_frames(batches: Sequence[Batch], nonce: int) -> Iterator[tuple[Batch, int]]:
+    """Yield the trial's frames of each batch, and the number of frames of earlier trials."""
     expected = _find_current_flows(batches, nonce)
-    for times_s, frames in _split(batches):
+    for times_s, frames in _split_batches(batches):
         current = np.zeros(len(frames), dtype=bool)
         if frames.shape[1] >= trailer.LENGTH:
             marks = trailer.read(frames)
@@ -150,51 +148,58 @@ def select_current(batches: Sequence[Batch], nonce: int) -> Iterator[tuple[Batch
         yield ((times_s[current], frames[current]) if stale else (times_s, frames)), stale
 
 
-def control_filter(streams: Iterable[StreamSet]) -> str:
-    """Return the filter for frames that are not test frames, where only port counters tell.
+def make_control_filter(streams: Iterable[StreamSet]) -> str:
+    """Return the filter for control frames, which port counters include.
 
     Where test frames are ICMP, echoes are not control frames.
     """
-    headers = {header.name for one in streams for s in one.streams for header in walk(packet_of(s))}
+    headers = {
+        header.name for one in streams for s in one.streams for header in walk(get_packet(s))
+    }
     terms = " or ".join(_NO_ECHO if headers & {"ICMP", "ICMPv6"} else _CONTROL)
     return f"{_GROUP} or {terms} or (vlan and ({terms}))"
 
 
-def class_filter(number: int, nonce: int = 0) -> str:
+def make_class_filter(number: int, nonce: int = 0) -> str:
     """Return the filter for the marked frames of one of eight classes in a trial with a nonce."""
     high = MARK_IDS + number * MARKS_PER_CLASS >> 8
     return f"{TEST_FRAMES} and ether[len - 15] = {nonce} and ether[len - 13] & 240 = {high}"
 
 
-def stamp_sample_filter(frames: int, wanted: int) -> str:
+def make_stamp_sample_filter(frames: int, wanted: int) -> str:
     """Return the filter that keeps about ``wanted`` of ``frames`` stamped frames of each stream.
 
     The sequence number in the trailer (little-endian, 12 octets before the end) decides, so that
     the device's changes of headers do not change which frames are kept.
     """
-    return " and ".join([STAMPED_FRAMES, *_mask_terms(stride_bits(frames, wanted), 12, -1)])
+    return " and ".join(
+        [STAMPED_FRAMES, *_list_mask_terms(count_stride_bits(frames, wanted), 12, -1)]
+    )
 
 
-def mark_sample_filter(frames: int, wanted: int, distance: int, nonce: int = 0) -> str:
+def make_mark_sample_filter(frames: int, wanted: int, distance: int, nonce: int = 0) -> str:
     """Return the filter that keeps about ``wanted`` of ``frames`` marked frames of each stream.
 
     Their number, in network byte order, stands ``distance`` octets before the end.
     """
-    terms = _mask_terms(stride_bits(frames, wanted), distance - 3, 1)
+    terms = _list_mask_terms(count_stride_bits(frames, wanted), distance - 3, 1)
     return " and ".join([_MARKED_FRAMES, f"ether[len - 15] = {nonce}", *terms])
 
 
-def neighbors_filter(frames: int, wanted: int) -> str:
+def make_neighbors_filter(frames: int, wanted: int) -> str:
     """Return the filter that keeps whole runs of 256 neighbors, about ``wanted`` frames in all."""
-    return " and ".join([TEST_FRAMES, *_mask_terms(stride_bits(frames, wanted), 11, -1, octets=3)])
+    return " and ".join(
+        [TEST_FRAMES, *_list_mask_terms(count_stride_bits(frames, wanted), 11, -1, octets=3)]
+    )
 
 
-def stride_bits(frames: int, wanted: int) -> int:
-    """Return how many bits of a number must be zero so that ``wanted`` of ``frames`` are left, about."""
+def count_stride_bits(frames: int, wanted: int) -> int:
+    """Return how many low bits of a number are zero in about ``wanted`` of ``frames`` frames."""
     return max(0, (frames // max(1, wanted)).bit_length() - 1)
 
 
-def _mask_terms(bits: int, low: int, step: int, octets: int = 4) -> list[str]:
+def _list_mask_terms(bits: int, low: int, step: int, octets: int = 4) -> list[str]:
+    """List BPF terms that hold if the low bits of a number are zero."""
     mask = (1 << bits) - 1
     return [
         f"ether[len - {low + step * octet}] & {mask >> 8 * octet & 0xFF} = 0"
@@ -203,18 +208,10 @@ def _mask_terms(bits: int, low: int, step: int, octets: int = 4) -> list[str]:
     ]
 
 
-def request_capture(
+def make_capture_request(
     kind: str, port: int, pattern: str, limit: int, *, snaplen: int = 0, class_number: int = 0
 ) -> dict[str, Any]:
-    """Return what the worker needs to capture the frames at a port that pass a filter.
-
-    Args:
-        kind: see :class:`~v6t.drivers.trex.stats.Capture`.
-        pattern: BPF filter.
-        limit: frames that are kept.
-        snaplen: octets of each; 0: all.
-        class_number: class of the marked frames that are counted.
-    """
+    """Return the request to capture the frames at a port that pass a filter."""
     request = {"kind": kind, "port": port, "class": class_number}
     return {**request, "filter": pattern, "limit": limit, "snaplen": snaplen}
 
@@ -235,13 +232,13 @@ class Recordings:
     def request(
         self, name: str, port: int, frames: int, length: int, nonce: int = 0
     ) -> dict[str, Any]:
-        """Return what the worker needs to record ``frames`` test frames of at most ``length`` octets."""
+        """Return the request to record ``frames`` test frames of at most ``length`` octets."""
         path = f"{self._attachment.ask('scratch')}/{name}.pcap"
         self._paths[name] = path, nonce
         limit = frames + SPARE_FRAMES
         octets = limit * (length + _GROWTH_OCTETS + _RECORD)
         return {
-            **request_capture("recording", port, TEST_FRAMES, limit), "path": path, "octets": octets,
+            **make_capture_request("recording", port, TEST_FRAMES, limit), "path": path, "octets": octets,
         }  # fmt: skip
 
     def read(self, name: str) -> Iterator[Batch]:
@@ -259,7 +256,7 @@ class Recordings:
                     code="file-unreadable",
                 )
             self.stale[name] = 0
-            for batch, stale in select_current(read_recording(path), nonce):
+            for batch, stale in select_current_frames(read_recording(path), nonce):
                 self.stale[name] += stale
                 if len(batch[0]):
                     yield batch
@@ -281,7 +278,7 @@ class CaptureReader:
     """Reads captured test frames of one direction.
 
     Args:
-        distance: :func:`~v6t.drivers.trex.streams.number_distance` of marked frames; 0: none is
+        distance: :func:`~v6t.drivers.trex.streams.compute_number_distance` of marked frames; 0: none is
             marked.
         keep: frames of each number and batch that are kept.
 
@@ -306,6 +303,7 @@ class CaptureReader:
         return reader
 
     def add(self, times_s: F64, frames: U8) -> None:
+        """Read equally long frames that arrived at some times."""
         if frames.shape[1] < trailer.LENGTH:
             return
         marks = trailer.read(frames)
@@ -326,12 +324,14 @@ class CaptureReader:
         self._times.append(times_s)
 
     def columns(self, numbers: Iterable[int]) -> StampColumns:
+        """Return the trailers of frames with some stream numbers."""
         nothing = StampColumns(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
         parts = [part for number in numbers for part in self._parts.get(number, ())]
         return StampColumns(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
     @property
     def stamps(self) -> StampColumns:
+        """Trailers of all stamped frames."""
         return self.columns(number for number in self._parts if number < MARK_IDS)
 
     @property
@@ -344,7 +344,7 @@ class CaptureReader:
 def identify_streams(
     samples: Mapping[int, Sequence[U8]], loads: Sequence[OfferedLoad]
 ) -> dict[int, Stream]:
-    """Find the stream that each number in trailers means: its mark, or what fits its frames best.
+    """Find the stream of each number in trailers: by its mark, or by comparing its frames.
 
     TRex numbers stamped streams as it likes, in their order where nothing else has a say, so the
     next one mostly fits. Frames that must be dropped come back in loopback only.
@@ -393,7 +393,8 @@ def compare_frames(
 
 
 def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Comparison:
-    distance = number_distance(len(packet_of(stream)))
+    """Compare captured frames of a stream with the reference translation."""
+    distance = compute_number_distance(len(get_packet(stream)))
     return compare_samples(
         stream,
         list(frames),

@@ -17,8 +17,8 @@ from v6t.base.errors import TesterError
 from v6t.drivers.lab.netns import enter_command
 from v6t.drivers.transport.ssh_client import SshClient
 
-DEADLINE_S = 20.0
-_WATCH_S = 0.25
+DEADLINE_S = 20.0  # For an answer of the worker
+_WATCH_S = 0.25  # Interval of calls of ``watch`` during a request
 _BOOT = """\
 import base64, json, sys, types
 for name, text in json.loads(base64.b64decode(sys.stdin.readline())):
@@ -36,14 +36,10 @@ STL_MODULES = (
     "drivers/trex/client/host.py",
     "drivers/trex/client/rpc.py",
     "drivers/trex/client/answering.py",
-    "drivers/trex/client/af_packet.py",
     "drivers/trex/client/stl.py",
 )
 """The worker for streams: modules in the order in which they are imported, the program last."""
-_OPTIONAL_MODULE = "drivers/trex/client/af_packet.py"
-"""Where it is missing, TRex's ports on Linux interfaces are not supported."""
-ASTF_MODULES = (*STL_MODULES, "drivers/trex/client/astf.py")
-"""The worker for TCP connections."""
+ASTF_MODULES = (*STL_MODULES, "drivers/trex/client/astf.py")  # The worker for TCP connections
 
 
 class WorkerError(TesterError):
@@ -55,7 +51,7 @@ class WorkerError(TesterError):
 
 
 class ClientWorker:
-    """One interpreter that has TRex's client imported, here or on another host over SSH.
+    """A process with TRex's client, on this host or on another one over SSH.
 
     Args:
         python: interpreter to use (3.8 to 3.13).
@@ -194,9 +190,7 @@ def _pack_modules(paths: Sequence[str]) -> bytes:
     packages = sorted({name[:at] for name in names for at in range(len(name)) if name[at] == "."})
     modules = [[package, ""] for package in packages]
     modules += [
-        [name, (top / path).read_text("utf-8")]
-        for name, path in zip(names, paths, strict=True)
-        if path != _OPTIONAL_MODULE or (top / path).exists()
+        [name, (top / path).read_text("utf-8")] for name, path in zip(names, paths, strict=True)
     ]
     modules[-1][0] = "__main__"
     return base64.b64encode(json.dumps(modules).encode("ascii"))

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.base.errors import TesterError, UsageError
 from v6t.drivers.oracle.connection_oracle import (
-    Connected,
     ConnectionOracle,
-    TableAt,
-    connecting,
+    StatefulTranslation,
+    TableLocation,
     foreground,
-    foregrounds,
-    plugin_of,
+    list_foregrounds,
+    make_connection_oracle,
+    unwrap_plugin,
 )
-from v6t.drivers.oracle.replay import FrameSource, Order, Replay
+from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay
 from v6t.drivers.oracle.state_table import (
-    ROW,
+    ROW_OCTETS,
     MemoryFile,
     StateTable,
     count_inside_endpoints,
@@ -48,12 +48,12 @@ from v6t.drivers.trex.bursts import MAX_TIMED_CLASSES, Burst
 from v6t.drivers.trex.capture import Recordings
 from v6t.drivers.trex.streams import (
     MARK_IDS,
-    CyclicSource,
+    MarkedCycle,
     SentStream,
+    compute_number_distance,
+    get_packet,
     is_marked,
-    longest_packet,
-    number_distance,
-    packet_of,
+    measure_longest_packet,
     read_marks,
     read_stamps,
     with_checksum_fixes,
@@ -80,15 +80,11 @@ if TYPE_CHECKING:
     Reader = Callable[[U8], tuple[NDArray[np.bool_], I64]]
     SourceOfBlock = Callable[[int, int, NDArray[np.integer]], FrameSource]
 
-MAX_ROWS = 32_768
-"""Connections of a block: its lists have to fit into one request to TRex's server."""
-MAX_CONNECTIONS = 1 << 24
-"""TRex's server takes more than 100 octets for each value of a list."""
-IDS_PER_DIRECTION = MAX_TIMED_CLASSES
-"""Streams of a direction that can be stamped, tags among them."""
+MAX_ROWS = 32_768  # Connections of a block, whose lists must fit into one request
+MAX_CONNECTIONS = 1 << 24  # Limited by the memory that TRex's server takes for lists
+IDS_PER_DIRECTION = MAX_TIMED_CLASSES  # Streams of a direction that can be stamped
 STAMPED_CONNECTIONS = IDS_PER_DIRECTION * MAX_ROWS
-NOTED_CONNECTIONS = 1_000_000
-"""From here on a plan says what connections take."""
+WARNED_CONNECTIONS = 1_000_000  # From this number on a plan warns of memory and disk space
 SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 120, 150, 180
 """Of each connection, measured with nat44 and frames of 84 octets: TRex's server, v6t with its
 worker, and the recording on the disk of TRex's host."""
@@ -122,13 +118,13 @@ def check_connections(most: int, needs: frozenset[Capability]) -> None:
 
 
 def describe_costs(most: int, needs: frozenset[Capability]) -> Iterator[str]:
-    """Yield what a user should know before a run with this many connections."""
+    """Yield warnings before a run with this many connections."""
     if most > STAMPED_CONNECTIONS and needs & {"tags", "every-frame"}:
         yield (
             f"delays are those of about {STAMPED_CONNECTIONS:,} of {most:,} connections, evenly "
             "spread: as many as TRex's 128 identifiers stamp"
         )
-    if most >= NOTED_CONNECTIONS:
+    if most >= WARNED_CONNECTIONS:
         server, own, disk = (
             f"{most * octets / 2**30:.1f} GiB"
             for octets in (SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS)
@@ -141,7 +137,7 @@ def describe_costs(most: int, needs: frozenset[Capability]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ListOrder(Order):
-    """Connections in the order of a list, again and again."""
+    """Order of a list of connections, repeated."""
 
     count: int = 0
     rows: NDArray[np.integer] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
@@ -153,7 +149,7 @@ class ListOrder(Order):
 
 @dataclass(frozen=True, kw_only=True)
 class Block(SentStream):
-    """One stream, still without its lists, and the connections of its rows."""
+    """Stream of a list of connections, whose lists are made when it is rendered."""
 
     connections: NDArray[np.integer] = field(compare=False)
 
@@ -162,10 +158,11 @@ class Block(SentStream):
         return not is_marked(self)
 
     def source(self) -> FrameSource:
-        return CyclicSource(self.make_source(), len(self.connections), not self.is_timed)
+        make_cycle = Cycle if self.is_timed else MarkedCycle
+        return make_cycle(self.make_source(), len(self.connections))
 
     def render(self) -> Stream:
-        """Return the stream as the worker gives it to TRex, its lists packed."""
+        """Return the stream with packed lists, as the worker reads it."""
         source = self.make_source()
         frames = source.frames(0, len(self.connections))
         if self.checksum is not None:  # TRex computes these
@@ -176,8 +173,8 @@ class Block(SentStream):
         return with_stamp(listing) if self.is_timed else with_checksum_fixes(with_mark(listing))
 
     def locate(self, frames: U8) -> I64:
-        """Find the connections of frames ``(n, length)`` of this block."""
-        distance = number_distance(len(packet_of(self)))
+        """Find the connections of frames of this block."""
+        distance = compute_number_distance(len(get_packet(self)))
         numbers = (read_stamps(frames) if self.is_timed else read_marks(frames, distance))[-1]
         return ListOrder(rows=self.connections).connections(numbers)
 
@@ -192,7 +189,7 @@ def make_blocks(
     *,
     marks: bool = True,
 ) -> tuple[Block, ...]:
-    """Make the blocks of a foreground whose frames are those of connections in an order.
+    """Deal the connections of a foreground out to blocks, in an order.
 
     Args:
         make_source: makes the frames of block k of B, given k, B and the block's connections.
@@ -223,11 +220,11 @@ def make_blocks(
 
 
 def find_connections(blocks: Sequence[Block], frames: U8) -> tuple[NDArray[np.bool_], I64]:
-    """Find which frames are of these blocks, and their connections.
+    """Find which frames belong to these blocks, and their connections.
 
     Only where one block at most is stamped: TRex numbers stamped streams as it likes.
     """
-    is_own, stream, number = read_marks(frames, number_distance(len(packet_of(blocks[0]))))
+    is_own, stream, number = read_marks(frames, compute_number_distance(len(get_packet(blocks[0]))))
     at = stream - MARK_IDS
     is_own &= at < len(blocks)
     stamped = [n for n, block in enumerate(blocks) if block.is_timed]
@@ -246,13 +243,13 @@ def find_connections(blocks: Sequence[Block], frames: U8) -> tuple[NDArray[np.bo
 
 
 def _pack_list(frames: U8, at: int, size: int) -> ins.Instruction:
-    """Make a list as the worker unpacks it: octets of the network's order, in base64."""
+    """Make the instruction of a list, packed in network byte order and base64 for the worker."""
     values = base64.b64encode(frames[:, at : at + size].tobytes()).decode()
     return {**ins.declare_list(f"at{at}", size, ()), "value_list": None, "packed": values}
 
 
 class StreamOracle(OracleDecorator):
-    """The oracle of one stream; ``locate`` finds the connections of its frames, None: they have none."""
+    """Oracle of one stream; ``locate`` finds the connections of its frames, if they have any."""
 
     def __init__(
         self, oracle: Oracle, connections: ConnectionOracle, locate: Callable[[U8], I64] | None
@@ -268,7 +265,7 @@ class StreamOracle(OracleDecorator):
 
 
 class LearnedConnections:
-    """One table of connections at a time, and the streams that send them."""
+    """Table of learned connections, and the streams that send them."""
 
     def __init__(self, recordings: Recordings) -> None:
         self._recordings = recordings
@@ -286,29 +283,30 @@ class LearnedConnections:
         self.close()
         self._streams = streams
         self._oracles = None
-        plugin = plugin_of(oracle)
-        if not isinstance(plugin, Connected) or len(streams) < 2:
+        plugin = unwrap_plugin(oracle)
+        if not isinstance(plugin, StatefulTranslation) or len(streams) < 2:
             return
         self._version = plugin.responder_version
         if not loopback:
-            self._oracles = connecting(oracle, streams["forward"], streams["reverse"])
+            self._oracles = make_connection_oracle(oracle, streams["forward"], streams["reverse"])
 
     def begin(self, connections: Connections) -> None:
+        """Make an empty table for phase 1."""
         check_connections(connections.count, frozenset())
         self.close()
         count = connections.count
-        self._file = MemoryFile(count * ROW[self._version])
-        self._table = StateTable(self._file.path, count, self._version)
+        self._file = MemoryFile(count * ROW_OCTETS[self._version])
+        at = TableLocation(self._file.path, count, self._version, Order(count))
+        self._table = at.map()
         if self._oracles is not None:
-            at = TableAt(self._file.path, count, self._version, Order(count))
             self._oracles[1].bind(at)
 
     def request_recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:
-        name, length = PHASE_NAMES[streams.direction], longest_packet(streams)
+        name, length = PHASE_NAMES[streams.direction], measure_longest_packet(streams)
         return self._recordings.request(name, port, self._rows.count, length, nonce)
 
     def read_phase(self, streams: StreamSet) -> None:
-        """Read the recording of a phase; of phase 1, remember its four-tuples."""
+        """Read the recording of a phase; learn the four-tuples of phase 1."""
         table, direction, blocks = self._rows, streams.direction, list_blocks(streams)
         is_recorded = np.zeros(table.count, dtype=bool)
         self._recorded = 0
@@ -329,6 +327,7 @@ class LearnedConnections:
         self._distinct = int(np.count_nonzero(is_recorded))
 
     def count_phase(self, direction: Direction, result: TrialResult, began_s: float) -> PhaseCounts:
+        """Return the counts of a phase from its recording."""
         counted = result.directions[direction]
         ((name, count),) = counted.classes.items()
         arrived = count.received + count.surplus
@@ -355,7 +354,7 @@ class LearnedConnections:
         )
 
     def make_validation(self, streams: StreamSet, rate_fps: float) -> tuple[StreamSet, list[Burst]]:
-        """Send every learned connection once, from outside.
+        """Return streams and bursts that use every learned connection once, from outside.
 
         One block is stamped, which proves how long sending took; marks say which connection the
         frames of the others belong to.
@@ -372,7 +371,7 @@ class LearnedConnections:
     def make_phase_two(
         self, streams: StreamSet, trial: Trial, connections: Connections
     ) -> StreamSet:
-        """Return what a direction sends in phase 2.
+        """Return the streams of a direction in phase 2.
 
         The Initiator goes through its own four-tuples as it did in phase 1; the Responder through
         its table. A table read pseudorandomly is shuffled: every connection comes once per pass.
@@ -385,7 +384,7 @@ class LearnedConnections:
         return self._list(streams, "linear", None)
 
     def oracle(self, stream: Stream) -> Oracle | None:
-        """Return the oracle of a stream; None: that of all streams."""
+        """Return the oracle of a stream; None: the common one."""
         if self._oracles is None or self._table is None:
             return None
         locate: Callable[[U8], I64] | None = None
@@ -408,6 +407,7 @@ class LearnedConnections:
 
     @property
     def _rows(self) -> StateTable:
+        """The table; an error before phase 1."""
         if self._table is None:
             raise TesterError("no connections have been established yet", code="not-learned")
         return self._table
@@ -415,6 +415,7 @@ class LearnedConnections:
     def _list(
         self, streams: StreamSet, reading: ReadingOrder, entries: int | None, *, alone: bool = False
     ) -> StreamSet:
+        """Return the streams that send connections in an order; made once."""
         key = (streams.direction, reading, entries, alone)
         if key not in self._sets:
             count = self._rows.count
@@ -426,8 +427,9 @@ class LearnedConnections:
         return self._sets[key]
 
     def _make_blocks(self, streams: StreamSet, order: NDArray[np.int32], alone: bool) -> StreamSet:
+        """Return the streams with blocks in place of the foreground."""
         table = self._rows
-        own = foregrounds(streams)[:1] if alone else foregrounds(streams)
+        own = list_foregrounds(streams)[:1] if alone else list_foregrounds(streams)
         others = () if alone else tuple(s for s in streams.streams if s not in own)
 
         def make_source(

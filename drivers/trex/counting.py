@@ -9,25 +9,33 @@ Three ways to tell test frames from others:
 * *ports*: port counters less the control frames that a capture filter counted; any number of
   cores and line rate, but the classes cannot be told apart. One core stamps some frames all the
   same, which are compared.
+
+A look at the port counters stands between two readings of the server's clock, so neither the way to
+the server nor the client's own delays blur it: between the last look that saw no frame and the first
+that saw all of them lies the whole sending. How close the looks were is the error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
-from v6t.drivers.trex.stats import GroupStats, Histogram, TrialStats, merge_histograms
+from v6t.drivers.trex.stats import CounterLook, GroupStats, Histogram, TrialStats, merge_histograms
 from v6t.drivers.trex.streams import is_marked
 from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
 from v6t.trials.result import ClassCount, sum_classes
+from v6t.trials.timeline import Timeline, choose_slot_s
+from v6t.trials.trial import Trial
 
-STAMPED = "stamped"
-"""Figure of a trial: what :func:`count_captured_stamps` found in each direction."""
-STAMPS_CLASS = -1
-"""Class number of the capture that counts stamped frames, where several cores receive them."""
-NOT_TOLD_APART = (
+STAMPED = "stamped"  # Figure of a trial: what :func:`count_captured_stamps` found in each direction
+STAMPS_CLASS = -1  # Class number of the capture that counts stamped frames of several cores
+LOOK_S = 0.002  # Time of one reading of the port counters (docs/accuracy.md)
+_READING_S = 0.5  # Interval of the readings for a timeline; no slot is shorter
+_MIN_READINGS = 3
+NEGATIVE_TRAFFIC_PROBLEM = (
     "port counters cannot tell frames that must be dropped from others",
     "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
 )
@@ -35,17 +43,16 @@ NOT_TOLD_APART = (
 
 
 @dataclass(frozen=True)
-class Counted:
-    """One direction as counted, by traffic class; in *ports* mode a single one, ``test frames``.
+class DirectionCounts:
+    """Counts of one direction by traffic class; in *ports* mode of the one class ``test frames``.
 
     Attributes:
-        control: received frames that are not test frames.
         histograms, tags: delays [us] where every frame was stamped, and of tagged frames alone.
         untimed: stamped frames that arrived, but whose delay was not recorded.
     """
 
     classes: Mapping[str, ClassCount]
-    control: int
+    control: int  # Received frames that are not test frames
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     tags: Mapping[str, Histogram] = field(default_factory=dict)
     untimed: Mapping[str, int] = field(default_factory=dict)
@@ -74,7 +81,7 @@ def count_group(stats: TrialStats, load: OfferedLoad, burst: Burst) -> ClassCoun
 
 def count_by_trailer(
     stats: TrialStats, loads: Sequence[OfferedLoad], frame_timeout_s: float | None = None
-) -> Counted:
+) -> DirectionCounts:
     """Count stamped and marked streams of one direction class by class.
 
     Frames with a longer delay than the timeout are late. Duplicates arrive last, so that the longest
@@ -100,7 +107,7 @@ def count_by_trailer(
         counts += _count_marks(stats, load, stamped_sent)
     recognized = sum(c.received + c.surplus + c.late for _, c in counts)
     received = sum(stats.ports[load.rx_port].received for load in loads)
-    return Counted(
+    return DirectionCounts(
         sum_classes(counts),
         # a frame may come back to another pair than its sender's
         max(0, received - recognized),
@@ -112,7 +119,7 @@ def count_by_trailer(
 def _count_marks(
     stats: TrialStats, load: OfferedLoad, stamped_sent: int
 ) -> Iterator[tuple[str, ClassCount]]:
-    """Count the classes that marks tell, all streams of each together.
+    """Count the marked frames of each class.
 
     TRex does not count what left of each: frames that did not leave are taken off the first.
     """
@@ -128,8 +135,8 @@ def _count_marks(
         yield stream.name, count
 
 
-def count_by_ports(stats: TrialStats, loads: Sequence[OfferedLoad]) -> Counted:
-    """Count by port counters, less the control frames a capture counted; time stamped frames."""
+def count_by_ports(stats: TrialStats, loads: Sequence[OfferedLoad]) -> DirectionCounts:
+    """Count by port counters, less the control frames that a capture counted."""
     receiving = {load.rx_port for load in loads}
     control = stats.count_matches("control", receiving)
     arrived = sum(stats.ports[port].received for port in receiving) - control
@@ -143,9 +150,9 @@ def count_by_ports(stats: TrialStats, loads: Sequence[OfferedLoad]) -> Counted:
 
 
 def make_distributions(
-    counted: Counted, loads: Sequence[OfferedLoad], *, tags: bool
+    counted: DirectionCounts, loads: Sequence[OfferedLoad], *, tags: bool
 ) -> dict[str, Distribution]:
-    """Make the distributions of delays by class, of all or of tagged frames; frames without are lost."""
+    """Make the distributions of delays by class; frames without a delay count as lost."""
     expected: dict[str, int] = {}
     for load in loads:
         for burst in load.stamped_bursts:
@@ -163,7 +170,7 @@ def make_distributions(
     return delays
 
 
-def summarize_delays(counted: Counted) -> dict[str, float] | None:
+def summarize_delays(counted: DirectionCounts) -> dict[str, float] | None:
     """Return smallest, median, 99.9th percentile and largest delay [us] over all classes."""
     whole = merge_histograms(counted.histograms.values())
     if not whole.buckets:
@@ -177,7 +184,7 @@ def summarize_delays(counted: Counted) -> dict[str, float] | None:
 
 
 def find_faults(stats: TrialStats, loads: Sequence[OfferedLoad], cpu_limit: float) -> list[str]:
-    """Find the tester's own faults: such a trial says nothing about the device."""
+    """Find the tester's own faults, which make a trial invalid."""
     faults = list(dict.fromkeys(stats.events))
     if not stats.ended:
         faults.append("TRex was still sending long after the trial's end and was stopped")
@@ -201,7 +208,7 @@ def find_faults(stats: TrialStats, loads: Sequence[OfferedLoad], cpu_limit: floa
 
 
 def find_overload(queue_full: int, cpu: Sequence[float], cpu_limit: float) -> Iterator[str]:
-    """Yield what says that TRex's data path, busier than a limit [%], had too much to do."""
+    """Yield faults of an overloaded data path; the limit of its load is in percent."""
     if queue_full:
         yield f"TRex's transmit queue was full {queue_full} times"
     busiest = max(cpu, default=0.0)
@@ -210,7 +217,7 @@ def find_overload(queue_full: int, cpu: Sequence[float], cpu_limit: float) -> It
 
 
 def describe_counting(loads: Sequence[OfferedLoad]) -> str:
-    """Say how frames were told from others: ``trailer``, ``marks``, both, or ``ports``."""
+    """Return how test frames were recognized: ``trailer``, ``marks``, both, or ``ports``."""
     if not all(load.is_identified for load in loads):
         return "ports"
     ways = {
@@ -240,3 +247,76 @@ def count_captured_stamps(stats: TrialStats, loads: Sequence[OfferedLoad]) -> di
     counts = [count_group(stats, load, burst) for load in loads for burst in load.stamped_bursts]
     received = sum(c.received + c.surplus for c in counts)
     return {"received": received, "captured": min(sum(captures), received)}
+
+
+@dataclass(frozen=True)
+class SendingTime:
+    """Measured sending time with its largest error [s]."""
+
+    time_s: float
+    error_s: float
+
+    @property
+    def max_s(self) -> float:
+        return self.time_s + self.error_s
+
+
+def measure_sending_time(
+    looks: Iterable[CounterLook], port: int, frames: int, duration_s: float
+) -> SendingTime | None:
+    """Measure from the first frame to the end of the last one's slot; None if some never left.
+
+    TRex does not outrun its schedule, so sending took ``duration_s`` at least.
+    """
+    idle = first = busy = None
+    for look in looks:
+        count = look.sent[port]
+        if count == 0:
+            idle = look.before_s
+        elif first is None:
+            first = look.after_s
+        if count < frames or idle is None:
+            busy = look.before_s
+            continue
+        most = look.after_s - idle + duration_s / frames
+        least = min(duration_s, most)
+        if first is not None and busy is not None:
+            least = min(most, max(least, busy - first))
+        return SendingTime((most + least) / 2, (most - least) / 2)
+    return None
+
+
+def make_timeline(stats: TrialStats, loads: Sequence[OfferedLoad], trial: Trial) -> Timeline | None:
+    """Make the timeline of one direction by interpolating readings of port counters.
+
+    A frame that was not back at the end of a slot counts as lost in it if it never arrived. Control
+    frames count like others here: the sums of the trial are more exact.
+
+    Returns:
+        None where the trial was too short to be read often, flows began one after the other, or
+        frames that must be dropped were among the others.
+    """
+    negative = any(s.role is Role.NEGATIVE for load in loads for s in load.streams.streams)
+    if len(stats.readings) < _MIN_READINGS or negative or trial.flow_starts is not None:
+        return None
+    tx_ports, rx_ports = {o.tx_port for o in loads}, {o.rx_port for o in loads}
+    end_s = max(trial.total_duration_s, stats.readings[-1][0]) + 1e-6
+    last = end_s, {port: (counted.sent, counted.received) for port, counted in stats.ports.items()}
+    points = [(0.0, 0, 0)]
+    for when, ports in (*stats.readings, last):
+        if when > points[-1][0]:
+            sent, received = sum(ports[p][0] for p in tx_ports), sum(ports[p][1] for p in rx_ports)
+            points.append((when, sent, received))
+    times, sent_frames, arrived = np.array(points, dtype=float).T
+    width = max(_READING_S, choose_slot_s(trial.total_duration_s))
+    ends = np.append(np.arange(-(-trial.total_duration_s // width)) * width, times[-1])
+    arrivals = np.rint(np.interp(ends, times, arrived)).astype(int)
+    missing = np.interp(ends, times, sent_frames) - np.interp(ends, times, arrived)
+    # a frame under way at a reading is not lost: the loss never falls
+    missing = np.minimum.accumulate(missing[::-1])[::-1]
+    lost = np.maximum(0, np.rint(missing)).astype(int)
+    return Timeline(
+        width,
+        tuple(np.maximum(0, np.diff(arrivals)).tolist()),
+        tuple(np.diff(lost).tolist()),
+    )

@@ -16,8 +16,8 @@ from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.client.host import is_reachable
-from v6t.drivers.trex.installation import find_installation, start_client
-from v6t.drivers.trex.interfaces import full_address, is_pci
+from v6t.drivers.trex.installation import find_installation, read_version, start_client
+from v6t.drivers.trex.interfaces import is_pci, make_full_address
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.stats import ServerFacts
 
@@ -32,8 +32,8 @@ _IMPOSTORS = {
 _PROBE = "import importlib.metadata as m, sys; m.version(sys.argv[1])"
 
 
-def examine(options: TrexOptions) -> Iterator[Finding]:
-    """Yield findings in the order in which they matter."""
+def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Finding]:
+    """Yield findings in the order of their importance, with ``must_start`` about a server's start."""
     if options.ssh:
         yield from _examine_remote(options, options.ssh)
         return
@@ -48,7 +48,7 @@ def examine(options: TrexOptions) -> Iterator[Finding]:
         text = "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded lab needs none"
         yield "TRex", state, text
         return
-    yield "TRex", "ok", f"{installation.path}, version {installation.version}"
+    yield "TRex", "ok", f"{installation}, version {read_version(installation)}"
     with closing(ClientWorker(sys.executable)) as here:
         yield from examine_host(here, options)
     try:
@@ -61,7 +61,7 @@ def examine(options: TrexOptions) -> Iterator[Finding]:
         yield "TRex client", "ok", f"imported by {python} (Python {hello['python']})"
         if python != sys.executable:
             yield from find_impostors(python)
-        yield from _examine_server(worker, options)
+        yield from _examine_server(worker, options, must_start=must_start)
 
 
 def find_impostors(python: str = "") -> Iterator[Finding]:
@@ -79,12 +79,20 @@ def find_impostors(python: str = "") -> Iterator[Finding]:
             yield f"package {name}", "note", f"{name}{f' of {python}' if python else ''} {text}"
 
 
-def _examine_server(worker: ClientWorker, options: TrexOptions) -> Iterator[Finding]:
+def _examine_server(
+    worker: ClientWorker, options: TrexOptions, *, must_start: bool = False
+) -> Iterator[Finding]:
     where = f"{options.server}:{options.rpc_port}"
     ports = {"rpc_port": options.rpc_port, "pub_port": options.pub_port}
     absent: Finding = "TRex server", "note", f"none answers at {where}: v6t starts one"
     if not options.ssh and not is_reachable((options.server, options.rpc_port)):
-        yield absent
+        if not must_start or options.lab:
+            yield absent
+        elif fix := _find_start_fix(options):
+            yield "TRex server", "missing", f"none answers at {where}: {fix}"
+        else:
+            yield absent
+            yield from examine_interfaces(worker, options)
         return
     try:
         answer = worker.ask("connect", server=options.server, timeout_s=3, **ports)
@@ -101,6 +109,17 @@ def _examine_server(worker: ClientWorker, options: TrexOptions) -> Iterator[Find
     yield from describe_server(where, facts)
     if flags is not None:
         yield from check_flags(flags, has_several_cores=facts.cores_per_port > 1)
+
+
+def _find_start_fix(options: TrexOptions) -> str:
+    """Return what the user has to do because v6t cannot start a server; empty if it can."""
+    if options.start == "never":
+        return "start one, or say start: auto"
+    if options.is_elsewhere:
+        return "start one there, or say ssh: user@host"
+    if options.all_interfaces is None:
+        return "name its interfaces (tester.options.interfaces)"
+    return ""
 
 
 def check_flags(flags: Sequence[str], *, has_several_cores: bool) -> Iterator[Finding]:
@@ -186,7 +205,7 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
 
 def read_host_facts(worker: ClientWorker, options: TrexOptions) -> Mapping[str, Any]:
     """Read facts about the worker's host; see ``examine_host`` of the worker."""
-    named = [full_address(n) if is_pci(n) else n for n in options.all_interfaces or ()]
+    named = [make_full_address(n) if is_pci(n) else n for n in options.all_interfaces or ()]
     facts: Mapping[str, Any] = worker.ask(
         "machine", deadline_s=options.start_deadline_s, interfaces=named, port=options.rpc_port
     )
@@ -212,7 +231,7 @@ def examine_interfaces(worker: ClientWorker, options: TrexOptions) -> Iterator[F
         if name.startswith("--vdev"):
             yield subject, "ok", "made by TRex"
         elif is_pci(name):
-            yield (subject, *check_nic(facts[full_address(name)], options.socket))
+            yield (subject, *check_nic(facts[make_full_address(name)], options.socket))
         else:
             yield (subject, *_check_linux_interface(name, facts[name]))
 
@@ -279,7 +298,7 @@ def check_fence(facts: Mapping[str, Any], options: TrexOptions) -> Finding:
         return subject, "ok", "in the lab's namespace: no other host reaches them"
     reason, trouble = "TRex has no authentication", facts["nft_trouble"]
     is_running = options.start == "auto" and facts["served"]
-    if is_running or options.start == "never" or options.elsewhere:
+    if is_running or options.start == "never" or options.is_elsewhere:
         text = (
             "v6t closes only the ports of a server that it starts; any host that reaches yours can "
             f"command it ({ports}): {reason}"

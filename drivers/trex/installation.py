@@ -8,45 +8,32 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import EnvironmentLacking, TesterError, UsageError
 from v6t.drivers.trex.channel import ClientWorker
 
-CLIENT = Path("automation/trex_control_plane/interactive")
-OPT = Path("/opt/trex")
+CLIENT = Path("automation/trex_control_plane/interactive")  # TRex's Python client
+DEFAULT_LOCATION = Path("/opt/trex")  # Has a folder for each version
 
 
-@dataclass(frozen=True)
-class Installation:
-    """An existing TRex.
+def read_version(installation: Path) -> str:
+    """Read the version from the directory's name or the VERSION file.
 
-    Attributes:
-        path: directory with ``t-rex-64``.
+    In a source tree TRex runs from ``scripts``, and VERSION is one folder up.
     """
-
-    path: Path
-
-    @property
-    def version(self) -> str:
-        """Version by the directory's name or VERSION file; the server knows for certain.
-
-        In a source tree TRex runs from ``scripts``, and VERSION is one folder up.
-        """
-        match = re.search(r"v\d+\.\d+", self.path.resolve().name)
-        if match:
-            return match.group()
-        for folder in (self.path, self.path.resolve().parent):
-            with contextlib.suppress(OSError):
-                if version := (folder / "VERSION").read_text(encoding="utf-8").strip():
-                    return version
-        return "unknown"
+    if match := re.search(r"v\d+\.\d+", installation.resolve().name):
+        return match.group()
+    for folder in (installation, installation.resolve().parent):
+        with contextlib.suppress(OSError):
+            if version := (folder / "VERSION").read_text(encoding="utf-8").strip():
+                return version
+    return "unknown"
 
 
-def find_installation(trex_dir: str = "") -> Installation | None:
-    """Find the installation: the named one, ``$TREX_DIR``, else the newest /opt/trex/v*.
+def find_installation(trex_dir: str = "") -> Path | None:
+    """Find the directory with ``t-rex-64``: the named one, ``$TREX_DIR``, else the newest /opt/trex/v*.
 
     Raises:
         UsageError: a directory was named that holds none.
@@ -66,15 +53,14 @@ def find_installation(trex_dir: str = "") -> Installation | None:
                 f"{path} does not contain a TRex Python client below {CLIENT}",
                 code="missing-installation",
             )
-        return Installation(path)
-    installations = [p for p in OPT.glob("v*") if (p / "t-rex-64").exists()]
-    newest = max(
+        return path
+    installations = [p for p in DEFAULT_LOCATION.glob("v*") if (p / "t-rex-64").exists()]
+    return max(
         installations, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)], default=None
     )
-    return None if newest is None else Installation(newest)
 
 
-def require_installation(trex_dir: str = "") -> Installation:
+def require_installation(trex_dir: str = "") -> Path:
     """Find the installation, or raise EnvironmentLacking."""
     installation = find_installation(trex_dir)
     if installation is None:
@@ -95,20 +81,13 @@ def list_interpreters(python: str = "") -> list[str]:
     return list(dict.fromkeys(p for p in known if p))
 
 
-_imported: dict[tuple[Installation, str], str] = {}
-"""Interpreters that could import the client, by installation and option."""
+_imported: dict[tuple[Path, str], str] = {}  # Interpreters by installation and option
 
 
 def start_client(
-    installation: Installation, python: str, start: Callable[[str], ClientWorker], deadline_s: float
+    installation: Path, python: str, start: Callable[[str], ClientWorker], deadline_s: float
 ) -> tuple[ClientWorker, dict[str, Any]]:
     """Start a worker in the first interpreter that can import the client; return its facts, too.
-
-    Args:
-        installation: whose client.
-        python: interpreter that the user named; empty: any.
-        start: starts a worker in an interpreter.
-        deadline_s: longest time of an import [s].
 
     Raises:
         EnvironmentLacking: none can; the message holds the last reason.
@@ -121,7 +100,7 @@ def start_client(
         except (OSError, TesterError) as exc:
             reason = f"{candidate}: {exc}"
             continue
-        directory = str(installation.path.resolve())
+        directory = str(installation.resolve())
         try:
             hello = worker.ask("hello", trex_dir=directory, deadline_s=deadline_s)
         except BaseException as exc:
@@ -133,7 +112,7 @@ def start_client(
             _imported[installation, python] = candidate
             return worker, hello
     raise EnvironmentLacking(
-        f"no Python could import TRex's client from {installation.path}: {reason}",
+        f"no Python could import TRex's client from {installation}: {reason}",
         "name one of version 3.8 to 3.13 with the option python",
         code="missing-program",
     )

@@ -6,24 +6,21 @@ import itertools
 import json
 import math
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
 from v6t.drivers.placement import place_threads
 from v6t.drivers.tester_kind import Finding, TesterKind
 from v6t.drivers.trex.bursts import (
+    ALWAYS_STAMPED_FPS,
     MAX_STAMPED_FPS,
     SAMPLED_CAPABILITIES,
-    STAMPED_CAPABILITIES,
-    STAMPED_FPS,
-    stamped_fps,
+    STAMP_NEEDS,
+    compute_stamp_limit_fps,
 )
-from v6t.drivers.trex.counting import NOT_TOLD_APART, STAMPED
+from v6t.drivers.trex.counting import LOOK_S, NEGATIVE_TRAFFIC_PROBLEM, STAMPED
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.sending import LOOK_S
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice
@@ -32,8 +29,8 @@ if TYPE_CHECKING:
     from v6t.trials.tcp import Tcp
     from v6t.trials.trial import Capability, Mode
 
-THIS_MACHINE = "this machine"
-SEVERAL_CORES = (
+THIS_MACHINE = "this machine"  # Exclusive resource of the lab
+SEVERAL_CORES_WARNING = (
     "TRex's receiver sees only a part of the frames of several cores: an ARP request of the device "
     "may be counted as a test frame, hide a lost one and stay without an answer; give the device "
     "static neighbours"
@@ -119,18 +116,18 @@ class Trex(TesterKind):
 
     @property
     def negative_traffic_problem(self) -> tuple[str, str] | None:
-        return NOT_TOLD_APART if self._by_ports else None
+        return NEGATIVE_TRAFFIC_PROBLEM if self._counts_by_ports else None
 
     def compute_max_rate_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
-        return stamped_fps(mode) if needs & STAMPED_CAPABILITIES.keys() else math.inf
+        return compute_stamp_limit_fps(mode) if needs & STAMP_NEEDS.keys() else math.inf
 
     def describe_counting(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
-        if self._by_ports:
+        if self._counts_by_ports:
             return "ports"
-        limit_fps, own = stamped_fps(mode), self.options
-        beyond = most_fps > limit_fps and not needs & STAMPED_CAPABILITIES.keys()
+        limit_fps, own = compute_stamp_limit_fps(mode), self.options
+        beyond = most_fps > limit_fps and not needs & STAMP_NEEDS.keys()
         stamps = f"trailer up to {limit_fps:,.0f} fps, by ports beyond" if beyond else "trailer"
-        marks = self._marks(needs, most_fps)
+        marks = self._uses_marks(needs, most_fps)
         way = f"marks or {stamps}" if marks is None else "marks" if marks else stamps
         # the cores of a server that v6t attaches to decide how frames are told apart
         may_attach = own.by_trailer is None and own.start != "always" and not self.in_lab
@@ -139,17 +136,18 @@ class Trex(TesterKind):
         return way
 
     @property
-    def _by_ports(self) -> bool:
+    def _counts_by_ports(self) -> bool:
+        """Whether port counters count the test frames."""
         return self.options.by_trailer is False or self.options.cores > 1
 
-    def _marks(self, needs: frozenset[Capability], most_fps: float) -> bool | None:
-        """Whether such trials are marked; None: some are, or a server decides that is still unknown."""
+    def _uses_marks(self, needs: frozenset[Capability], most_fps: float) -> bool | None:
+        """Whether the frames of such trials are marked; None: of some trials, or still unknown."""
         own = self.options
         if needs:
             return None if needs & {"connections", "flow-starts"} else False
         if own.marks is not None:
             return bool(own.marks)
-        if not own.on_linux or most_fps <= STAMPED_FPS:
+        if not own.on_linux or most_fps <= ALWAYS_STAMPED_FPS:
             return False
         if own.ssh or not (self.in_lab or own.start == "always"):
             return None
@@ -157,15 +155,15 @@ class Trex(TesterKind):
         return place_threads(1 + len(own.pairs), cpus, own.core_list).is_shared
 
     def list_warnings(self) -> Iterator[str]:
-        if self._by_ports:
-            some = self.options.compares_some and self.options.in_software
+        if self._counts_by_ports:
+            some = self.options.can_compare_some and self.options.in_software
             compared = "some are" if some else "none is"
             yield (
                 "TRex counts the frames of its ports, less control frames: it does not distinguish "
                 f"classes, and {compared} compared with the reference translation"
             )
             if self.options.cores > 1:
-                yield SEVERAL_CORES
+                yield SEVERAL_CORES_WARNING
             return
         marks, limit = self.options.marks, f"{MAX_STAMPED_FPS:,.0f}"
         yield (
@@ -175,7 +173,7 @@ class Trex(TesterKind):
         if marks or (marks is None and self.options.on_linux):
             where = "option marks: true"
             if not marks:
-                where = f"above {STAMPED_FPS:,.0f} fps if TRex's threads share CPUs, "
+                where = f"above {ALWAYS_STAMPED_FPS:,.0f} fps if TRex's threads share CPUs, "
                 where += "unless the option marks is false"
             yield (
                 "in trials without delays a lost frame and a duplicate of the same class cancel out, "
@@ -197,7 +195,7 @@ class Trex(TesterKind):
                 "the server has several data path cores, so TRex counted the frames of its ports, less "
                 "control frames: it did not distinguish classes"
             )
-            yield f"with such a server {SEVERAL_CORES}"
+            yield f"with such a server {SEVERAL_CORES_WARNING}"
         shares = [
             one["captured"] / one["received"]
             for trial in figures
@@ -237,28 +235,4 @@ class Trex(TesterKind):
     def examine(self, *, named: bool) -> Iterator[Finding]:
         from v6t.drivers.trex.doctor import examine
 
-        findings = examine(self.options)
-        yield from _check_start(self.options, findings) if named else findings
-
-
-def _check_start(options: TrexOptions, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Check, where no server answers here, whether v6t can start one."""
-    from v6t.drivers.trex.channel import ClientWorker
-    from v6t.drivers.trex.doctor import examine_interfaces
-
-    fix = ""
-    if options.start == "never":
-        fix = "start one, or say start: auto"
-    elif options.elsewhere:
-        fix = "start one there, or say ssh: user@host"
-    elif options.all_interfaces is None:
-        fix = "name its interfaces (tester.options.interfaces)"
-    for what, state, text in findings:
-        if what != "TRex server" or state != "note" or options.lab or options.ssh:
-            yield what, state, text
-        elif fix:
-            yield what, "missing", text.replace("v6t starts one", fix)
-        else:
-            yield what, state, text
-            with closing(ClientWorker(options.python or sys.executable)) as worker:
-                yield from examine_interfaces(worker, options)
+        yield from examine(self.options, must_start=named)

@@ -67,7 +67,7 @@ def _parse_ssh(value: Any) -> Any:
 
 
 class Side(StrictModel):
-    """MAC addresses on one link."""
+    """MAC addresses and VLAN of one link."""
 
     tester_mac: Mac
     """The tester's end."""
@@ -78,7 +78,7 @@ class Side(StrictModel):
 
 
 class Pair(StrictModel):
-    """Two further ports that carry their share of every direction."""
+    """Further pair of ports that carries its share of every direction."""
 
     ports: Ports
     """TRex's port numbers of left and right."""
@@ -96,7 +96,7 @@ class TrexOptions(StrictModel):
     """Options of ``tester: {kind: trex}``; the left port sends IPv6 (or the private side)."""
 
     trex_dir: str = ""
-    """Directory that holds ``t-rex-64``; default: ``$TREX_DIR``, else the newest /opt/trex/v*."""
+    """Directory of ``t-rex-64``; default: $TREX_DIR, else the newest /opt/trex/v*."""
     start: Start = "auto"
     """``auto``: attach to a server that answers, else start one; ``never``; ``always``."""
     start_deadline_s: float = Field(default=120.0, gt=0, le=3600)
@@ -109,14 +109,11 @@ class TrexOptions(StrictModel):
     ssh: Annotated[SshOptions | None, BeforeValidator(_parse_ssh)] = None
     """``user@host``, or the names with values of ``dut.options.ssh``: installation, server and
     client are on that host."""
-    rpc_port: int = Field(default=4501, ge=1, le=65535)
-    """Where the server answers requests."""
-    pub_port: int = Field(default=4500, ge=1, le=65535)
-    """Where it publishes events."""
+    rpc_port: int = Field(4501, ge=1, le=65535, description="TCP port for requests")
+    pub_port: int = Field(4500, ge=1, le=65535, description="TCP port for events")
     ssh_config: str = ""
-    """Configuration file for OpenSSH's client; empty: what ``ssh`` says, or the user's own."""
-    ports: Ports = (0, 1)
-    """TRex's port numbers of left and right."""
+    """Configuration file of OpenSSH; empty: that of ``ssh``, or the user's."""
+    ports: Ports = Field((0, 1), description="Port numbers of left and right")
     interfaces: Interfaces = None
     """Left and right of a server that v6t starts: PCI addresses, interface names or --vdev=..."""
     ring: int = Field(default=RING_FRAMES, ge=512, le=65_536, multiple_of=512)
@@ -131,8 +128,7 @@ class TrexOptions(StrictModel):
     lab: bool = False
     """Run TRex inside the lab of network namespaces, with the device of the testbed's ``dut``; with
     memif ports as ``interfaces``, a VPP that runs already."""
-    cores: int = Field(default=1, ge=1, le=64)
-    """Data path cores of a server that v6t starts."""
+    cores: int = Field(1, ge=1, le=64, description="Data path cores of a server that v6t starts")
     hardware_filter: bool = False
     """Several cores on NICs without TRex's software mode: its data path receives nothing, so that no
     frame can be compared or timed, and the server's one receiving core sees what comes."""
@@ -142,8 +138,7 @@ class TrexOptions(StrictModel):
     rps_cpus: tuple[Annotated[int, Field(ge=0, le=1023)], ...] | None = None
     """``lab: true``: CPUs on which the kernel takes in and forwards what TRex sends (RPS); none: where
     TRex's threads share CPUs, those without its data path; ``[]``: the CPU that sends."""
-    socket: int = Field(default=0, ge=0, le=7)
-    """NUMA node of the interfaces."""
+    socket: int = Field(0, ge=0, le=7, description="NUMA node of the interfaces")
     counting: Counting = "auto"
     """How test frames are told apart: by their trailer (one core), or by port counters."""
     marks: bool | None = None
@@ -153,10 +148,9 @@ class TrexOptions(StrictModel):
     restart: bool = False
     """End a server whose mode cannot give the requested measurement, and start one on the
     ``interfaces``; one whose ports are in use only with ``force``."""
-    force: bool = False
-    """Take ports away from another user."""
+    force: bool = Field(False, description="Take ports away from another user")
     python: str = ""
-    """Interpreter that can import TRex's client (3.8 to 3.13); empty: one is looked for."""
+    """Interpreter that imports TRex's client (3.8 to 3.13); empty: found by v6t."""
     cache: int = Field(default=0, ge=0, le=10_000)
     """Frames kept ready per stream (field-engine cache); 0: every frame is computed."""
     rows: int = Field(default=0, ge=0, le=65_535)
@@ -170,8 +164,7 @@ class TrexOptions(StrictModel):
     catch_up_ms: float | None = Field(default=None, ge=0.1, le=1000)
     """What the data path of a server that v6t starts may be late and then makes up for at once [ms];
     what it is later makes its sending longer. None: TRex's own 0.1."""
-    extra_arguments: tuple[str, ...] = ()
-    """Further arguments of ``t-rex-64``."""
+    extra_arguments: tuple[str, ...] = Field((), description="Further arguments of ``t-rex-64``")
 
     @model_validator(mode="after")
     def _check_consistency(self) -> TrexOptions:
@@ -204,7 +197,7 @@ class TrexOptions(StrictModel):
              "rps_cpus applies to the interfaces of the lab only",
              "leave it out, or set it in the options of the device's driver",
              "conflict", "rps_cpus", "interfaces" if self.lab else "lab"),
-            (self.elsewhere and (self.lab or self.restart or self.start == "always"),
+            (self.is_elsewhere and (self.lab or self.restart or self.start == "always"),
              f"v6t cannot start a server at {self.server}",
              "leave out server, or set ssh to user@host if TRex is on another host",
              "conflict", "server", "lab" if self.lab else "restart" if self.restart else "start"),
@@ -251,8 +244,8 @@ class TrexOptions(StrictModel):
         # fmt: on
 
     @property
-    def elsewhere(self) -> bool:
-        """Whether the server is on another host than the one where v6t would start one."""
+    def is_elsewhere(self) -> bool:
+        """Whether the server is on a host where v6t cannot start one."""
         return self.server not in {"127.0.0.1", "localhost", "::1"}
 
     def with_swapped_ports(self) -> TrexOptions:
@@ -261,12 +254,13 @@ class TrexOptions(StrictModel):
 
     @property
     def all_pairs(self) -> tuple[Pair, ...]:
+        """The first pair and the further ones."""
         first = {name: getattr(self, name) for name in Pair.model_fields}
         return (Pair.model_construct(**first), *self.pairs)
 
     @property
     def all_ports(self) -> tuple[int, ...]:
-        """Ports of all pairs: left, right, left, right ..."""
+        """Ports of all pairs, left and right in turn."""
         return tuple(port for pair in self.all_pairs for port in pair.ports)
 
     @property
@@ -285,14 +279,14 @@ class TrexOptions(StrictModel):
 
     @property
     def in_software(self) -> bool:
-        """Whether a server that v6t starts finds trailers after any translation."""
+        """Whether a server that v6t starts recognizes frames by their trailer."""
         named = self.all_interfaces or ()
         virtual = self.lab or (bool(named) and not any(map(is_pci, named)))
         return virtual or "--software" in (*self.mode, *self.extra_arguments)
 
     @property
     def mode(self) -> list[str]:
-        """Arguments of a server that v6t starts: how it receives.
+        """Arguments for the receive mode of a server that v6t starts.
 
         Software mode finds trailers after any translation. NICs' filters do not, and as captures
         want service mode, they hand all frames to one queue then. One core keeps sequence numbers and
@@ -318,8 +312,8 @@ class TrexOptions(StrictModel):
         """
         return self.lab and self.on_linux and self.ports == (0, 1)
 
-    def all_macs(self, links: Any) -> list[tuple[str, str]]:
-        """Return own and device's MAC address by port, in the order of TRex's port numbers."""
+    def list_macs(self, links: Any) -> list[tuple[str, str]]:
+        """Return the tester's and the device's MAC address by port number."""
         sides = [
             side
             for pair in self.all_pairs
@@ -328,7 +322,7 @@ class TrexOptions(StrictModel):
         macs = [(side.tester_mac, side.dut_mac) for side in sides]
         return [own for _, own in sorted(zip(self.all_ports, macs, strict=True))]
 
-    def all_hosts(self, links: Any) -> dict[str, Any]:
+    def list_hosts(self, links: Any) -> dict[str, Any]:
         """Return the arguments of the hosts on each port, with the MAC addresses of its pair."""
         by_port = {}
         for pair in self.all_pairs:
@@ -348,13 +342,13 @@ class TrexOptions(StrictModel):
         return None if self.ssh is None else _remote(self.ssh.model_copy(update=own))
 
     @property
-    def compares_some(self) -> bool:
-        """Whether these options allow frames to be stamped for comparison where ports count all."""
+    def can_compare_some(self) -> bool:
+        """Whether some frames may be stamped for comparison if port counters count all."""
         return bool(self.sample) and self.by_trailer is None and not (self.cache or self.pairs)
 
     @property
     def by_trailer(self) -> bool | None:
-        """True, False, or None where the server's mode decides."""
+        """Whether to count by trailer; None: the server's mode decides."""
         return {"trailer": True, "ports": False, "auto": None}[self.counting]
 
 
@@ -362,12 +356,13 @@ def _with_plural(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _swap_ports(of: TrexOptions | Pair) -> dict[str, Any]:
-    interfaces = of.interfaces and of.interfaces[::-1]
-    return {"ports": of.ports[::-1], "interfaces": interfaces, "left": of.right, "right": of.left}
+def _swap_ports(pair: TrexOptions | Pair) -> dict[str, Any]:
+    interfaces = pair.interfaces and pair.interfaces[::-1]
+    ports = pair.ports[::-1]
+    return {"ports": ports, "interfaces": interfaces, "left": pair.right, "right": pair.left}
 
 
 @lru_cache(maxsize=8)
 def _remote(ssh: SshOptions) -> SshClient:
-    """Make one object per host: its files are needed as long as programs may be started."""
+    """Make one client per host, whose files are kept while programs may be started."""
     return SshClient(ssh)

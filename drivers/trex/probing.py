@@ -7,22 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from v6t.drivers.lab.setup import Bed
-from v6t.drivers.prober import Sided
+from v6t.drivers.prober import FrameOnSide
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.options import TrexOptions
 
-QUIET_S = 0.2
-"""TRex's captures are polled, and come no sooner than its service loop has seen a frame."""
+QUIET_S = 0.2  # Least wait for the frames of a capture, which are polled
 
 
 class TrexProber:
-    """A :class:`v6t.drivers.prober.Prober`: attached to a server, or one is started.
-
-    Args:
-        options: of the tester; left and right as the technology has them.
-        links: MAC addresses and MTUs.
-        bed: the lab TRex stands in, not open yet; None: real ports.
-    """
+    """Prober that uses the ports of a TRex server, which is started if none answers."""
 
     def __init__(self, options: TrexOptions, links: Any, bed: Bed | None) -> None:
         left, right = options.ports
@@ -35,7 +28,9 @@ class TrexProber:
             self.close()
             raise
 
-    def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
+    def exchange(
+        self, frames: Sequence[FrameOnSide], wait_s: float, quiet_s: float
+    ) -> list[FrameOnSide]:
         left, right = self._ports.values()
         arrivals = self._attachment.ask(
             "exchange",

@@ -19,15 +19,12 @@ from v6t.drivers.lab.netns import enter_command
 from v6t.drivers.placement import ThreadPlacement
 from v6t.drivers.transport.ssh_client import SshClient
 
-_RESTORE_S = 30.0
-"""How long TRex may take to close its ports, and the kernel to take NICs back."""
-_LAST_LINES = 4
-"""Lines of a server's output that are shown when it has not started."""
-_DEVICES = "/sys/bus/pci/devices"
-FENCED = "v6t: only this host reaches the server"
-"""A line of the server's output, if its ports are closed to other hosts."""
+_RESTORE_S = 30.0  # Deadline for TRex to end and for NICs to return to the kernel
+_LAST_LINES = 4  # Lines of output that are shown if a server fails
+_PCI_DEVICES = "/sys/bus/pci/devices"
+FENCED = "v6t: only this host reaches the server"  # Line of output if nftables rules are set
 _READ_DRIVERS = (
-    f'bound() {{ d={_DEVICES}/$1/driver; [ ! -e "$d" ] || basename "$(readlink "$d")"; }}\n'
+    f'bound() {{ d={_PCI_DEVICES}/$1/driver; [ ! -e "$d" ] || basename "$(readlink "$d")"; }}\n'
     "each() { for a in %s; do echo $a $(bound $a); done; }\n"
     "before=$(each)"
 )
@@ -35,7 +32,7 @@ _GIVE_BACK = f"""\
 echo "$before" | while read -r a d; do
 now=$(bound $a)
 if [ -n "$d" ] && [ "$d" != "$now" ]; then
-[ ! -e {_DEVICES}/$a/driver_override ] || echo > {_DEVICES}/$a/driver_override
+[ ! -e {_PCI_DEVICES}/$a/driver_override ] || echo > {_PCI_DEVICES}/$a/driver_override
 [ -z "$now" ] || echo $a > /sys/bus/pci/drivers/$now/unbind
 echo $a > /sys/bus/pci/drivers/$d/bind
 fi
@@ -46,7 +43,7 @@ while read -r _ mounted kind _; do
 [ "$kind" != hugetlbfs ] || rm -f "$mounted"/%(prefix)smap_*
 done </proc/mounts"""
 """Its directory and its hugepages, which only the next program with DPDK could have otherwise."""
-_RULES = """\
+_FENCE_RULES = """\
 table inet {table}
 delete table inet {table}
 table inet {table} {{
@@ -87,7 +84,7 @@ def make_config(
     pub_port: int = 4500,
     prefix: str = "v6t",
 ) -> str:
-    """Make the configuration file (``trex_cfg.yaml``, version 2), of whose form TRex's parser is particular.
+    """Make ``trex_cfg.yaml`` (version 2) in the form that TRex's parser accepts.
 
     Args:
         ports: interface as TRex names it, own MAC address and the device's; pair after pair.
@@ -136,7 +133,7 @@ def make_server_program(
     nics: Sequence[str] = (),
     fence: Sequence[int] = (),
 ) -> list[str]:
-    """Return the command for the whole life of a server.
+    """Return the command that runs a server and cleans up after it.
 
     Args:
         program: the command, as shell text; ``$cfg`` is the file with ``config``.
@@ -149,7 +146,7 @@ def make_server_program(
     after += [_GIVE_BACK] if nics else []
     if fence:
         table = f"v6t_trex_{fence[0]}"
-        rules = _RULES.format(table=table, ports=", ".join(map(str, fence)))
+        rules = _FENCE_RULES.format(table=table, ports=", ".join(map(str, fence)))
         before.append(f"if printf %s {shlex.quote(rules)} | nft -f - ; then echo {FENCED!r}; fi")
         after.append(f"nft delete table inet {table} 2>/dev/null")
     before.append(
@@ -161,15 +158,6 @@ def make_server_program(
 
 class Server:
     """One running ``t-rex-64 -i``; :meth:`wait` until it answers.
-
-    Args:
-        config: text of the configuration file.
-        arguments: after ``-i --cfg FILE``.
-        nics: full PCI addresses: ``t-rex-64`` is started, which binds them to DPDK, instead of
-            ``_t-rex-64``; at the end they are given back.
-        fence: TCP ports that other hosts shall not reach meanwhile.
-        namespace_pid: run inside the network namespace of this process.
-        remote: host to run on; None: this one.
 
     Attributes:
         log: its output; stays where it is if the server failed.
@@ -211,7 +199,7 @@ class Server:
             )
 
     def wait(self, answers: Callable[[], bool], deadline_s: float) -> None:
-        """Return when ``answers`` is true; raise TesterError if the server ends or the time is over."""
+        """Wait until ``answers`` is true; raise TesterError if the server ends or the time is over."""
         until = time.monotonic() + deadline_s
         while not answers():
             if not self.is_alive:

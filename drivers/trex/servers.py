@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from v6t.trials.tcp import Tcp
     from v6t.trials.trial import Capability, Mode
 
-_OWN = ("servers", "only", "max_skew")
-"""Options of all servers together."""
+_COMMON_OPTIONS = ("servers", "only", "max_skew")  # Not of a single server
 
 
 class ServerOptions(TrexOptions):
-    """One of several servers: its own options, and those that all servers share."""
+    """Options of one of several servers; those outside of ``servers`` apply to all."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,40}$")] = ""
     """Name in messages and results; empty: its number, from 1."""
@@ -45,10 +44,11 @@ class ServersOptions(TrexOptions):
     @model_validator(mode="before")
     @classmethod
     def _share_options(cls, given: Any) -> Any:
+        """Copy the options outside of ``servers`` to each server."""
         servers = given.get("servers") if isinstance(given, Mapping) else None
         if not isinstance(servers, (list, tuple)):
             return given
-        shared = {key: value for key, value in given.items() if key not in _OWN}
+        shared = {key: value for key, value in given.items() if key not in _COMMON_OPTIONS}
         laid = [
             {"name": str(n), **shared, **one} if isinstance(one, Mapping) else one
             for n, one in enumerate(servers, 1)
@@ -82,10 +82,13 @@ class ServersOptions(TrexOptions):
 
     @property
     def chosen(self) -> Mapping[str, TrexOptions]:
+        """Options of the used servers by name."""
         servers: dict[str, TrexOptions] = {
             one.name: one for one in self.servers if self.only in ("", one.name)
         }
-        return servers or {"1": TrexOptions.model_validate(self.model_dump(exclude={*_OWN}))}
+        return servers or {
+            "1": TrexOptions.model_validate(self.model_dump(exclude={*_COMMON_OPTIONS}))
+        }
 
 
 class TrexServers(Trex):
@@ -193,4 +196,5 @@ def _make_kind(options: TrexOptions) -> Trex:
 
 
 def _list_once(texts: Iterator[Iterator[str]]) -> Iterator[str]:
+    """Yield each text once."""
     yield from dict.fromkeys(text for own in texts for text in own)

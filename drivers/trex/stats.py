@@ -34,13 +34,12 @@ from v6t.base.errors import TesterError
 LINUX_DRIVER = "net_af_packet"
 VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
 _COMPRESSED, _PLAIN = 0x1C849304, 0x1C849303
-_COOKIE_MASK = ~0xF0
-"""Without the word size, which does not matter in V2."""
+_COOKIE_MASK = ~0xF0  # Without the word size, which does not matter in V2
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts per bucket.
+    """Histogram as counts per bucket.
 
     Attributes:
         buckets: ``(low, high, count)`` of every non-empty bucket, ascending: values from ``low``
@@ -58,6 +57,7 @@ class Histogram:
         return sum(count for _, high, count in self.buckets if high <= limit)
 
     def without_highest(self, number: int) -> Histogram:
+        """Return the histogram without a number of its highest values."""
         buckets = []
         for low, high, count in reversed(self.buckets):
             removed = min(number, count)
@@ -78,7 +78,7 @@ class Histogram:
 
 
 def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
-    """Return the histogram of the values of all."""
+    """Add up histograms."""
     counts: Counter[tuple[int, int]] = Counter()
     for histogram in histograms:
         for low, high, count in histogram.buckets:
@@ -135,14 +135,17 @@ def _decode_zigzag(data: bytes) -> Iterator[int]:
 
 
 class _Answer(BaseModel):
+    """Base of the models of what TRex and the worker return."""
+
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
 
 def _list_ports(counts: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Leave out TRex's entries that are not ports."""
     return {port: count for port, count in counts.items() if str(port).isdigit()}
 
 
-ByPort = Annotated[Mapping[int, int], BeforeValidator(_list_ports)]
+FramesByPort = Annotated[Mapping[int, int], BeforeValidator(_list_ports)]
 """Frames by port, without TRex's total."""
 
 
@@ -158,8 +161,8 @@ class PortStats(_Answer):
 class GroupStats(_Answer):
     """Counters of one latency group."""
 
-    sent: ByPort = Field({}, validation_alias="tx_pkts")
-    received: ByPort = Field({}, validation_alias="rx_pkts")
+    sent: FramesByPort = Field({}, validation_alias="tx_pkts")
+    received: FramesByPort = Field({}, validation_alias="rx_pkts")
     duplicates: int = Field(0, validation_alias=AliasPath("err_cntrs", "dup"))
     out_of_order: int = Field(0, validation_alias=AliasPath("err_cntrs", "out_of_order"))
     min_delay_us: float | None = Field(None, validation_alias=AliasPath("latency", "total_min"))
@@ -179,11 +182,9 @@ class GroupStats(_Answer):
 class Capture(_Answer):
     """One capture on a port."""
 
-    kind: str
-    """``sample``, ``control``, ``marked`` or ``recording``."""
+    kind: str  # ``sample``, ``control``, ``marked`` or ``recording``
     port: int
-    matched: int
-    """Frames that passed its filter."""
+    matched: int  # Frames that passed its filter
     class_number: int = Field(0, validation_alias="class")
     """Class of the marked frames that it counts."""
     frames: Sequence[tuple[float, Base64Bytes]] = ()
@@ -199,7 +200,7 @@ class CounterLook(NamedTuple):
 
 
 class TrialStats(_Answer):
-    """What a trial left in TRex's counters and captures."""
+    """Counters and captures of one trial."""
 
     ports: Mapping[int, PortStats] = {}
     groups: Mapping[int, GroupStats] = {}
@@ -207,19 +208,13 @@ class TrialStats(_Answer):
     looks: Sequence[CounterLook] = ()
     queue_full: int = Field(0, validation_alias=AliasPath("global", "queue_full"))
     """Times at which the transmit queue was full."""
-    queue_drop: int = 0
-    """Frames that were dropped before it."""
-    stuck: int = 0
-    """Frames that left a send ring only when others were pushed after them."""
-    answered: Mapping[int, int] = {}
-    """Answers and introductions that were sent meanwhile, by port."""
-    ended: bool = True
-    """Traffic ended by itself."""
-    began_ago_s: float = 0.0
-    """Time since the first frame, when the worker answered [s]."""
-    cpu: Sequence[float] = ()
-    rx_cpu: Sequence[float] = ()
-    """Load of data path and receiver while frames were sent [%]."""
+    queue_drop: int = 0  # Frames that were dropped before a transmit queue
+    stuck: int = 0  # Frames that left a send ring only after the trial
+    answered: Mapping[int, int] = {}  # Neighbor frames that were sent meanwhile, by port
+    ended: bool = True  # Whether traffic ended by itself
+    began_ago_s: float = 0.0  # From the first frame to the worker's answer [s]
+    cpu: Sequence[float] = ()  # Load of the data path [%]
+    rx_cpu: Sequence[float] = ()  # Load of the receiver [%]
     events: Sequence[str] = ()
     readings: Sequence[tuple[float, Mapping[int, tuple[int, int]]]] = ()
     """Times since the first frame [s], and frames sent and received by port."""
@@ -238,6 +233,7 @@ class TrialStats(_Answer):
     def count_matches(
         self, kind: str, ports: Iterable[int], class_number: int | None = None
     ) -> int:
+        """Count the frames that captures of a kind matched at some ports."""
         return sum(
             c.matched
             for c in self.captures
@@ -254,14 +250,12 @@ class StepStats(_Answer):
     looks: Sequence[CounterLook] = ()
     queue_full: int = Field(0, validation_alias=AliasPath("global", "queue_full"))
     cpu: Sequence[float] = ()
-    first: int | None = None
-    """Units that had been counted at the first look."""
-    ago_s: float = 0.0
-    """Time since the first SYN, when the worker answered [s]."""
+    first: int | None = None  # Units that had been counted at the first reading
+    ago_s: float = 0.0  # From the first SYN to the worker's answer [s]
 
 
 class PortFacts(_Answer):
-    """What a server says of one of its ports."""
+    """Facts that a server reports about a port."""
 
     index: int
     driver: str = ""
@@ -271,26 +265,24 @@ class PortFacts(_Answer):
     numa: Any = None
     promiscuous: Any = Field(None, validation_alias="prom", serialization_alias="prom")
     owner: str = Field("", exclude=True)
-    said_virtual: Any = Field(None, validation_alias="is_virtual", exclude=True)
+    virtual_flag: Any = Field(None, validation_alias="is_virtual", exclude=True)
     """TRex's client says ``yes`` or ``no``, its server true or false."""
 
     @property
     def is_virtual(self) -> bool:
-        return self.said_virtual in (True, "yes") or self.driver in VIRTUAL_DRIVERS
+        return self.virtual_flag in (True, "yes") or self.driver in VIRTUAL_DRIVERS
 
     def describe(self) -> dict[str, Any]:
         return {**self.model_dump(by_alias=True), "virtual": self.is_virtual}
 
 
 class ServerFacts(_Answer):
-    """What a server says of itself."""
+    """Facts that a server reports about itself."""
 
-    version: Mapping[str, Any] = {}
-    """TRex's own words: ``version``, ``mode``, build."""
+    version: Mapping[str, Any] = {}  # ``version``, ``mode`` and build as TRex reports them
     processor: str | None = Field(None, validation_alias="core_type")
-    cores: int = Field(1, validation_alias="dp_core_count")
-    """Data path cores in all."""
-    per_port: int | None = Field(None, validation_alias="dp_core_count_per_port")
+    cores: int = Field(1, validation_alias="dp_core_count")  # All data path cores
+    per_port: int | None = Field(None, validation_alias="dp_core_count_per_port")  # Cores
     ports: Sequence[PortFacts] = ()
 
     @property
@@ -299,5 +291,5 @@ class ServerFacts(_Answer):
 
     @property
     def mode(self) -> str | None:
-        """Engine of the server: ``STL`` or ``ASTF``; None: it does not say."""
+        """Engine of the server: ``STL`` or ``ASTF``; None: not reported."""
         return self.version.get("mode")

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from v6t.base.errors import UsageError
-from v6t.drivers.oracle.replay import FrameSource
+from v6t.drivers.oracle.replay import Cycle, FrameSource
 from v6t.packets import trailer
 from v6t.packets.checksum import compute_checksum, sum_columns, write_update
 from v6t.packets.headers import to_numbers, to_octets
@@ -39,33 +39,31 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import I64, U8
     from v6t.profiles.streams import Checksum
 
-MARK_IDS = 1 << 15
-"""Stream numbers from here on are of marked streams."""
-MARKS_PER_CLASS = 1 << 12
-"""Marked streams of each of eight classes: their numbers follow each other."""
+MARK_IDS = 1 << 15  # First stream number of marked streams
+MARKS_PER_CLASS = 1 << 12  # Consecutive stream numbers of one of eight classes
 MARKED_CLASSES = MARK_IDS // MARKS_PER_CLASS
 FIRST_SEQUENCE = (1 << 32) - 2
 """TRex's sequence numbers start here (``m_seq_num`` in bp_sim.h) "to catch wrap around early"."""
-NUMBER_OCTETS = 4
+NUMBER_OCTETS = 4  # Octets of a marked frame's number
 _HEADER, _NUMBER = "trex-header", "mark-number"
-_FIRST_OCTETS = {4: 8, 6: 4}
-"""Version to identification, version to flow label."""
+_FIRST_OCTETS = {4: 8, 6: 4}  # Octets that TRex changes in a header, by IP version
 _VLAN_TAG = b"\x81\x00"
 
 
-def packet_of(stream: Stream) -> bytes:
+def get_packet(stream: Stream) -> bytes:
     """Return the packet template of a stream."""
     return base64.b64decode(stream.trex["packet"]["binary"])
 
 
-def longest_packet(streams: StreamSet) -> int:
-    """Return the octets of the longest frame of a stream set."""
-    return max(len(packet_of(s)) for s in streams.streams)
+def measure_longest_packet(streams: StreamSet) -> int:
+    """Return the length of the longest frame of a stream set [octets]."""
+    return max(len(get_packet(s)) for s in streams.streams)
 
 
-def _change(
+def _change_stream(
     stream: Stream, *, packet: bytes | None = None, program: list[ins.Instruction] | None = None
 ) -> Stream:
+    """Return a stream with another packet or program."""
     if packet is not None:
         binary = base64.b64encode(packet).decode()
         trex = {**stream.trex, "packet": {**stream.trex["packet"], "binary": binary}}
@@ -79,8 +77,8 @@ def with_stamps(streams: StreamSet) -> StreamSet:
 
 
 def with_stamp(stream: Stream) -> Stream:
-    """Undo what TRex changes in the headers of a stream whose frames it stamps."""
-    packet = bytearray(packet_of(stream))
+    """Return a stream whose program undoes TRex's changes of stamped frames' headers."""
+    packet = bytearray(get_packet(stream))
     layout = locate_headers(bytes(packet))
     if layout.end + trailer.LENGTH > len(packet):
         raise UsageError(
@@ -109,12 +107,12 @@ def with_stamp(stream: Stream) -> Stream:
         value = int.from_bytes(packet[l3 : l3 + octets], "big")
         restore = [ins.declare_range(_HEADER, octets, "inc", value, value), ins.write(_HEADER, l3)]
         program = restore + program
-    return with_checksum_fixes(_change(stream, packet=bytes(packet), program=program))
+    return with_checksum_fixes(_change_stream(stream, packet=bytes(packet), program=program))
 
 
 def with_checksum_fixes(stream: Stream) -> Stream:
     """Add instructions for the checksum that covers the trailer and that of an outer IPv4 header."""
-    layout = locate_headers(packet_of(stream))
+    layout = locate_headers(get_packet(stream))
     program = list(stream.trex["vm"]["instructions"])
     fixed = {i["pkt_offset"] for i in program if i["type"] == "fix_checksum_ipv4"}
     fixed |= {i["l2_len"] for i in program if i["type"] == "fix_checksum_hw"}
@@ -139,7 +137,7 @@ def with_checksum_fixes(stream: Stream) -> Stream:
     outer = layout.networks[0] if layout.networks else None
     if outer is not None and outer.version == 4 and outer.start not in fixed:
         fixes.insert(0, ins.fix_ipv4(outer.start))
-    return _change(stream, program=program + fixes)
+    return _change_stream(stream, program=program + fixes)
 
 
 def is_marked(stream: Stream) -> bool:
@@ -152,37 +150,37 @@ def class_number(stream: Stream) -> int:
     return (stream.stream_id - MARK_IDS) // MARKS_PER_CLASS
 
 
-def number_distance(length: int) -> int:
-    """Return the octets from the number to the end of a marked frame of some length."""
+def compute_number_distance(length: int) -> int:
+    """Return the distance of the number from the end of a marked frame [octets]."""
     reach = length - trailer.LENGTH + 4
     if reach + NUMBER_OCTETS <= ins.MAX_OFFSET:
         return length - reach
     return length - (ins.MAX_OFFSET - trailer.LENGTH)
 
 
-def mark_distance(streams: StreamSet) -> int:
-    """Return :func:`number_distance` of the marked frames of a direction; 0: none is marked."""
-    marked = (number_distance(len(packet_of(s))) for s in streams.streams if is_marked(s))
+def find_mark_distance(streams: StreamSet) -> int:
+    """Return :func:`compute_number_distance` of the marked frames of a direction; 0: none is marked."""
+    marked = (compute_number_distance(len(get_packet(s))) for s in streams.streams if is_marked(s))
     return next(marked, 0)
 
 
 def with_mark(stream: Stream) -> Stream:
     """Write a mark with the stream's identifier, and let the program number the frames."""
-    packet = bytearray(packet_of(stream))
+    packet = bytearray(get_packet(stream))
     end = len(packet)
     packet[end - trailer.LENGTH :] = bytes(trailer.LENGTH)
     packet[end - trailer.LENGTH] = trailer.MAGIC
     packet[end - 14 : end - 12] = stream.stream_id.to_bytes(2, "little")
     count = ins.declare_range(_NUMBER, NUMBER_OCTETS, "inc", 0, (1 << 32) - 1)
-    place = ins.write(_NUMBER, end - number_distance(end))
+    place = ins.write(_NUMBER, end - compute_number_distance(end))
     program = [count, place, *stream.trex["vm"]["instructions"]]
-    return _change(stream, packet=bytes(packet), program=program)
+    return _change_stream(stream, packet=bytes(packet), program=program)
 
 
 def read_marks(frames: U8, distance: int) -> tuple[NDArray[np.bool_], I64, I64]:
     """Read which frames are marked, their stream numbers, and their numbers within the stream.
 
-    ``distance`` is :func:`number_distance` of the frames as they were sent.
+    ``distance`` is :func:`compute_number_distance` of the frames as they were sent.
     """
     at = frames.shape[1] - distance
     if at < 0 or frames.shape[1] < trailer.LENGTH:
@@ -204,9 +202,9 @@ def read_stamps(frames: U8) -> tuple[NDArray[np.bool_], I64]:
 
 
 def write_numbers(frames: U8, numbers: I64, checksum: Checksum | None) -> None:
-    """Write the numbers of frames that are too long for the trailer's field, checksums kept valid."""
+    """Write the numbers of long frames before their trailer, and keep checksums valid."""
     length = frames.shape[1]
-    distance = number_distance(length)
+    distance = compute_number_distance(length)
     if distance < trailer.LENGTH:
         return
     at = length - distance
@@ -218,21 +216,12 @@ def write_numbers(frames: U8, numbers: I64, checksum: Checksum | None) -> None:
         write_update(frames, checksum.field, before, after, udp=checksum.protocol == "UDP")
 
 
-class CyclicSource:
-    """Frames of ``rows`` rows of another source, again and again, before the trailer is written."""
-
-    def __init__(self, source: FrameSource, rows: int, is_marked: bool) -> None:
-        self._source, self._rows, self._is_marked = source, rows, is_marked
-        self.length, self.layout, self.checksum = source.length, source.layout, source.checksum
+class MarkedCycle(Cycle):
+    """Cycle of marked frames, whose numbers go on."""
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
-        if out is None:
-            out = np.empty((count, self.length), dtype=np.uint8)
-        for number in range(first, first + count):
-            row = out[number - first : number - first + 1]
-            self._source.frames(number % self._rows, 1, row)
-            if self._is_marked:
-                write_numbers(row, np.array([number]), self.checksum)
+        out = super().frames(first, count, out)
+        write_numbers(out, np.arange(first, first + count), self.checksum)
         return out
 
 
@@ -241,7 +230,7 @@ SentStreamT = TypeVar("SentStreamT", bound="SentStream")
 
 @dataclass(frozen=True, kw_only=True)
 class SentStream(Stream):
-    """A stream whose frames, before the trailer is written, are not those of its program."""
+    """Stream whose frames, before the trailer is written, are not made by its program."""
 
     make_source: Callable[[], FrameSource] = field(compare=False)
 
@@ -254,14 +243,14 @@ class SentStream(Stream):
 
 
 def mark_stream(stream: Stream, rows: int = 1 << 62) -> SentStream:
-    """Mark a stream that is still without stamps and has its mark's identifier; it has ``rows`` frames."""
-    source = partial(CyclicSource, Expander(stream), rows, True)
+    """Mark a stream of ``rows`` frames whose identifier is that of its mark."""
+    source = partial(MarkedCycle, Expander(stream), rows)
     return SentStream.make(with_checksum_fixes(with_mark(stream)), make_source=source)
 
 
 def mark_streams(streams: StreamSet) -> StreamSet | None:
-    """Mark streams for trials in which nothing is timed; None: marks cannot tell them or have no room."""
-    distances = {number_distance(len(packet_of(s))) for s in streams.streams}
+    """Mark streams for trials without delays; None: that is impossible for these streams."""
+    distances = {compute_number_distance(len(get_packet(s))) for s in streams.streams}
     used = max(ins.count_variable_octets(s.program) for s in streams.streams)
     has_room = used + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS
     if len(streams.streams) > MARKED_CLASSES or len(distances) != 1 or not has_room:
@@ -288,7 +277,7 @@ def replace_addresses(
     first_macs: tuple[str, str],
     vlans: tuple[int, int] | None,
 ) -> list[tuple[float, bytes]]:
-    """Readdress captured frames of another pair of ports as they would have come to the first pair."""
+    """Give captured frames of another pair of ports the addresses of the first pair."""
     here, first = vlans or (None, None)
     return [
         (when, readdress(f, first_macs, first) if readdress(f, macs, here) == f else f)
@@ -297,12 +286,12 @@ def replace_addresses(
 
 
 def with_macs(stream: Stream, tester_mac: str, dut_mac: str, vlan: int | None = None) -> Stream:
-    """Return a stream of the first pair as another pair of ports sends it."""
-    return _change(stream, packet=readdress(packet_of(stream), (dut_mac, tester_mac), vlan))
+    """Return a stream with the addresses of another pair of ports."""
+    return _change_stream(stream, packet=readdress(get_packet(stream), (dut_mac, tester_mac), vlan))
 
 
 def with_cache(streams: StreamSet, size: int) -> StreamSet:
-    """Return the streams with TRex's cache of ready frames: only ``size`` distinct frames."""
+    """Return the streams with TRex's cache of ``size`` distinct frames."""
     if not size:
         return streams
     cached = (

@@ -10,8 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from v6t.base.errors import BeyondTester, TesterError
-from v6t.drivers.device import DeviceSession, StateDevice
-from v6t.drivers.lab.setup import Bed, LabDevice
+from v6t.drivers.lab.setup import Bed, BedTester, LabDevice
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts
@@ -19,8 +18,8 @@ from v6t.drivers.trex import capture, counting, timing
 from v6t.drivers.trex.astf import TcpTrials
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.bursts import (
+    ALWAYS_STAMPED_FPS,
     SAMPLED_CAPABILITIES,
-    STAMPED_FPS,
     Burst,
     OfferedLoad,
     add_second_rate,
@@ -35,8 +34,8 @@ from v6t.drivers.trex.capture import (
     compare_frames,
     identify_streams,
     make_batches,
-    request_capture,
-    select_current,
+    make_capture_request,
+    select_current_frames,
 )
 from v6t.drivers.trex.channel import DEADLINE_S
 from v6t.drivers.trex.connections import (
@@ -47,12 +46,11 @@ from v6t.drivers.trex.connections import (
     compute_timed_share,
 )
 from v6t.drivers.trex.options import Side, TrexOptions
-from v6t.drivers.trex.sending import SendingTime, make_timeline, measure_sending_time
 from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import (
-    longest_packet,
-    mark_distance,
+    find_mark_distance,
     mark_streams,
+    measure_longest_packet,
     replace_addresses,
     with_cache,
     with_macs,
@@ -69,22 +67,20 @@ from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
 if TYPE_CHECKING:
     from v6t.drivers.trex.capture import Batch
 
-_LIST_S = 5.0
-"""Giving TRex one stream takes no longer, lists and all, on the slowest machine."""
-_ONE_CORE: frozenset[Capability] = frozenset(
+_LIST_S = 5.0  # Longest time to install a stream with its lists
+_ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset(
     {
         "tags", "every-frame", "ipdv", "frame-timeout", "connections",
         "two-rates", "loss-times", "flow-starts",
     }
 )  # fmt: skip
 """Capabilities of one core on one pair of ports."""
-_TCP: frozenset[Capability] = frozenset({"tcp"})
-_OVERTIME = 1.5
-"""Traffic that takes this many times its duration (and five seconds) is stopped."""
+_TCP_CAPABILITY: frozenset[Capability] = frozenset({"tcp"})
+_OVERTIME = 1.5  # Multiple of a trial's duration after which traffic is stopped
 
 
 class PortPair(NamedTuple):
-    """Ports of one pair in one direction, with addresses where they are not those of the links."""
+    """Ports of one pair in one direction, and their addresses if these differ from the links'."""
 
     tx: int
     rx: int
@@ -92,8 +88,8 @@ class PortPair(NamedTuple):
     receiving: Side | None = None
 
 
-class TrexTester:
-    """A :class:`v6t.drivers.tester.StatefulTester` over TRex.
+class TrexTester(BedTester):
+    """Tester that sends with TRex and implements :class:`~v6t.drivers.tester.StatefulTester`.
 
     Args:
         options: see :class:`~v6t.drivers.trex.options.TrexOptions`.
@@ -143,7 +139,9 @@ class TrexTester:
             return SAMPLED_CAPABILITIES if self.attachment.can_time_some() else frozenset()
         if options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
-        return _ONE_CORE | _TCP if options.is_owned else _ONE_CORE
+        return (
+            _ONE_CORE_CAPABILITIES | _TCP_CAPABILITY if options.is_owned else _ONE_CORE_CAPABILITIES
+        )
 
     def open(self) -> None:
         try:
@@ -164,7 +162,7 @@ class TrexTester:
             # TRex keeps no cache of frames it stamps
             ready = with_stamps(listed) if can_compare else with_cache(listed, self._options.cache)
             if not uses_trailer and any(s.role is Role.NEGATIVE for s in ready.streams):
-                raise TesterError(*counting.NOT_TOLD_APART, code="unsupported-by-tester")
+                raise TesterError(*counting.NEGATIVE_TRAFFIC_PROBLEM, code="unsupported-by-tester")
             pairs = len(self._pairs[direction])
             if len(ready.streams) * pairs > IDS_PER_DIRECTION:
                 raise TesterError(
@@ -192,9 +190,9 @@ class TrexTester:
         self._pause(trial)
         self._change_nonce()
         if trial.connections is not None:
-            loads = [self._offer_connections(d, trial, trial.connections) for d in directions]
+            loads = [self._make_connection_load(d, trial, trial.connections) for d in directions]
         else:
-            loads = [load for d in directions for load in self._offer(d, trial)]
+            loads = [load for d in directions for load in self._make_loads(d, trial)]
         is_sampled = trial.delays is not None and not self.attachment.uses_trailer
         finds_losses = "loss-times" in trial.required_capabilities
         if not is_sampled and not finds_losses:
@@ -202,7 +200,7 @@ class TrexTester:
         recordings = []
         for load in loads:
             frames = sum(b.frames for b in load.stamped_bursts) if is_sampled else load.frames
-            length = longest_packet(load.streams)
+            length = measure_longest_packet(load.streams)
             recordings.append(
                 self._recordings.request(load.direction, load.rx_port, frames, length, load.nonce)
             )
@@ -219,7 +217,7 @@ class TrexTester:
         self._change_nonce()
         phase_trial = make_phase_one_trial(trial, connections)
         streams = StreamSet("forward", (foreground(self._streams["forward"]),))
-        load = self._load(streams, make_bursts(streams, phase_trial, stamp=True), nonce=0)
+        load = self._make_load(streams, make_bursts(streams, phase_trial, stamp=True))
         self._connections.begin(connections)
         recording = self._connections.request_recording(load.rx_port, streams, self._nonce)
         return self._run_phase(phase_trial, load, recording)
@@ -229,7 +227,7 @@ class TrexTester:
             return self._check_bed(self._tcp.validate())
         self._change_nonce()
         phase_trial = make_validation_trial(trial, connections)
-        load = self._load(
+        load = self._make_load(
             *self._connections.make_validation(self._streams["reverse"], phase_trial.rate_fps)
         )
         recording = self._connections.request_recording(load.rx_port, load.streams, self._nonce)
@@ -238,22 +236,6 @@ class TrexTester:
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         del trial, connections
         return self._check_bed(self._tcp.disconnect())
-
-    def wait(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    def read_clock(self) -> float:
-        return time.monotonic()
-
-    @property
-    def device(self) -> LabDevice | None:
-        return None if self._bed is None else self._bed.device
-
-    def device_state(self) -> StateDevice | None:
-        return None if self._bed is None else self._bed.device_state()
-
-    def device_session(self) -> DeviceSession | None:
-        return None if self._bed is None else self._bed.device_session()
 
     def describe(self) -> dict[str, Any]:
         uses_trailer = self.attachment.uses_trailer
@@ -271,10 +253,6 @@ class TrexTester:
         device = {} if self._bed is None else {"device": self._bed.describe()}
         return description | device
 
-    def namespaces(self) -> dict[str, int]:
-        """Return process ids in the lab's network namespaces, for ``nsenter -t PID -n``."""
-        return {} if self._bed is None else self._bed.namespaces()
-
     def close(self) -> None:
         self._connections.close()
         self.attachment.close()
@@ -283,7 +261,7 @@ class TrexTester:
 
     @property
     def _marks_streams(self) -> bool | None:
-        """Whether frames that nothing times are marked, not stamped; None: at high rates."""
+        """Whether frames are marked, not stamped, in trials without delays; None: at high rates."""
         automatic = None if self.attachment.shares_cpus else False
         return automatic if self._options.marks is None else self._options.marks
 
@@ -303,16 +281,17 @@ class TrexTester:
             self._installed.clear()
 
     def _pause(self, trial: Trial) -> None:
-        """Wait before a trial; hosts introduce themselves first, so that they are learned."""
+        """Have the device learn the hosts, then wait before a trial."""
         if self.attachment.learning:
             self.attachment.ask("introduce", ports=self.attachment.learning)
         time.sleep(trial.pause_s)
 
     def _change_nonce(self) -> None:
-        """Have the frames of a trial or a phase differ from those of the ones before."""
+        """Choose another octet that tells the frames of the next trial or phase from earlier ones."""
         self._nonce = self._nonce % 255 + 1
 
     def _run_phase(self, trial: Trial, load: OfferedLoad, recording: dict[str, Any]) -> PhaseCounts:
+        """Run phase 1 or the validation with a recording."""
         read = partial(self._connections.read_phase, load.streams)
         exchanged = self._exchange(trial, [load], [recording], read)
         return self._connections.count_phase(load.direction, *exchanged)
@@ -322,60 +301,56 @@ class TrexTester:
             self._bed.check()
         return phase
 
-    def _load(
-        self, streams: StreamSet, bursts: Sequence[Burst], *, nonce: int | None = None
-    ) -> OfferedLoad:
+    def _make_load(self, streams: StreamSet, bursts: Sequence[Burst], part: int = 0) -> OfferedLoad:
         pairs = self._pairs[streams.direction]
         return OfferedLoad(
             streams,
             bursts,
-            pairs[0].tx,
-            tuple(pair.rx for pair in pairs),
-            self._nonce if nonce is None else nonce,
+            pairs[part].tx,
+            tuple(pair.rx for pair in (pairs[part], *pairs[:part], *pairs[part + 1 :])),
+            self._nonce,
             lambda stream: self._connections.oracle(stream) or self._oracle,
         )
 
-    def _offer(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
-        streams, pairs = self._streams[direction], self._pairs[direction]
+    def _make_loads(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
+        """Return the load of each pair of ports."""
+        streams, parts = self._streams[direction], len(self._pairs[direction])
         if trial.flow_starts is not None:
-            return [self._load(*start_flows_in_turn(streams, trial, trial.flow_starts), nonce=0)]
+            return [self._make_load(*start_flows_in_turn(streams, trial, trial.flow_starts))]
         if trial.second_segment is not None:
-            return [self._load(*add_second_rate(streams, trial, trial.second_segment), nonce=0)]
-        uses_trailer, samples = self.attachment.uses_trailer, self._options.sample
-        if len(pairs) == 1:
-            if not trial.required_capabilities and (
-                self._marks_streams or trial.max_rate_fps > STAMPED_FPS
-            ):
-                streams = self._marked.get(direction, streams)
+            return [self._make_load(*add_second_rate(streams, trial, trial.second_segment))]
+        uses_trailer = self.attachment.uses_trailer
+        is_fast = self._marks_streams or trial.max_rate_fps > ALWAYS_STAMPED_FPS
+        if parts == 1 and is_fast and not trial.required_capabilities:
+            streams = self._marked.get(direction, streams)
+        loads = []
+        for part, pair in enumerate(self._pairs[direction]):
+            own = take_part(streams, trial, part, parts, core=pair.tx // 2 if parts > 1 else 0)
             bursts = make_bursts(
-                streams,
+                own,
                 trial,
                 stamp=uses_trailer or self.attachment.can_time_some(),
                 stamp_all=uses_trailer,
-                samples=samples,
-                interval=1 if uses_trailer else self.attachment.stamp_interval(trial.rate_fps),
+                part=part,
+                parts=parts,
+                samples=self._options.sample,
+                interval=1
+                if uses_trailer
+                else self.attachment.choose_stamp_interval(trial.rate_fps),
             )
-            return [self._load(streams, bursts)]
-        loads = []
-        for part, pair in enumerate(pairs):
-            own = take_part(streams, trial, part, len(pairs), core=pair.tx // 2)
-            bursts = make_bursts(
-                own, trial, stamp=uses_trailer, part=part, parts=len(pairs), samples=samples
-            )
-            rx_ports = (pair.rx, *(other.rx for other in pairs if other is not pair))
-            load = self._load(own, bursts, nonce=0)
-            loads.append(replace(load, tx_port=pair.tx, rx_ports=rx_ports))
+            loads.append(self._make_load(own, bursts, part))
         return loads
 
-    def _offer_connections(
+    def _make_connection_load(
         self, direction: Direction, trial: Trial, connections: Connections
     ) -> OfferedLoad:
         streams = self._connections.make_phase_two(self._streams[direction], trial, connections)
         check_connections(connections.count, trial.required_capabilities)
         bursts = make_bursts(streams, trial, stamp=True, samples=self._options.sample)
-        return self._load(streams, bursts)
+        return self._make_load(streams, bursts)
 
     def _install(self, load: OfferedLoad) -> None:
+        """Give the worker the streams of a load."""
         if self._installed.get(load.tx_port) is load.streams:
             return
         pair = next(p for p in self._pairs[load.direction] if p.tx == load.tx_port)
@@ -408,7 +383,10 @@ class TrexTester:
                 code="unsupported-by-tester",
             )
         self.before_start()
-        overtime_s, lists_s = _overtime_s(trial), _LIST_S * sum(len(o.bursts) for o in loads)
+        overtime_s, lists_s = (
+            _compute_time_limit_s(trial),
+            _LIST_S * sum(len(o.bursts) for o in loads),
+        )
         stats = TrialStats.model_validate(
             self.attachment.ask(
                 "trial",
@@ -434,7 +412,7 @@ class TrexTester:
     def _request_captures(
         self, trial: Trial, loads: Sequence[OfferedLoad]
     ) -> Iterator[dict[str, Any]]:
-        """Request what counts frames, and frames to be kept: single ones, or neighbors for IPDV."""
+        """Yield requests for captures that count frames, and that sample frames or neighbors."""
         wanted, needs_ipdv = self._options.sample, trial.delays is not None and trial.delays.ipdv
         for load in loads:
             port, patterns = load.rx_port, []
@@ -442,36 +420,40 @@ class TrexTester:
                 [b.frames for b in bursts] for bursts in (load.stamped_bursts, load.marked_bursts)
             )
             if needs_ipdv and stamped:
-                pattern = capture.neighbors_filter(load.frames, timing.IPDV_FRAMES)
-                yield request_capture("sample", port, pattern, 2 * timing.IPDV_FRAMES)
+                pattern = capture.make_neighbors_filter(load.frames, timing.IPDV_FRAMES)
+                yield make_capture_request("sample", port, pattern, 2 * timing.IPDV_FRAMES)
                 continue
             each = max(1, wanted // max(1, len(stamped) + len(marked)))
             if stamped:
-                patterns.append(capture.stamp_sample_filter(max(stamped), each))
+                patterns.append(capture.make_stamp_sample_filter(max(stamped), each))
             if marked:
-                where = mark_distance(load.streams), load.nonce
-                patterns.append(capture.mark_sample_filter(max(marked), each, *where))
+                where = find_mark_distance(load.streams), load.nonce
+                patterns.append(capture.make_mark_sample_filter(max(marked), each, *where))
             limit = 4 * max(wanted, len(load.bursts)) + 100
             for pattern in patterns if wanted or needs_ipdv else ():
-                yield request_capture("sample", port, pattern, limit)
+                yield make_capture_request("sample", port, pattern, limit)
         counted = {
-            n: capture.class_filter(n, load.nonce) for load in loads for n in load.marked_classes
+            n: capture.make_class_filter(n, load.nonce)
+            for load in loads
+            for n in load.marked_classes
         }
         if not self.attachment.uses_trailer and any(load.stamped_bursts for load in loads):
             # stamped frames tell what several cores hand on to captures
             counted[counting.STAMPS_CLASS] = capture.STAMPED_FRAMES
         control = ""
         if not all(load.is_identified for load in loads):
-            control = capture.control_filter(load.streams for load in loads)
+            control = capture.make_control_filter(load.streams for load in loads)
         for port in sorted({load.rx_port for load in loads}):
             for number, pattern in counted.items():
-                yield request_capture("marked", port, pattern, 1, snaplen=64, class_number=number)
+                yield make_capture_request(
+                    "marked", port, pattern, 1, snaplen=64, class_number=number
+                )
             if control:
-                yield request_capture("control", port, control, 1000, snaplen=128)
+                yield make_capture_request("control", port, control, 1000, snaplen=128)
 
     def _read_recordings(self, loads: Sequence[OfferedLoad]) -> None:
         for load in loads:
-            reader = CaptureReader(mark_distance(load.streams))
+            reader = CaptureReader(find_mark_distance(load.streams))
             for times_s, frames in self._recordings.read(load.direction):
                 reader.add(times_s, frames)
             self._readers[load.direction] = reader
@@ -479,7 +461,7 @@ class TrexTester:
     def _add_losses(
         self, trial: Trial, result: TrialResult, loads: Sequence[OfferedLoad]
     ) -> TrialResult:
-        """Add what recordings say: when frames were lost, and when a second rate began."""
+        """Add from recordings when frames were lost, and when a second rate began."""
         directions, faults = dict(result.directions), [*result.faults]
         for load in loads:
             way, reader = load.direction, self._readers[load.direction]
@@ -496,19 +478,16 @@ class TrexTester:
                 rate_change_error_s = timing.measure_rate_change_error_s(
                     reader, by_number, load, ticks_hz
                 )
-            losses = timing.find_losses(reader, load, by_number)
+            losses: Mapping[str, Any] = timing.find_losses(reader, load, by_number)
             directions[way] = replace(
-                directions[way],
-                first_lost_s=losses.first_s,
-                last_lost_s=losses.last_s,
-                longest_gap_s=losses.longest_gap_s,
-                rate_change_error_s=rate_change_error_s,
+                directions[way], rate_change_error_s=rate_change_error_s, **losses
             )
         return replace(result, directions=directions, faults=tuple(faults))
 
     def _make_result(
         self, trial: Trial, loads: Sequence[OfferedLoad], stats: TrialStats, started: str
     ) -> TrialResult:
+        """Make the result of a trial from its counters and captures."""
         by_direction: dict[Direction, list[OfferedLoad]] = {}
         for load in sorted(loads, key=lambda one: DIRECTIONS.index(one.direction)):
             by_direction.setdefault(load.direction, []).append(load)
@@ -542,6 +521,7 @@ class TrexTester:
     def _make_direction(
         self, trial: Trial, loads: Sequence[OfferedLoad], stats: TrialStats, samples: CaptureReader
     ) -> DirectionResult:
+        """Make the result of one direction."""
         first, delays = loads[0], trial.delays
         if all(load.is_identified for load in loads):
             counted = counting.count_by_trailer(stats, loads, trial.frame_timeout_s)
@@ -557,12 +537,16 @@ class TrexTester:
             timed_share = compute_timed_share(first.streams)
         step = max(1, samples.frames // max(1, self._options.sample))
         compared = compare_frames(samples, loads, step)
-        never, duration_s = SendingTime(_overtime_s(trial), 0.0), trial.total_duration_s
+        never, duration_s = (
+            counting.SendingTime(_compute_time_limit_s(trial), 0.0),
+            trial.total_duration_s,
+        )
         times = (
-            measure_sending_time(stats.looks, load.tx_port, load.frames, duration_s) or never
+            counting.measure_sending_time(stats.looks, load.tx_port, load.frames, duration_s)
+            or never
             for load in loads
         )
-        took = max(times, key=lambda t: t.most_s)
+        took = max(times, key=lambda t: t.max_s)
         ipdv = None
         if delays is not None and delays.ipdv and self._ticks_hz:
             ipdv = timing.make_ipdv(samples, first, self._ticks_hz)
@@ -582,10 +566,11 @@ class TrexTester:
             if delays is None
             else counting.make_distributions(counted, loads, tags=bool(delays.tags)),
             ipdv=ipdv,
-            timeline=make_timeline(stats, loads, trial),
+            timeline=counting.make_timeline(stats, loads, trial),
         )
 
     def _read_samples(self, stats: TrialStats, loads: Sequence[OfferedLoad]) -> CaptureReader:
+        """Read the sampled frames of a direction, as on the first pair of ports."""
         direction = loads[0].direction
         sent, received = self._links.left, self._links.right
         if direction == "reverse":
@@ -603,15 +588,17 @@ class TrexTester:
                     macs, first_macs = macs[::-1], first_macs[::-1]
                 vlans = None if side.vlan is None else (side.vlan, link.vlan)
                 frames = replace_addresses(frames, macs, first_macs, vlans)
-            batches += [b for b, _ in select_current(make_batches(frames), loads[0].nonce)]
+            batches += [b for b, _ in select_current_frames(make_batches(frames), loads[0].nonce)]
         return CaptureReader.read(batches)
 
 
 def _describe_timing(loads: Sequence[OfferedLoad]) -> str:
+    """Return which frames were timed."""
     if all(len(load.stamped_bursts) == len(load.bursts) for load in loads):
         return "every frame"
     return "tagged frames" if any(load.stamped_bursts for load in loads) else "none"
 
 
-def _overtime_s(trial: Trial) -> float:
+def _compute_time_limit_s(trial: Trial) -> float:
+    """Return after which time traffic is stopped [s]."""
     return trial.total_duration_s * _OVERTIME + 5

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from v6t.drivers.delays import compute_ipdv
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
-from v6t.drivers.trex.capture import CaptureReader, StampColumns, identify_streams, stride_bits
-from v6t.drivers.trex.counting import Counted, count_group, find_group
+from v6t.drivers.trex.capture import (
+    CaptureReader,
+    StampColumns,
+    count_stride_bits,
+    identify_streams,
+)
+from v6t.drivers.trex.counting import DirectionCounts, count_group, find_group
 from v6t.drivers.trex.stats import Histogram, TrialStats, merge_histograms
 from v6t.drivers.trex.streams import FIRST_SEQUENCE, MARK_IDS
 from v6t.packets.arrays import count_unique
@@ -19,10 +23,8 @@ from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
 from v6t.trials.result import DirectionResult
 
-IPDV_FRAMES = 30_000
-"""Frames per direction whose neighbors are captured for IPDV: the client fetches them singly."""
-CLOCK_FIT_FRAMES = 1000
-"""First frames, and last ones, that tell the frequency of the sender's clock."""
+IPDV_FRAMES = 30_000  # Captured frames per direction for IPDV
+CLOCK_FIT_FRAMES = 1000  # First and last frames that tell the frequency of the sender's clock
 _FIT_ROUNDS = 3
 
 
@@ -57,14 +59,14 @@ def estimate_tick_rate(stamps: StampColumns) -> float | None:
 
 
 def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict[str, Distribution]:
-    """Compute the differences of the delays of neighbors, by class.
+    """Compute IPDV, the differences of neighbors' delays, by class.
 
     Of long streams TRex captured runs of 256 neighbors only: then there are fewer pairs than the
     class has frames, and the procedure calls the result sampled. A pair of which one frame was
     captured and the other should have been is lost.
     """
     named = identify_streams(reader.samples, [load])
-    run_bits = (1 << stride_bits(load.frames, IPDV_FRAMES)) - 1
+    run_bits = (1 << count_stride_bits(load.frames, IPDV_FRAMES)) - 1
     distributions = {}
     for number, stream in enumerate(load.streams.streams):
         if stream.role is Role.NEGATIVE:
@@ -96,10 +98,6 @@ def make_histograms(
     frames themselves reach its receiver, which records them by the same time stamp counter that
     stamped them. The smallest delay is TRex's own, taken where the frame was received, so that the
     way to the receiver makes no delay longer than it makes the fastest frame's.
-
-    Args:
-        named: class of each of TRex's numbers.
-        min_delays_us: smallest delay of each class by TRex's own counter [us].
     """
     hertz = estimate_tick_rate(reader.stamps)
     histograms: dict[str, list[Histogram]] = {}
@@ -117,9 +115,9 @@ def make_histograms(
 
 
 def add_sampled_delays(
-    counted: Counted, load: OfferedLoad, stats: TrialStats, reader: CaptureReader
-) -> Counted:
-    """Add the delays of the stamped frames, all recorded, that one of several cores sent within the load."""
+    counted: DirectionCounts, load: OfferedLoad, stats: TrialStats, reader: CaptureReader
+) -> DirectionCounts:
+    """Add the delays of recorded stamped frames that one of several cores sent within the load."""
     least, received = dict[str, float](), dict[str, int]()
     for burst in load.stamped_bursts:
         name, smallest = load.stream(burst).name, find_group(stats, burst).min_delay_us
@@ -132,18 +130,15 @@ def add_sampled_delays(
     return replace(counted, histograms=histograms, tags=histograms, untimed=untimed)
 
 
-class Losses(NamedTuple):
-    """When frames were lost, after the direction's first, and the longest gap between arrivals [s]."""
-
-    first_s: float | None
-    last_s: float | None
-    longest_gap_s: float | None
-
-
-def find_losses(reader: CaptureReader, load: OfferedLoad, by_number: Mapping[int, Burst]) -> Losses:
-    """Find when frames were lost, from a recording of all that arrived.
+def find_losses(
+    reader: CaptureReader, load: OfferedLoad, by_number: Mapping[int, Burst]
+) -> dict[str, float | None]:
+    """Find when frames were lost, after the direction's first, from a recording of all that arrived.
 
     Each burst's frames leave at a constant pace, so a lost frame's number says when it was sent.
+
+    Returns:
+        Fields of a DirectionResult [s].
     """
     numbers = {burst: number for number, burst in by_number.items()}
     times: list[float] = []
@@ -158,22 +153,25 @@ def find_losses(reader: CaptureReader, load: OfferedLoad, by_number: Mapping[int
         if len(missing):
             times += [burst.isg / 1e6 + int(missing[end]) / burst.pps for end in (0, -1)]
     start = min(b.isg for b in load.bursts) / 1e6
-    if not times:
-        return Losses(None, None, reader.longest_gap_s)
-    return Losses(min(times) - start, max(times) - start, reader.longest_gap_s)
+    return {
+        "first_lost_s": min(times) - start if times else None,
+        "last_lost_s": max(times) - start if times else None,
+        "longest_gap_s": reader.longest_gap_s,
+    }
 
 
 def find_recording_fault(
     reader: CaptureReader, counted: DirectionResult, direction: str
 ) -> list[str]:
-    """Find out whether a recording lacks frames that arrived: each would look like a lost one."""
+    """Return a fault if a recording lacks frames that arrived."""
     arrived = sum(c.received + c.surplus + c.late for c in counted.classes.values())
     if reader.frames >= arrived:
         return []
     return [f"{direction}: TRex recorded {reader.frames} of {arrived} frames that arrived"]
 
 
-def _start_time_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz: float) -> float:
+def _compute_start_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz: float) -> float:
+    """Return when a burst began, by its first captured frame [s]."""
     stamps = reader.columns([number])
     first = int(stamps.sequence.argmin())
     return float(stamps.left_ticks[first] / ticks_hz - stamps.sequence[first] / burst.pps)
@@ -182,11 +180,11 @@ def _start_time_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz: fl
 def match_bursts_by_time(
     reader: CaptureReader, by_number: Mapping[int, Burst], load: OfferedLoad, ticks_hz: float
 ) -> dict[int, Burst]:
-    """Find which of two bursts of a class, with the same frames one after the other, each number means.
+    """Find which of two consecutive bursts of a class, with the same frames, each number means.
 
     ``by_number`` has a burst of the right class for each.
     """
-    began_s = {n: _start_time_s(reader, n, b, ticks_hz) for n, b in by_number.items()}
+    began_s = {n: _compute_start_s(reader, n, b, ticks_hz) for n, b in by_number.items()}
     start_s = min(began_s.values(), default=0.0)
     start_us = min(b.isg for b in load.bursts)
     matches = {}
@@ -200,11 +198,11 @@ def match_bursts_by_time(
 def measure_rate_change_error_s(
     reader: CaptureReader, by_number: Mapping[int, Burst], load: OfferedLoad, ticks_hz: float
 ) -> float | None:
-    """Measure how much later than asked the second rate began [s]; None: not known."""
+    """Measure the error of the time at which the second rate began [s]; None: unknown."""
     classes: dict[str, list[tuple[Burst, float]]] = {}
     for number, burst in sorted(by_number.items(), key=lambda one: one[1].isg):
         if number < MARK_IDS and number in reader.samples:
-            began_s = _start_time_s(reader, number, burst, ticks_hz)
+            began_s = _compute_start_s(reader, number, burst, ticks_hz)
             classes.setdefault(load.stream(burst).name, []).append((burst, began_s))
     errors = [
         second_s - first_s - (second.isg - first.isg) / 1e6

@@ -10,44 +10,33 @@ from itertools import count
 from v6t.procedures.search.goals import GoalResult
 from v6t.trials.verdict import Verdict
 
-NEAR, ROUGH = 1 / 8, 1 / 2
-"""Shares of the rate that failed: a bracket that is wider says little of a slow device. Rough is enough for
-a rate that is a means and no result."""
-FLOOR_DIVISOR = 8
-"""Halvings below the resolution, at most, until something passes."""
+FINE_SHARE = 1 / 8  # widest final bracket of a result, as a share of the rate that failed
+ROUGH_SHARE = 1 / 2  # the same for a rate that is not a result
+FLOOR_HALVINGS = 8  # largest number of halvings below the resolution until a rate passes
 
-TryRate = Callable[[float, str], Verdict]
-"""Offers a rate [fps]; the second argument names the step within the search."""
+TryRate = Callable[[float, str], Verdict]  # offers a rate [fps] in a step of the search
 
 
 @dataclass(frozen=True)
 class SearchStep:
     """A rate that was tried, and the bracket after it."""
 
-    name: str
+    name: str  # name of the step, in trial keys
     rate_fps: float
     verdict: Verdict
-    low_fps: float
-    high_fps: float
+    low_fps: float  # highest rate that passed so far
+    high_fps: float  # lowest rate that failed so far
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Outcome of one search.
+    """Outcome of one search."""
 
-    Attributes:
-        rate_fps: highest rate that passed; 0.0 if none did.
-        first_failed_fps: lowest rate that failed above it, or None at the upper bound.
-        hit_upper_bound: the upper bound itself passed: the device may do more.
-        steps: all rates in the order they were tried.
-        goal: the result as RFC 9971 has it, where the search was MLRsearch.
-    """
-
-    rate_fps: float
-    first_failed_fps: float | None
-    hit_upper_bound: bool
-    steps: tuple[SearchStep, ...]
-    goal: GoalResult | None = None
+    rate_fps: float  # highest rate that passed; 0.0 if none did
+    first_failed_fps: float | None  # lowest rate that failed above it; None: the upper bound passed
+    hit_upper_bound: bool  # the upper bound passed, so the device may forward more
+    steps: tuple[SearchStep, ...]  # in the order of the trials
+    goal: GoalResult | None = None  # result by RFC 9971, if the search was MLRsearch
 
     def compute_error_fps(self, resolution_fps: float) -> float:
         """Return the error of the search, for a resolution [fps]."""
@@ -58,14 +47,16 @@ class SearchResult:
         return find_widest_bracket(resolution_fps, self.first_failed_fps)
 
 
-def find_widest_bracket(resolution_fps: float, failed_fps: float, share: float = NEAR) -> float:
+def find_widest_bracket(
+    resolution_fps: float, failed_fps: float, share: float = FINE_SHARE
+) -> float:
     """Return the widest bracket that ends a search with a passing rate [fps].
 
-    The resolution, or a share of the rate that failed where that is less: resolutions follow from a
-    tester's or a medium's rate, and a device may be a thousand times slower.
+    It is the resolution, or a share of the rate that failed if that is less, since a device may be a
+    thousand times slower than the tester.
 
     Args:
-        resolution_fps: what was asked for [fps].
+        resolution_fps: requested error [fps].
         failed_fps: upper end of the bracket [fps].
     """
     return min(resolution_fps, failed_fps * share)
@@ -73,13 +64,13 @@ def find_widest_bracket(resolution_fps: float, failed_fps: float, share: float =
 
 def find_lowest_rate(resolution_fps: float) -> float:
     """Return the failing rate at which a search without a passing rate ends [fps]."""
-    return resolution_fps / 2**FLOOR_DIVISOR
+    return resolution_fps / 2**FLOOR_HALVINGS
 
 
 def count_halvings(upper_fps: float, resolution_fps: float) -> int:
     """Count the halvings until the interval from 0 is as narrow as the resolution."""
     steps = max(0, math.ceil(math.log2(upper_fps / resolution_fps)))
-    # the logarithm rounds: decide at its edge by the widths themselves
+    # the logarithm is rounded, so compare the widths themselves
     if steps and upper_fps / 2 ** (steps - 1) <= resolution_fps:
         steps -= 1
     elif upper_fps / 2**steps > resolution_fps:
@@ -93,18 +84,16 @@ def binary_search(
     upper_fps: float,
     resolution_fps: float,
     on_step: Callable[[SearchStep], None] | None = None,
-    share: float = NEAR,
+    share: float = FINE_SHARE,
     floor_fps: float = 0.0,
 ) -> SearchResult:
     """Find the highest passing rate.
 
     Args:
-        try_rate: runs a trial (with retries, if the caller wants them) and judges it.
-        upper_fps: highest rate that makes sense [fps].
-        resolution_fps: stop when the interval is this narrow [fps], or as :func:`widest_fps` has it.
-        share: of the rate that failed; see there.
-        floor_fps: the search ends when the rate is known to be below this, where the device failed a
-            trial: where only the tester did, lower rates have to tell.
+        try_rate: runs a trial, possibly with retries, and judges it.
+        upper_fps: highest rate to offer [fps].
+        resolution_fps, share: end of the search, see :func:`find_widest_bracket`.
+        floor_fps: the search ends below this rate if the device failed a trial.
 
     Raises:
         ValueError: a bound or resolution that is not positive.
@@ -142,14 +131,16 @@ def binary_search(
     return SearchResult(low, high, False, tuple(steps))
 
 
-def is_narrow_enough(low: float, high: float, resolution_fps: float, share: float = NEAR) -> bool:
+def is_narrow_enough(
+    low: float, high: float, resolution_fps: float, share: float = FINE_SHARE
+) -> bool:
     """Check whether the bracket between a passing and a failing rate is narrow enough.
 
     Args:
-        low, high: its ends [fps]; 0: nothing passed.
-        resolution_fps, share: as of :func:`widest_fps`.
+        low, high: ends of the bracket [fps]; 0: nothing passed.
+        resolution_fps, share: see :func:`find_widest_bracket`.
     """
     if not low:
         return high <= find_lowest_rate(resolution_fps)
-    # halving rounds: what is as wide as it may be is no wider
+    # halving is rounded
     return high - low <= find_widest_bracket(resolution_fps, high, share) * (1 + 1e-9)

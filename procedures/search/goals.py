@@ -1,4 +1,4 @@
-"""Goals of a Multiple Loss Ratio search, and what its trials say about them (RFC 9971 section 4)."""
+"""Goals of a Multiple Loss Ratio search, and their results (RFC 9971 section 4)."""
 
 from __future__ import annotations
 
@@ -7,37 +7,25 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-RFC2544_TRIAL_S = 60.0
-"""Trials of RFC 2544 section 24."""
+RFC2544_TRIAL_S = 60.0  # length of trials (RFC 2544 section 24)
 
-Bound = Literal["lower", "upper", "undecided"]
+BoundType = Literal["lower", "upper", "undecided"]
 Compliance = Literal["unconditionally", "conditionally", "not"]
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A search goal (RFC 9971 section 4.6).
-
-    Attributes:
-        name: of the goal.
-        loss_ratio: a trial that loses a larger share is a high-loss trial.
-        exceed_ratio: share of the duration sum that high-loss trials may take at a lower bound.
-        width: the bounds are close enough when ``(upper - lower) / upper`` is no larger.
-        initial_trial_s, final_trial_s: shortest trials, and those that decide [s].
-        duration_sum_s: trials at a load last so long together, unless they decide sooner [s].
-        preceding_targets, expansion_coefficient: how the library hurries; the result does not
-            depend on them.
-    """
+    """Search goal (RFC 9971 section 4.6)."""
 
     name: str
-    loss_ratio: float
-    exceed_ratio: float
-    width: float
-    initial_trial_s: float
-    final_trial_s: float
-    duration_sum_s: float
-    preceding_targets: int = 2
-    expansion_coefficient: int = 2
+    loss_ratio: float  # a trial that loses a larger share is a high-loss trial
+    exceed_ratio: float  # share of high-loss trials in the duration sum at a lower bound
+    width: float  # sufficient distance of the bounds, relative to the upper one
+    initial_trial_s: float  # shortest trials [s]
+    final_trial_s: float  # trials that decide [s]
+    duration_sum_s: float  # total length of the trials at a load, unless they decide sooner [s]
+    preceding_targets: int = 2  # speeds up the library's search only
+    expansion_coefficient: int = 2  # speeds up the library's search only
 
     @property
     def code(self) -> str:
@@ -49,7 +37,7 @@ class Goal:
 
     @property
     def like_rfc2544(self) -> Compliance:
-        """Compliance of its result with RFC 2544 section 24 (RFC 9971 section 4.10.2)."""
+        """Compliance of the goal's result with RFC 2544 (RFC 9971 section 4.10.2)."""
         if self.loss_ratio or self.exceed_ratio:
             return "not"
         return "unconditionally" if self.final_trial_s >= RFC2544_TRIAL_S else "conditionally"
@@ -57,49 +45,35 @@ class Goal:
 
 @dataclass(frozen=True)
 class ObservedTrial:
-    """Load, duration and loss of a trial (RFC 9971 section 4.5).
+    """Load, duration and loss of a trial (RFC 9971 section 4.5)."""
 
-    Attributes:
-        load_fps: offered per direction.
-        duration_s: of sending; the effective duration is the same.
-        loss_ratio: lost share of all frames that were required, both directions together.
-    """
-
-    load_fps: float
-    duration_s: float
-    loss_ratio: float
+    load_fps: float  # offered per direction
+    duration_s: float  # of sending, equal to the effective duration
+    loss_ratio: float  # lost share of the required frames of both directions
 
 
 @dataclass(frozen=True)
 class GoalResult:
-    """Bounds that a search found for a goal (RFC 9971 section 4.8.4).
-
-    Attributes:
-        goal: whose.
-        lower_fps: relevant lower bound; where there is no upper bound, the largest lower one.
-        upper_fps: relevant upper bound.
-        conditional_fps: conditional throughput at the lower bound.
-        irregular: why the result is not a regular one; empty: it is.
-    """
+    """Bounds that a search found for a goal (RFC 9971 section 4.8.4)."""
 
     goal: Goal
-    lower_fps: float | None
-    upper_fps: float | None
-    conditional_fps: float | None
-    irregular: str = ""
+    lower_fps: float | None  # relevant lower bound, or the largest one without an upper bound
+    upper_fps: float | None  # relevant upper bound
+    conditional_fps: float | None  # conditional throughput at the lower bound
+    irregular: str = ""  # why the result is irregular; empty: it is regular
 
     @property
     def rate_fps(self) -> float:
-        """The lower bound; 0 where no load is one."""
+        """Lower bound per direction [fps]; 0 without one."""
         return self.lower_fps or 0.0
 
 
-def classify_load(goal: Goal, trials: Iterable[ObservedTrial]) -> Bound:
+def classify_load(goal: Goal, trials: Iterable[ObservedTrial]) -> BoundType:
     """Classify a load by its trials (RFC 9971 appendix A).
 
-    A lower bound stays within the exceed ratio even if all that is missing to the duration sum loses
-    too much, an upper bound exceeds it even if nothing of that does. Short high-loss trials count as
-    far as short low-loss ones do not make up for them.
+    A lower bound does not exceed the exceed ratio even if the rest of the duration sum has high loss; an
+    upper bound exceeds it even if the rest has low loss. Short low-loss trials compensate short high-loss
+    trials.
     """
     low = high = short_low = short_high = Fraction(0)
     for trial in trials:
@@ -123,8 +97,8 @@ def compute_conditional_throughput(
 ) -> float:
     """Compute the conditional throughput of a lower bound (RFC 9971 appendix B).
 
-    Full-length trials stand in the order of their loss; what is missing to the duration sum loses all.
-    The rate is that of the trial which completes the share that may not exceed the goal.
+    Full-length trials are sorted by loss; the rest of the duration sum counts as lost. The result is the
+    forwarding rate of the trial that completes the share allowed by the exceed ratio.
     """
     full = sorted(
         (t for t in trials if t.duration_s >= goal.final_trial_s), key=lambda t: t.loss_ratio
@@ -142,10 +116,10 @@ def find_goal_result(
     goal: Goal, trials: Sequence[ObservedTrial], max_load_fps: float
 ) -> GoalResult:
     """Find the relevant bounds at the end of a search (RFC 9971 section 4.8)."""
-    at: dict[float, list[ObservedTrial]] = {}
+    trials_by_load: dict[float, list[ObservedTrial]] = {}
     for trial in trials:
-        at.setdefault(trial.load_fps, []).append(trial)
-    bounds = {load: classify_load(goal, trials) for load, trials in at.items()}
+        trials_by_load.setdefault(trial.load_fps, []).append(trial)
+    bounds = {load: classify_load(goal, trials) for load, trials in trials_by_load.items()}
     upper = min((load for load, bound in bounds.items() if bound == "upper"), default=None)
     lower = max(
         (
@@ -159,7 +133,9 @@ def find_goal_result(
         goal,
         lower,
         upper,
-        None if lower is None else compute_conditional_throughput(goal, lower, at[lower]),
+        None
+        if lower is None
+        else compute_conditional_throughput(goal, lower, trials_by_load[lower]),
         _find_irregularity(goal, lower, upper, max_load_fps),
     )
 
@@ -167,7 +143,7 @@ def find_goal_result(
 def _find_irregularity(
     goal: Goal, lower: float | None, upper: float | None, max_load: float
 ) -> str:
-    """Explain why a result is irregular (RFC 9971 section 4.8.4.2)."""
+    """Return the reason for an irregular result, or ``""`` (RFC 9971 section 4.8.4.2)."""
     if lower is None:
         return "no load is a lower bound"
     if upper is None:
@@ -180,4 +156,5 @@ def _find_irregularity(
 
 
 def _make_exact(value: float) -> Fraction:
+    """Return the decimal number that a float is printed as, without its rounding error."""
     return Fraction(str(value))

@@ -11,10 +11,10 @@ from typing import Any
 
 from v6t.procedures.search.goals import Goal, ObservedTrial
 
-LIBRARY = "MLRsearch"
-VERSION = "1.2.1"
-"""The release that the RFC refers to; others name things differently."""
-LABEL = (
+LIBRARY_NAME = "MLRsearch"
+SUPPORTED_VERSION = "1.2.1"  # release that the RFC refers to; the names in others differ
+# name of a throughput that MLRsearch found
+RESULT_LABEL = (
     "MLRsearch relevant lower bound; goal: loss ratio 0, exceed ratio 0, "
     "duration sum one full trial (RFC 9971 section 4.10.2)"
 )
@@ -22,39 +22,32 @@ LABEL = (
 
 @dataclass(frozen=True)
 class TrialCounts:
-    """Frames and losses of a trial in both directions.
+    """Frames and losses of a trial in both directions."""
 
-    Attributes:
-        frames: required.
-        lost: of these.
-        sound: nothing else was wrong. Whatever else fails a trial (the tester faltered, surplus, a
-            wrong frame) fails it for every goal: it counts as if it had lost too much for each.
-    """
-
-    frames: int
-    lost: int
-    sound: bool
+    frames: int  # required frames
+    lost: int  # lost frames of these
+    sound: bool  # no fault but loss; a trial with another fault fails for every goal
 
 
+# runs a trial: load per direction [fps], duration [s], name of the step
 OfferLoad = Callable[[float, float, str], TrialCounts]
-"""Offers a load [fps per direction] for so long [s]; the last argument names the step."""
 
 
 def is_available() -> bool:
-    """Whether the library is installed in the supported version."""
-    return _find_installed_version() == VERSION
+    """Check whether the supported version of the library is installed."""
+    return _find_installed_version() == SUPPORTED_VERSION
 
 
 def describe_requirement() -> str:
     """Return the required library version, and the installed version if it differs."""
     other = _find_installed_version()
-    instead = f" ({other} is installed)" if other not in (None, VERSION) else ""
-    return f"the MLRsearch library {VERSION}{instead}"
+    instead = f" ({other} is installed)" if other not in (None, SUPPORTED_VERSION) else ""
+    return f"the MLRsearch library {SUPPORTED_VERSION}{instead}"
 
 
 def _find_installed_version() -> str | None:
     try:
-        return importlib.metadata.version(LIBRARY)
+        return importlib.metadata.version(LIBRARY_NAME)
     except importlib.metadata.PackageNotFoundError:
         return None
 
@@ -62,17 +55,17 @@ def _find_installed_version() -> str | None:
 def run_search(
     offer: OfferLoad, goals: Sequence[Goal], *, min_load_fps: float, max_load_fps: float
 ) -> tuple[ObservedTrial, ...]:
-    """Run trials until every goal has its bounds, or cannot have them.
+    """Run trials until the bounds of every goal are found or cannot be found.
 
     Args:
-        goals: all searched for at once; every trial counts for each.
+        goals: every trial counts for all goals.
 
     Raises:
-        ValueError: bounds that are none, or a goal that the library refuses.
+        ValueError: invalid bounds, or a goal that the library rejects.
     """
     if not 0 < min_load_fps < max_load_fps:
         raise ValueError("the loads must be positive, the smallest below the largest")
-    library = importlib.import_module(LIBRARY)
+    library = importlib.import_module(LIBRARY_NAME)
     config = library.Config()
     search_goals = [
         library.SearchGoal(
@@ -88,12 +81,12 @@ def run_search(
         )
         for goal in goals
     ]
-    config.goals = dict.fromkeys(search_goals)  # it refuses the same one twice
+    config.goals = dict.fromkeys(search_goals)  # the library rejects duplicates
     # limits are set in an order that keeps the smallest load below the largest
     config.min_load = min(min_load_fps, config.max_load / 2)
     config.max_load = max_load_fps
     config.min_load = min_load_fps
-    # the library watches a real clock; the length of a search is bounded by its loads instead
+    # the library measures real time; here the loads bound the length of a search
     config.search_duration_max = 1e9
     config.warmup_duration = None
     measurer = _make_measurer(library, offer, max(goal.loss_ratio for goal in goals))
@@ -102,10 +95,11 @@ def run_search(
 
 
 def _make_measurer(library: Any, offer: OfferLoad, largest_ratio: float) -> Any:
+    """Make the object through which the library runs trials."""
     base: Any = library.AbstractMeasurer
 
     class Measurer(base):
-        """Measurer of the library that runs our trials."""
+        """Adapter through which the library runs trials of v6t."""
 
         def __init__(self) -> None:
             self.trials: list[ObservedTrial] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from v6t.procedures.search.binary import ROUGH
+from v6t.procedures.search.binary import ROUGH_SHARE
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
 from v6t.procedures.trial_runner import PointSpec, Watch
@@ -16,40 +16,22 @@ BENCHMARK = "capacity"
 
 @dataclass(frozen=True)
 class CapacitySpec(PointSpec):
-    """Specification of the search for the capacity.
+    """Specification of the search for the table's capacity."""
 
-    Attributes:
-        first: connections to begin with, C0.
-        most: connections there are four-tuples for, and the tester's table holds.
-        beta: below this share of the last rate the table is too small.
-        gamma: at this share and above it is large enough.
-        error: the search ends when it is known to so many connections, E.
-        upper_bound_cps: highest rate offered [connections/s].
-        upper_bound_reason: ``media``, ``tester`` or ``given``.
-        resolution_cps: error of the rate searches.
-        phase_one: waits and validation (alpha).
-        benchmark: who asks.
-        fixed: connections come at the highest rate offered; what else is offered is a second try.
-    """
-
-    first: int
-    most: int
-    upper_bound_cps: float
-    upper_bound_reason: str
-    resolution_cps: float
-    beta: float = 0.1
-    gamma: float = 0.5
-    error: int = 1
+    first: int  # C0, connections of the first step
+    most: int  # largest number of connections that can be tried
+    upper_bound_cps: float  # highest rate offered
+    upper_bound_reason: str  # ``media``, ``tester`` or ``given``
+    resolution_cps: float  # error of the rate searches
+    beta: float = 0.1  # below this share of the last rate, the table is too small
+    gamma: float = 0.5  # from this share on, the table is large enough
+    error: int = 1  # E, error of the search [connections]
     phase_one: PhaseOneSettings = field(default_factory=PhaseOneSettings)
-    benchmark: str = BENCHMARK
-    fixed: bool = False
+    benchmark: str = BENCHMARK  # first part of the trial keys
+    fixed: bool = False  # offer the highest rate only; lower rates are second tries
 
     def __post_init__(self) -> None:
-        """Check the parameters.
-
-        Raises:
-            ValueError: shares out of range or out of order, nothing to begin with.
-        """
+        """Check the shares and numbers."""
         if not 0 < self.beta <= self.gamma <= 1:
             raise ValueError("0 < beta <= gamma <= 1 must hold")
         if not 1 <= self.first <= self.most or self.error < 1:
@@ -58,42 +40,25 @@ class CapacitySpec(PointSpec):
 
 @dataclass(frozen=True)
 class CapacityStep:
-    """Number of connections that was tried, and its result.
+    """A number of connections that was tried."""
 
-    Attributes:
-        name: within the keys.
-        phase: ``first``, ``exponential`` or ``binary``.
-        connections: C.
-        rate_cps: the rate found, 0.0 if none; below the floor it was not looked for to the end.
-        carried: it is large enough a rate.
-    """
-
-    name: str
-    phase: str
-    connections: int
-    rate_cps: float
-    carried: bool
+    name: str  # name of the step, in trial keys
+    phase: str  # ``first``, ``exponential`` or ``binary``
+    connections: int  # C, number of connections tried
+    rate_cps: float  # highest passed rate; 0.0 if none
+    carried: bool  # the rate is high enough
 
 
 @dataclass(frozen=True)
 class CapacityResult:
-    """Result of the search.
-
-    Attributes:
-        capacity: the largest number carried, C_S; 0 if none was.
-        rate_cps: its rate, R_S.
-        first_failed: the smallest number that was not; None: all there was was carried.
-        first_connections, first_rate_cps: C0 and R0 as they came out: where not even the first
-            number is carried, it is halved until one is.
-        steps: everything tried.
-    """
+    """Result of the search; C0 is halved until a number of connections is carried."""
 
     spec: CapacitySpec
-    capacity: int
-    rate_cps: float
-    first_failed: int | None
-    first_connections: int
-    first_rate_cps: float
+    capacity: int  # C_S, largest number carried; 0 if none was
+    rate_cps: float  # R_S, rate at the capacity
+    first_failed: int | None  # smallest number not carried; None: all were
+    first_connections: int  # C0, the first number carried
+    first_rate_cps: float  # R0, rate at C0
     steps: tuple[CapacityStep, ...]
     attempts: tuple[Attempt, ...]
 
@@ -106,7 +71,7 @@ def measure_capacity(
 
 
 class _Search:
-    """Search for the capacity, step by step."""
+    """Search for the table's capacity in progress."""
 
     def __init__(self, spec: CapacitySpec, measure: Measure, watch: Watch | None) -> None:
         self._spec = spec
@@ -138,6 +103,7 @@ class _Search:
         )
 
     def _find_start(self) -> tuple[int, float, int | None]:
+        """Return C0 and R0, and the smallest number of connections above C0 that failed."""
         spec = self._spec
         count, failed = spec.first, None
         while count:
@@ -149,8 +115,9 @@ class _Search:
         return 0, 0.0, failed
 
     def _find_rate(self, count: int, phase: str, last_cps: float, share: float) -> float | None:
+        """Return the highest rate for a number of connections, or None if the table is too small."""
         spec = self._spec
-        # what passed at a second try lowers no rate at which others are attempted
+        # a second try at a lower rate does not lower the rate of later steps
         upper_cps = spec.upper_bound_cps if spec.fixed else last_cps
         floor_cps = share * upper_cps
         name = f"c{len(self._steps):03d}"
@@ -161,7 +128,7 @@ class _Search:
             upper_bound_reason=spec.upper_bound_reason,
             resolution_cps=min(spec.resolution_cps, upper_cps / 2),
             phase_one=spec.phase_one,
-            share=ROUGH,
+            share=ROUGH_SHARE,
             floor_cps=floor_cps,
             benchmark=spec.benchmark,
             step=f"{name}-{count}/",

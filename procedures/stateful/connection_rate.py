@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from v6t.procedures.search.binary import (
-    NEAR,
+    FINE_SHARE,
     SearchResult,
     SearchStep,
     binary_search,
@@ -21,32 +21,19 @@ BENCHMARK = "connection-rate"
 
 @dataclass(frozen=True)
 class ConnectionRateSpec(PointSpec):
-    """Specification of the search for the connection rate.
+    """Specification of the search for the connection rate."""
 
-    Attributes:
-        connections: N.
-        upper_bound_cps: highest rate offered [connections/s].
-        upper_bound_reason: ``media``, ``tester`` or ``given``.
-        resolution_cps: error of the search [connections/s]; slow devices are searched for more closely
-            (:func:`~v6t.procedures.search.binary.widest_fps`).
-        repetitions: searches; the RFC asks for 20.
-        share: of the rate that failed; see there.
-        floor_cps: stop when the rate is known to be below this; 0: never.
-        benchmark: who asks.
-        step: before the steps of each search in their keys.
-    """
-
-    unit, searched = CPS, True
-    connections: int
-    upper_bound_cps: float
-    upper_bound_reason: str
-    resolution_cps: float
-    repetitions: int = 1
+    unit, is_search = CPS, True
+    connections: int  # N, number of connections
+    upper_bound_cps: float  # highest rate offered
+    upper_bound_reason: str  # ``media``, ``tester`` or ``given``
+    resolution_cps: float  # error of the search; smaller for slow devices
+    repetitions: int = 1  # searches; the RFC asks for 20
     phase_one: PhaseOneSettings = field(default_factory=PhaseOneSettings)
-    share: float = NEAR
-    floor_cps: float = 0.0
-    benchmark: str = BENCHMARK
-    step: str = ""
+    share: float = FINE_SHARE  # widest final bracket, as a share of the rate that failed
+    floor_cps: float = 0.0  # the search ends below this rate; 0: never
+    benchmark: str = BENCHMARK  # first part of the trial keys
+    step: str = ""  # prefix of the step names in trial keys
 
     @property
     def steps(self) -> int:
@@ -56,24 +43,20 @@ class ConnectionRateSpec(PointSpec):
 
 @dataclass(frozen=True)
 class ConnectionRateRepetition:
-    """Result of one search.
+    """Result of one search."""
 
-    Attributes:
-        search: the steps and the rate found.
-    """
-
-    number: int
-    search: SearchResult
+    number: int  # from 1
+    search: SearchResult  # the steps and the rate found
     attempts: tuple[Attempt, ...]
 
     @property
     def device_failed(self) -> bool:
-        """Whether a valid trial failed."""
+        """Whether a valid trial failed because of the device."""
         return any(a.verdict.device_failed for a in self.attempts)
 
     @property
     def rate_cps(self) -> float:
-        """The rate found [connections/s]; 0.0 if none passed."""
+        """Highest rate that passed [connections/s]; 0.0 if none did."""
         return self.search.rate_fps
 
 
@@ -84,8 +67,11 @@ class ConnectionRateResult(RepeatedResult[ConnectionRateSpec, ConnectionRateRepe
     @property
     def error_cps(self) -> float:
         """Error of the least exact search [connections/s]."""
-        asked = self.spec.resolution_cps
-        return max((r.search.compute_error_fps(asked) for r in self.repetitions), default=asked)
+        resolution_cps = self.spec.resolution_cps
+        return max(
+            (r.search.compute_error_fps(resolution_cps) for r in self.repetitions),
+            default=resolution_cps,
+        )
 
 
 def measure_connection_rate(

@@ -1,4 +1,4 @@
-"""Phase 1 as a trial, its judgement, and trials that need connections first."""
+"""Phase 1 as a trial, its verdict, and trials that need connections first."""
 
 from __future__ import annotations
 
@@ -14,16 +14,11 @@ from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Mode, Trial
 from v6t.trials.verdict import Verdict
 
-MAX_RETAKES = 3
-"""Times phase 1 is taken again before a phase 2 is given up."""
+MAX_RETAKES = 3  # repetitions of a failed phase 1 before its phase 2 is given up
 
 
 class PhaseOneError(RuntimeError):
-    """Error: every attempt at phase 1 lost connections.
-
-    Attributes:
-        tester: it was the tester that faltered, at least the last time.
-    """
+    """Error: every attempt at phase 1 failed; ``tester``: the last one because of the tester."""
 
     def __init__(self, message: str, *, tester: bool = False) -> None:
         super().__init__(message)
@@ -32,22 +27,17 @@ class PhaseOneError(RuntimeError):
 
 @dataclass(frozen=True)
 class PhaseOneSettings:
-    """Settings of phase 1 in every trial of a procedure.
+    """Settings of phase 1 in every trial, see :class:`~v6t.trials.connections.Connections`."""
 
-    Attributes:
-        wait_s, gap_s, alpha, entries, reading, keep, tcp: see
-            :class:`~v6t.trials.connections.Connections`.
-    """
-
-    wait_s: float = 0.5
-    gap_s: float = 0.0
-    alpha: float | None = 1.0
-    entries: int | None = None
-    keep: bool = False
-    tcp: Tcp | None = None
+    wait_s: float = 0.5  # for late frames
+    gap_s: float = 0.0  # before phase 2
+    alpha: float | None = 1.0  # validation rate over the connection rate; None: no validation
+    entries: int | None = None  # of the Responder's table; None: one for each connection
+    keep: bool = False  # reuse the open connections
+    tcp: Tcp | None = None  # None: UDP
 
     def make_connections(self, count: int, rate_cps: float) -> Connections:
-        """Make the phase 1 of a number of connections at a rate."""
+        """Make the request for phase 1 with a number of connections at a rate."""
         return Connections(
             count=count,
             rate_cps=rate_cps,
@@ -63,7 +53,7 @@ class PhaseOneSettings:
 def judge_connections(
     trial: Trial, result: TrialResult, *, sending_time_tolerance: float = 1.00001
 ) -> Verdict:
-    """Judge a trial that is phase 1 and, if asked for, validation."""
+    """Judge a trial of phase 1, with validation if it was requested."""
     connections, phase_one = trial.connections, result.connections
     faults = list(result.faults)
     if connections is None or phase_one is None:
@@ -119,7 +109,7 @@ def _list_failures(connections: Connections, phase_one: PhaseOneResult) -> list[
         else:
             failures.append(f"{missing} established: {phase_one.tcp.failures}")
     if phase_one.tcp is not None and phase_one.tcp.wrong:
-        failures.append(f"{phase_one.tcp.wrong} segments are none that a right device sends")
+        failures.append(f"{phase_one.tcp.wrong} segments differ from those of a correct device")
     if phase_one.surplus:
         failures.append(f"surplus of {phase_one.surplus} frames in phase 1")
     if phase_one.duplicate_tuples:
@@ -152,10 +142,8 @@ def attempt_connections(
 ) -> Outcome:
     """Run phase 1 as a separate trial; repeat it while it is invalid.
 
-    Its directions are the Initiator's and the validation's.
-
-    Args:
-        conditions: of the point; its loss tolerance is for phase 2 only.
+    Its directions are those of the Initiator and of the validation. The loss tolerance of the conditions
+    is for phase 2 only.
     """
     mode: Mode = "forward" if connections.alpha is None else "bidirectional"
     purpose = "establish" if connections.purpose == "prepare" else connections.purpose
@@ -170,26 +158,24 @@ def attempt_connections(
         connections=replace(connections, purpose=purpose, reuse=False),
     )
     tolerance = conditions.sending_time_tolerance
-    judged = partial(judge_connections, sending_time_tolerance=tolerance)
-    return attempts.run(trial, step, steps=steps, bracket=bracket, assess=judged)
+    assess = partial(judge_connections, sending_time_tolerance=tolerance)
+    return attempts.run(trial, step, steps=steps, bracket=bracket, assess=assess)
 
 
 class ConnectionPreparer:
     """Measurement of phase 2 that establishes the connections of each trial first.
 
-    A trial whose table was not filled says nothing about phase 2: it is taken again, a bounded
-    number of times.
+    A trial without a full table says nothing about phase 2, so it is repeated a limited number of times.
     """
 
     def __init__(
         self, measure: Measure, connections: Connections, retakes: int = MAX_RETAKES
     ) -> None:
-        """Give each trial the connections; phase 1 is taken again ``retakes`` times at most."""
+        """Prepare the connections of each trial; a failed phase 1 is repeated ``retakes`` times."""
         self._measure = measure
         self._connections = connections
         self._retakes = retakes
-        self.taken: dict[str, str] = {}
-        """Keys under which trials that were retaken finally succeeded."""
+        self._final_keys: dict[str, str] = {}  # keys of the successful repetitions of trials
 
     def __call__(self, trial: Trial) -> TrialResult:
         """Run a trial with connections.
@@ -210,7 +196,7 @@ class ConnectionPreparer:
             phase_one = result.connections
             if phase_one is not None and phase_one.is_complete:
                 if again:
-                    self.taken[trial.key] = key
+                    self._final_keys[trial.key] = key
                 return result
             faults = result.faults
             why = faults[0] if faults else _describe_shortfall(phase_one)
@@ -221,8 +207,8 @@ class ConnectionPreparer:
         )
 
     def make_finder(self, find: Callable[[str], TrialResult]) -> Callable[[str], TrialResult]:
-        """Return a function that finds results by key and includes repeated trials."""
-        return lambda key: find(self.taken.get(key, key))
+        """Return a function that finds the result of a trial, or of its successful repetition, by key."""
+        return lambda key: find(self._final_keys.get(key, key))
 
 
 def _describe_shortfall(phase_one: PhaseOneResult | None) -> str:

@@ -13,29 +13,22 @@ from v6t.trials.tcp import Closing, Tcp
 from v6t.trials.verdict import Attempt
 
 BENCHMARK = "tcp-capacity"
-RETRY_FACTOR = 0.5
-"""Share of the attempt rate at which a number of connections is tried again."""
+RETRY_FACTOR = 0.5  # rate of a second try over the attempt rate
 
 
 @dataclass(frozen=True)
 class TcpCapacitySpec:
-    """Specification of the TCP capacity and of the trials after it.
+    """Specification of the TCP capacity and of the trials after it."""
 
-    Attributes:
-        search: with ``phase_one.tcp``, at a fixed rate.
-        beyond: share of the capacity that is attempted beyond it.
-        aging_s: longest wait for the device to forget connections that ended [s].
-    """
-
-    search: CapacitySpec
-    beyond: float = 0.1
-    aging_s: float = 0.0
+    search: CapacitySpec  # with ``phase_one.tcp``, at a fixed rate
+    beyond: float = 0.1  # share of the capacity attempted beyond it
+    aging_s: float = 0.0  # longest wait for the device to forget closed connections
 
     @property
     def tcp(self) -> Tcp:
         """Settings of the TCP connections."""
         if self.search.phase_one.tcp is None:
-            raise ValueError("connections of TCP are wanted")
+            raise ValueError("the search needs settings of TCP")
         return self.search.phase_one.tcp
 
     def count_excess_connections(self, capacity: int) -> int:
@@ -45,19 +38,12 @@ class TcpCapacitySpec:
 
 @dataclass(frozen=True)
 class TcpCapacityResult:
-    """Result of the search and the trials after it.
+    """Result of the search and the trials after it."""
 
-    Attributes:
-        search: the capacity.
-        tcp: how connections were made.
-        overfull: the trial with more connections than the table holds; None: it holds all.
-        after: that one, and those that show how connections end.
-    """
-
-    search: CapacityResult
-    tcp: Tcp
-    overfull: Attempt | None
-    after: tuple[Attempt, ...]
+    search: CapacityResult  # the capacity
+    tcp: Tcp  # settings of the connections
+    overfull: Attempt | None  # trial beyond the capacity; None: the table has no limit
+    after: tuple[Attempt, ...]  # that trial, and those that close connections
 
 
 def measure_tcp_capacity(
@@ -67,10 +53,11 @@ def measure_tcp_capacity(
     result = measure_capacity(spec.search, measure, watch)
     at = spec.search.conditions
     attempts = TrialRunner(
-        at, spec.search.key_prefix, measure, watch, 1, 1, unit=CPS, searched=True
+        at, spec.search.key_prefix, measure, watch, 1, 1, unit=CPS, is_search=True
     )
 
     def close_connections(count: int, closing: Closing, name: str) -> Attempt:
+        """Open connections, close them all in one manner, and wait for the device to forget them."""
         connections = spec.search.phase_one.make_connections(count, spec.search.upper_bound_cps)
         tcp = replace(spec.tcp, closing=closing, aging_s=spec.aging_s)
         outcome = attempt_connections(

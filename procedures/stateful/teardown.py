@@ -18,42 +18,28 @@ BENCHMARK = "teardown"
 
 @dataclass(frozen=True)
 class TeardownSpec(PointSpec):
-    """Specification of the tear-down rate.
+    """Specification of the measurement of the tear-down rate."""
 
-    Attributes:
-        connections: N.
-        rate_cps: at which they are established.
-        rate_source: where that rate comes from, in words.
-        repetitions: times the table is filled and emptied.
-        retakes: how often phase 1 is taken again when it loses connections.
-    """
-
-    unit, searched = CPS, True
+    unit, is_search = CPS, True
     benchmark = BENCHMARK
-    connections: int
-    rate_cps: float
-    rate_source: str
-    repetitions: int
+    connections: int  # N, number of connections
+    rate_cps: float  # of phase 1 [connections/s]
+    rate_source: str  # origin of that rate
+    repetitions: int  # times the table is filled and emptied
     phase_one: PhaseOneSettings = field(default_factory=PhaseOneSettings)
-    retakes: int = MAX_RETAKES
+    retakes: int = MAX_RETAKES  # times a failed phase 1 is repeated
 
 
 @dataclass(frozen=True)
 class TeardownRepetition:
-    """Times of one tear-down.
+    """Times of one tear-down [s]; None if the device or the tester does not report them."""
 
-    Attributes:
-        full_s, idle_s: time to empty the table with all connections, and an empty one [s]; None:
-            the device or tester did not tell.
-        sessions: the device's own count before it was emptied.
-    """
-
-    full_s: float | None
-    idle_s: float | None
-    sessions: int | None
+    full_s: float | None  # to empty the table with all connections
+    idle_s: float | None  # to empty an empty table
+    sessions: int | None  # device's count before the table was emptied
 
     def compute_rate_cps(self, connections: int) -> float | None:
-        """Return connections torn down per second, or None if both times are equal."""
+        """Return connections torn down per second, or None if the times do not give a rate."""
         if self.full_s is None or self.idle_s is None or self.full_s <= self.idle_s:
             return None
         return connections / (self.full_s - self.idle_s)
@@ -65,15 +51,12 @@ TeardownResult = RepeatedResult[TeardownSpec, TeardownRepetition]
 def measure_teardown(
     spec: TeardownSpec, measure: Measure, watch: Watch | None = None
 ) -> TeardownResult:
-    """Fill the table and measure the time to empty it, several times.
-
-    Raises:
-        PhaseOneError: phase 1 lost connections every time.
-    """
+    """Fill the table and measure the time to empty it, several times."""
     return repeat(spec, spec.repetitions, measure, watch, lambda trials: _tear_down(spec, trials))
 
 
 def _tear_down(spec: TeardownSpec, attempts: TrialRunner) -> TeardownRepetition:
+    """Fill the table and measure the time to empty it, once."""
     connections = spec.phase_one.make_connections(spec.connections, spec.rate_cps)
     connections = replace(connections, purpose="tear-down", reuse=False)
     for again in range(spec.retakes + 1):

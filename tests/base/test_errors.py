@@ -14,7 +14,7 @@ from v6t.base.errors import InvalidValue, UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.base.validation import describe_problem
 from v6t.core.cli.main import CLICK_ERROR_CODES
-from v6t.drivers.options import options_of
+from v6t.drivers.options import parse_options
 from v6t.drivers.trex.options import TrexOptions
 from v6t.tests.core.support import v6t
 
@@ -124,7 +124,7 @@ def test_rejected_model_has_code_path_and_hint(values, code, path, hint):
 
 def test_contradiction_of_two_settings_has_both_paths():
     with pytest.raises(UsageError) as caught:
-        options_of(TrexOptions, "trex", "tester", {"cache": 5, "rows": 5, "counting": "ports"})
+        parse_options(TrexOptions, "trex", "tester", {"cache": 5, "rows": 5, "counting": "ports"})
     assert (caught.value.code, caught.value.path) == ("conflict", ("cache",))
     assert caught.value.related == (("rows",),)
 

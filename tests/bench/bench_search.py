@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from v6t.procedures.throughput import Search, ThroughputSpec, measure_throughput
+from v6t.procedures.throughput import SearchMethod, ThroughputSpec, measure_throughput
 from v6t.tests.procedures.support import Recorded, sim
 from v6t.trials.conditions import Conditions
 
@@ -55,7 +55,7 @@ class Line:
     """
 
     device: str
-    search: Search
+    search: SearchMethod
     traffic_s: float
     total_s: float
     full: float
@@ -104,7 +104,7 @@ def devices(chance: random.Random) -> dict[str, Device]:
     }
 
 
-def measure(search: Search, name: str) -> Line:
+def measure(search: SearchMethod, name: str) -> Line:
     """One search on all devices of a class."""
     errors, traffic, total, full, unproven = [], [], [], [], 0
     for seed in range(DEVICES):
@@ -149,10 +149,10 @@ def measure(search: Search, name: str) -> Line:
     )
 
 
-def installed() -> tuple[Search, ...]:
+def installed() -> tuple[SearchMethod, ...]:
     """Searches that can be run here."""
     there = importlib.util.find_spec("MLRsearch") is not None
-    return tuple(s for s in get_args(Search) if there or s != "mlrsearch")
+    return tuple(s for s in get_args(SearchMethod) if there or s != "mlrsearch")
 
 
 def compare() -> Iterator[Line]:

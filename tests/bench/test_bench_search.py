@@ -25,6 +25,6 @@ def test_mlrsearch_takes_a_third_of_the_trial_seconds(lines):
 
 
 def test_the_recorded_table_is_this_one(lines):
-    if len(bench_search.installed()) < len(get_args(bench_search.Search)):
+    if len(bench_search.installed()) < len(get_args(bench_search.SearchMethod)):
         pytest.skip("MLRsearch is not installed")
     assert bench_search.RECORDED.read_text(encoding="utf-8") == f"{bench_search.table(lines)}\n"

@@ -15,8 +15,8 @@ from dataclasses import replace
 import jsonschema
 import pytest
 from v6t.analysis.record import FrameSizes
-from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.report.curves import draw_curves
+from v6t.analysis.rundata import CampaignRun
 from v6t.base.errors import DutError, TranslationError, UsageError
 from v6t.benchmarks.registry import load_presentations
 from v6t.benchmarks.throughput import ThroughputRecord

@@ -30,12 +30,6 @@ SUBCOMMANDS = [
     *(["calc", name] for name in ("map", "rfc6052", "rate")),
 ]
 
-RESULT_KEYS = {
-    *("benchmark", "direction", "convention", "frame_sizes", "repetitions", "median", "p1", "p99"),
-    *("dispersion", "loss", "matched", "tester_limited", "trials"),
-}
-"""What every record of results.json must have."""
-
 
 def imported_by(*arguments, status=0):
     """Heavy packages in memory after ``v6t ARGUMENTS`` in a fresh interpreter."""
@@ -227,24 +221,9 @@ def test_a_run_with_closed_streams_is_a_run(closed, tmp_path):
 def test_json_of_a_run_is_its_results_file(tmp_path):
     out = tmp_path / "out"
     done = v6t(*SIM, "--json", "-o", out)
-    assert done.status == 0
-    assert done.out == (out / "results.json").read_text()
+    assert (done.status, done.out) == (0, (out / "results.json").read_text())
     content = json.loads(done.out)
     assert content["status"] == "complete"
-    records = content["results"]
-    assert [r["direction"] for r in records] == ["bidirectional", "forward", "reverse"]
-    for record in records:
-        assert set(record) >= RESULT_KEYS
-        assert record["benchmark"] == "throughput"
-        assert record["convention"] == "per_direction"
-        assert record["frame_sizes"] == {"ipv6": 104, "ipv4": 64}
-        assert record["repetitions"] == 2
-        assert 0 < record["p1"] <= record["median"] <= record["p99"]
-        assert set(record["loss"].values()) == {0.0}
-        assert record["matched"] is None  # nothing is compared in a simulation
-        assert record["tester_limited"] is False
-        assert record["trials"]
-        assert "demonstration" not in record["conditions"]
     assert content["conditions"]["demonstration"] is True
     assert any("DEMONSTRATION" in c for c in content["caveats"])
 
@@ -281,17 +260,6 @@ def test_runs_without_a_name_get_one_each(tmp_path, monkeypatch):
     assert len(made) == 2
     assert all(name.split("-mape-br-")[1].startswith("a-b") for name in made)
     assert [p.name for p in tmp_path.iterdir()] == ["runs"]
-
-
-def test_resume_of_a_finished_run_measures_nothing(tmp_path):
-    out = tmp_path / "out"
-    first = v6t(*SIM, "--json", "-o", out)
-    journal = (out / "journal.jsonl").read_bytes()
-    again = v6t("resume", "--json", out)
-    assert again.status == 0
-    assert "nothing was measured" in again.err
-    assert again.out == first.out
-    assert (out / "journal.jsonl").read_bytes() == journal
 
 
 def test_selftest_measures_the_tester_alone(tmp_path, monkeypatch):

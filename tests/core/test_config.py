@@ -252,6 +252,9 @@ BED_COMPLAINTS = [
     ("line_rate: 10X", "not-a-number", "bed.yaml:1", "line_rate"),
     ("line_rate: 1e9999", "not-a-number", "bed.yaml:1", "line_rate"),
     ("line_rate: 100bps", "out-of-range", "bed.yaml:1", "line_rate"),
+    ("line_rate: 10GB/s", "not-a-number", "bed.yaml:1", "line_rate"),
+    ("line_rate: [10]", "not-text", "bed.yaml:1", "line_rate"),
+    ("line_rate: true", "not-text", "bed.yaml:1", "line_rate"),
 ]  # fmt: skip
 
 

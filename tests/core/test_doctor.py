@@ -13,7 +13,7 @@ import pytest
 from v6t.core.runs import doctor
 from v6t.drivers.duts.kinds.linux_router import LinuxRouter
 from v6t.drivers.lab import privilege
-from v6t.drivers.testers import kind_of
+from v6t.drivers.testers import load_kind
 from v6t.drivers.trex import installation
 from v6t.tests.drivers.faketrex import make
 from v6t.tests.expect import expect_refusal
@@ -32,7 +32,7 @@ def machine(monkeypatch, tmp_path):
 
 
 def findings():
-    return {f.what: f for f in doctor.examine()}
+    return {f.what: f for f in doctor.examine_machine()}
 
 
 def test_a_machine_on_which_all_is_well(machine):
@@ -56,7 +56,7 @@ def test_json_has_the_same_findings_and_status(machine):
     assert done.status == 3
     rows = json.loads(done.out)
     assert {"what": "embedded lab", "state": "missing", "text": "not permitted"} in rows
-    assert [r["what"] for r in rows] == [f.what for f in doctor.examine()]
+    assert [r["what"] for r in rows] == [f.what for f in doctor.examine_machine()]
 
 
 def test_another_system_cannot_have_the_lab(machine):
@@ -98,7 +98,7 @@ def test_a_testbed_that_is_wrong(machine, tmp_path):
 
 def test_no_trex_is_no_fault(machine, tmp_path):
     machine.delenv("TREX_DIR")
-    machine.setattr(installation, "OPT", tmp_path)
+    machine.setattr(installation, "DEFAULT_LOCATION", tmp_path)
     assert findings()["TRex"].state == "note"
     assert "none found" in findings()["TRex"].text
     assert v6t("doctor").status == 0
@@ -115,19 +115,19 @@ def test_client_and_server_are_examined(machine, tmp_path, monkeypatch):
     machine.setenv("TREX_DIR", str(tmp_path / "v3.08"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         options = {"python": sys.executable, "rpc_port": listener.getsockname()[1]}
-        found = {f.what: f for f in doctor.examine(kind_of("trex", options))}
+        found = {f.what: f for f in doctor.examine_machine(load_kind("trex", options))}
         assert found["TRex"].text.endswith("version v3.08")
         assert "Python 3." in found["TRex client"].text
         assert "STL, 1 data" in found["TRex server"].text
         assert {"port 0", "port 1", "hugepages", "clock"} <= set(found)
         monkeypatch.setenv("FAKE_OWNER", "alice")
-        found = {f.what: f for f in doctor.examine(kind_of("trex", options))}
+        found = {f.what: f for f in doctor.examine_machine(load_kind("trex", options))}
         assert "taken by alice" in found["port 1"].text
-    found = {f.what: f for f in doctor.examine(kind_of("trex", options))}
+    found = {f.what: f for f in doctor.examine_machine(load_kind("trex", options))}
     assert found["TRex server"].state == "missing"
     assert "name its interfaces" in found["TRex server"].text
     options["interfaces"] = ["--vdev=net_memif0,id=0", "lo"]
-    found = {f.what: f for f in doctor.examine(kind_of("trex", options))}
+    found = {f.what: f for f in doctor.examine_machine(load_kind("trex", options))}
     assert "v6t starts one" in found["TRex server"].text
     assert found["interface lo"].state == "ok"
 
@@ -147,7 +147,7 @@ def test_packages_that_only_look_like_trex(machine, tmp_path):
 def test_this_machine_is_judged_like_its_lab(monkeypatch, tmp_path):
     """No simulation: the real probe and the status agree."""
     monkeypatch.delenv("TREX_DIR", raising=False)
-    monkeypatch.setattr(installation, "OPT", tmp_path)
+    monkeypatch.setattr(installation, "DEFAULT_LOCATION", tmp_path)
     can, _how = privilege.available()
     done = v6t("doctor", "--json")
     rows = {r["what"]: r for r in json.loads(done.out)}

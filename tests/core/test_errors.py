@@ -36,6 +36,8 @@ BAD = [
     ("unknown-name", "", ["selftest", "--plugin", "x"]),
     ("unknown-name", "did you mean 'mape-br'?", ["run", "--plugin", "mape-bt"]),
     ("unknown-name", "did you mean 'mapt-br'?", ["run", "--plugin", "mapt-b"]),
+    ("file-not-found", "'map-e'", ["run", "mapp-e"]),
+    ("unsupported-by-device", "", ["run", "--plugin", "mape-br", "--measure", "reset"]),
     ("invalid-command-line", "", ["dut"]),
     ("unknown-name", "did you mean 'sim'?", [*SIM, "--tester", "simm"]),
     ("unknown-name", "", [*SIM, "--preset", "fast"]),
@@ -221,7 +223,7 @@ def test_trex_that_is_not_there(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TREX_DIR", raising=False)
-    monkeypatch.setattr(installation, "OPT", tmp_path / "opt")
+    monkeypatch.setattr(installation, "DEFAULT_LOCATION", tmp_path / "opt")
     said = expect_refusal(v6t(*SIM, "--tester", "trex", "-o", "out"), "missing-program", 3)
     assert "TREX_DIR" in said
     assert tree(tmp_path) == {}
@@ -289,23 +291,16 @@ def test_a_defect_is_one_line_unless_asked(monkeypatch):
         v6t("doctor")
 
 
-def test_a_wrong_device_is_shown_frame_by_frame(tmp_path):
-    done = v6t(*SIM, "--set-tester", "mismatch=1", "-o", tmp_path / "out")
-    assert done.status == 6
-    assert "translation incorrect" in done.err
-    assert "expected" in done.err
-    assert "received" in done.err
-    assert "Traceback" not in done.err
-
-
-def test_a_device_that_loses_all_the_time_is_not_called_nameless(tmp_path):
-    done = v6t(*SIM, "--set-tester", "loss_probability=1", "-o", tmp_path / "out")
-    assert done.status == 6
-    assert done.code == "translation-incorrect"
-
-
-def test_a_tester_that_fails(tmp_path):
-    done = v6t(*SIM, "--set-tester", "crash_at=20", "-o", tmp_path / "out")
-    assert done.status == 5
-    assert done.code == "tester-fault"
+@pytest.mark.parametrize(
+    ("option", "status", "code", "words"),
+    [
+        ("mismatch=1", 6, "translation-incorrect", ("expected", "received")),
+        ("loss_probability=1", 6, "translation-incorrect", ()),
+        ("crash_at=20", 5, "tester-fault", ()),
+    ],
+)
+def test_failure_during_a_run_has_status_and_code(option, status, code, words, tmp_path):
+    done = v6t(*SIM, "--set-tester", option, "-o", tmp_path / "out")
+    assert (done.status, done.code) == (status, code)
+    assert all(word in done.err for word in words)
     assert "Traceback" not in done.err

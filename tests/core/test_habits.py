@@ -184,15 +184,6 @@ def test_line_rate_needs_no_quotes(tmp_path, value):
     assert found.settings.line_rate_bps == 10e9
 
 
-@pytest.mark.parametrize(
-    ("value", "code"), [("true", "not-text"), ("10GB/s", "not-a-number"), ("[10]", "not-text")]
-)
-def test_line_rate_that_is_not_bits_is_refused(tmp_path, value, code):
-    (tmp_path / "bed.yaml").write_text(f"line_rate: {value}\n")
-    with expect_error(code, path=["line_rate"]):
-        resolve_and_bind(None, tmp_path / "bed.yaml", Flags(plugin="mape-br"))
-
-
 @pytest.mark.parametrize("rate", ["10G", "11Gbps"])
 def test_compile_of_more_than_the_line_carries_is_refused(rate):
     done = v6t("compile", "--plugin", "mape-br", "--frame-size", "104", "--rate", rate)
@@ -220,16 +211,3 @@ def test_all_leaves_out_what_the_tester_cannot_measure_and_says_so(tmp_path, mon
         "run", "nat44", "--tester", "sim", "--measure", "all,system-recovery", "--dry-run"
     )
     assert refused.code == "unsupported-by-tester"
-
-
-def test_misspelt_technology_is_proposed():
-    assert "'map-e'" in expect_refusal(v6t("run", "mapp-e"), "file-not-found")
-
-
-def test_measure_all_leaves_out_what_the_tester_cannot_do():
-    lab = ("--tester", "trex", "--set-tester", "lab=true")
-    done = v6t("run", "nat44", *lab, "--measure", "all", "--dry-run")
-    assert done.status == 0
-    assert "system-recovery: TRex" in " ".join(done.out.split())
-    refused = v6t("run", "nat44", *lab, "--measure", "system-recovery", "--dry-run")
-    expect_refusal(refused, "unsupported-by-tester")

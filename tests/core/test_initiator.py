@@ -8,7 +8,7 @@ from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.rundir import restore
+from v6t.core.runs.rundir import write_run_files
 from v6t.core.runs.tester_capacity import SelfTest, make_capacity_spec
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
@@ -82,7 +82,7 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
         Links().left,
         swapped=True,
     )
-    assert [macs[0][-5:] for macs in swapped.all_macs(links)] == [
+    assert [macs[0][-5:] for macs in swapped.list_macs(links)] == [
         "01:02",
         "0b:02",
         "0c:02",
@@ -99,7 +99,7 @@ def test_who_is_played_follows(run):
 
 def test_it_survives_the_files_of_a_run(run, tmp_path):
     (tmp_path / "config.json").write_text(run.model_dump_json())
-    files = restore(tmp_path / "config.json", tmp_path / "again")
+    files = write_run_files(tmp_path / "config.json", tmp_path / "again")
     assert resolve(*files) == run
 
 

@@ -12,11 +12,10 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import list_names, load_plugin
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.config.settings import ResolvedRun
-from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
-from v6t.tests.expect import expect_error, expect_refusal
+from v6t.core.config.warnings import list_setting_warnings
+from v6t.tests.expect import expect_refusal
 
-from .support import SIM, tree, v6t
+from .support import SIM, v6t
 
 pytestmark = pytest.mark.slow
 
@@ -38,21 +37,6 @@ def plan(*arguments):
 # ------------------------------------------------------------------ configuration
 
 
-def test_initial_setup_1_from_the_command_line():
-    """Every parameter of a technology can be given by a flag."""
-    made = plan("--plugin", "mape-br", "--set", "psid_offset=4", "--set", "br_address=2001:db8::9")
-    assert made["run"]["params"] == {"psid_offset": "4", "br_address": "2001:db8::9"}
-    assert made["device_must_be"]["configuration"]["br_address"] == "2001:db8::9"
-
-
-def test_initial_setup_2_saved_in_files_that_are_loaded(here):
-    assert v6t("init").status == 0
-    (here / "run.yaml").write_text((here / "run.yaml").read_text().replace("ces: 1000", "ces: 7"))
-    done = v6t("run", "run.yaml", "--testbed", "testbed.yaml", "--tester", "sim", "-o", "out")
-    assert done.status == 0, done.err
-    assert json.loads((here / "out" / "config.json").read_text())["params"]["ces"] == 7
-
-
 @pytest.mark.parametrize("name", list_names())
 def test_initial_setup_3_configures_itself(name):
     """A technology's name is enough: addresses, traffic, tester, device, sizes follow."""
@@ -61,18 +45,6 @@ def test_initial_setup_3_configures_itself(name):
     assert run.modes
     assert run.tester.kind == "embedded"
     assert load_plugin(name)(load_plugin(name).params_model()).make_dut_intent().left.addresses
-
-
-def test_initial_setup_4_warns_of_a_wrong_command_and_rejects_it(here):
-    assert "run" in expect_refusal(v6t("rn", "--plugin", "mape-br"), "unknown-command")
-    assert "psid_offset" in expect_refusal(
-        v6t(*SIM, "--set", "psid_ofset=4", "-o", "o"), "unknown-setting"
-    )
-    (here / "run.yaml").write_text("plugin: mape-br\nprocedure:\n  repititions: 3\n")
-    said = expect_refusal(v6t("run", "run.yaml", "-o", "o"), "unknown-setting")
-    assert "run.yaml:3" in said
-    assert "repetitions" in said
-    assert list(tree(here)) == ["run.yaml"]
 
 
 def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
@@ -115,35 +87,6 @@ def test_initial_setup_4_warns_of_testbeds_that_cannot_be_right(bed, words, here
     done = v6t("run", "--plugin", "mape-br", "--testbed", "bed.yaml", "--dry-run")
     assert done.status == 0
     assert f"note: {words.partition(':')[0]}" in done.out or words in done.out
-
-
-def test_initial_setup_4_warns_of_a_line_rate_above_the_medium():
-    run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
-    ports = [{"index": n, "speed": 1, "driver": "net_ixgbe"} for n in (0, 1)]
-    (said,) = list_tester_warnings(run, {"ports": ports})
-    assert re.findall(r"\d+ Gbit/s", said) == ["10 Gbit/s", "1 Gbit/s"]
-    assert list_tester_warnings(run, {"ports": [{**p, "speed": 10} for p in ports]}) == []
-    assert list_tester_warnings(run, {"ports": [{**p, "virtual": True} for p in ports]}) == []
-    assert list_tester_warnings(run, None) == []
-    (said,) = list_tester_warnings(run, {"displaced": {"0": "somebody"}})
-    assert "somebody" in said
-    (said,) = list_tester_warnings(run, {"fence_failed": True})
-    assert said
-    assert list_tester_warnings(run, {"fence_failed": False}) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["run", "--dut", "vpp"], "missing-setting"),
-        ([*SIM, "--measure", "throughput-frame-timeout"], "missing-setting"),
-        (["run", "--plugin", "mape-br", "--measure", "reset"], "unsupported-by-device"),
-        (["campaign", "nope.yaml"], "unknown-name"),
-    ],
-)
-def test_initial_setup_5_what_is_missing_is_named_and_nothing_is_done(arguments, code, here):
-    expect_refusal(v6t(*arguments), code)
-    assert tree(here) == {}
 
 
 def test_initial_setup_6_help_in_context():
@@ -223,70 +166,7 @@ def test_reconfiguration_2_backup_and_restore(here):
     expect_refusal(v6t("init", "--from-run", "r/run.yaml"), "invalid-json")
 
 
-def test_confirmation_1_the_whole_configuration_is_shown(here):
-    made = plan("--plugin", "mape-br", "--set", "ces=5", "--reps", "3")
-    run = ResolvedRun.model_validate(made["run"])
-    assert (run.procedure.repetitions, run.params["ces"]) == (3, "5")
-    assert v6t(*SHORT, "--set", "ces=5", "-o", "out").status == 0
-    kept = json.loads((here / "out" / "config.json").read_text())
-    assert set(kept) == set(made["run"])
-
-
-def test_confirmation_2_what_the_device_must_be_in_short():
-    shown = v6t("run", "--plugin", "mape-br", "--dry-run", "-v").out
-    assert '"br_address": "2001:db8:6::1"' in shown
-    planned = v6t("dut", "plan", "--driver", "vpp", "--plugin", "mape-br").out
-    assert "map add domain" in planned
-
-
 # ---------------------------------------------------------------- troubleshooting
-
-
-def test_fault_isolation_1_the_frames_sent_can_be_captured(here):
-    made = ["compile", "--plugin", "mape-br", "--format", "pcap", "--count", "50", "-o", "x.pcap"]
-    assert v6t(*made).status == 0
-    magic, rest = (here / "x.pcap").read_bytes()[:4], (here / "x.pcap").read_bytes()[24:]
-    assert magic in (
-        b"\xa1\xb2\xc3\xd4",
-        b"\xd4\xc3\xb2\xa1",
-        b"\xa1\xb2\x3c\x4d",
-        b"\x4d\x3c\xb2\xa1",
-    )
-    assert len(rest) == 50 * (16 + 100)
-
-
-def test_fault_determination_1_a_device_that_forwards_otherwise_is_seen(here):
-    """Frames sent, expected and received, side by side and kept."""
-    done = v6t(*SIM, "--set-tester", "mismatch=1", "-o", "out")
-    assert done.status == 6
-    assert "expected" in done.err
-    assert "received" in done.err
-    finding = json.loads((here / "out" / "results.json").read_text())["finding"]
-    assert finding["why"]
-
-
-@pytest.mark.parametrize(
-    ("text", "code", "line"),
-    [
-        ("plugin: mape-br\nparams:\n  ea_len: 13\n  rule_ipv6: foo\n", "not-a-prefix", 4),
-        ("plugin: mape-br\nparams:\n  br_address: 12\n", "not-an-address", 3),
-        ("plugin: mape-br\nmodes: []\n", "wrong-length", 2),
-        ("plugin: mape-br\nframe_sizes:\n- 104\n- 5\n", "frame-too-small", 4),
-    ],
-)
-def test_fault_determination_2_the_wrong_line_is_named(text, code, line, here):
-    (here / "run.yaml").write_text(text)
-    with expect_error(code, mentions=f"run.yaml:{line}"):
-        resolve(here / "run.yaml", None, Flags(tester="sim"))
-
-
-def test_fault_determination_3_self_check():
-    """The doctor looks at this machine; the self-test measures the tester alone."""
-    rows = {row["what"]: row for row in json.loads(v6t("doctor", "--json").out)}
-    assert {"system", "cores", "embedded lab", "results", "technologies", "TRex"} <= set(rows)
-    assert rows["technologies"]["state"] == "ok"
-    tested = json.loads(v6t("selftest", "--plugin", "mape-br", "--tester", "sim", "--json").out)
-    assert all(row["usable_fps"] < row["capacity_fps"] for row in tested)
 
 
 @pytest.mark.parametrize(
@@ -318,17 +198,6 @@ def test_fault_determination_3_a_testbed_is_examined(bed, words, here, monkeypat
     assert "MISSING" in done.out
 
 
-def test_fault_determination_3_all_of_the_testbed_is_read(here):
-    for text, code, line in (
-        ("line_rate: 10X", "not-a-number", 1),
-        ("links:\n  left: {dut_mac: x}", "not-an-address", 2),
-        ("dut:\n  driver: vqq", "unknown-name", 2),
-    ):
-        (here / "bed.yaml").write_text(text)
-        said = expect_refusal(v6t("doctor", "--testbed", "bed.yaml"), code)
-        assert f"bed.yaml:{line}: " in said
-
-
 def test_rca_1_what_a_run_said_is_kept(here):
     done = v6t(*SHORT, "--loss-tolerance", "0.5", "-o", "out")
     assert done.status == 0
@@ -357,14 +226,6 @@ def test_rca_2_the_log_is_shown(here):
     (here / "out" / "results.json").unlink()
     assert v6t("resume", "out").status == 0
     assert (here / "out" / "log.txt").read_text().startswith(first)
-
-
-def test_rca_3_critical_messages_have_their_details(here):
-    done = v6t(*SHORT, "--set-tester", "tester_fps=20000", "--resolution", "1000", "-o", "out")
-    assert done.status == 0
-    assert "limited by the tester" in done.out
-    lost = v6t(*SIM, "--set-tester", "loss_probability=1", "-o", "two")
-    assert lost.code == "translation-incorrect"
 
 
 def test_rca_4_counters_of_every_trial_are_kept(here):

@@ -39,11 +39,6 @@ def install(tmp_path, monkeypatch):
     return make
 
 
-def test_the_own_plugin_is_found():
-    assert "mape-br" in registry.list_names()
-    assert registry.load_plugin("mape-br") is MapEBorderRelay
-
-
 def test_every_plugin_is_called_what_its_entry_point_says():
     for row in registry.list_rows():
         assert row.error == ""

@@ -7,8 +7,7 @@ import re
 
 import pytest
 from rich.console import Console
-from v6t.analysis.sheet import make_text_columns, make_text_table
-from v6t.analysis.terms import find_terms
+from v6t.analysis.sheet import find_terms, make_text_columns, make_text_table
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.cli.terminal import fit_table, print_table
 from v6t.tests.core.support import make_all_tables

@@ -17,7 +17,8 @@ from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run
-from v6t.core.runs.runner import execute, resume
+from v6t.core.runs.runner import execute
+from v6t.tests.core.support import read_journal
 from v6t.tests.expect import expect_error
 
 pytestmark = pytest.mark.slow
@@ -83,8 +84,7 @@ def test_bursts_and_overloads_pass_through_connections(tmp_path):
     assert [found[n].get("not_measured") for n in names] == [None] * 3
     assert {found[n]["conditions"]["connections"]["count"] for n in names} == {1000}
     assert found["back-to-back"]["average"] > 10_000
-    for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines():
-        entry = json.loads(line.partition(" ")[2])
+    for entry in read_journal(tmp_path / "run"):
         if entry["trial"]["benchmark"] in names[1:]:
             assert entry["trial"]["connections"]["count"] == 1000
 
@@ -103,58 +103,13 @@ def test_each_connection_is_a_flow(tmp_path):
     points = [(p["flows"], p["start"]) for p in record["points"]]
     assert points == [(1, "together"), (6, "together"), (6, "successive")]
     seen = set()
-    for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines():
-        asked = json.loads(line.partition(" ")[2])["trial"]
+    for asked in (entry["trial"] for entry in read_journal(tmp_path / "run")):
         if asked["key"].startswith(("flows", "successive")):
             flows = int("".join(filter(str.isdigit, asked["key"].partition("-")[0])))
             assert asked["connections"]["count"] == flows
             assert asked["connections"]["reading"] == "linear"
             seen.add(asked["key"].partition("-")[0])
     assert seen == {"flows1", "flows6", "successive6"}
-
-
-def test_a_finished_run_is_read_again_without_measuring(tmp_path):
-    measured(tmp_path, "connection-rate", "teardown", count=10_000)
-    again = resume(tmp_path / "run", Listener())
-    assert again.measured == 0
-    assert [r.benchmark for r in again.records] == ["connection-rate", "teardown"]
-
-
-class Impatient(Listener):
-    """Interrupts a run at one of its trials."""
-
-    def __init__(self, left):
-        self.left = left
-
-    def on_step_start(self, progress):
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("trials", [1, 5, 12, 20])
-def test_an_interrupted_run_is_continued_to_the_same_numbers(tmp_path, trials):
-    device = {"insertion_cps": 700_000, "teardown_cps": 50_000, "table_entries": 30_001}
-    run = wanted("connection-rate", "throughput", "teardown", device=device, count=20_000)
-    whole = execute(bind(run), tmp_path / "whole", Listener())
-    with pytest.raises(KeyboardInterrupt):
-        execute(bind(run), tmp_path / "cut", Impatient(trials))
-    outcome = resume(tmp_path / "cut", Listener())
-    assert outcome.status == "complete"
-    assert len(outcome.trials) > outcome.measured
-    assert outcome.measured > 0
-    for again, once in zip(outcome.records, whole.records, strict=True):
-        assert again.rates == pytest.approx(once.rates)
-    assert [r.trials for r in outcome.records] == [r.trials for r in whole.records]
-
-
-@pytest.mark.parametrize(
-    ("tells", "code"), [(True, "phase-one-lost"), (False, "translation-incorrect")]
-)
-def test_a18_a_nat_that_stores_nothing_ends_a_run_at_once(tmp_path, tells, code):
-    device = {"table_stores": False, "table_tells": tells}
-    with expect_error(code):
-        measured(tmp_path, "connection-rate", device=device, count=5000)
 
 
 @pytest.mark.parametrize("error", [1, 50, 1000])
@@ -204,19 +159,6 @@ def test_a20_phase_one_that_loses_is_retaken(tmp_path):
     assert '"learned":9999' in journal or '"learned":199' in journal
 
 
-def test_a20_after_a_few_retakes_the_run_ends_with_a_sentence(tmp_path):
-    device = {"phase_one_loss": 1, "phase_one_loss_trials": 1000}
-    with expect_error("tester-fault", mentions="199", kind=DutError) as caught:
-        measured(tmp_path, "throughput", device=device, count=10_000, rate_cps=50_000)
-    assert caught.value.hint
-
-
-def test_a20_the_number_of_retakes_is_set(tmp_path):
-    device = {"phase_one_loss": 1, "phase_one_loss_trials": 1000}
-    with expect_error("tester-fault", kind=DutError):
-        measured(tmp_path, "throughput", device=device, count=5000, rate_cps=50_000, retakes=1)
-
-
 def test_the_tear_down_rate_is_freed_of_the_time_of_an_empty_table(tmp_path):
     device = {"teardown_cps": 40_000, "teardown_s": 0.7}
     found = measured(tmp_path, "teardown", device=device, count=20_000)["teardown"]
@@ -231,32 +173,11 @@ def test_a_device_that_empties_at_once_has_no_tear_down_rate(tmp_path):
     assert "no longer than" in found["not_measured"]
 
 
-def test_the_devices_count_must_be_the_responders(tmp_path):
-    with expect_error("phase-one-lost", mentions="207"):
-        measured(tmp_path, "connection-rate", device={"table_off_by": 7}, count=10_000)
-
-
-def test_a_table_that_cannot_be_emptied_ends_the_run(tmp_path):
-    with expect_error("table-not-emptied", mentions="40"):
-        measured(tmp_path, "connection-rate", device={"table_stuck": 40}, count=10_000)
-
-
 def test_a_timeout_shorter_than_the_test_is_said_before_anything_is_opened():
     with expect_error("idle-timeout", path=["procedure"]) as caught:
         wanted("throughput", device={"table_timeout_s": 5}, count=10_000, rate_cps=1000)
     assert "timeout_s" in caught.value.hint
     wanted("throughput", device={"table_timeout_s": 12}, count=10_000, rate_cps=1000)
-
-
-def test_a_timeout_that_a_found_rate_exceeds_is_said_before_that_trial(tmp_path):
-    device = {"table_timeout_s": 5, "insertion_cps": 20_000}
-    with expect_error("idle-timeout"):
-        measured(tmp_path, "throughput", device=device, count=100_000, upper_cps=30_000)
-
-
-def test_reused_ports_are_named(tmp_path):
-    with expect_error("tester-fault", kind=DutError):
-        measured(tmp_path, "throughput", device={"table_reuses": 2}, count=10_000, rate_cps=50_000)
 
 
 def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
@@ -273,6 +194,31 @@ def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
         assert found[name]["not_measured"]
     print_results(Console(width=200), load_run(tmp_path / "run"), tmp_path, warnings=True)
     assert capsys.readouterr().out.count("not measured") == 3
+
+
+LOSING = {"phase_one_loss": 1, "phase_one_loss_trials": 1000}
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "device", "given", "code", "mentions"),
+    [
+        ("connection-rate", {"table_stores": False, "table_tells": True}, {"count": 5000},
+         "phase-one-lost", ""),
+        ("connection-rate", {"table_stores": False, "table_tells": False}, {"count": 5000},
+         "translation-incorrect", ""),
+        ("connection-rate", {"table_off_by": 7}, {}, "phase-one-lost", "207"),
+        ("connection-rate", {"table_stuck": 40}, {}, "table-not-emptied", "40"),
+        ("throughput", {"table_timeout_s": 5, "insertion_cps": 20_000},
+         {"count": 100_000, "upper_cps": 30_000}, "idle-timeout", ""),
+        ("throughput", {"table_reuses": 2}, {"rate_cps": 50_000}, "tester-fault", ""),
+        ("throughput", LOSING, {"rate_cps": 50_000}, "tester-fault", "199"),
+        ("throughput", LOSING, {"rate_cps": 50_000, "retakes": 1}, "tester-fault", "199"),
+    ],
+)  # fmt: skip
+def test_faulty_connection_table_ends_the_run(benchmark, device, given, code, mentions, tmp_path):
+    with expect_error(code, mentions=mentions) as caught:
+        measured(tmp_path, benchmark, device=device, **{"count": 10_000, **given})
+    assert caught.value.hint
 
 
 REFUSED = {

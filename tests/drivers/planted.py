@@ -33,7 +33,7 @@ RECORD = Path(__file__).parent / "recorded" / "planted.json"
 TESTERS = ("embedded", "trex")
 MILLION = 1_000_000
 PLANTED = MILLION if os.environ.get("V6T_RECORD") else MILLION // 10
-"""Frames of which one is lost. ``test_receiver.py`` asks what counts them for one of a million, without frames;
+"""Frames of which one is lost. ``test_embedded_sender.py`` asks what counts them for one of a million, without frames;
 ``python -m v6t.tools.accuracy`` and whoever records plant it."""
 BUSY = 8
 """Trials are repeated so often where the machine, not the fault, spoils them."""

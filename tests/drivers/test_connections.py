@@ -16,15 +16,22 @@ from v6t.drivers.duts.session.session import Session
 from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.oracle.connection_oracle import (
     ConnectionOracle,
-    TableAt,
-    connecting,
+    TableLocation,
     foreground,
-    plugin_of,
+    make_connection_oracle,
+    unwrap_plugin,
 )
-from v6t.drivers.oracle.replay import NEIGHBOURS, RUN, Cycle, Order, Replay, frames_of
+from v6t.drivers.oracle.replay import (
+    MAX_GAP_FRAMES,
+    MAX_RUN_FRAMES,
+    Cycle,
+    Order,
+    Replay,
+    make_frames,
+)
 from v6t.drivers.oracle.state_table import (
-    MOST,
-    ROW,
+    MAX_CONNECTIONS,
+    ROW_OCTETS,
     MemoryFile,
     StateTable,
     count_inside_endpoints,
@@ -61,7 +68,7 @@ def memory():
     made = []
 
     def make(count, version=4):
-        made.append(MemoryFile(count * ROW[version]))
+        made.append(MemoryFile(count * ROW_OCTETS[version]))
         return StateTable(made[-1].path, count, version)
 
     yield make
@@ -78,12 +85,14 @@ def compiled(plugin, size=84):
 
 
 def random_rows(count, version=4, seed=1):
-    return np.random.default_rng(seed).integers(1, 256, (count, ROW[version]), dtype=np.uint8)
+    return np.random.default_rng(seed).integers(
+        1, 256, (count, ROW_OCTETS[version]), dtype=np.uint8
+    )
 
 
 def test_a_table_is_12_octets_a_connection_and_vanishes(memory):
-    assert (ROW[4], ROW[6]) == (12, 36)
-    held = MemoryFile(COUNT * ROW[4])
+    assert (ROW_OCTETS[4], ROW_OCTETS[6]) == (12, 36)
+    held = MemoryFile(COUNT * ROW_OCTETS[4])
     assert os.stat(held.path).st_size == 24_000
     held.close()
     held.close()
@@ -129,13 +138,15 @@ def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version,
 
 
 def test_the_largest_table_is_256_million_connections(memory):
-    table = memory(MOST)
+    table = memory(MAX_CONNECTIONS)
     row = random_rows(1)
-    table.learn(np.array([MOST - 1]), row)
-    assert MOST == 268_435_456
-    assert (table.rows[MOST - 1] == row[0]).all()
+    table.learn(np.array([MAX_CONNECTIONS - 1]), row)
+    assert MAX_CONNECTIONS == 268_435_456
+    assert (table.rows[MAX_CONNECTIONS - 1] == row[0]).all()
     streams = compiled(Nat44())
-    frame = Replay(foreground(streams["reverse"]), table, Order(MOST)).frames(MOST - 1, 1)
+    frame = Replay(foreground(streams["reverse"]), table, Order(MAX_CONNECTIONS)).frames(
+        MAX_CONNECTIONS - 1, 1
+    )
     assert frame[0, 26:38].tolist() == row[0, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]].tolist()
 
 
@@ -195,9 +206,9 @@ def test_the_order_of_reading():
 @pytest.mark.parametrize(
     "numbers",
     [
-        range(3 * RUN + 1),
-        range(0, 3 * RUN * NEIGHBOURS, NEIGHBOURS),
-        range(0, 5 * NEIGHBOURS, NEIGHBOURS + 1),
+        range(3 * MAX_RUN_FRAMES + 1),
+        range(0, 3 * MAX_RUN_FRAMES * MAX_GAP_FRAMES, MAX_GAP_FRAMES),
+        range(0, 5 * MAX_GAP_FRAMES, MAX_GAP_FRAMES + 1),
         [7, 5, 5, 1 << 30, 6, 0],
         [],
     ],
@@ -206,7 +217,7 @@ def test_the_order_of_reading():
 def test_frames_by_number_are_those_made_one_by_one(numbers):
     stream = foreground(compiled(Nat44())["forward"])
     source = Expander(stream)
-    made = frames_of(source, np.array(numbers, dtype=np.int64))
+    made = make_frames(source, np.array(numbers, dtype=np.int64))
     assert made.shape == (len(numbers), source.length)
     for frame, number in zip(made, numbers, strict=True):
         assert bytes(frame) == source.frames(number, 1).tobytes()
@@ -215,7 +226,7 @@ def test_frames_by_number_are_those_made_one_by_one(numbers):
 def test_the_initiator_begins_again_after_the_last_connection():
     stream = foreground(compiled(Nat44())["forward"])
     plain = Expander(stream).frames(0, 7)
-    assert (Cycle(stream, 7).frames(5, 16) == plain[np.arange(5, 21) % 7]).all()
+    assert (Cycle(Expander(stream), 7).frames(5, 16) == plain[np.arange(5, 21) % 7]).all()
 
 
 def learned(table, streams, count=COUNT):
@@ -235,13 +246,17 @@ def test_a_judge_knows_connections_by_trailers(memory, plugin, reading):
     streams, table = compiled(plugin), memory(COUNT)
     opening = learned(table, streams)
     order = Order(COUNT, reading)
-    outer, inner = connecting(ProfiledOracle(plugin, HeaderProfile()), *streams.values())
-    assert plugin_of(ProfiledOracle(plugin, HeaderProfile())) is plugin
+    outer, inner = make_connection_oracle(
+        ProfiledOracle(plugin, HeaderProfile()), *streams.values()
+    )
+    assert unwrap_plugin(ProfiledOracle(plugin, HeaderProfile())) is plugin
     assert isinstance(inner, ConnectionOracle)
-    inner.bind(TableAt(table.rows.filename, COUNT, 4, order))
+    inner.bind(TableLocation(table.rows.filename, COUNT, 4, order))
     for way in ("forward", "reverse"):
         stream = foreground(streams[way])
-        source = Cycle(stream, COUNT) if way == "forward" else Replay(stream, table, order)
+        source = (
+            Cycle(Expander(stream), COUNT) if way == "forward" else Replay(stream, table, order)
+        )
         frames = source.frames(4000, 50)
         trailer.stamp(
             frames, source.checksum, seq=np.arange(4000, 4050), stream_id=stream.stream_id,
@@ -264,7 +279,7 @@ def test_frames_of_other_streams_are_the_plugins(memory):
     frames = learned(table, streams)[:5]
     inner = ConnectionOracle(plugin, *streams.values())
     assert not inner.expect("forward", frames).length.any()  # not bound yet
-    inner.bind(TableAt(table.rows.filename, COUNT, 4, Order(COUNT)))
+    inner.bind(TableLocation(table.rows.filename, COUNT, 4, Order(COUNT)))
     trailer.stamp(
         frames,
         foreground(streams["forward"]).checksum,
@@ -281,7 +296,7 @@ def test_the_receiver_learns_only_what_is_new_and_of_its_stream(memory):
     streams, table = compiled(Nat64()), memory(COUNT)
     known = Known()
     stream = foreground(streams["forward"])
-    at = TableAt(table.rows.filename, COUNT, 4, Order(COUNT))
+    at = TableLocation(table.rows.filename, COUNT, 4, Order(COUNT))
     known.arm(None, at, streams["forward"], learn=True)
     frames = Expander(foreground(compiled(Nat44())["forward"])).frames(0, 4)
     numbers = np.array([9, 8, 7, 6], dtype=np.uint32)
@@ -302,7 +317,7 @@ def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
     frames = Expander(stream).frames(0, COUNT)
     ends = np.concatenate([frames[:, 26:30], frames[:, 34:36]], axis=1)
     assert count_inside_endpoints(stream, COUNT) == len(np.unique(ends, axis=0))
-    monkeypatch.setattr("v6t.drivers.oracle.state_table._MAX_COUNTED", COUNT - 1)
+    monkeypatch.setattr("v6t.drivers.oracle.state_table._MAX_COUNTED_CONNECTIONS", COUNT - 1)
     assert count_inside_endpoints(stream, COUNT) is None
 
 
@@ -617,14 +632,14 @@ def test_simulated_connections_expire_oldest_first():
     table, _ = filled(100, rate=100.0, table_timeout_s=10.0)
     for clock, alive in ((9.9, 100), (10.0, 99), (10.5, 49), (11.0, 0)):
         table.clock_s = clock
-        assert table.alive() == alive
+        assert table.count_alive() == alive
     table, _ = filled(100, rate=100.0, table_timeout_s=10.0)
     table.clock_s = 10.5
-    table.touch()  # those that live carry frames
+    table.refresh()  # those that live carry frames
     table.clock_s = 20.4
-    assert table.alive() == 49
+    assert table.count_alive() == 49
     table.clock_s = 20.6
-    assert table.alive() == 0
+    assert table.count_alive() == 0
 
 
 def test_absent_checksums_are_allowed_only_where_a_profile_says_so():

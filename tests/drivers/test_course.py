@@ -1,9 +1,11 @@
-"""What testers tell of a trial's time: a device's hiccup is where it was, and only there."""
+"""What testers tell of a trial's time: a device's hiccup, and steps of the clock."""
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,13 +13,16 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.device import compute_load, with_device_load
+from v6t.drivers import clock
+from v6t.drivers.clock import Reading, find_faults_between
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, TimedTrial
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.bursts import OfferedLoad
-from v6t.drivers.trex.sending import make_timeline
+from v6t.drivers.trex.counting import make_timeline
 from v6t.drivers.trex.stats import TrialStats
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.tools.accuracy.certify import _Bench
 from v6t.tools.accuracy.known_behaviour import Behaviour, Known
 from v6t.trials.device_events import DeviceEvent
 from v6t.trials.result import TrialResult
@@ -100,15 +105,8 @@ def streams():
 
 def test_port_counters_show_a_hiccup(streams):
     # 1000 fps for 4 s, nothing comes back between 1.5 and 2 s; 7 frames are under way
-    readings = [
-        reading(0.5, 500, 493),
-        reading(1.0, 1000, 993),
-        reading(1.5, 1500, 1493),
-        reading(2.0, 2000, 1493),
-        reading(2.5, 2500, 1993),
-        reading(3.0, 3000, 2493),
-        reading(3.5, 3500, 2993),
-    ]
+    back = (493, 993, 1493, 1493, 1993, 2493, 2993)
+    readings = [reading(0.5 * n, 500 * n, frames) for n, frames in enumerate(back, 1)]
     raw = {
         "readings": readings,
         "ports": {"0": {"opackets": 4000, "ipackets": 0}, "1": {"opackets": 0, "ipackets": 3500}},
@@ -129,18 +127,11 @@ def sample(at, idle, total):
 
 
 def test_load_of_the_device_counts_from_the_first_frame():
-    samples = [
-        sample(99.0, 100, 100),
-        sample(100.0, 200, 200),
-        sample(101.0, 220, 300),
-        sample(102.0, 220, 400),
-    ]
+    idle = {99.0: (100, 100), 100.0: (200, 200), 101.0: (220, 300), 102.0: (220, 400)}
+    samples = [sample(at, *ticks) for at, ticks in idle.items()]
     told = compute_load(samples, 100.5)
-    assert (told.end_times_s, told.max_percent, told.mean_percent) == (
-        (0.5, 1.5),
-        (80, 100),
-        (40, 50),
-    )
+    assert told.end_times_s == (0.5, 1.5)
+    assert (told.max_percent, told.mean_percent) == ((80, 100), (40, 50))
     assert compute_load(samples[:2], 100.5) is None
     assert compute_load([Sample({}, 1.0), Sample({}, 2.0)], 0.0) is None
 
@@ -193,3 +184,76 @@ def test_a_planted_hiccup_is_seen_in_a_real_trial():
     assert 90 <= sum(lost.values()) <= 100
     assert min(lost) >= 0.38 and max(lost) <= 0.45
     assert sum(told.received) + sum(told.lost) == 2000
+
+
+def make_reading(ahead_ns=0, within_ns=100, at_s=0.0, raw_s=None):
+    raw_s = at_s if raw_s is None else raw_s
+    return Reading(2 * (10**18 + ahead_ns), within_ns, int(at_s * 1e9), int(raw_s * 1e9))
+
+
+@pytest.mark.parametrize("step_ns", [-3_000_000_000, -5_000, 5_000, 1_000_000, 10**15])
+def test_a_step_of_microseconds_is_seen(step_ns):
+    (told,) = find_faults_between(make_reading(), make_reading(step_ns, at_s=60))
+    assert f"{step_ns / 1e9:+.6f} s" in told
+
+
+def test_a_reading_that_was_interrupted_proves_no_step():
+    assert not find_faults_between(make_reading(), make_reading(5_000, within_ns=10_100, at_s=60))
+    assert find_faults_between(make_reading(), make_reading(5_000, within_ns=9_800, at_s=60))
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(500e-6, False), (-500e-6, False), (0.0011, True), (-0.0011, True), (1 / 12, True)],
+)
+def test_what_the_kernel_disciplines_is_no_fault_and_a_hurried_server_is(share, said):
+    faults = find_faults_between(make_reading(), make_reading(at_s=60 * (1 + share), raw_s=60))
+    assert bool(faults) is said
+    assert all(f"slewed by {share:+.2%}" in fault for fault in faults)
+
+
+def test_the_quickest_reading_is_taken(monkeypatch):
+    """Eight of nine are interrupted between the clocks: they would look like a step."""
+    real, calls = time.time_ns, []
+
+    def interrupted():
+        calls.append(1)
+        if len(calls) % clock.READINGS != 4:
+            end = time.monotonic_ns() + 300_000
+            while time.monotonic_ns() < end:
+                pass
+        return real()
+
+    before = clock.read()
+    monkeypatch.setattr(time, "time_ns", interrupted)
+    after = clock.read()
+    assert len(calls) == clock.READINGS
+    assert after.within_ns < 300_000
+    assert not find_faults_between(before, after)
+    assert not clock.find_faults_since(before)
+
+
+def test_a_step_while_frames_are_under_way(monkeypatch):
+    before, real = clock.read(), time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() - 1_000_000)
+    (told,) = clock.find_faults_since(before)
+    assert "-0.00" in told
+
+
+def test_the_truth_of_a_certificate_is_no_time_of_day_that_was_set(monkeypatch):
+    real = time.time_ns
+    trial = Trial("test", "k", 84, 64, "forward", 1000.0, 1.0)
+    stepped = False
+
+    def measure(asked):
+        if stepped:
+            monkeypatch.setattr(time, "time_ns", lambda: real() + 1_000_000)
+        return TrialResult({})
+
+    device = SimpleNamespace(behave=lambda known, seed: None, truth=lambda: "truth")
+    asking = SimpleNamespace(_open=lambda: SimpleNamespace(measure=measure), _device=device)
+    check = SimpleNamespace(known=None)
+    assert _Bench._ask(asking, check, trial)[0].faults == ()
+    stepped = True
+    (told,) = _Bench._ask(asking, check, trial)[0].faults
+    assert "clock" in told

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from v6t.drivers import clock
-from v6t.drivers.lab.workers import TITLE
+from v6t.drivers.lab.workers import PROCESS_TITLE
 from v6t.tests.needs import needs_lab
 from v6t.trials.trial import DelayRequest, FlowStarts, Segment
 from v6t.trials.verdict import assess_trial
@@ -124,7 +124,7 @@ def workers(directory):
             started_in = os.readlink(f"/proc/{entry}/cwd")
         except OSError:
             continue
-        ours = words[0] == TITLE.encode() and started_in == str(directory)
+        ours = words[0] == PROCESS_TITLE.encode() and started_in == str(directory)
         if ours and not faketrex.gone(int(entry)):
             found.add(int(entry))
     return found

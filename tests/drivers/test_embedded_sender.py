@@ -1,4 +1,4 @@
-"""When the embedded tester stamps its frames: each by itself, few before the first has left."""
+"""What the embedded tester stamps when it sends, and counts when it receives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import time
 
 import numpy as np
 import pytest
-from v6t.drivers.embedded import sender
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.embedded import receiver, sender
 from v6t.drivers.embedded.sender import BATCH, TIMED_BATCH, Pace, Sender
 from v6t.packets import trailer
 from v6t.plugins.mape_br import MapEBorderRelay
@@ -72,3 +75,21 @@ def test_every_frame_has_a_stamp_of_its_own_before_it_leaves(sending):
         stamps += marks.time_ns.astype(np.int64).tolist()
     assert stamps == sorted(stamps)
     assert len(set(stamps)) > 0.9 * len(stamps)
+
+
+MILLION, BATCH_FRAMES = 1_000_000, 5000
+
+
+def test_one_of_a_million_that_is_gone_is_told_by_its_number():
+    tool = bind(resolve(flags=Flags("ipv6-router"))).technology
+    (stream,) = compile_point(tool, tool.make_frame_pair(84), 1)["forward"].streams
+    tally = receiver.StreamTally(stream, MILLION, 1000, np.zeros(MILLION, dtype=bool))
+    came = np.delete(np.arange(MILLION, dtype=np.uint32), 987_654)
+    came = np.append(came, came[-1])  # and one comes twice
+    for first in range(0, len(came), BATCH_FRAMES):
+        numbers = came[first : first + BATCH_FRAMES]
+        mine, frames = np.ones(len(numbers), dtype=bool), np.zeros((len(numbers), 66), np.uint8)
+        tally.add(frames, numbers, mine, np.zeros(len(numbers), np.int64), None)
+    assert tally.list_lost().tolist() == [987_654]
+    received = int(np.count_nonzero(tally.seen))
+    assert (received, tally.total - received) == (MILLION - 1, 1)

@@ -93,9 +93,9 @@ def test_a_reset_without_timestamps_names_its_connection_and_its_trial(
     which, zeros = np.array([3]), np.zeros(1, np.uint32)
     heard = np.uint32(len(now._answer) if said else 0)
     if acknowledges:
-        reset = _reset(RST | ACK, zeros, now._client_number(which) + np.uint32(1 + said))
+        reset = _reset(RST | ACK, zeros, now._compute_client_isns(which) + np.uint32(1 + said))
     else:
-        reset = _reset(RST, now._server_number(which) + np.uint32(1) + heard, zeros)
+        reset = _reset(RST, now._compute_server_isns(which) + np.uint32(1) + heard, zeros)
     bare = np.ones(1, bool)
     assert now._find_reset_connections(reset, bare).tolist() == [3]
     assert later._find_reset_connections(reset, bare).tolist() == [5]
@@ -109,7 +109,7 @@ def test_an_icmp_error_of_another_trial_or_of_other_ports_is_none_of_ours(two_tr
     ports[2, 3] = 3
     each = np.arange(5)
     for beyond in (0, 1, 1 + len(REQUEST), 2 + len(REQUEST)):
-        numbers = now._client_number(each) + np.uint32(beyond)
+        numbers = now._compute_client_isns(each) + np.uint32(beyond)
         assert now._find_quoted_connections(ports, numbers).tolist() == [0, 1, 3, 4]
         assert not len(later._find_quoted_connections(ports, numbers))
 

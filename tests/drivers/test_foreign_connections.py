@@ -15,9 +15,14 @@ from v6t.drivers.duts.steps import make_config_file_step
 from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.lab.privilege import available
-from v6t.drivers.oracle.connection_oracle import TableAt, connecting, foreground
+from v6t.drivers.oracle.connection_oracle import TableLocation, foreground, make_connection_oracle
 from v6t.drivers.oracle.replay import Order, Replay
-from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable, count_inside_endpoints
+from v6t.drivers.oracle.state_table import (
+    ROW_OCTETS,
+    MemoryFile,
+    StateTable,
+    count_inside_endpoints,
+)
 from v6t.packets import trailer
 from v6t.packets.walker import find_problems
 from v6t.profiles.expand import Expander
@@ -58,7 +63,7 @@ class QueryNftables(Nftables):
 
 @pytest.fixture
 def table():
-    held = MemoryFile(COUNT * ROW[4])
+    held = MemoryFile(COUNT * ROW_OCTETS[4])
     yield StateTable(held.path, COUNT, 4)
     held.close()
 
@@ -84,8 +89,8 @@ def test_what_a_device_made_of_connections_is_learned_and_replayed(kind, table):
     first = foreground(streams["forward"])
     opening = Expander(first).frames(0, COUNT)
     out, numbers = translated(kind, opening)
-    at = TableAt(table.rows.filename, COUNT, 4, Order(COUNT))
-    outer, inner = connecting(plugin, streams["forward"], streams["reverse"])
+    at = TableLocation(table.rows.filename, COUNT, 4, Order(COUNT))
+    outer, inner = make_connection_oracle(plugin, streams["forward"], streams["reverse"])
     known = Known(outer, inner)
     known.arm(plugin, at, streams["forward"], learn=True)
     known.learn(first, out, np.arange(COUNT, dtype=np.uint32), np.ones(COUNT, dtype=bool))

@@ -56,13 +56,13 @@ OTHERS = {
 VARIANTS = ("464xlat", "map-t", "ds-lite", "lw4o6", "map-e")
 
 
-def plugin_of(name):
+def unwrap_plugin(name):
     if name in VARIANTS:
         return Ipv4aas(Ipv4aasParams(variant=name))
     return (TUNNELS | CUSTOMERS | TRANSLATORS | OTHERS)[name]()
 
 
-class Connected:
+class StatefulTranslation:
     """A stateful plugin whose every frame belongs to its stream's first connection."""
 
     def __init__(self, plugin):
@@ -86,7 +86,7 @@ class Connected:
 
 @cache
 def compiled(name, direction):
-    plugin = plugin_of(name)
+    plugin = unwrap_plugin(name)
     return compile_traffic(plugin.build_traffic(direction, sizes_of(plugin)))
 
 
@@ -96,8 +96,8 @@ def sizes_of(plugin):
 
 @cache
 def oracle_of(name):
-    plugin = plugin_of(name)
-    return Connected(plugin) if plugin.stateful else plugin
+    plugin = unwrap_plugin(name)
+    return StatefulTranslation(plugin) if plugin.stateful else plugin
 
 
 class Header:
@@ -236,10 +236,7 @@ def version_out(name, direction):
 
 
 def octet_is(value):
-    def change(header):
-        header.octet = value
-
-    return change
+    return lambda header: setattr(header, "octet", value)
 
 
 PUT_IN = [(name, "reverse") for name in TUNNELS] + [(name, "reverse") for name in CUSTOMERS]
@@ -268,31 +265,19 @@ def test_hop_limit_and_flow_label_of_a_tunnel_are_the_devices_own(name, directio
 
 
 def inner_octet(value):
-    def change(header):
-        header.inner.octet = value
-
-    return change
+    return lambda header: setattr(header.inner, "octet", value)
 
 
 def inner_hops(more):
-    def change(header):
-        header.inner.hops += more
-
-    return change
+    return lambda header: setattr(header.inner, "hops", header.inner.hops + more)
 
 
 def hops(more):
-    def change(header):
-        header.hops += more
-
-    return change
+    return lambda header: setattr(header, "hops", header.hops + more)
 
 
 def written(first, *octets):
-    def change(header):
-        header.write(first, *octets)
-
-    return change
+    return lambda header: header.write(first, *octets)
 
 
 def flipped(at, mask=1):

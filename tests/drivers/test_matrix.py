@@ -1,15 +1,17 @@
-"""Every cell of the matrix with real parts: run, all frames right, all benchmarks in three modes."""
+"""Cells of the matrix, other testers and accuracy: measured with real parts, and recorded."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 from v6t.core.config.bound import BoundRun
 from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t, v6t_process
+from v6t.tests.needs import needs_lab
 
-from . import matrix
+from . import accuracy_page, matrix, peers, planted
 from .figures import ALWAYS, assert_timed
 from .shown import Run
 
@@ -75,3 +77,46 @@ def test_every_cell_was_recorded():
         matrix.key(t, row): (", ".join(matrix.benchmarks(t, row)), ", ".join(row.modes))
         for t, row in cells
     }, "V6T_RECORD=1 pytest tests/drivers/test_matrix.py"
+
+
+@pytest.mark.lab
+@pytest.mark.alone
+@needs_lab
+@pytest.mark.skipif(
+    not os.environ.get("SIITPERF_DIR"),
+    reason="needs siitperf: set SIITPERF_DIR to the directory with siitperf-tp",
+)
+def test_both_find_a_rate_on_the_same_device(monkeypatch):
+    monkeypatch.setattr(peers, "testers", lambda case: ["embedded", "siitperf"])
+    case = replace(peers.CASES["ipv6"], upper_fps=20_000.0, resolution_fps=10_000.0)
+    found = peers.one_round(case)
+    assert set(found) == {"embedded", "siitperf"}
+    assert all(rate > 0 for rate in found.values())
+
+
+@pytest.mark.parametrize("name", peers.CASES)
+def test_v6t_measures_what_the_others_own_file_says(name, tmp_path):
+    case = peers.CASES[name]
+    bound = peers.bound_for(case, "embedded", tmp_path)
+    asked = case.peer.read(tmp_path / f"{case.peer.name.lower()}.conf")
+    assert bound.settings.plugin == asked.run["plugin"]
+    assert bound.settings.dut.driver == case.driver
+    left, right = (v for v in bound.technology.ip_versions)
+    assert (left, right) == case.versions
+
+
+def test_every_planted_fault_was_found_every_time():
+    ran = planted.recorded()
+    wanted = {f"{tester} {fault.name}" for tester in planted.TESTERS for fault in planted.ALL}
+    assert set(ran) == wanted, "V6T_RECORD=5 pytest tests/drivers/test_planted.py"
+    assert all(entry["found"] == entry["of"] > 0 for entry in ran.values())
+
+
+def test_both_testers_are_certified_and_counted_exactly():
+    found = {c.tester["kind"]: c for c in accuracy_page.certificates()}
+    assert set(found) == set(planted.TESTERS)
+    for certificate in found.values():
+        kinds = {(row.kind, row.every) for row in certificate.counted}
+        assert {("loss", 10**n) for n in (3, 4, 5, 6)} <= kinds
+        assert all(row.exact for row in certificate.counted)
+        assert certificate.timed

@@ -1,9 +1,11 @@
-"""Answers for the tester's hosts, judged by Scapy; how TRex's share of them is kept out of its counters."""
+"""Answers for the tester's hosts, judged by Scapy, and single frames through TRex's ports."""
 
 from __future__ import annotations
 
+import base64
 import queue
 import types
+from typing import Any
 
 import pytest
 from scapy.layers.inet6 import (
@@ -17,8 +19,10 @@ from scapy.layers.l2 import ARP, Dot1Q, Ether
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import make_tester
-from v6t.drivers.neighbours import MOST_INTRODUCED, Hosts
+from v6t.drivers.neighbours import MAX_INTRODUCED_HOSTS, Hosts
+from v6t.drivers.trex import probing
 from v6t.drivers.trex.client import answering
+from v6t.drivers.trex.kind import Trex
 from v6t.intent.device import (
     BackgroundVlan,
     DeviceIntent,
@@ -28,6 +32,7 @@ from v6t.intent.device import (
     make_host_arguments,
 )
 from v6t.intent.families import RouterConfig
+from v6t.plugins.siit import Siit
 
 OWN, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
 FOUR, SIX = "198.18.0.2", "2001:2::2"
@@ -158,8 +163,8 @@ def test_hosts_ask_for_the_device_of_their_own_network():
 def test_nobody_is_introduced_without_an_address_to_ask_for_and_not_too_many():
     assert hosts(device=()).introductions() == []
     assert len(hosts(device=(ROUTER4,)).introductions()) == 1
-    many = [f"10.{n >> 8}.{n & 255}.1" for n in range(MOST_INTRODUCED + 1)]
-    assert len(hosts(many[1:]).introductions()) == MOST_INTRODUCED
+    many = [f"10.{n >> 8}.{n & 255}.1" for n in range(MAX_INTRODUCED_HOSTS + 1)]
+    assert len(hosts(many[1:]).introductions()) == MAX_INTRODUCED_HOSTS
     assert hosts(many).introductions() == []
 
 
@@ -203,9 +208,6 @@ def test_link_may_answer_and_learn_separately(link, answers, introduces, tmp_pat
     given = make_host_arguments(bound.technology.make_dut_intent().emulated_links.left)
     assert (given is not None) is (answers or introduces)
     assert given is None or bool(Hosts(**given).introductions()) is introduces
-
-
-# ------------------------------------------------- answers among TRex's counters
 
 
 class Again(Exception):
@@ -256,7 +258,9 @@ def ways(tmp_path):
     zmq = types.SimpleNamespace(
         PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: types.SimpleNamespace(socket=sockets)
     )
-    one = answering.Answering(zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())})
+    one = answering.NeighborResponder(
+        zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())}
+    )
     while len(made) < 2 or not all(hasattr(way, "endpoint") for way in made):
         pass
     yield one, {int(way.endpoint[-1]): way for way in made}
@@ -305,3 +309,41 @@ def test_a_dead_socket_is_told_and_not_waited_for(ways):
 
     with pytest.raises(OSError, match="gone"):
         read()
+
+
+class Attached:
+    """Stands for the server: port 3 is left, port 1 right; one frame comes on each."""
+
+    learning = (1,)
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.is_open = False
+
+    def open(self) -> None:
+        self.is_open = True
+
+    def ask(self, op: str, **arguments: Any) -> Any:
+        self.asked.append((op, arguments))
+        return [[1, base64.b64encode(b"out").decode()], [3, base64.b64encode(b"back").decode()]]
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+def test_ports_are_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Attached()
+    monkeypatch.setattr(probing, "Attachment", lambda *_, **__: made)
+    prober = Trex({"ports": [3, 1]}).prober(Siit().links, None)
+    assert made.is_open
+    heard = prober.exchange([("left", b"a"), ("right", b"b")], 0.4, 0.06)
+    assert heard == [("right", b"out"), ("left", b"back")]
+    assert [op for op, _ in made.asked] == ["introduce", "exchange"]
+    asked = made.asked[1][1]
+    assert asked["frames"] == [
+        [3, base64.b64encode(b"a").decode()],
+        [1, base64.b64encode(b"b").decode()],
+    ]
+    assert asked["receive"] == [3, 1]
+    prober.close()
+    assert not made.is_open

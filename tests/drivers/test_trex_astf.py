@@ -175,18 +175,18 @@ MANY = {
 
 
 def test_ends_are_first_and_last_addresses_of_the_technology():
-    ends = astf.find_ends(technology("nat44", **MANY))
+    ends = astf.find_endpoints(technology("nat44", **MANY))
     first, last = (int(one.rpartition(".")[2]) for one in ends.clients)
     assert (last - first, ends.servers, ends.port) == (15, ("198.19.1.0", "198.19.1.3"), 7)
 
 
 def test_clients_of_ipv6_have_the_rest_of_their_addresses_apart():
     """ASTF counts the last four octets, wherever they are written."""
-    ends = astf.find_ends(technology("nat64"))
+    ends = astf.find_endpoints(technology("nat64"))
     assert ends.prefixes == ("2001:2::", "2001:db8:64::")
     assert (ends.clients, ends.servers) == (("0.0.0.2",) * 2, ("198.19.0.2",) * 2)
-    assert astf.find_ends(technology("nat66")).prefixes is not None
-    assert astf.find_ends(technology("nat46")).prefixes is None
+    assert astf.find_endpoints(technology("nat66")).prefixes is not None
+    assert astf.find_endpoints(technology("nat46")).prefixes is None
 
 
 @pytest.mark.parametrize(
@@ -209,11 +209,11 @@ def test_connections_that_astf_cannot_make_are_refused(name, tcp, most, alpha, c
 
 def test_each_step_waits_for_all_of_the_one_before():
     when = astf.make_schedule(Connections(1000, 500.0, wait_s=1.0, tcp=Tcp()))
-    assert when.lasts_s == 2.0
+    assert when.duration_s == 2.0
     for earlier, later in (("open", "ask"), ("ask", "end")):
-        assert when.begin_s(later) > when.begin_s(earlier) + when.lasts_s + when.wait_s
+        assert when.begin_s(later) > when.begin_s(earlier) + when.duration_s + when.wait_s
     # the last one is given up, and the device is counted
-    given_up_s = when.lasts_s + astf.OPENING_S
+    given_up_s = when.duration_s + astf.OPENING_S
     assert when.begin_s("ask") - given_up_s == astf._TIMER_DELAY_S + astf._COUNTING_S
 
 
@@ -297,7 +297,7 @@ def test_programs_open_ask_and_end():
 
     worker = AstfWorker()
     worker.api = Api()
-    ends = astf.find_ends(technology("nat44"))
+    ends = astf.find_endpoints(technology("nat44"))
     wanted = astf.make_profile(ends, Connections(100, 50.0, wait_s=1.0, tcp=Tcp()), Tcp())
     worker._make_profile(wanted)
     client = [what[1:] for what in done if what[0] == "ASTFProgram 0"]
@@ -317,7 +317,7 @@ def test_programs_open_ask_and_end():
     assert base64.b64decode(wanted["request"]) == REQUEST
     (of_clients,) = made["ASTFGlobalInfoPerTemplate"]
     assert not vars(of_clients.ipv6)
-    ends = astf.find_ends(technology("nat64"))
+    ends = astf.find_endpoints(technology("nat64"))
     worker._make_profile(
         astf.make_profile(ends, Connections(100, 50.0, wait_s=1.0, tcp=Tcp()), Tcp())
     )

@@ -1,7 +1,4 @@
-"""What devices send by themselves, where only port counters tell: TRex's capture filter must count it.
-
-TRex's filters are those of libpcap, which tcpdump has as well.
-"""
+"""TRex's capture filters: control frames of devices, and test frames that are not UDP."""
 
 from __future__ import annotations
 
@@ -28,9 +25,14 @@ from scapy.layers.rip import RIP
 from scapy.layers.vrrp import VRRPv3
 from scapy.utils import PcapWriter
 from v6t.drivers.trex import counting
-from v6t.drivers.trex.capture import control_filter
+from v6t.drivers.trex.capture import make_control_filter
 from v6t.drivers.trex.stats import TrialStats
+from v6t.drivers.trex.streams import with_stamps
+from v6t.packets.walker import find_problems
 from v6t.profiles.expand import Expander
+from v6t.tests.expect import expect_error
+from v6t.tests.plugins.foreign import ALL, Echo, Gre
+from v6t.tests.profiles.test_protocols import streams
 
 from .test_trex_counting import RECORDED, SENT, STREAMS
 
@@ -96,7 +98,7 @@ needs_tcpdump = pytest.mark.skipif(shutil.which("tcpdump") is None, reason="need
 @needs_tcpdump
 @pytest.mark.parametrize("name", OWN)
 def test_a28_what_devices_say_of_their_own_is_seen(name, tmp_path):
-    pattern = control_filter(STREAMS.values())
+    pattern = make_control_filter(STREAMS.values())
     assert matching(pattern, [OWN[name]], tmp_path / "own.pcap") == 1
 
 
@@ -106,14 +108,14 @@ def test_no_test_frame_is_one(direction, tmp_path):
     frames = [
         row.tobytes() for s in STREAMS[direction].streams for row in Expander(s).frames(0, 50)
     ]
-    pattern = control_filter(STREAMS.values())
+    pattern = make_control_filter(STREAMS.values())
     assert matching(pattern, frames, tmp_path / "test.pcap") == 0
 
 
 @needs_tcpdump
 def test_a28_nothing_a_device_says_hides_loss_or_is_a_surplus(tmp_path):
     raw = copy.deepcopy(RECORDED["answer"])
-    pattern = control_filter(STREAMS.values())
+    pattern = make_control_filter(STREAMS.values())
     seen = matching(pattern, OWN.values(), tmp_path / "own.pcap")
     raw["captures"] = [{"kind": "control", "port": 1, "matched": seen, "class": 0}]
     for lost in (0, 3):
@@ -143,3 +145,22 @@ def test_what_captures_saw_of_the_frames_that_cores_received():
         "received": one.bursts[0].frames,
         "captured": 500,
     }
+
+
+@pytest.mark.parametrize("plugin", [p for p in ALL if p is not Echo])
+def test_stamped_streams_have_trex_fix_their_checksum(plugin):
+    for stream in with_stamps(streams(plugin)).streams:
+        program = [i["type"] for i in stream.program]
+        assert ("fix_checksum_hw" in program) == (stream.checksum is not None)
+        assert program.count("fix_checksum_hw") <= 1
+        assert not find_problems(Expander(stream).frames(0, 1)[0].tobytes())
+
+
+def test_stamp_under_a_checksum_beyond_trex_is_rejected():
+    with expect_error("beyond-trex", mentions="fg"):
+        with_stamps(streams(Echo))
+
+
+def test_echoes_are_control_frames_unless_they_are_test_frames():
+    assert "icmp or icmp6" in make_control_filter([streams(Gre)])
+    assert "icmp[0] != 8" in make_control_filter([streams(Gre), streams(Echo)])

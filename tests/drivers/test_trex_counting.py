@@ -22,8 +22,8 @@ from v6t.drivers.trex.capture import (
     StampColumns,
     compare_frames,
     make_batches,
-    neighbors_filter,
-    stamp_sample_filter,
+    make_neighbors_filter,
+    make_stamp_sample_filter,
 )
 from v6t.drivers.trex.stats import Histogram, ServerFacts, TrialStats, decode_histogram
 from v6t.drivers.trex.streams import with_cache, with_stamps
@@ -68,6 +68,10 @@ SENT = {
 @pytest.fixture
 def raw():
     return copy.deepcopy(RECORDED["answer"])
+
+
+def count_forward(raw, timeout_s=None):
+    return counting.count_by_trailer(TrialStats.model_validate(raw), [SENT["forward"]], timeout_s)
 
 
 def test_the_recorded_request_is_what_is_asked_today():
@@ -174,32 +178,26 @@ def test_duplicates_and_order(raw):
     flow["1"] += 7
     errors = raw["groups"]["latency"]["0"]["err_cntrs"]
     errors["dup"], errors["out_of_order"] = 7, 2
-    count = counting.count_by_trailer(TrialStats.model_validate(raw), [SENT["forward"]]).classes[
-        "fg"
-    ]
+    count = count_forward(raw).classes["fg"]
     assert (count.received, count.surplus, count.out_of_order) == (1800, 7, 2)
 
 
 def test_a_group_without_errors_has_no_surplus(raw):
     del raw["groups"]["latency"]["0"]["err_cntrs"]
-    count = counting.count_by_trailer(TrialStats.model_validate(raw), [SENT["forward"]]).classes[
-        "fg"
-    ]
+    count = count_forward(raw).classes["fg"]
     assert (count.surplus, count.out_of_order) == (0, 0)
 
 
 def test_runs_of_neighbours_are_told_by_the_higher_octets_of_their_number():
     """Its lowest octet, 12 before the end, counts through each run."""
-    assert neighbors_filter(1 << 20, 1 << 8) == (
+    assert make_neighbors_filter(1 << 20, 1 << 8) == (
         "ether[len - 16] = 171 and ether[len - 11] & 255 = 0 and ether[len - 10] & 15 = 0"
     )
 
 
 def test_control_frames_are_what_is_left(raw):
     raw["ports"]["1"]["ipackets"] += 11
-    assert (
-        counting.count_by_trailer(TrialStats.model_validate(raw), [SENT["forward"]]).control == 11
-    )
+    assert count_forward(raw).control == 11
 
 
 def test_ports_subtract_what_the_filter_counted(raw):
@@ -475,20 +473,16 @@ def test_groups_for_the_tags_of_so_many_classes():
 
 def test_every_frame_has_a_delay_or_is_lost(raw):
     raw["groups"]["flow_stats"]["0"]["rx_pkts"]["1"] -= 3
-    counted = counting.count_by_trailer(TrialStats.model_validate(raw), [SENT["forward"]])
+    counted = count_forward(raw)
     found = counting.make_distributions(counted, [SENT["forward"]], tags=False)
     assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1800, "bg": 200}
     assert found["fg"].minimum_ns == 1000 * counted.histograms["fg"].buckets[0][0]
 
 
 def test_frames_over_the_timeout_are_late(raw):
-    histogram = counting.count_by_trailer(
-        TrialStats.model_validate(raw), [SENT["forward"]]
-    ).histograms["fg"]
+    histogram = count_forward(raw).histograms["fg"]
     limit_us = histogram.nearest_rank(90)
-    count = counting.count_by_trailer(
-        TrialStats.model_validate(raw), [SENT["forward"]], limit_us / 1e6
-    ).classes["fg"]
+    count = count_forward(raw, limit_us / 1e6).classes["fg"]
     assert 0 < count.late <= 180
     assert count.received + count.late == 1800
 
@@ -505,7 +499,7 @@ def test_the_cache_is_an_option_of_the_program():
 )
 def test_sampling_filter_masks_the_lowest_bits_of_the_number(frames, masks):
     terms = [f"ether[len - {12 - n}] & {mask} = 0" for n, mask in enumerate(masks)]
-    assert stamp_sample_filter(frames, 200).split(" and ")[2:] == terms
+    assert make_stamp_sample_filter(frames, 200).split(" and ")[2:] == terms
 
 
 @pytest.mark.parametrize("frames", [100, 29_999, 60_000, 10**6])

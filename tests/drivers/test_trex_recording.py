@@ -1,4 +1,4 @@
-"""Recordings of TRex and what is learned from them."""
+"""Recordings of TRex: delays of stamped frames, and what is learned from them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ import struct
 
 import numpy as np
 import pytest
-from v6t.drivers.trex.capture import read_recording
+from v6t.drivers.trex import counting, timing
+from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
+from v6t.drivers.trex.capture import CaptureReader, read_recording
+from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import read_stamps
+from v6t.packets import trailer
 from v6t.tests.expect import expect_error
+from v6t.trials.trial import DelayRequest
+
+from .test_trex_counting import STREAMS, trial
 
 
 def pcap(frames, *, order="<", cut=0, magic=0xA1B2C3D4):
@@ -70,3 +77,89 @@ def test_frames_of_others_have_no_number():
     assert not marked.any()
     marked, _ = read_stamps(other[:, :10])
     assert not marked.any()
+
+
+HERTZ = 2.600517e9
+
+
+def recording(number, delays_us, spread_s, seed):
+    """Frames of one of TRex's numbers: the clock that stamps is the one that records."""
+    rng = np.random.default_rng(seed)
+    left_s = 81_234.5 + np.sort(rng.uniform(0, spread_s, len(delays_us)))
+    frames = np.zeros((len(delays_us), 104), dtype=np.uint8)
+    trailer.stamp(
+        frames, None, seq=np.arange(len(delays_us)), stream_id=number, nonce=0,
+        time_ns=np.rint(left_s * HERTZ).astype(np.int64),
+    )  # fmt: skip
+    return np.round(left_s + delays_us / 1e6, 6), frames
+
+
+def delays_of(histogram):
+    return np.repeat([low for low, _, _ in histogram.buckets], [n for *_, n in histogram.buckets])
+
+
+@pytest.mark.parametrize("spread_s", [0.5, 60.0])
+def test_delays_are_right_to_two_microseconds_whatever_the_frequency(spread_s):
+    rng = np.random.default_rng(4)
+    meant = {7: 20 + rng.exponential(80, 5000), 9: 35 + rng.exponential(300, 4000)}
+    found = CaptureReader()
+    for number, delays_us in meant.items():
+        times_s, frames = recording(number, delays_us, spread_s, number)
+        for part in range(0, len(frames), 1500):
+            found.add(times_s[part : part + 1500], frames[part : part + 1500])
+    found.add(np.zeros(3), np.zeros((3, 104), dtype=np.uint8))  # not ours
+    assert set(found.samples) == {7, 9}
+    least = {"a": meant[7].min(), "b": meant[9].min()}
+    told = timing.make_histograms(found, {7: "a", 9: "b"}, least)
+    for name, number in (("a", 7), ("b", 9)):
+        error_us = np.sort(meant[number]) - np.sort(delays_of(told[name]))
+        assert np.abs(error_us).max() < 2
+    assert set(timing.make_histograms(found, {7: "a", 9: "b"}, {"a": 1.0})) == {"a"}
+    assert timing.make_histograms(CaptureReader(), {7: "a"}, least) == {}
+
+
+def test_a_stamped_stream_is_taken_out_of_the_load():
+    asked = trial(10_000.0, 12.0, delays=DelayRequest(tags=600, first_tag_s=6.0))
+    one = OfferedLoad(
+        STREAMS["forward"],
+        make_bursts(STREAMS["forward"], asked, stamp=True, stamp_all=False, interval=4), 0, (1,),
+    )  # fmt: skip
+    assert one.frames == asked.frames
+    assert sum(b.frames for b in one.stamped_bursts) == 600
+    assert sum(b.pps for b in one.stamped_bursts) == pytest.approx(100, rel=0.01)
+
+
+@pytest.mark.parametrize(("apart", "wanted"), [(2, 0.5), (4, 0.25), (200, 0.005)])
+def test_of_frames_that_are_all_to_be_timed_one_core_stamps_some(apart, wanted):
+    asked = trial(10_000.0, 1.0, delays=DelayRequest())
+    found = make_bursts(STREAMS["forward"], asked, stamp=True, stamp_all=False, interval=apart)
+    assert sum(b.frames for b in found) == asked.frames
+    one = OfferedLoad(STREAMS["forward"], found, 0, (1,))
+    assert sum(b.frames for b in one.stamped_bursts) == pytest.approx(wanted * 10_000, rel=0.02)
+
+
+@pytest.mark.parametrize("lost", [0, 3])
+def test_what_came_and_was_not_recorded_is_not_lost(lost):
+    asked = trial(1000.0, 1.0, delays=DelayRequest())
+    found = make_bursts(STREAMS["forward"], asked, stamp=True, stamp_all=False, interval=4)
+    mine = [b for b in found if b.index == 0]
+    one = OfferedLoad(STREAMS["forward"], mine, 0, (1,))
+    (stamped,) = one.stamped_bursts
+    came = stamped.frames - lost
+    rows = recording(77, np.linspace(50, 900, came - 2), 1.0, 1)
+    reader = CaptureReader()
+    reader.add(*rows)
+    group = str(stamped.pg_id)
+    raw = {
+        "groups": {
+            "flow_stats": {group: {"rx_pkts": {"1": came}, "tx_pkts": {"0": stamped.frames}}},
+            "latency": {group: {"latency": {"total_min": 50}, "err_cntrs": {}}},
+        }
+    }
+    timed = timing.add_sampled_delays(
+        counting.DirectionCounts({}, 0), one, TrialStats.model_validate(raw), reader
+    )
+    for tags in (True, False):
+        (delays,) = counting.make_distributions(timed, [one], tags=tags).values()
+        assert (delays.frames, delays.lost) == (came - 2, lost)
+        assert delays.minimum_ns == 50_000

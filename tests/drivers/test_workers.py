@@ -12,7 +12,7 @@ import pytest
 from v6t.drivers.lab import workers
 from v6t.drivers.lab.namespaces import Holder
 from v6t.drivers.lab.privilege import available
-from v6t.drivers.lab.workers import TITLE, Worker
+from v6t.drivers.lab.workers import PROCESS_TITLE, Worker
 from v6t.tests.expect import expect_error
 
 from . import faketrex
@@ -92,7 +92,7 @@ def test_worker_inherits_neither_files_nor_handlers(start):
         assert not int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1
         assert os.getsid(worker.pid) == worker.pid
         title = Path(f"/proc/{worker.pid}/cmdline").read_bytes().rstrip(b"\0")
-        assert title == TITLE.encode()
+        assert title == PROCESS_TITLE.encode()
     finally:
         os.close(reader)
         os.close(writer)

@@ -32,7 +32,7 @@ class Ip6tablesSnat(NetfilterNat):
     version_command = "ip6tables --version"
     options_model = SnatOptions
     supported_settings = ("udp_timeout_s",)
-    forward_policy = ("ip6tables -S FORWARD", "-P FORWARD DROP")
+    forward_drop_check = ("ip6tables -S FORWARD", "-P FORWARD DROP")
 
     def make_rule_steps(self, pools: Sequence[NatPool], port: str) -> list[Step]:
         return [

@@ -8,7 +8,7 @@ from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
-from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
+from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
 from v6t.intent.families import SiitConfig
 
@@ -63,7 +63,7 @@ class MyTayga(TunTranslator):
         """Return the text of ``tayga.conf``."""
         siit = intent.configuration_as(SiitConfig)
         own4, own6 = self.choose_translator_addresses(intent)
-        lines = [f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}"]
+        lines = [f"tun-device {TUN_NAME}", f"ipv4-addr {own4}", f"ipv6-addr {own6}"]
         if siit.prefix:
             lines.append(f"prefix {siit.prefix}")
         for ipv4, ipv6 in siit.eam:

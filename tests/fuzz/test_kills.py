@@ -15,7 +15,7 @@ import time
 
 import pytest
 from v6t.drivers.lab.privilege import available
-from v6t.drivers.lab.workers import TITLE
+from v6t.drivers.lab.workers import PROCESS_TITLE
 from v6t.tests.core.support import COMMAND
 
 pytestmark = pytest.mark.slow
@@ -116,7 +116,7 @@ def leftovers():
                 with open(f"/proc/{entry.name}/cmdline", "rb") as file:
                     words = file.read()
                 with open(f"/proc/{entry.name}/environ", "rb") as file:
-                    ours = b"python" in words or words.startswith(TITLE.encode())
+                    ours = b"python" in words or words.startswith(PROCESS_TITLE.encode())
                     if MARK.encode() in file.read() and ours:
                         found.append(words.replace(b"\0", b" "))
             except OSError:

@@ -12,7 +12,7 @@ from v6t.base.errors import V6tError
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.embedded.timing import due_s
+from v6t.drivers.embedded.timing import compute_due_s
 from v6t.drivers.oracle.replay import Order
 from v6t.drivers.transport.contract import for_shell
 from v6t.drivers.trex.bursts import make_bursts
@@ -92,7 +92,7 @@ def describe_parts() -> Parts:
             for condition in ("", "test -e x")
             for netns in ("", "lab")
         ],
-        "due": [str(due_s(trial, numbers * 150).round(9).tolist()) for trial in TRIALS],
+        "due": [str(compute_due_s(trial, numbers * 150).round(9).tolist()) for trial in TRIALS],
     }
     for counted in DIRECTION_RESULTS:
         result = TrialResult({"forward": counted})

@@ -16,7 +16,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.connection import DeviceBusy, Lock
+from v6t.drivers.duts.session.connection import DeviceBusyError, Lock
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.shell import track_command
 from v6t.drivers.lab.setup import Bed
@@ -239,7 +239,7 @@ def test_one_at_a_time(machine):
         way = machine.machine.transport()
         way.open()
         try:
-            with expect_error("device-busy", kind=DeviceBusy):
+            with expect_error("device-busy", kind=DeviceBusyError):
                 Lock(way, bed.session.driver.options.state_dir, "somebody@elsewhere process 1")
         finally:
             way.close()

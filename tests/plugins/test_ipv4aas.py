@@ -48,7 +48,7 @@ def nat_part(nat, pool_first, count, ports):
     return NatDevice(nat.intent, Nat((), (), pool, public_ports=(ports.min, ports.max)))
 
 
-class Connected:
+class StatefulTranslation:
     def __init__(self, plugin, initial, learned):
         self.plugin, self.initial, self.learned = plugin, initial, learned
 
@@ -58,7 +58,7 @@ class Connected:
 
 def chain_oracle(plugin, initial, learned):
     oracle = make_driver("chain", {}).adapt_oracle(plugin, plugin.make_dut_intent())
-    oracle.oracle = Connected(plugin, initial, learned)
+    oracle.oracle = StatefulTranslation(plugin, initial, learned)
     return oracle
 
 

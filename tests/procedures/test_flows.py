@@ -2,7 +2,7 @@
 
 import pytest
 from v6t.procedures.flows import FlowPoint, list_flow_points, specify_flow_search
-from v6t.procedures.rss_probe import CASES, recommend_fields
+from v6t.procedures.rss_probe import PROBE_CASES, recommend_fields
 from v6t.procedures.throughput import measure_throughput
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, limited, searching, sim
 from v6t.trials.codec import trial_to_json
@@ -71,8 +71,8 @@ def test_rss_probe_recommends_addresses_only_where_ports_do_not_help(rates, use)
     by_case = dict(zip(("fixed", "ports", "addresses", "both"), rates, strict=True))
     advice = recommend_fields(by_case)
     assert advice.use == use
-    assert set(advice.rates_fps) == set(CASES)
+    assert set(advice.rates_fps) == set(PROBE_CASES)
 
 
 def test_rss_probe_of_one_core_mentions_it():
-    assert "one core" in recommend_fields(dict.fromkeys(CASES, 1e6)).why
+    assert "one core" in recommend_fields(dict.fromkeys(PROBE_CASES, 1e6)).why

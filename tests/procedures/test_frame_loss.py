@@ -3,7 +3,7 @@
 import pytest
 from v6t.benchmarks.frame_loss import FrameLoss
 from v6t.procedures.frame_loss import FrameLossSpec, measure_frame_loss
-from v6t.procedures.repetition import Adaptive
+from v6t.procedures.repetition import AdaptiveLimits
 from v6t.tests.procedures.support import Recorded, at, count, limited, one_way, sim
 from v6t.trials.result import DirectionResult, TrialResult
 
@@ -93,7 +93,7 @@ def test_one_kind_of_frames_is_not_divided():
 
 def test_more_received_than_sent_is_an_error():
     result, record, _ = measure(point(), sim(capacity_fps=1e9, surplus=5))
-    assert all(o.error and o.loss() is None for o in result.offered)
+    assert all(o.error and o.compute_loss() is None for o in result.offered)
     first = record.to_json()["rates"][0]
     assert first["loss_percent"]["forward"]["median"] is None
     assert first["errors"]
@@ -124,11 +124,11 @@ def test_a_deadline_for_frames_is_another_benchmark(timeout_s, loss):
 
 
 @pytest.mark.parametrize(("mode", "adaptive", "device", "fewest", "most"), [
-    ("bidirectional", Adaptive(), {"capacity_fps": 4e5}, 6, 6),
-    ("bidirectional", Adaptive(), {"capacity_fps": 4e5, "capacity_noise": 0.002}, 6, 6),
-    ("forward", Adaptive(), {"capacity_fps": 0.0}, 6, 6),
-    ("forward", Adaptive(most=15, width=0.001), {"capacity_fps": 4e5, "capacity_noise": 0.05}, 15, 15),
-    ("forward", Adaptive(most=50, width=0.03), {"capacity_fps": 4e5, "capacity_noise": 0.03}, 7, 49),
+    ("bidirectional", AdaptiveLimits(), {"capacity_fps": 4e5}, 6, 6),
+    ("bidirectional", AdaptiveLimits(), {"capacity_fps": 4e5, "capacity_noise": 0.002}, 6, 6),
+    ("forward", AdaptiveLimits(), {"capacity_fps": 0.0}, 6, 6),
+    ("forward", AdaptiveLimits(most=15, width=0.001), {"capacity_fps": 4e5, "capacity_noise": 0.05}, 15, 15),
+    ("forward", AdaptiveLimits(most=50, width=0.03), {"capacity_fps": 4e5, "capacity_noise": 0.03}, 7, 49),
 ])  # fmt: skip
 def test_adaptive_repetition_stops_when_the_medians_are_known(mode, adaptive, device, fewest, most):
     spec = point(mode, maximum_fps=1e6, adaptive=adaptive)
@@ -141,6 +141,6 @@ def test_adaptive_repetition_stops_when_the_medians_are_known(mode, adaptive, de
 def test_adaptive_repetition_where_little_passes_goes_on():
     trials = iter(range(100))
     spec = FrameLossSpec(at(), 1000.0, "given", 1.0, 1, **ONE_RATE,
-                         adaptive=Adaptive(fewest=6, most=20, width=0.01))  # fmt: skip
+                         adaptive=AdaptiveLimits(fewest=6, most=20, width=0.01))  # fmt: skip
     result = measure_frame_loss(spec, lambda _: one_way({"fg": (1000, 1 + 3 * (next(trials) % 2))}))
     assert len(result.offered) == 20

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.procedures.mlrsearch import MlrSpec, measure_mlrsearch
 from v6t.procedures.search.goals import Goal
-from v6t.procedures.search.mlr import VERSION, TrialCounts, run_search
+from v6t.procedures.search.mlr import SUPPORTED_VERSION, TrialCounts, run_search
 from v6t.tests.procedures.support import Recorded, at, by_rule, limited, sim
 
 # collecting must not import it: within pytest that takes a second
@@ -176,4 +176,4 @@ def test_impossible_loads_are_refused(loads):
 def test_version_of_the_library_is_the_rfcs():
     import importlib.metadata
 
-    assert importlib.metadata.version("MLRsearch") == VERSION == "1.2.1"
+    assert importlib.metadata.version("MLRsearch") == SUPPORTED_VERSION == "1.2.1"

@@ -180,7 +180,7 @@ def test_the_overload_is_followed_by_half_of_it():
 )
 def test_overload_that_the_medium_does_not_carry_is_limited(limit_fps, overload_fps, is_limited):
     spec = recovery(limit_fps=limit_fps)
-    assert spec.limited is is_limited
+    assert spec.is_limited is is_limited
     assert spec.overload_fps == pytest.approx(overload_fps)
     result = measure_recovery(spec, sim(capacity_fps=1e6).measure)
     entry = SystemRecovery().make_record(result, {}).to_json()

@@ -3,7 +3,7 @@
 import pytest
 from v6t.procedures import tester_rate
 from v6t.procedures.preflight import MAX_ATTEMPTS, check_translation
-from v6t.procedures.tester_rate import CONFIRMING_SHARE, CapacitySpec, TrialRules
+from v6t.procedures.tester_rate import CONFIRMING_SHARE, SelfTestSpec, TrialRules
 from v6t.tests.procedures.support import Recorded, count, one_way
 from v6t.trials.result import TrialResult
 
@@ -25,7 +25,7 @@ def passing(short_fps, long_fps):
 
 def looking(**changes):
     given = {"media_fps": 1e9, "start_fps": 20_000.0, "rules": LONG, **changes}
-    return CapacitySpec(84, 64, "forward", **given)
+    return SelfTestSpec(84, 64, "forward", **given)
 
 
 @pytest.mark.parametrize("tenths", [1, 2, 5])

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.benchmarks.throughput import make_search_record
 from v6t.procedures import tester_rate
-from v6t.procedures.repetition import Adaptive
-from v6t.procedures.search.binary import NEAR, ROUGH, binary_search, count_halvings
-from v6t.procedures.throughput import Search, find_error_fps, measure_throughput
+from v6t.procedures.repetition import AdaptiveLimits
+from v6t.procedures.search.binary import FINE_SHARE, ROUGH_SHARE, binary_search, count_halvings
+from v6t.procedures.throughput import SearchMethod, find_error_fps, measure_throughput
 from v6t.tests.procedures.support import Recorded, at, by_rule, limited, searching, sim
 from v6t.trials.verdict import Verdict
 
@@ -21,7 +21,7 @@ LIMIT = 3_141_592.0
 RESOLUTION = 1000.0
 SEARCHES = [
     s
-    for s in get_args(Search)
+    for s in get_args(SearchMethod)
     if s != "mlrsearch" or importlib.util.find_spec("MLRsearch") is not None
 ]
 EVERY_SEARCH = pytest.mark.parametrize("search", SEARCHES)
@@ -121,7 +121,7 @@ def test_bounds_that_are_not_positive_are_refused(bounds):
     assert least.rate_fps == 2.0
 
 
-@pytest.mark.parametrize("share", [NEAR, ROUGH])
+@pytest.mark.parametrize("share", [FINE_SHARE, ROUGH_SHARE])
 @pytest.mark.parametrize("limit", [0.0, 0.2, 2.0, 30.0, 63.0, 100.0, 999.0])
 def test_binary_search_takes_further_steps_only_where_the_device_is_slow(limit, share):
     tried = []
@@ -174,7 +174,7 @@ def test_a25_rate_that_the_tester_bounds_is_flagged(tester, capacity_fps, flagge
     [(1_000_000.0, 0.9e6, 1.02e6), (6_000.0, 5_000, 6_150), (10.0, -1, 0)],
 )
 def test_a25_the_capacity_is_what_the_tester_does_without_a_device(tester_fps, low, high):
-    spec = tester_rate.CapacitySpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
+    spec = tester_rate.SelfTestSpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
     capacity = tester_rate.measure_tester_capacity(spec, sim(tester_fps=tester_fps).measure)
     assert low < capacity.rate_fps <= high
     assert capacity.faults
@@ -273,7 +273,7 @@ def test_a_deadline_for_frames_is_another_benchmark():
 
 @pytest.mark.parametrize(
     ("adaptive", "noise", "repetitions"),
-    [(Adaptive(), 0.0, 6), (Adaptive(most=15, width=0.001), 0.05, 15)],
+    [(AdaptiveLimits(), 0.0, 6), (AdaptiveLimits(most=15, width=0.001), 0.05, 15)],
 )
 def test_adaptive_repetition_stops_when_the_median_is_known(adaptive, noise, repetitions):
     spec = searching(adaptive=adaptive)
@@ -283,6 +283,6 @@ def test_adaptive_repetition_stops_when_the_median_is_known(adaptive, noise, rep
 
 def test_adaptive_repetition_is_never_fewer_than_six():
     with pytest.raises(ValueError, match="at least 6"):
-        Adaptive(fewest=5)
-    assert not Adaptive().can_stop([1.0] * 5)
-    assert Adaptive().can_stop([1.0] * 6)
+        AdaptiveLimits(fewest=5)
+    assert not AdaptiveLimits().can_stop([1.0] * 5)
+    assert AdaptiveLimits().can_stop([1.0] * 6)

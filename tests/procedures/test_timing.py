@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from v6t.benchmarks import registry
 from v6t.benchmarks.delay import Latency
-from v6t.drivers.testers import kind_of
+from v6t.drivers.testers import load_kind
 from v6t.procedures.delay_figures import (
     find_tag_conflict,
     summarize_ipdv,
@@ -203,7 +203,7 @@ def test_sample_is_titled_with_its_share(spec, tester, share, title):
 
 @pytest.mark.parametrize("kind", ["embedded", "trex", "sim"])
 def test_a_delay_says_between_which_moments_it_was_taken(kind):
-    stamps = kind_of(kind, {}).stamps
+    stamps = load_kind(kind, {}).stamps
     entry = record_of(every_frame("pdv"), with_delays(SAMPLE), stamps=stamps).to_json()
     assert entry["definition"].startswith("one way, from ")
     assert "RFC 1242" in entry["definition"]

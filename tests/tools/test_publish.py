@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.presentation import LOWER_BOUND, Percentiles, Quantity
 from v6t.analysis.record import FPS
-from v6t.analysis.report.campaign_run import strip_number
+from v6t.analysis.rundata import strip_number
 from v6t.analysis.sheet import Table, format_count
 from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
 from v6t.core.campaigns.packaged import list_packaged

@@ -240,7 +240,7 @@ class _Bench:
         began = clock.read()
         result = tester.measure(trial)
         if not result.faults:  # TRex's stamps are no time of day, but the truth is
-            result = replace(result, faults=tuple(clock.faults_since(began)))
+            result = replace(result, faults=tuple(clock.find_faults_since(began)))
         return result, self._device.truth()
 
     def _trial(self, check: Check, rate_fps: float, duration_s: float) -> Trial:

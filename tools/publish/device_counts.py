@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.rundata import RunData
+from v6t.analysis.rundata import CampaignRun, RunData
 from v6t.analysis.sheet import Table, format_count, make_text_columns, make_text_table, pluralize
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.trials.timeline import DeviceLoad

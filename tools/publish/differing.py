@@ -12,8 +12,7 @@ from v6t.analysis.compare.likeness import (
     compare_records,
     index_records,
 )
-from v6t.analysis.report.campaign_run import CampaignRun, format_axis_value
-from v6t.analysis.rundata import RunData
+from v6t.analysis.rundata import CampaignRun, RunData, format_axis_value
 from v6t.analysis.sheet import Table, make_text_columns, make_text_table
 
 MARK = "†"

@@ -8,7 +8,7 @@ from typing import Any
 
 from v6t.analysis.blocks import Block, BulletList, Paragraph
 from v6t.analysis.record import FPS
-from v6t.analysis.report.campaign_run import CampaignRun
+from v6t.analysis.rundata import CampaignRun
 from v6t.analysis.sheet import pluralize
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S
 from v6t.benchmarks.connections import ConnectionRateRecord

@@ -22,7 +22,7 @@ from v6t.analysis.blocks import (
 )
 from v6t.analysis.figures.plots import draw_points
 from v6t.analysis.presentation import LOWER_BOUND, Presentations
-from v6t.analysis.report.campaign_run import CampaignRun
+from v6t.analysis.rundata import CampaignRun
 from v6t.analysis.sheet import (
     UNDEFINED,
     Table,

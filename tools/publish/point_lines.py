@@ -10,7 +10,7 @@ from typing import Any
 from v6t.analysis.presentation import LOWER_BOUND, Presentations
 from v6t.analysis.record import CPS, FPS, Record
 from v6t.analysis.report.campaign import list_headlines
-from v6t.analysis.report.campaign_run import (
+from v6t.analysis.rundata import (
     POINT_AXES,
     CampaignRun,
     format_axis_value,

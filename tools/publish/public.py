@@ -18,7 +18,7 @@ from v6t.core.campaigns.campaign import name_directory
 from v6t.core.campaigns.file import TESTBED_SECTIONS
 
 if TYPE_CHECKING:
-    from v6t.analysis.report.campaign_run import CampaignRun
+    from v6t.analysis.rundata import CampaignRun
 
 KEPT = (
     *("schema", "created", "finished", "machine", "order", "packages", "python", "run", "seed", "setup"),

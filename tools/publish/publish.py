@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.report.campaign_run import strip_number
+from v6t.analysis.rundata import strip_number
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
 from v6t.core.campaigns.campaign import PLAN, SUMMARY, Campaign, load_campaign
@@ -22,13 +22,13 @@ from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.campaigns.results import load_runs, summarize, to_csv
 from v6t.core.runs.results import share_conditions
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
-from v6t.drivers.testers import kind_of
+from v6t.drivers.testers import load_kind
 from v6t.tools.publish.public import Words, public_runs
 from v6t.tools.publish.trials_table import trials_table
 
 if TYPE_CHECKING:
     from v6t.analysis.blocks import Drawing
-    from v6t.analysis.report.campaign_run import CampaignRun
+    from v6t.analysis.rundata import CampaignRun
 
 PAGE, TABLE, FIGURES = "index.md", "summary.csv", "figures"
 MARKER, SCHEMA = "page.json", "v6t-page/1"
@@ -220,7 +220,7 @@ def _beds(campaign: Campaign) -> str:
     testers = [run.config["tester"] for run in campaign.runs]
     if any(tester["kind"] == "sim" for tester in testers):
         return " --tester sim"
-    if all(kind_of(tester["kind"], tester["options"]).in_lab for tester in testers):
+    if all(load_kind(tester["kind"], tester["options"]).in_lab for tester in testers):
         return ""
     beds = list(dict.fromkeys(run.testbed for run in campaign.runs))
     return "".join(f" --testbed {bed}=FILE" if len(beds) > 1 else " --testbed FILE" for bed in beds)

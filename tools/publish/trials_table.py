@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from v6t.analysis.report.campaign_run import strip_number
+from v6t.analysis.rundata import strip_number
 from v6t.base.errors import UsageError
 from v6t.base.files import read_text
 from v6t.core.runs.results import COMPLETE
 from v6t.core.runs.rundir import TRIALS
 
 if TYPE_CHECKING:
-    from v6t.analysis.report.campaign_run import CampaignRun
+    from v6t.analysis.rundata import CampaignRun
     from v6t.tools.publish.public import Words
 
 COUNTS = "yes"

@@ -47,7 +47,7 @@ class ChainPart:
     stateful: bool  # keeps connections
     intent: DeviceIntent
     driver: Driver
-    to_ipv4: Direction | None = None  # in which it translates IPv6 to IPv4; None: in neither
+    to_ipv4: Direction | None = None  # direction in which it translates IPv6 to IPv4
 
     @property
     def profile(self) -> HeaderProfile:

@@ -40,15 +40,11 @@ class ChainSession(DeviceSession):
         return [p.session for p in self.parts]
 
     def open(self, *, lock: bool = True) -> None:
-        opened: list[Session] = []
-        try:
+        with contextlib.ExitStack() as opened:
             for session in self._sessions:
                 session.open(lock=lock)
-                opened.append(session)
-        except BaseException:
-            for session in opened:
-                session.close()
-            raise
+                opened.callback(session.close)
+            opened.pop_all()
 
     def close(self) -> None:
         run_all_actions([s.close for s in self._sessions])
@@ -160,8 +156,8 @@ class LabChain(LabDevice):
         between = [p.part.intent.links.right.mtu for p in self._parts[:-1]]
         self.mtus_between = between[::-1] if swapped else between
 
-    def namespaces(self) -> list[int | None]:
-        return [pid for each in self._cabled for pid in each.device.namespaces()]
+    def get_namespace_pids(self) -> list[int | None]:
+        return [pid for each in self._cabled for pid in each.device.get_namespace_pids()]
 
     def start(self, lab: Lab) -> None:
         for each in self._parts:
@@ -182,8 +178,8 @@ class LabChain(LabDevice):
         for each in self._parts:
             each.device.check()
 
-    def look(self) -> list[str]:
-        return [f"{p.part.name}: {line}" for p in self._parts for line in p.device.look()]
+    def describe_parts(self) -> list[str]:
+        return [f"{p.part.name}: {line}" for p in self._parts for line in p.device.describe_parts()]
 
     def report(self) -> dict[str, Any]:
         return {each.part.name: each.device.report() for each in self._parts}

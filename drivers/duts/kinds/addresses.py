@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.kinds import softwires
+from v6t.drivers.duts.management_path import iter_networks
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.device import Network
@@ -56,28 +58,23 @@ def list_mappings(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
     return list(get_address_table(intent).eam)
 
 
-def get_single_mapping(
-    intent: Intent, display_name: str, suggested_params: Mapping[str, Any]
-) -> tuple[Any, Any]:
-    """Return both addresses of the only mapped host, or refuse a table that maps more."""
+def list_equal_mappings(intent: Intent, display_name: str) -> list[tuple[IPv4Network, IPv6Network]]:
+    """Return the mappings; raise UsageError for one whose prefixes have unequally many host bits."""
     table = list_mappings(intent)
-    if len(table) != 1 or table[0][0].num_addresses > 1:
-        mapped = ", ".join(str(four) for four, _ in table)
-        problem = f"{display_name}'s CLAT translates one address, not {mapped}"
-        raise make_unsupported_error(problem, "map a single host", params=dict(suggested_params))
-    four, six = table[0]
-    return four[0], six[0]
-
-
-def suggest_equal_suffixes(intent: Intent) -> dict[str, str]:
-    """Return parameters that give both prefixes of each mapping equally many host bits."""
-    table = [
+    nearest = [
         (four, IPv6Network((six.network_address, 96 + four.prefixlen), strict=False))
-        for four, six in list_mappings(intent)
+        for four, six in table
     ]
-    if isinstance(intent.configuration, ClatConfig):
-        return {"clat_ipv6": str(table[0][1])}
-    return {"eam": "[" + ", ".join(f"{{ipv4: {four}, ipv6: {six}}}" for four, six in table) + "]"}
+    for (four, six), (_, near) in zip(table, nearest, strict=True):
+        if six != near:
+            pairs = ", ".join(f"{{ipv4: {four}, ipv6: {six}}}" for four, six in nearest)
+            is_clat = isinstance(intent.configuration, ClatConfig)
+            raise make_unsupported_error(
+                f"{display_name} maps prefixes with equally many host bits only, not {four} to {six}",
+                f"use an IPv6 prefix of /{near.prefixlen} for {four}",
+                params={"clat_ipv6": str(nearest[0][1])} if is_clat else {"eam": f"[{pairs}]"},
+            )
+    return table
 
 
 def get_prefix(intent: Intent) -> IPv6Network | None:
@@ -95,15 +92,11 @@ def get_opposite_side(side: str) -> str:
     return "right" if side == "left" else "left"
 
 
-def require_prefix_96(
-    intent: Intent, requirement: str, hint: str, params: Mapping[str, Any]
-) -> IPv6Network:
-    """Return the intent's RFC 6052 prefix; raise UsageError unless it has one and this is a /96."""
-    prefix = get_prefix(intent)
-    if prefix is None or prefix.prefixlen != 96:
-        problem = f"{requirement} a prefix of /96, not {prefix or 'mappings alone'}"
-        raise make_unsupported_error(problem, hint, params=dict(params))
-    return prefix
+def check_lowest_mtu(intent: Intent, display_name: str) -> None:
+    """Raise UsageError for a ``lowest_ipv6_mtu`` that a translator without fragmentation lacks."""
+    reason = f"{display_name} fragments no packet that fits the IPv6 link"
+    link = getattr(intent.links, get_ipv6_side(intent))
+    softwires.check_lowest_mtu(get_address_table(intent).lowest_ipv6_mtu, reason, link.mtu)
 
 
 def find_networks_behind(intent: Intent, side: str, ip_version: int) -> list[Any]:
@@ -226,24 +219,10 @@ def find_next_hops(
 
 def list_networks(intent: Intent) -> list[Network]:
     """Return all networks of an intent, without default routes."""
-    networks = [*iter_networks(intent.configuration.to_json())]
+    networks = [net for _, net in iter_networks(intent.configuration.to_json())]
     for side in (intent.left, intent.right):
         for link in filter(None, (side, side.background)):
             networks += [interface.network for interface in link.addresses]
             networks += [ip_network(host) for host in (*link.neighbors, *link.routes.values())]
             networks += link.routes
     return [net for net in networks if net.prefixlen]
-
-
-def iter_networks(value: Any) -> Iterator[Network]:
-    """Yield every address and prefix in JSON values."""
-    if isinstance(value, Mapping):
-        yield from iter_networks(list(value.values()))
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from iter_networks(each)
-    elif isinstance(value, str):
-        try:
-            yield ip_interface(value).network
-        except ValueError:
-            return

@@ -46,15 +46,15 @@ class CheckOptions(StrictModel):
     """A read-back with exactly one criterion."""
 
     command: str = Field(min_length=1)
-    """A line that changes nothing."""
+    """Read-only line."""
     contains: str | None = None
-    """One line of the output must hold this text as whole words, however they are spaced."""
+    """One line of the output must contain this text as whole words, with any spacing."""
     equals: str | None = None
     """The output must be this text."""
     matches: str | None = None
-    """The output must hold a match of this regular expression."""
+    """The output must contain a match of this regular expression."""
     absent: str | None = None
-    """The output must not hold this text, however it is spaced."""
+    """The output must not contain this text, with any spacing."""
 
     @model_validator(mode="after")
     def _check_criteria(self) -> CheckOptions:
@@ -91,34 +91,34 @@ class StepOptions(StrictModel):
     """A change of the device and its undo line, which is empty if none is needed."""
 
     command: str = Field(min_length=1)
-    """The change, a shell line."""
+    """Shell line that makes the change."""
     why: str = Field(min_length=1)
-    """One phrase."""
+    """Purpose, in one phrase."""
     undo: str
-    """The line that takes it back; `{old}` is what `before` printed."""
+    """Shell line that undoes the change; `{old}` is the output of `before`."""
     before: str = ""
-    """A line that prints the state to restore."""
+    """Shell line that prints the state to restore."""
     # meaning of the output of ``before``
     was: Literal["value", "there", "foreign"] = "value"
-    """What output of `before` means: a value to write back, done already, or somebody else's."""
+    """Meaning of output of `before`: a value to restore, the change already made, or an object of another
+    owner."""
     check: CheckOptions | None = None
-    """The read-back."""
+    """Read-back of the change."""
     deadline_s: float = Field(default=60.0, gt=0, le=3600)
-    """How long it may take [s]."""
+    """Time limit [s]."""
 
 
 class FlushOptions(StrictModel):
     """A shell line that empties the device's state before a trial, with its read-back."""
 
     command: str = Field(min_length=1)
-    """The shell line."""
+    """Shell line that empties the state."""
     check: CheckOptions | None = None
-    """The read-back, which must agree in the end."""
+    """Read-back, which is repeated until it succeeds."""
     reboots: bool = False
-    """The line starts the device anew, which empties it: it is then logged in to and configured
-    again."""
+    """The line reboots the device; v6t then logs in again and configures it again."""
     deadline_s: float = Field(default=60.0, gt=0, le=3600)
-    """How long it may take [s]; with `reboots`, until the next login."""
+    """Time limit [s]; with `reboots`, until the next login."""
 
     @model_validator(mode="after")
     def _require_check(self) -> FlushOptions:
@@ -131,34 +131,34 @@ HeaderFieldValue = Literal["allowed", "copied", "zero"]
 
 
 class HeaderProfileOptions(StrictModel):
-    """What the device writes into headers, see :class:`~v6t.drivers.duts.header_profile.HeaderProfile`."""
+    """Header fields that the device writes, see :class:`~v6t.drivers.duts.header_profile.HeaderProfile`."""
 
     further_hops: int = Field(default=0, ge=0, le=16)
     """Hops inside the device beyond the reference's single one."""
     df: Literal["reference", "set", "clear"] = "reference"
-    """Don't Fragment of IPv4 packets made from IPv6."""
+    """Don't Fragment of IPv4 packets translated from IPv6."""
     outer_dscp: HeaderFieldValue | Annotated[int, Field(ge=0, le=63)] = "allowed"
-    """DSCP of headers put before packets: whatever RFCs allow, the packet's, 0, or a value."""
+    """DSCP of outer headers: whatever RFCs allow, the packet's, 0, or a value."""
     outer_ecn: Literal["allowed", "copied", "zero", "reset"] = "allowed"
-    """ECN of headers put before packets; `reset`: the packet's, but CE becomes ECT(0)."""
+    """ECN of outer headers; `reset`: the packet's, but CE becomes ECT(0)."""
     inner_dscp: Literal["allowed", "kept", "copied"] = "allowed"
-    """DSCP of packets taken out of a tunnel: their own or the outer header's."""
+    """DSCP of decapsulated packets: their own or the outer header's."""
     inner_ecn: Literal["rfc6040", "rfc3168", "kept"] = "rfc6040"
-    """How ECN of packets taken out of a tunnel and of the outer header are combined."""
+    """How ECN of decapsulated packets and of the outer header are combined."""
     traffic_class: HeaderFieldValue | Annotated[int, Field(ge=0, le=255)] = "allowed"
     """Traffic class or TOS of translated packets: the other header's octet, 0, or a value."""
     flow_label: Literal["allowed", "zero"] = "allowed"
-    """Flow label of IPv6 headers that are made; RFCs allow any."""
+    """Flow label of new IPv6 headers; RFCs allow any."""
     identification: Literal["allowed", "zero"] = "allowed"
-    """Identification of IPv4 headers that are made; RFCs allow any."""
+    """Identification of new IPv4 headers; RFCs allow any."""
     tunnel_hop_limit: int = Field(default=0, ge=0, le=255)
-    """Hop limit of headers put before packets, as they leave the device; 0: any."""
+    """Hop limit of outer headers when they leave the device; 0: any."""
     absent_checksum: bool = False
-    """The UDP checksum may be 0: none was computed."""
+    """The UDP checksum may be 0, which means that none was computed."""
     zero_checksum: Literal["never", "ipv6", "always"] = "never"
-    """A UDP checksum that is computed as 0 may be written as 0, not as 0xFFFF: towards IPv6, or always."""
+    """A UDP checksum computed as 0 may be written as 0 instead of 0xFFFF: towards IPv6, or always."""
     least_octets: int = Field(default=0, ge=0, le=60)
-    """Frames are padded to so many octets, FCS off."""
+    """Frames are padded to this length without FCS."""
 
     def make_profile(self) -> HeaderProfile:
         return HeaderProfile(**self.model_dump(), why="declared in the testbed file")
@@ -168,17 +168,18 @@ class CommandOptions(LinuxOptions):
     """Options of a device that the user's shell lines configure."""
 
     base: bool = True
-    """Do what every Linux device needs first: addresses, neighbours, routes, forwarding."""
+    """Configure addresses, neighbours, routes and forwarding as for every Linux device."""
     steps: tuple[StepOptions, ...] = ()
     flush: tuple[FlushOptions, ...] = ()
     sessions_command: str = ""
-    """Prints the number of sessions."""
+    """Shell line that prints the number of sessions."""
     # telemetry commands by name
     watch: dict[str, str] = Field(default_factory=dict)
-    """Commands by name that print a number, or ``name=number`` words, once a second. Names that begin with
-    ``drop`` count lost frames, with ``refused`` those for whose connection there was no room or port."""
+    """Telemetry commands by name, run once a second; each prints a number, or ``name=number`` words. Names
+    that begin with ``drop`` count lost frames, with ``refused`` those lost for lack of room or of a
+    port."""
     version_command: str = "uname -sr"
-    """Prints the version for the manifest."""
+    """Shell line that prints the version for the manifest."""
     profile: HeaderProfileOptions = HeaderProfileOptions()
 
 

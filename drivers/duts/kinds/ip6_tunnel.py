@@ -19,13 +19,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
 from v6t.drivers.duts.kinds.softwires import TunnelEnd, get_tunnel_end
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import (
-    expect_link,
-    make_address_step,
-    make_link_command,
-    make_module_step,
-    make_sysctls_step,
-)
+from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import (
     Expectation,
     Intent,
@@ -37,7 +31,7 @@ from v6t.drivers.duts.plan import (
     find_line,
 )
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
+from v6t.drivers.duts.refusals import make_unsupported_error, require_program
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
 from v6t.packets.address_layouts import PSID, port_layout
@@ -56,11 +50,11 @@ class Ip6TunnelOptions(LinuxOptions):
     hop_limit: int = Field(default=64, ge=1, le=255)
     """Hop limit of the outer header."""
     dscp: Literal["uniform", "pipe"] = "uniform"
-    """RFC 2983: carried over to the outer header and back, as DS-Lite and lw4o6 ask for (RFC 6333
-    section 7.1); or 0 outside, and the inner one stays."""
+    """``uniform`` copies the DSCP to the outer header and back, as DS-Lite and lw4o6 require (RFC 6333
+    section 7.1); ``pipe`` writes 0 and keeps the inner one (RFC 2983)."""
     checks: bool = False
-    """nftables drops what is not of the customer's address and port set, either way: RFC 7597 section 8.1 and
-    RFC 7596 section 5.2 leave that to the NAPT, which is not measured here."""
+    """Drop packets of other addresses and ports than the customer's with nftables, in both directions; RFC
+    7597 section 8.1 and RFC 7596 section 5.2 leave this to the NAPT, which is not measured here."""
 
 
 class Ip6Tunnel(LinuxDriver):
@@ -93,10 +87,10 @@ class Ip6Tunnel(LinuxDriver):
             problem = f"the device's kernel {facts.version} has no {KERNEL_MODULE}"
             hint = "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's"
             raise DutError(problem, hint, code="missing-kernel-module")
-        if self.options.checks and filters.FILTER_PROGRAM not in facts.programs:
+        if self.options.checks:
             use = ", which checks are made with"
-            raise make_missing_program_error(filters.FILTER_PROGRAM, "nftables", use)
-        if self.options.checks and customer.edge is None:
+            require_program(facts, filters.FILTER_PROGRAM, "nftables", use)
+        if self.options.checks and customer.lwb4 is None:
             problem = "a B4 of DS-Lite has no address and no port set to check"
             raise make_unsupported_error(problem, "leave dut.options.checks out")
 
@@ -122,7 +116,7 @@ class Ip6Tunnel(LinuxDriver):
             "no encapsulation limit (RFC 2473 section 6.6); a flow label of each flow (RFC 6438)",
             "IPv6 packets to the tunnel's end from elsewhere than the relay are answered with ICMPv6 1/4",
         ]
-        if customer.edge is not None and not self.options.checks:
+        if customer.lwb4 is not None and not self.options.checks:
             notes.append("inner addresses and ports are not checked, see dut.options.checks")
         steps = self._make_tunnel_steps(intent, customer)
         steps += self._make_filter_steps(intent, customer)
@@ -139,19 +133,19 @@ class Ip6Tunnel(LinuxDriver):
         why = "whatever comes out of it, from whomever"
         unload = f"{others} >/dev/null || modprobe -r {KERNEL_MODULE}"
         return [
-            make_module_step(
+            linux.make_module_step(
                 KERNEL_MODULE, "the kernel's module", unload, in_lab=self.options.in_lab
             ),
             # the kernel sends from no address, and takes packets for none, that is not its own
-            *([] if here else [make_address_step(IPv6Interface(customer.local), outside)]),
+            *([] if here else [linux.make_address_step(IPv6Interface(customer.local), outside)]),
             self._make_create_step(customer),
             Step(
                 f"ip link set dev {TUNNEL_NAME} mtu {mtu} up",
                 "what is put into it must fit the link with its header",
-                read=make_link_command(TUNNEL_NAME),
-                expected=expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=mtu),
+                read=linux.make_link_command(TUNNEL_NAME),
+                expected=linux.expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=mtu),
             ),
-            make_sysctls_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
+            linux.make_sysctls_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
             *_make_route_steps(inside),
         ]
 
@@ -171,10 +165,10 @@ class Ip6Tunnel(LinuxDriver):
         )
 
     def _make_filter_steps(self, intent: Intent, customer: TunnelEnd) -> list[Step]:
-        if customer.edge is None or not self.options.checks:
+        if customer.lwb4 is None or not self.options.checks:
             return []
         file, hook = f"{self.options.state_dir}/v6t.nft", "type filter hook forward priority filter"
-        drops = format_drop_rules(customer.edge, self.get_port(intent, customer.ipv4_side))
+        drops = format_drop_rules(customer.lwb4, self.get_port(intent, customer.ipv4_side))
         why = "what is none of the customer's is dropped"
         return make_table_steps(file, "ip v6t", "own", hook, drops, why, list_options="-s -p ")
 
@@ -189,23 +183,23 @@ def _expect_tunnel(*phrases: str, inherits_dscp: bool) -> Expectation:
     return expect_output(is_tunnel, " and ".join(f"'{phrase}'" for phrase in phrases))
 
 
-def format_drop_rules(edge: CustomerConfig, customer_port: str) -> list[str]:
+def format_drop_rules(lwb4: CustomerConfig, customer_port: str) -> list[str]:
     """Return the nftables rules that drop packets of other customers."""
     ways = (
         (f'iifname "{customer_port}" oifname "{TUNNEL_NAME}"', "s"),
         (f'iifname "{TUNNEL_NAME}"', "d"),
     )
-    net = str(edge.ipv4) if edge.ipv4.prefixlen < 32 else str(edge.ipv4.network_address)
+    net = str(lwb4.ipv4) if lwb4.ipv4.prefixlen < 32 else str(lwb4.ipv4.network_address)
     rules = [f"{way} ip {end}addr != {net} counter drop" for way, end in ways]
-    if not edge.psid_len:
+    if not lwb4.psid_len:
         return rules
-    layout = port_layout(edge.psid_offset, edge.psid_len)
-    mask, psid = layout.make_mask(PSID), layout.encode(psid=edge.psid, index=0)
+    layout = port_layout(lwb4.psid_offset, lwb4.psid_len)
+    mask, psid = layout.make_mask(PSID), layout.encode(psid=lwb4.psid, index=0)
     for way, end in ways:
         port = f"{way} meta l4proto {{ {TCP}, {UDP} }} th {end}port"
         rules.append(f"{port} & {mask} != {psid} counter drop")
-        if edge.psid_offset:
-            rules.append(f"{port} < {1 << 16 - edge.psid_offset} counter drop")
+        if lwb4.psid_offset:
+            rules.append(f"{port} < {1 << 16 - lwb4.psid_offset} counter drop")
     return rules
 
 

@@ -11,25 +11,13 @@ from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import jool_instances
-from v6t.drivers.duts.kinds.jool_instances import (
-    MAPT,
-    NAT64,
-    PROGRAM_SOURCES,
-    JoolOptions,
-    choose_program,
-    is_own_instance,
-    make_flush_step,
-    make_instance_steps,
-    make_mapt_instance_steps,
-    make_pool4_steps,
-    make_statistics_command,
-)
+from v6t.drivers.duts.kinds.jool_instances import MAPT, NAT64, JoolOptions, choose_program
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.os.linux import make_module_step
 from v6t.drivers.duts.plan import Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
+from v6t.drivers.duts.refusals import make_unsupported_error, require_program
 from v6t.intent.families import MapTCeConfig, MapTRelayConfig, Nat64Config, SiitConfig
 
 FIRST_MAPT_VERSION = (4, 1, 255)  # reported by release candidates of 4.2.0
@@ -59,15 +47,19 @@ class Jool(LinuxDriver):
     )
     versions = ("4.0.9", "4.1.9", "4.1.15", "4.2.0-rc3")
     options_model = JoolOptions
-    optional_programs = tuple(PROGRAM_SOURCES)
+    optional_programs = tuple(jool_instances.PROGRAM_SOURCES)
     version_command = (
         "cat /sys/module/jool*/version 2>/dev/null | head -1; "
         "for p in jool_siit jool jool_mapt; do $p --version 2>/dev/null && break; done"
     )
+    header_profile = HeaderProfile(
+        zero_checksum="ipv6",
+        why="where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF",
+    )
 
     def get_survey_commands(self) -> Mapping[str, str]:
         commands = dict(super().get_survey_commands())
-        for program in sorted(PROGRAM_SOURCES):
+        for program in sorted(jool_instances.PROGRAM_SOURCES):
             commands[f"instances_{program}"] = f"{program} instance display --csv --no-headers"
         return commands
 
@@ -98,11 +90,12 @@ class Jool(LinuxDriver):
             raise UsageError(problem, hint, code="unsupported-by-version")
         if program == NAT64:
             self._check_udp_timeout(intent)
-        if program not in facts.programs:
-            raise make_missing_program_error(program, PROGRAM_SOURCES[program])
+        require_program(facts, program, jool_instances.PROGRAM_SOURCES[program])
         for name, text in facts.sections.items():
             lines = filter(str.strip, text.splitlines())
-            if name.startswith("instances_") and not all(map(is_own_instance, lines)):
+            if name.startswith("instances_") and not all(
+                map(jool_instances.is_own_instance, lines)
+            ):
                 problem = f"another translator is at work on the device: {shorten_output(text)}"
                 hint = f"{name.partition('_')[2]} instance remove, if it is not needed"
                 raise DutError(problem, hint, code="device-busy")
@@ -128,36 +121,35 @@ class Jool(LinuxDriver):
         load = make_module_step(program, "Jool's kernel module", unload, in_lab=lab)
         flush: tuple[Step, ...] = ()
         if program == MAPT:
-            own = make_mapt_instance_steps(intent, self.options)
+            own = jool_instances.make_mapt_instance_steps(intent, self.options)
         elif program == NAT64:
             own = [
-                *make_instance_steps(intent, self.options),
-                *make_pool4_steps(intent, facts.version),
+                *jool_instances.make_instance_steps(intent, self.options),
+                *jool_instances.make_pool4_steps(intent, facts.version),
             ]
             if self.options.flush == "instance":
-                flush = (make_flush_step(intent, self.options, facts.version),)
+                flush = (jool_instances.make_flush_step(intent, self.options, facts.version),)
             else:
                 command = "(sleep 1; reboot) >/dev/null 2>&1 </dev/null &"
                 why = "no state of an earlier trial is left"
                 limit_s = self.options.reboot_deadline_s
                 flush = (Step(command, why, reboots=True, deadline_s=limit_s),)
         else:
-            own = make_instance_steps(intent, self.options)
+            own = jool_instances.make_instance_steps(intent, self.options)
         notes = COMMON_NOTES + PROGRAM_NOTES.get(program, ())
         return self.assemble_plan(intent, facts, [load, *own], flush, notes)
-
-    def get_header_profile(self, intent: Intent) -> HeaderProfile:
-        why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"
-        return HeaderProfile(zero_checksum="ipv6", why=why)
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
         if choose_program(intent) != NAT64:
             return None
-        return Reading(make_statistics_command(NAT64), jool_instances.parse_sessions)
+        return Reading(
+            jool_instances.make_statistics_command(NAT64),
+            jool_instances.parse_sessions,
+        )
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         program = choose_program(intent)
-        command = make_statistics_command(program)
+        command = jool_instances.make_statistics_command(program)
         outcomes = partial(jool_instances.parse_packet_fates, nat64=program == NAT64)
         counters = Reading(command, outcomes, COUNTERS_DESCRIPTION, jool_instances.LOSS_REASONS)
         readings = {**super().get_telemetry_readings(intent), "jool": counters}

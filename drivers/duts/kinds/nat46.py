@@ -15,13 +15,7 @@ from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import (
-    expect_link,
-    make_link_command,
-    make_module_step,
-    make_routes_step,
-    make_sysctls_step,
-)
+from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import Expectation, Intent, Plan, Step, expect_lines, expect_output
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -29,7 +23,7 @@ from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 
 DEVICE_NAME = "v6t-nat46"  # nat46's network device
-UNSENT_FIGURE = "not sent"  # telemetry name of packets that did not leave nat46's device
+UNSENT_FIGURE = "not sent"  # telemetry figure of packets that did not leave nat46's device
 CONTROL_FILE = "/proc/net/nat46/control"
 # the section of a survey that says whether it is there, and who publishes it
 MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
@@ -61,18 +55,6 @@ class MappedSide:
         """Return a side with all of IPv4 behind a prefix (RFC 6052, section 2.2)."""
         return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
 
-    @classmethod
-    def from_mapping(
-        cls, four: IPv4Network, six: IPv6Network, suggested_params: Mapping[str, str]
-    ) -> MappedSide:
-        """Return a side with an explicit mapping (RFC 7757), whose host bits must be equally many."""
-        suffix = 32 - four.prefixlen
-        if six.prefixlen + suffix != 128:
-            problem = f"nat46 maps prefixes with equally many host bits only, not {four} to {six}"
-            hint = f"use an IPv6 prefix of /{128 - suffix} for {four}"
-            raise make_unsupported_error(problem, hint, params=suggested_params)
-        return cls(four, six, ea_len=suffix)
-
     def format_words(self, side: str) -> str:
         """Return the words of a rule about the side ``local`` or ``remote``."""
         values = (self.ipv4_prefix, self.ipv6_prefix, self.style, self.ea_len, self.psid_offset)
@@ -91,6 +73,17 @@ class Nat46(LinuxDriver):
     )
     versions = ("2026-06",)
     options_model = Nat46Options
+    notes = (
+        "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
+        "what it cannot translate it drops without an ICMP error",
+    )
+    header_profile = HeaderProfile(
+        further_hops=1,
+        df="set",
+        zero_checksum="always",
+        why="kernel and kernel each take a hop, nat46 none; it sets DF of what was IPv6 without "
+        "a fragment header; a UDP checksum may come out as 0",
+    )
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)
@@ -118,15 +111,8 @@ class Nat46(LinuxDriver):
                 code="missing-kernel-module",
             )
 
-    def get_header_profile(self, intent: Intent) -> HeaderProfile:
-        why = (
-            "kernel and kernel each take a hop, nat46 none; it sets DF of what was IPv6 without "
-            "a fragment header; a UDP checksum may come out as 0"
-        )
-        return HeaderProfile(further_hops=1, df="set", zero_checksum="always", why=why)
-
     def read_version(self, text: str) -> str:
-        """Return the checksum of the module's file in place of a version, which it lacks."""
+        """Return the checksum of the module's file, since the module has no version."""
         return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
@@ -139,11 +125,7 @@ class Nat46(LinuxDriver):
         return {**super().get_telemetry_readings(intent), f"device {DEVICE_NAME}": device}
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
-        softwires.check_lowest_mtu(
-            addresses.get_address_table(intent).lowest_ipv6_mtu,
-            "nat46 fragments no packet that fits the IPv6 link",
-            getattr(intent.links, addresses.get_ipv6_side(intent)).mtu,
-        )
+        addresses.check_lowest_mtu(intent, "nat46")
         local, remote = _find_mappings(intent)
         if not local or not remote:
             problem = "nat46 needs mappings of hosts on both sides"
@@ -169,7 +151,9 @@ class Nat46(LinuxDriver):
         )
         settings = dict.fromkeys(own, 0)
         steps = [
-            make_module_step("nat46", why, unless_used, in_lab=self.options.in_lab, load=load),
+            linux.make_module_step(
+                "nat46", why, unless_used, in_lab=self.options.in_lab, load=load
+            ),
             make_object_step(
                 f"echo add {DEVICE_NAME} >{CONTROL_FILE}",
                 f"echo del {DEVICE_NAME} >{CONTROL_FILE}",
@@ -182,17 +166,15 @@ class Nat46(LinuxDriver):
             Step(
                 f"ip link set dev {DEVICE_NAME} mtu {mtu} up",
                 "its own is 16384",
-                read=make_link_command(DEVICE_NAME),
-                expected=expect_link(DEVICE_NAME, "UP", mtu=mtu),
+                read=linux.make_link_command(DEVICE_NAME),
+                expected=linux.expect_link(DEVICE_NAME, "UP", mtu=mtu),
             ),
-            make_sysctls_step(settings, "both versions through the device, whatever the source"),
-            make_routes_step(ways, "into the translator"),
+            linux.make_sysctls_step(
+                settings, "both versions through the device, whatever the source"
+            ),
+            linux.make_routes_step(ways, "into the translator"),
         ]
-        notes = (
-            "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
-            "what it cannot translate it drops without an ICMP error",
-        )
-        return self.assemble_plan(intent, facts, steps, notes=notes)
+        return self.assemble_plan(intent, facts, steps)
 
 
 def parse_counters(text: str) -> Mapping[str, float]:
@@ -259,9 +241,9 @@ def _find_mappings(intent: Intent) -> tuple[list[MappedSide], list[MappedSide]]:
         return [own], [MappedSide.from_prefix(dmr)]
     near = addresses.find_networks_behind(intent, addresses.get_ipv6_side(intent), 6)
     local, remote = [], []
-    for four, six in addresses.list_mappings(intent):
+    for four, six in addresses.list_equal_mappings(intent, "nat46"):
         there = remote if any(net.overlaps(six) for net in near) else local
-        there.append(MappedSide.from_mapping(four, six, addresses.suggest_equal_suffixes(intent)))
+        there.append(MappedSide(four, six, ea_len=32 - four.prefixlen))
     prefix = addresses.get_prefix(intent)
     if prefix is not None:
         if any(net.subnet_of(prefix) for net in near):

@@ -9,36 +9,21 @@ from typing import Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError
-from v6t.drivers.device import NEARLY_EMPTY
+from v6t.drivers.device import MAX_OWN_CONNECTIONS
 from v6t.drivers.duts import management_path
 from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
+from v6t.drivers.duts.kinds import pf_rules
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
-from v6t.drivers.duts.kinds.pf_rules import (
-    AWAIT_PURGE_COMMAND,
-    LIST_RULES_COMMAND,
-    LIST_TABLES_COMMAND,
-    LOSS_REASONS,
-    PURGE_INTERVAL_S,
-    expect_rules,
-    list_translating_rules,
-    make_kill_command,
-    make_reload_command,
-    parse_info,
-    parse_limits,
-    parse_occupancy,
-    parse_rules,
-    parse_translated_states,
-)
 from v6t.drivers.duts.options import DirectoryPath, DutOptions
 from v6t.drivers.duts.os import openbsd
 from v6t.drivers.duts.plan import (
     Check,
-    Expectation,
     Intent,
     Plan,
     Step,
+    expect_empty,
     expect_text,
     shorten_output,
 )
@@ -48,9 +33,9 @@ from v6t.drivers.duts.steps import make_config_file_step
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 
 NAT44_STATES, NAT64_STATES = 2, 1
-"""A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
-translated is not filtered again."""
-STATE_LIMIT_MARGIN = 1.05  # states of the limit per required state
+"""States of a connection: one on the inside and one on the outside interface; packets that ``af-to`` has
+translated are not filtered again."""
+STATE_LIMIT_MARGIN = 1.05  # limit of states for each required state
 REUSED_PORT_NOTE = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
 )
@@ -64,16 +49,16 @@ class OpenBsdOptions(DutOptions):
     """Options of OpenBSD."""
 
     state_dir: DirectoryPath = "/var/run/v6t"
-    """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
+    """Directory on the device for lock, undo record and configuration files, preferably on a tmpfs."""
     flush: Literal["reboot", "purge"] = "reboot"
-    """``pfctl -F states`` only marks states: reboot, or wait for the purge (a declared
-    deviation)."""
+    """Empty the states by a reboot, or wait until PF has purged them, which is a deviation from RFC 9693;
+    ``pfctl -F states`` only marks them."""
     sessions: int = Field(default=0, ge=0, le=1 << 29)
     """States that PF must hold; 0: as many as the technology requires."""
     timeout_s: int = Field(default=3600, ge=1, le=864_000)
     """Timeout of UDP states, longer than any test [s]."""
     reboot_deadline_s: float = Field(default=600.0, gt=0, le=7200)
-    """How long a reboot may take until the next login."""
+    """Time limit of a reboot until the next login [s]."""
 
 
 class OpenBsdPf(Driver):
@@ -105,7 +90,7 @@ class OpenBsdPf(Driver):
             "default4": "route -n get -inet default",
             "default6": "route -n get -inet6 default",
             "rules": "pfctl -sr",
-            "tables": LIST_TABLES_COMMAND,
+            "tables": pf_rules.LIST_TABLES_COMMAND,
             "file": "pfctl -nvf /etc/pf.conf",
             "info": "pfctl -si",
         }
@@ -152,8 +137,8 @@ class OpenBsdPf(Driver):
         for side in ("left", "right"):
             port = getattr(self.options, side)
             openbsd.check_prefix_lengths(getattr(intent, side), port, of("links", ""))
-        loaded = parse_rules(of("rules", ""), of("tables", ""))
-        if loaded != parse_rules(of("file", ""), of("file", "")):
+        loaded = pf_rules.parse_rules(of("rules", ""), of("tables", ""))
+        if loaded != pf_rules.parse_rules(of("file", ""), of("file", "")):
             problem = "the loaded PF rules differ from /etc/pf.conf and could not be restored"
             hint = "save them there, or load the file with pfctl -f /etc/pf.conf"
             raise DutError(problem, hint, code="device-not-restored")
@@ -189,27 +174,27 @@ class OpenBsdPf(Driver):
     def get_session_reading(self, intent: Intent) -> Reading | None:
         """Return the reading of the number of states of translating rules."""
         has_states = isinstance(intent.configuration, NatConfig)
-        return Reading("pfctl -vsr", parse_translated_states) if has_states else None
+        return Reading("pfctl -vsr", pf_rules.parse_translated_states) if has_states else None
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         ticks = "ticks, of a single core by its name, of several their mean"
         return {
-            "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.parse_cpu, ticks),
+            "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.parse_cpu_ticks, ticks),
             "pf": Reading(
                 "pfctl -si",
-                parse_info,
+                pf_rules.parse_info,
                 "states, and packets dropped by PF's own reasons: for want of memory, of room for a state, "
                 "of a port to translate to (`translate`), of time (`congestion`) ...",
-                LOSS_REASONS,
+                pf_rules.LOSS_REASONS,
             ),
             "table": Reading(
-                "pfctl -si; pfctl -sm", parse_occupancy, "states, and how many PF takes"
+                "pfctl -si; pfctl -sm", pf_rules.parse_occupancy, "states, and how many PF takes"
             ),
         }
 
     def get_table_limits_reading(self, intent: Intent) -> Reading | None:
         has_states = isinstance(intent.configuration, NatConfig)
-        return Reading("pfctl -sm", parse_limits) if has_states else None
+        return Reading("pfctl -sm", pf_rules.parse_limits) if has_states else None
 
     def _make_rule_steps(self, intent: Intent) -> list[Step]:
         file, text = f"{self.options.state_dir}/pf.conf", format_ruleset(intent, self.options)
@@ -218,9 +203,9 @@ class OpenBsdPf(Driver):
             Step(
                 f"pfctl -nf {file} && pfctl -q -f {file}",
                 "translate the clients' connections",
-                read=LIST_RULES_COMMAND,
-                expected=expect_rules(intent, self.options),
-                undo=make_reload_command(intent),
+                read=pf_rules.LIST_RULES_COMMAND,
+                expected=pf_rules.expect_rules(intent, self.options),
+                undo=pf_rules.make_reload_command(intent),
                 deadline_s=120.0,
             ),
             Step(
@@ -237,20 +222,14 @@ class OpenBsdPf(Driver):
             why = "an empty state table: flushing only marks states"
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
-        def find_remaining_states(output: str) -> str | None:
-            """Return the problem that states are left; None: there are nearly none."""
-            remaining = parse_translated_states(output).get("sessions")
-            if remaining is None:
-                return "it has no rule that translates"
-            return f"{remaining:.0f} states are left" if remaining > NEARLY_EMPTY else None
-
+        description = "hardly any state of the rule that translates"
+        few = expect_empty(
+            pf_rules.parse_translated_states, "state", description, MAX_OWN_CONNECTIONS
+        )
         return Step(
-            f"{make_kill_command(intent)} && {AWAIT_PURGE_COMMAND}",
+            f"{pf_rules.make_kill_command(intent)} && {pf_rules.AWAIT_PURGE_COMMAND}",
             "no state of an earlier trial is left, once the purge has run",
-            proof=Check(
-                "pfctl -vsr",
-                Expectation("hardly any state of the rule that translates", find_remaining_states),
-            ),
+            proof=Check("pfctl -vsr", few),
             deadline_s=300.0,
         )
 
@@ -267,7 +246,7 @@ def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     t = options.timeout_s
     lines = [
         f"set limit states {limit}",
-        f"set timeout {{ interval {PURGE_INTERVAL_S}, adaptive.start 0, adaptive.end 0, "
+        f"set timeout {{ interval {pf_rules.PURGE_INTERVAL_S}, adaptive.start 0, adaptive.end 0, "
         f"udp.first {t}, udp.single {t}, udp.multiple {t} }}",
         "set skip on lo",
         "pass",
@@ -276,6 +255,6 @@ def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     public = several if len(pool.addresses) > 1 else pool.addresses[0]
     lines += [
         f"{match} {action} {public} port {pool.first_port}:{pool.last_port}"
-        for match, action in list_translating_rules(intent, options)
+        for match, action in pf_rules.list_translating_rules(intent, options)
     ]
     return "\n".join(lines) + "\n"

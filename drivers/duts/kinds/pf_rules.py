@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from v6t.drivers.device import NEARLY_EMPTY
+from v6t.drivers.device import MAX_OWN_CONNECTIONS
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
-from v6t.drivers.duts.plan import Expectation, Intent, shorten_output
+from v6t.drivers.duts.plan import Expectation, Intent
 from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.intent.families import Nat64Config
 
-RELOAD_TRIES = 60  # one a second
-DEFAULT_NAT_PORTS = (50001, 65535)  # which PF does not print (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
-PURGE_INTERVAL_S = 10  # of the purge of all states
+RELOAD_TRIES = 60  # of loading the rules, one each second
+# ports that PF omits in listed rules (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
+DEFAULT_NAT_PORTS = (50001, 65535)
+PURGE_INTERVAL_S = 10  # after which PF has freed all states that are marked for deletion
 # prints tables that pfctl has created, as definitions
 LIST_TABLES_COMMAND = r"""\
 for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
@@ -25,11 +26,11 @@ AWAIT_PURGE_COMMAND = f"""\
 n=0; m=0; o=; while s=0; for x in $(pfctl -vsr | grep -A1 -e ' nat-to ' -e ' af-to ' |
 grep -o 'States: *[0-9]*' | cut -d: -f2); do s=$((s+x)); done; [ $s -gt 0 ]; do
 if [ "$s" = "$o" ]; then m=$((m+1)); else m=0; o=$s; fi
-[ $m -lt {3 * PURGE_INTERVAL_S} ] || [ $s -gt {NEARLY_EMPTY} ] || break
+[ $m -lt {3 * PURGE_INTERVAL_S} ] || [ $s -gt {MAX_OWN_CONNECTIONS} ] || break
 n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
-"""What is marked is freed bit by bit, of many after several intervals; a few that stay when nothing is freed
-any more are somebody else's, whom the rule translates, too. Who goes on before will count fewer connections
-than it has made."""
+"""PF frees marked states gradually, many of them after several intervals. If a few remain and no more are
+freed, they belong to others whom the rule translates, too. Without the wait, too few connections would be
+counted."""
 LIST_RULES_COMMAND = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
 # table that pfctl creates for a list of addresses; its name contains a random number
 AUTOMATIC_TABLE = re.compile(r"<__automatic_\w+>")
@@ -118,7 +119,7 @@ def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
                 rf"{re.escape(shown_match)}(?: flags S/SA)? {action} {public}{ports}(?: round-robin)?"
             )
             if not any(map(pattern.fullmatch, lines)):
-                return f"no rule is '{match} {action} ...'; the output is {shorten_output(output)}"
+                return f"no rule is '{match} {action} ...'"
         return None
 
     return Expectation(" and ".join(f"'{m} {a}'" for m, a in expected_rules), find_missing_rule)

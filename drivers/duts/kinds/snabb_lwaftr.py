@@ -27,7 +27,7 @@ from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
 
 _PCI_ADDRESS = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
-# the same without an anchor, for grep
+# a PCI address for grep, without an anchor
 _PCI_ADDRESS_REGEX = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"
 PROCESS_NAME = "snabb"
 SHARED_MEMORY_DIR = "/var/run/snabb"  # shared between processes, on huge pages
@@ -38,12 +38,6 @@ STATE_DESCRIPTION = (
 SOCKETS_DESCRIPTION = (
     "frames that found no room in a packet socket: "
     "it takes those of the kernel's interfaces from one"
-)
-NOTES = (
-    "decapsulation leaves the TTL as it is; encapsulation: outer hop limit 255",
-    "a wrong PSID is answered with ICMPv6 1/5",
-    "its version is that of its repository's last tag, the commits since then and the commit: "
-    "release 2024.08 is 2022.07-396-gf32729274",
 )
 # Snabb counts drops both by reason and in total for each IP version and side (lwaftr.lua)
 LOSS_REASONS = {
@@ -65,7 +59,7 @@ class SnabbOptions(LinuxOptions):
     program: str = Field(default="snabb", pattern=r"^[A-Za-z0-9_./-]+$")
     """Path of the program."""
     cpus: str = Field(default="", pattern=r"^[0-9,-]*$")
-    """Cores for its processes; empty: any."""
+    """Cores for Snabb's processes; empty: any."""
 
 
 class SnabbLwAftr(LinuxDriver):
@@ -81,14 +75,25 @@ class SnabbLwAftr(LinuxDriver):
     versions = ("2024.08",)
     options_model = SnabbOptions
     uses_kernel_routes = False
+    notes = (
+        "decapsulation leaves the TTL as it is; encapsulation: outer hop limit 255",
+        "a wrong PSID is answered with ICMPv6 1/5",
+        "its version is that of its repository's last tag, the commits since then and the commit: "
+        "release 2024.08 is 2022.07-396-gf32729274",
+    )
     program_source = "https://github.com/snabbco/snabb"
-    # every command of Snabb creates the directory of shared memory
+    # removes the directory of shared memory, which every command of Snabb creates
     version_command = (
         f"[ -e {SHARED_MEMORY_DIR} ] || new=1; {{program}} --version | head -1; "
         f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED_MEMORY_DIR} && break; sleep 0.1; done'
     )
     # ``snabb 2022.07 (396-gf32729274)`` is release 2024.08, 396 commits after the tag 2022.07
     version_pattern = r"(?s)(\d{4}\.\d{2}[.\w]*)(?:.*?\((\d+-g[0-9a-f]+[-\w]*)\))?"
+    header_profile = HeaderProfile(
+        tunnel_hop_limit=255,
+        exit_keeps_ttl=True,
+        why="Snabb sends tunnel packets with hop limit 255 and decrements no TTL at the tunnel's end",
+    )
 
     @property
     def _state_command(self) -> str:
@@ -113,13 +118,6 @@ class SnabbLwAftr(LinuxDriver):
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
             problem = "this driver does not configure VLANs for Snabb"
             raise make_unsupported_error(problem, "use untagged links")
-
-    def get_header_profile(self, intent: Intent) -> HeaderProfile:
-        return HeaderProfile(
-            tunnel_hop_limit=255,
-            exit_keeps_ttl=True,
-            why="Snabb sends tunnel packets with hop limit 255 and decrements no TTL at the tunnel's end",
-        )
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         readings = {
@@ -158,7 +156,7 @@ class SnabbLwAftr(LinuxDriver):
                 stop=stop,
             ),
         ]
-        return Plan(self.name, facts.version, tuple(steps), notes=NOTES)
+        return Plan(self.name, facts.version, tuple(steps), notes=self.notes)
 
 
 def _uses_pci(options: SnabbOptions) -> bool:

@@ -66,7 +66,7 @@ class TunnelEnd:
     local: IPv6Address
     remote: IPv6Address
     ipv6_side: str  # side of the device on which the tunnel's packets leave
-    edge: LwB4Config | None  # the customer's address and ports; None for a B4
+    lwb4: LwB4Config | None  # the customer's address and ports; None for a B4
 
     @property
     def ipv4_side(self) -> str:
@@ -88,8 +88,8 @@ def get_tunnel_end(intent: Intent) -> TunnelEnd:
                 "end",
             )
         return TunnelEnd(configuration.aftr, configuration.first_b4, "left", None)
-    edge = intent.configuration_as(LwB4Config)
-    return TunnelEnd(edge.tunnel_local, edge.tunnel_remote, edge.ipv6_side, edge)
+    lwb4 = intent.configuration_as(LwB4Config)
+    return TunnelEnd(lwb4.tunnel_local, lwb4.tunnel_remote, lwb4.ipv6_side, lwb4)
 
 
 def check_iid_format(rules: Iterable[MapRuleConfig], name: str) -> None:

@@ -13,7 +13,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
-from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
+from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -47,13 +47,13 @@ class TaygaOptions(TunOptions):
     """Options of TAYGA."""
 
     mend_checksums: bool = False
-    """Write 0xFFFF where TAYGA writes a UDP checksum of 0, with a rule of nftables: one frame in
-    65,536, which a next translator drops as IPv6 (RFC 8200 section 8.1)."""
+    """Write 0xFFFF with nftables where TAYGA writes a UDP checksum of 0: for one frame in 65,536, which the
+    next translator would drop as IPv6 (RFC 8200 section 8.1)."""
     program: str = Field(default=PROGRAM, pattern=rf"^([A-Za-z0-9_./-]*/)?{PROGRAM}$")
     """Path of the program; the process is recognized by its file name."""
     workers: int = Field(default=-1, ge=-1, le=64)
-    """Threads that translate, each with a queue of the TUN device, in versions after 0.9.6; 0: the
-    process itself with a single queue; -1: as it does by itself, one for each core in such a version."""
+    """Threads that translate, each with a queue of the TUN device, in versions after 0.9.6; 0: the process
+    itself with a single queue; -1: TAYGA's default, one for each core in these versions."""
 
 
 class Tayga(TunTranslator):
@@ -135,7 +135,11 @@ class Tayga(TunTranslator):
         return self.format_configuration(
             intent,
             *([f"prefix {prefix}"] if prefix else []),
-            *(f"map {four} {six}" for four, six in _iter_mappings(intent)),
+            # a single host without prefix length, as in TAYGA's manual
+            *(
+                f"map {four[0]} {six[0]}" if four.prefixlen == 32 else f"map {four} {six}"
+                for four, six in addresses.list_equal_mappings(intent, "TAYGA")
+            ),
             *([f"offlink-mtu {lowest}"] if lowest != DEFAULT_LOWEST_MTU else []),
         )
 
@@ -143,7 +147,7 @@ class Tayga(TunTranslator):
         """Return TAYGA's configuration file: its own addresses, its workers and the given lines."""
         own4, own6 = self.choose_translator_addresses(intent)
         workers = self.options.workers
-        own = (f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}")
+        own = (f"tun-device {TUN_NAME}", f"ipv4-addr {own4}", f"ipv6-addr {own6}")
         more = [f"workers {workers}"] if workers >= 0 else []  # else it chooses the number itself
         return "\n".join([*own, *lines, *more, ""])
 
@@ -156,7 +160,7 @@ class Tayga(TunTranslator):
             "entry",
             # before connection tracking, which leaves a checksum of 0 as it is
             "type filter hook prerouting priority raw",
-            [f'iifname "{TUN}" udp checksum 0 counter udp checksum set 65535'],
+            [f'iifname "{TUN_NAME}" udp checksum 0 counter udp checksum set 65535'],
             "UDP checksums that come out as 0 are 0xffff (RFC 768)",
         )
 
@@ -175,18 +179,6 @@ class Tayga(TunTranslator):
 def has_workers(version: str) -> bool:
     """Return whether a version translates in several threads."""
     return parse_version(version) >= FIRST_WORKERS_VERSION
-
-
-def _iter_mappings(intent: Intent) -> Iterator[tuple[object, object]]:
-    """Yield the mappings as TAYGA writes them; raise UsageError for one that it does not support."""
-    for four, six in addresses.list_mappings(intent):
-        if four.prefixlen + 96 != six.prefixlen:
-            problem = f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}"
-            hint = f"use an IPv6 prefix of /{four.prefixlen + 96} for {four}"
-            instead = addresses.suggest_equal_suffixes(intent)
-            raise make_unsupported_error(problem, hint, params=instead)
-        # a single host without prefix length, as in TAYGA's manual
-        yield (four[0], six[0]) if four.prefixlen == 32 else (four, six)
 
 
 def check_reserved_networks(intent: Intent, version: str) -> None:

@@ -24,11 +24,11 @@ class TaygaNftablesOptions(TaygaOptions, conntrack.ConntrackOptions):
     dynamic_pool: str = Field(default="192.168.255.0/24", pattern=r"^[0-9.]+/\d+$")
     """Private IPv4 network; TAYGA gives each client one of its addresses."""
     queue_length: int = Field(default=5000, ge=1, le=1_000_000)
-    """As for TAYGA alone, but longer: every frame that a queue drops in phase 1 is a connection
-    that was not made, and TAYGA is a process that now and then has to wait for a core."""
+    """Frames the TUN device holds before it drops. It is longer than for TAYGA alone, since each dropped
+    frame of phase 1 is a missing connection, and TAYGA has to wait for a core now and then."""
     mend_checksums: bool = True
-    """Write 0xFFFF where TAYGA writes a UDP checksum of 0, with a rule of nftables: connection tracking,
-    which is next, takes 0 for none and leaves it, so that one frame in 65,536 would lose its checksum."""
+    """Write 0xFFFF with nftables where TAYGA writes a UDP checksum of 0. Connection tracking takes 0 for an
+    absent checksum, so that one frame in 65,536 would lose it."""
 
 
 class TaygaNftables(ConntrackDriver, Tayga):
@@ -80,20 +80,14 @@ class TaygaNftables(ConntrackDriver, Tayga):
             instead = {"dynamic_pool": f"10.0.0.0/{length}"}
             raise UsageError(problem, hint, dut_params=instead, code="not-enough-addresses")
 
-    def get_ipv6_side(self, intent: Intent) -> str:
-        return "left"
-
     def find_translated_networks(self, intent: Intent) -> list[Any]:
         # conntrack restores the clients' IPv4 addresses before packets are filtered
         prefix = addresses.get_prefix(intent)
         return [self.pool, *([prefix] if prefix else [])]
 
-    def choose_translator_addresses(self, intent: Intent) -> tuple[str, str]:
-        taken, o = addresses.find_test_networks(intent), self.options
-        given4 = o.ipv4_addr or str(self.pool[1])
-        own4 = addresses.choose_free_address("ipv4_addr", given4, (), taken)
-        candidates = addresses.TRANSLATOR_IPV6_CANDIDATES
-        return own4, addresses.choose_free_address("ipv6_addr", o.ipv6_addr, candidates, taken)
+    @property
+    def ipv4_candidates(self) -> Sequence[str]:
+        return (str(self.pool[1]),)
 
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
         prefix: IPv6Network | None = addresses.get_prefix(intent)

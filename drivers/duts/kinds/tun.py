@@ -13,12 +13,7 @@ from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import (
-    expect_link,
-    make_link_command,
-    make_routes_step,
-    make_sysctls_step,
-)
+from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.steps import (
@@ -28,7 +23,7 @@ from v6t.drivers.duts.steps import (
     stop_process,
 )
 
-TUN = "v6t-nat64"  # name of the TUN device
+TUN_NAME = "v6t-nat64"  # name of the TUN device
 
 
 class TunOptions(LinuxOptions):
@@ -37,9 +32,9 @@ class TunOptions(LinuxOptions):
     queue_length: int = Field(default=500, ge=1, le=1_000_000)
     """Frames the TUN device holds before it drops (``txqueuelen``)."""
     ipv4_addr: str = Field(default="", pattern=r"^[0-9.]*$")
-    """The translator's own IPv4 address, outside every mapping; empty: chosen."""
+    """IPv4 address of the translator itself, outside every mapping; empty: chosen by v6t."""
     ipv6_addr: str = Field(default="", pattern=r"^[0-9A-Fa-f:.]*$")
-    """The translator's own IPv6 address, outside every mapping; empty: chosen."""
+    """IPv6 address of the translator itself, outside every mapping; empty: chosen by v6t."""
 
 
 class TunTranslator(LinuxDriver):
@@ -53,7 +48,6 @@ class TunTranslator(LinuxDriver):
     # command that starts the translator, which writes its process id to ``{pid}``
     start_command: ClassVar[str]
     writes_log: ClassVar[bool] = False  # whether the start command redirects messages to ``{log}``
-    notes: Sequence[str] = ()
 
     @abstractmethod
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
@@ -85,7 +79,7 @@ class TunTranslator(LinuxDriver):
         words = f"its `tx.dropped` are frames {self.display_name} did not fetch"
         return {
             **super().get_telemetry_readings(intent),
-            f"tun {TUN}": telemetry.make_link_reading(TUN, words),
+            f"tun {TUN_NAME}": telemetry.make_link_reading(TUN_NAME, words),
             "process": telemetry.make_process_reading(self.fill_in("{pid}")),
         }
 
@@ -94,13 +88,9 @@ class TunTranslator(LinuxDriver):
         four, six = addresses.find_translated_networks(intent)
         return [*four, *six]
 
-    def get_ipv6_side(self, intent: Intent) -> str:
-        """Return the side with IPv6 hosts."""
-        return addresses.get_ipv6_side(intent)
-
     def plan_filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
         """Return the steps that filter frames of either side before they reach the translator."""
-        six = self.get_ipv6_side(intent)
+        six = addresses.get_ipv6_side(intent)
         networks = self.find_translated_networks(intent)
         translated = {
             side: [net for net in networks if net.version == (6 if side == six else 4)]
@@ -110,11 +100,16 @@ class TunTranslator(LinuxDriver):
             intent, facts, self.get_all_ports(intent), count, translated
         )
 
+    @property
+    def ipv4_candidates(self) -> Sequence[str]:
+        """Addresses for the translator itself, the first unused of which is taken."""
+        return addresses.TRANSLATOR_IPV4_CANDIDATES
+
     def choose_translator_addresses(self, intent: Intent) -> tuple[str, str]:
         """Return the translator's own IPv4 and IPv6 addresses, as configured or unused ones."""
         used_networks, own = addresses.find_test_networks(intent), self.options
         choose = partial(addresses.choose_free_address, used_networks=used_networks)
-        four = choose("ipv4_addr", own.ipv4_addr, addresses.TRANSLATOR_IPV4_CANDIDATES)
+        four = choose("ipv4_addr", own.ipv4_addr, self.ipv4_candidates)
         return four, choose("ipv6_addr", own.ipv6_addr, addresses.TRANSLATOR_IPV6_CANDIDATES)
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
@@ -132,26 +127,29 @@ class TunTranslator(LinuxDriver):
     def _make_tun_steps(self, intent: Intent) -> list[Step]:
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         queue = self.options.queue_length
-        settings = {f"net.ipv6.conf.{TUN}.disable_ipv6": 0, f"net.ipv4.conf.{TUN}.rp_filter": 0}
+        settings = {
+            f"net.ipv6.conf.{TUN_NAME}.disable_ipv6": 0,
+            f"net.ipv4.conf.{TUN_NAME}.rp_filter": 0,
+        }
         why = "both versions through the TUN device, whatever the source"
-        routes = {str(net): f"dev {TUN}" for net in self.find_translated_networks(intent)}
+        routes = {str(net): f"dev {TUN_NAME}" for net in self.find_translated_networks(intent)}
         remove = self.fill_in(self.remove_tun_command)
         return [
             make_object_step(
                 self.fill_in(self.create_tun_command),
-                f"if ip link show dev {TUN} >/dev/null 2>&1; then {remove}; fi",
+                f"if ip link show dev {TUN_NAME} >/dev/null 2>&1; then {remove}; fi",
                 f"{self.display_name}'s TUN device",
-                read=make_link_command(TUN),
-                expected=expect_link(TUN),
+                read=linux.make_link_command(TUN_NAME),
+                expected=linux.expect_link(TUN_NAME),
             ),
             Step(
-                f"ip link set dev {TUN} mtu {mtu} txqueuelen {queue} up",
+                f"ip link set dev {TUN_NAME} mtu {mtu} txqueuelen {queue} up",
                 f"set the length of the TUN device's queue to {queue}",
-                read=make_link_command(TUN),
-                expected=expect_link(TUN, mtu=mtu, qlen=queue),
+                read=linux.make_link_command(TUN_NAME),
+                expected=linux.expect_link(TUN_NAME, mtu=mtu, qlen=queue),
             ),
-            make_sysctls_step(settings, why, existing=Existing.NONE),
-            make_routes_step(routes, "into the translator"),
+            linux.make_sysctls_step(settings, why, existing=Existing.NONE),
+            linux.make_routes_step(routes, "into the translator"),
         ]
 
     def make_stop_command(self) -> str:
@@ -166,7 +164,7 @@ class TunTranslator(LinuxDriver):
             self.fill_in("{pid}"),
             self.process_name,
             "the translator itself",
-            probe=f"ip -o link show dev {TUN} | grep -o LOWER_UP",
+            probe=f"ip -o link show dev {TUN_NAME} | grep -o LOWER_UP",
             expected=expect_text(f"{self.process_name}\nLOWER_UP"),
             stop=self.make_stop_command(),
         )

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import Field
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
-from v6t.drivers.duts.kinds import addresses, softwires
-from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
+from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -42,9 +42,9 @@ class TundraOptions(TunOptions):
     program: str = Field(default=PROGRAM, pattern=rf"^([A-Za-z0-9_./-]*/)?{PROGRAM}$")
     """Path of the program; the process is recognized by its file name."""
     threads: int = Field(default=0, ge=0, le=256)
-    """Threads that translate; 0: one for each core (the default of Tundra)."""
+    """Threads that translate; 0: one for each core, Tundra's default."""
     multi_queue: bool = False
-    """A queue of the TUN device for each thread, in place of one for all."""
+    """Create a queue of the TUN device for each thread instead of one for all."""
 
 
 class Tundra(TunTranslator):
@@ -73,12 +73,12 @@ class Tundra(TunTranslator):
         "its threads may change the order of packets; what it does not fetch are the TUN device's tx drops",
     )
 
+    header_profile = HeaderProfile(
+        further_hops=2, why="kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
+    )
+
     def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         return PARAMETER_OVERRIDES.get(technology, {})
-
-    def get_header_profile(self, intent: Intent) -> HeaderProfile:
-        why = "kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
-        return HeaderProfile(further_hops=2, why=why)
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
@@ -91,30 +91,34 @@ class Tundra(TunTranslator):
             raise make_unsupported_error(problem, hint, params=instead)
         self._get_prefix(intent)
         self._get_single_host(intent)
-        softwires.check_lowest_mtu(
-            addresses.get_address_table(intent).lowest_ipv6_mtu,
-            "Tundra fragments no packet that fits the IPv6 link",
-            getattr(intent.links, addresses.get_ipv6_side(intent)).mtu,
-        )
+        addresses.check_lowest_mtu(intent, self.display_name)
 
     def _get_prefix(self, intent: Intent) -> IPv6Network:
         """Return the intent's /96 prefix; raise UsageError for another one."""
-        params = {addresses.find_prefix_parameter(intent.configuration): EXAMPLE_PREFIX}
-        hint = f"give a /96, for example {EXAMPLE_PREFIX}"
-        return addresses.require_prefix_96(intent, "Tundra translates", hint, params)
+        prefix = addresses.get_prefix(intent)
+        if prefix is None or prefix.prefixlen != 96:
+            problem = f"Tundra translates a prefix of /96, not {prefix or 'mappings alone'}"
+            hint = f"give a /96, for example {EXAMPLE_PREFIX}"
+            instead = {addresses.find_prefix_parameter(intent.configuration): EXAMPLE_PREFIX}
+            raise make_unsupported_error(problem, hint, params=instead)
+        return prefix
 
     def _get_single_host(self, intent: Intent) -> tuple[Any, ...]:
         """Return the addresses of a CLAT's only host; empty for SIIT."""
         if not isinstance(intent.configuration, ClatConfig):
             return ()
-        instead = {name: own.value for name, own in PARAMETER_OVERRIDES["clat"].items()}
-        return addresses.get_single_mapping(intent, self.display_name, instead)
+        table = addresses.list_mappings(intent)
+        if len(table) != 1 or table[0][0].num_addresses > 1:
+            problem = f"Tundra's CLAT translates one address, not {', '.join(str(four) for four, _ in table)}"
+            instead = {name: own.value for name, own in PARAMETER_OVERRIDES["clat"].items()}
+            raise make_unsupported_error(problem, "map a single host", params=instead)
+        return tuple(net[0] for net in table[0])
 
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
         """Return the configuration file with all settings: Tundra has no defaults."""
         four, six = self.choose_translator_addresses(intent)
         mtu = {side: getattr(intent.links, side).mtu for side in ("left", "right")}
-        side6 = self.get_ipv6_side(intent)
+        side6 = addresses.get_ipv6_side(intent)
         o = self.options
         lines = [
             f"program.translator_threads = {o.threads or ''}",
@@ -122,7 +126,7 @@ class Tundra(TunTranslator):
             "program.privilege_drop_group =",
             "io.mode = tun",
             "io.tun.device_path =",
-            f"io.tun.interface_name = {TUN}",
+            f"io.tun.interface_name = {TUN_NAME}",
             "io.tun.owner_user =",
             "io.tun.owner_group =",
             f"io.tun.multi_queue = {'yes' if o.multi_queue else 'no'}",

@@ -55,7 +55,7 @@ class LabDut(LabDevice):
     def session(self) -> Session | None:
         return self._session
 
-    def namespaces(self) -> list[int | None]:
+    def get_namespace_pids(self) -> list[int | None]:
         return [self.create_namespace()]
 
     def create_namespace(self) -> int:
@@ -75,7 +75,7 @@ class LabDut(LabDevice):
         self._await_free_interfaces()
         return self._pid
 
-    def look(self) -> list[str]:
+    def describe_parts(self) -> list[str]:
         login = self.driver.options.ssh
         if login is not None:
             LabSshServer(login.lab)  # an error shows that no sshd can be started

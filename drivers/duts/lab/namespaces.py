@@ -48,7 +48,7 @@ def main() -> None:
     bound = sys.argv[1:] != ["persistent"]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if bound:
-        netns.die_with(os.getppid())
+        netns.die_with_parent(os.getppid())
     netns.unshare(netns.CLONE_NEWNET | netns.CLONE_NEWNS | _CLONE_NEWPID)
     reader, tell = os.pipe()
     child = os.fork()
@@ -61,7 +61,7 @@ def main() -> None:
 
 def _run_init(outer_pid: bytes) -> None:
     """Mount the file systems, print the process id, and reap processes until SIGTERM."""
-    netns.die_with(0)  # a parent outside the process namespace is seen as 0
+    netns.die_with_parent(0)  # a parent outside the process namespace is seen as 0
     netns.mount("none", "/", None, netns.MS_PRIVATE_REC)
     netns.mount("proc", "/proc", "proc")
     with contextlib.suppress(OSError):  # some containers forbid it; nothing needs it for certain

@@ -43,14 +43,17 @@ def make_sysctl_key(version: int, port: str, name: str) -> str:
 
 
 def make_sysctls_step(
-    values: Mapping[str, str | int], why: str, also: str = "", existing: Existing = Existing.RESTORE
+    values: Mapping[str, str | int],
+    why: str,
+    further_read: str = "",
+    existing: Existing = Existing.RESTORE,
 ) -> Step:
-    """Return the step that sets kernel settings; the rollback also restores those of ``also``."""
+    """Return the step that sets kernel settings; the rollback also restores what ``further_read`` prints."""
     undo = "" if existing is Existing.NONE else "sysctl -q -e -p -"
     return Step(
         f"sysctl -q -w {' '.join(f'{name}={value}' for name, value in values.items())}",
         why,
-        read=f"sysctl -e {' '.join(values)}{also}",
+        read=f"sysctl -e {' '.join(values)}{further_read}",
         expected=expect_settings(values),
         undo=undo,
         undo_text="{old}" if undo else "",
@@ -95,9 +98,9 @@ def make_forwarding_step(ports: Iterable[str]) -> Step:
     for port in ports:
         keys = (make_sysctl_key(v, port, n) for v, names in ((4, own4), (6, own6)) for n in names)
         values |= dict.fromkeys(keys, 0)
-    also = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
+    further_read = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
     why = "forward both versions, whatever the source; no redirects, no address tests"
-    return make_sysctls_step(values, why, also)
+    return make_sysctls_step(values, why, further_read)
 
 
 def make_neighbor_table_step(neighbors: int) -> Step:
@@ -132,14 +135,10 @@ def expect_link(name: str, *flags: str, **numbers: int) -> Expectation:
         """Return what is wrong with the output; None if it is as expected."""
         match = _LINK_PATTERN.match(output.strip())
         if match is None or match[1] != name:
-            return f"there is no interface {name}; the output is {shorten_output(output)}"
+            return f"there is no interface {name}"
         missing = [flag for flag in flags if flag not in match[2].split(",")]
         missing += [words for words in expected if find_line(match[3], words) is None]
-        return (
-            f"{name} is not {missing[0]}; the output is {shorten_output(output)}"
-            if missing
-            else None
-        )
+        return f"{name} is not {missing[0]}" if missing else None
 
     expected = [f"{word} {number}" for word, number in numbers.items()]
     return Expectation(", ".join([*expected, *flags]) or name, find_problem)
@@ -157,8 +156,8 @@ def make_mtu_step(name: str, mtu: int) -> Step:
     )
 
 
-def make_up_step(name: str, why: str = "") -> Step:
-    """Return the step that sets an interface up; on rollback the interface keeps its IPv6 addresses."""
+def make_link_up_step(name: str, why: str = "") -> Step:
+    """Return the step that brings an interface up; on rollback the interface keeps its IPv6 addresses."""
     keep = make_sysctl_key(6, name, "keep_addr_on_down")
     return Step(
         f"ip link set dev {name} up",
@@ -184,7 +183,7 @@ def make_vlan_steps(name: str, port: str, vlan: int, mtu: int, why: str) -> list
             expected=expect_words(f"{port}@{name}", "vlan protocol 802.1Q", f"id {vlan}"),
         ),
         make_mtu_step(port, mtu),
-        make_up_step(port),
+        make_link_up_step(port),
     ]
 
 
@@ -200,7 +199,7 @@ def make_address_step(interface: Interface, port: str) -> Step:
         family = "inet6" if interface.version == 6 else "inet"
         line = find_line(output, f"{family} {interface.with_prefixlen}")
         if line is None:
-            return f"{interface} is not on {port}; the output is {shorten_output(output)}"
+            return f"{interface} is not on {port}"
         bad = [w for w in ("tentative", "dadfailed") if w in line.split()]
         return f"{interface} is {bad[0]}" if bad else None
 
@@ -283,7 +282,7 @@ def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
             name = name if network.prefixlen else "default"
             own = "\n".join(rest for first, _, rest in rows if first == name)
             if find_line(own, to, f"proto {ROUTE_PROTOCOL}") is None:
-                return f"there is no route to {net} {to}; the output is {shorten_output(output)}"
+                return f"there is no route to {net} {to}"
         return None
 
     return make_object_step(

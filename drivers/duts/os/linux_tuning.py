@@ -7,8 +7,8 @@ import re
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import make_gone_test
-from v6t.drivers.duts.plan import Step, expect_only_words, expect_output
-from v6t.drivers.duts.refusals import make_missing_program_error
+from v6t.drivers.duts.plan import Expectation, Step, expect_only_words, expect_output
+from v6t.drivers.duts.refusals import require_program
 from v6t.drivers.duts.steps import make_value_step
 
 # Names of offloads for ``ethtool -K``, and in the output of ``ethtool -k``.
@@ -52,8 +52,8 @@ def make_tuning_steps(options: LinuxOptions, facts: Facts) -> list[Step]:
     """Return the steps that the options require."""
     names = (options.left, options.right)
     steps: list[Step] = []
-    if (options.rss or options.queues) and "ethtool" not in facts.programs:
-        raise make_missing_program_error("ethtool", "ethtool")
+    if options.rss or options.queues:
+        require_program(facts, "ethtool", "ethtool")
     if options.offloads == "off" and "ethtool" in facts.programs:
         steps += [_make_offloads_step(name) for name in names]
     if options.queues:
@@ -127,17 +127,21 @@ def _make_packet_steering_step(name: str, mask: str) -> Step:
         masks = {each.replace(",", "").lstrip("0") for each in output.split()}
         return masks == {mask.replace(",", "").lstrip("0")}
 
-    command = f"for q in {queues}; do echo {mask} >$q || exit 1; done"
-    why = f"receive packet steering of {name}"
-    expected = expect_output(is_mask_set, mask)
-    undo = f"set -- {{words}}; for q in {queues}; do echo $1 >$q; shift; done"
+    why, expected = f"receive packet steering of {name}", expect_output(is_mask_set, mask)
+    return _make_files_step("q", queues, mask, why, expected, gone_test=make_gone_test(name))
+
+
+def _make_files_step(
+    variable: str, files: str, value: str, why: str, expected: Expectation, gone_test: str = ""
+) -> Step:
+    """Return the step that writes a value to all files of a pattern."""
     return Step(
-        command,
+        f"for {variable} in {files}; do echo {value} >${variable} || exit 1; done",
         why,
-        read=f"cat {queues}",
+        read=f"cat {files}",
         expected=expected,
-        undo=undo,
-        gone_test=make_gone_test(name),
+        undo=f"set -- {{words}}; for {variable} in {files}; do echo $1 >${variable}; shift; done",
+        gone_test=gone_test,
     )
 
 
@@ -159,7 +163,5 @@ def _make_online_cores_step(count: int) -> Step:
 def _make_clock_step(setting: str, value: str) -> Step:
     """Return the step that writes a cpufreq setting of every core."""
     files = f"{_CPU_DIRECTORY}/cpu[0-9]*/cpufreq/{setting}"
-    command = f"for f in {files}; do echo {value} >$f || exit 1; done"
     why = f"clock of every core: {setting}"
-    undo = f"set -- {{words}}; for f in {files}; do echo $1 >$f; shift; done"
-    return Step(command, why, read=f"cat {files}", expected=expect_only_words([value]), undo=undo)
+    return _make_files_step("f", files, value, why, expect_only_words([value]))

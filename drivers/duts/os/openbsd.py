@@ -16,7 +16,6 @@ from v6t.drivers.duts.plan import (
     expect_output,
     expect_text,
     expect_words,
-    shorten_output,
 )
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import Address, LinkIntent, Network
@@ -85,8 +84,8 @@ def format_listed_network(net: str) -> str:
     return ".".join(str(network.network_address).split(".")[:octets]) + f"/{network.prefixlen}"
 
 
-def parse_cpu(text: str) -> Mapping[str, float]:
-    """Return CPU ticks from ``sysctl``; names start with ``cpu0.`` (one core) or ``mean_`` (several)."""
+def parse_cpu_ticks(text: str) -> Mapping[str, float]:
+    """Parse CPU ticks of ``sysctl``, such as ``cpu0.idle``; ``mean_idle`` is the mean of several cores."""
     cores = re.search(r"^hw\.ncpuonline=(\d+)", text, re.MULTILINE)
     ticks = re.search(r"^kern\.cp_time=([\d,]+)", text, re.MULTILINE)
     if not cores or not ticks:
@@ -108,17 +107,17 @@ def make_forwarding_step() -> Step:
 
 def make_side_steps(side: LinkIntent, port: str) -> list[Step]:
     """Return the steps that add the addresses, neighbors and routes of one side."""
-    steps = [make_up_step(port)]
+    steps = [make_link_up_step(port)]
     if any(interface.version == 6 for interface in side.addresses):
-        steps.append(make_ipv6_step(port))
+        steps.append(make_link_local_step(port))
     steps += [make_address_step(interface, port) for interface in side.addresses]
     steps += [make_neighbor_step(address, mac, port) for address, mac in side.neighbors.items()]
     steps += [make_route_step(net, via, port) for net, via in side.routes.items()]
     return steps
 
 
-def make_up_step(port: str) -> Step:
-    """Return the step that sets an interface up."""
+def make_link_up_step(port: str) -> Step:
+    """Return the step that brings an interface up."""
     command = f"ifconfig {port} up"
     why = f"{port} carries test traffic"
     read = f"ifconfig {port} | sed -n 's/^{port}: flags=.*<UP[,>].*/up/p'"
@@ -128,7 +127,7 @@ def make_up_step(port: str) -> Step:
     )
 
 
-def make_ipv6_step(port: str) -> Step:
+def make_link_local_step(port: str) -> Step:
     """Return the step that adds a link-local address, which the rollback then removes."""
     return Step(
         f"ifconfig {port} inet6 eui64",
@@ -150,7 +149,7 @@ def make_address_step(interface: InterfaceAddress, port: str) -> Step:
         """Return what is wrong with the output; None if it is as expected."""
         found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
         if not found:
-            return f"'{words}' is missing; the output is {shorten_output(output)}"
+            return f"'{words}' is missing"
         return f"another host has {interface.ip}" if "duplicated" in found[1].split() else None
 
     return Step(

@@ -19,14 +19,7 @@ from collections.abc import Mapping
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import shorten_output
-from v6t.drivers.duts.session.shell import (
-    Section,
-    build_batch_script,
-    format_assignments,
-    parse_sections,
-    read_program,
-    track_command,
-)
+from v6t.drivers.duts.session import shell
 from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, HeldCommand, Output, Transport
 
 PART_SEPARATOR = ", part "  # between the owner of a lock and the name of a chain's part
@@ -37,14 +30,14 @@ LOCK_SILENCE_S = 30  # time without a beat that frees the lock
 BEAT_PERIOD_S = 5.0  # between the beats of the lock's owner
 
 
-class DeviceBusy(DutError):
+class DeviceBusyError(DutError):
     """Another v6t, or the rollback timer, holds the lock of the device."""
 
 
 def build_lock_script(directory: str, owner: str) -> str:
     """Return shell lines that hold the lock; they print ``locked``, ``busy PID OWNER`` or ``foreign WHY``."""
-    variables = format_assignments(directory=directory, owner=owner, silence_s=LOCK_SILENCE_S)
-    return f"{variables}\n{read_program('lock')}hold_lock"
+    variables = shell.format_assignments(directory=directory, owner=owner, silence_s=LOCK_SILENCE_S)
+    return f"{variables}\n{shell.read_program('lock')}hold_lock"
 
 
 def build_lock_condition(directory: str, owner: str) -> str:
@@ -155,7 +148,7 @@ def _make_lock_error(transport: Transport, directory: str, answer: str, owner: s
         frees = f"its end; if it hangs, `kill {pid}` {transport.where} frees the lock"
         problem = f"{transport.name} is in use by {holder or 'another v6t'}"
         hint = f"wait for {'seconds' if holder == TIMER_LOCK_HOLDER else frees}"
-        return DeviceBusy(problem, hint, code="device-busy")
+        return DeviceBusyError(problem, hint, code="device-busy")
     return DutError(f"{transport.name}: {problem}", hint, code="device-busy")
 
 
@@ -228,11 +221,11 @@ class Connection:
 
     def run_tracked(self, command: str, text: str, deadline_s: float) -> Output:
         """Run a command in a process that ``undo.sh`` waits for."""
-        return self.transport.run(track_command(self.directory, command), text, deadline_s)
+        return self.transport.run(shell.track_command(self.directory, command), text, deadline_s)
 
     def read_batch(
         self, commands: Mapping[str, str], binary_prefix: str | None = None
-    ) -> dict[str, Section]:
+    ) -> dict[str, shell.Section]:
         """Run read-only commands in one round trip; return their outputs by name.
 
         Args:
@@ -240,8 +233,8 @@ class Connection:
         """
         if not commands:
             return {}
-        done = self.transport.run(build_batch_script(commands))
-        sections = parse_sections(done.out)
+        done = self.transport.run(shell.build_batch_script(commands))
+        sections = shell.parse_sections(done.out)
         for name, command in commands.items():
             if name not in sections or sections[name].status is None:
                 problem = f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}"

@@ -34,7 +34,7 @@ class StepState(str, Enum):
 class Difference:
     """Comparison of one step, or of a further check of the plan, with the device."""
 
-    number: int  # 0: the check belongs to no step
+    number: int  # number of the step; 0: the check belongs to no step
     why: str  # purpose of the step or check
     state: StepState
     found: str = ""  # the part of the output that differs

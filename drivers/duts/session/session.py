@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -184,12 +184,14 @@ class Session(Transaction, DeviceSession):
         readings = self.driver.get_telemetry_readings(self.intent)
         return {n: r for n, r in readings.items() if not names or n in names}
 
-    def read_sample(self) -> Sample:
-        """Read the telemetry that takes no time of its own, as one sample."""
-        readings = self.driver.get_telemetry_readings(self.intent)
-        quick = {name: reading for name, reading in readings.items() if not reading.duration_s}
-        output = self.transport.run(telemetry.build_sample_script(quick)).out
-        return telemetry.parse_sample(output, quick)
+    def read_sample(self, readings: Mapping[str, Reading] | None = None) -> Sample:
+        """Read one sample; None: of all readings whose commands take no time of their own."""
+        if readings is None:
+            known = self.driver.get_telemetry_readings(self.intent)
+            readings = {name: reading for name, reading in known.items() if not reading.duration_s}
+        commands = telemetry.number_commands(readings)  # their names may be the user's
+        sections = self.read_batch(commands, binary_prefix="")
+        return telemetry.make_sample(sections, readings)
 
     @property
     def _live_change(self) -> Change:

@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.session.shell import SECTION_HEADING, build_batch_script, parse_sections
+from v6t.drivers.duts.session.shell import (
+    SECTION_HEADING,
+    Section,
+    build_batch_script,
+    parse_sections,
+)
 from v6t.drivers.transport.contract import HeldCommand
 
 SAMPLE_END = f"{SECTION_HEADING} tick"  # the line after each sample
@@ -27,14 +32,13 @@ class Sample:
     readings: Mapping[str, Reading] = field(default_factory=dict)
 
 
-def build_sample_script(readings: Mapping[str, Reading]) -> str:
-    """Return shell lines that take one sample."""
-    return build_batch_script({str(n): r.command for n, r in enumerate(readings.values())})
+def number_commands(readings: Mapping[str, Reading]) -> dict[str, str]:
+    """Return the commands of readings by their numbers, for a batch."""
+    return {str(n): r.command for n, r in enumerate(readings.values())}
 
 
-def parse_sample(text: str, readings: Mapping[str, Reading]) -> Sample:
-    """Parse the output of :func:`build_sample_script`, which has just arrived."""
-    sections = parse_sections(text)
+def make_sample(sections: Mapping[str, Section], readings: Mapping[str, Reading]) -> Sample:
+    """Return the sample in the outputs of :func:`number_commands`, which have just arrived."""
     figures = {}
     for number, (name, reading) in enumerate(readings.items()):
         section = sections.get(str(number))
@@ -44,10 +48,11 @@ def parse_sample(text: str, readings: Mapping[str, Reading]) -> Sample:
 
 def build_watch_script(readings: Mapping[str, Reading], interval_s: float) -> str:
     """Return a shell loop that takes samples until its standard input is closed."""
+    sample = build_batch_script(number_commands(readings))
     return (
         # the standard input of the loop is not the one whose end is awaited
         "exec 3<&0; me=$$; ( cat <&3 >/dev/null; kill $me ) & "
-        f"while :; do\n{build_sample_script(readings)}\necho; echo '{SAMPLE_END}'; sleep {interval_s:g}; done"
+        f"while :; do\n{sample}\necho; echo '{SAMPLE_END}'; sleep {interval_s:g}; done"
     )
 
 
@@ -57,7 +62,7 @@ def read_samples(process: HeldCommand, readings: Mapping[str, Reading]) -> Itera
     while True:
         line = process.line(LINE_DEADLINE_S)
         if line == SAMPLE_END:
-            yield parse_sample("\n".join(lines), readings)
+            yield make_sample(parse_sections("\n".join(lines)), readings)
             lines = []
         else:
             lines.append(line)

@@ -18,18 +18,10 @@ from v6t.base.log_levels import NOTICE
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten_output
-from v6t.drivers.duts.session import plan_steps
-from v6t.drivers.duts.session.connection import Connection, DeviceBusy
+from v6t.drivers.duts.session import plan_steps, undo_store
+from v6t.drivers.duts.session.connection import Connection, DeviceBusyError
 from v6t.drivers.duts.session.plan_steps import Difference
 from v6t.drivers.duts.session.shell import Section
-from v6t.drivers.duts.session.undo_store import (
-    SCRIPT,
-    DamagedRecord,
-    DeviceNotRestored,
-    UndoRecord,
-    UndoStore,
-    describe_undo,
-)
 from v6t.drivers.transport.contract import (
     ConnectionLost,
     DeadlinePassed,
@@ -80,10 +72,10 @@ class Transaction(Connection):
         self.plan: Plan | None = None
         self.configured_facts: dict[str, str] = {}
         self.shortest_check: Check | None = None
-        self._record: UndoRecord | None = None
+        self._record: undo_store.UndoRecord | None = None
         self._record_dir = record_dir
         self._timer_runs = False
-        self._store = UndoStore(
+        self._store = undo_store.UndoStore(
             self.state_transport, self.directory, record_dir, self.rollback_command
         )
 
@@ -101,7 +93,7 @@ class Transaction(Connection):
         """Return the plan, which is made on the first call."""
         return self.plan or self.make_plan()
 
-    def read_record(self) -> UndoRecord | None:
+    def read_record(self) -> undo_store.UndoRecord | None:
         """Return the undo record on the device; None: it has not been changed."""
         return self._store.read()
 
@@ -127,7 +119,7 @@ class Transaction(Connection):
         befores = {str(n): s.before for n, s in enumerate(plan.steps, 1) if s.before}
         states = self.read_states(befores)
         ssh = self.driver.options.ssh
-        record = self._record = UndoRecord(
+        record = self._record = undo_store.UndoRecord(
             owner=self.owner,
             boot=facts.boot_id,
             driver=self.driver.name,
@@ -167,7 +159,7 @@ class Transaction(Connection):
         """Return the outputs of commands that print the states of steps."""
         return self.read_batch(commands)
 
-    def undo_steps(self, record: UndoRecord) -> Output:
+    def undo_steps(self, record: undo_store.UndoRecord) -> Output:
         """Undo the steps of a record; the output has ``left NUMBER`` for each failure."""
         return self._store.run_script(record.deadline_s)
 
@@ -237,7 +229,7 @@ class Transaction(Connection):
     @property
     def undo_hint(self) -> str:
         """Commands that undo everything, for messages."""
-        by_hand = f"by hand {self.state_transport.where}: sh {self.directory}/{SCRIPT}"
+        by_hand = f"by hand {self.state_transport.where}: sh {self.directory}/{undo_store.SCRIPT}"
         return f"`{self.rollback_command}`, or {by_hand}"
 
     @contextmanager
@@ -273,7 +265,7 @@ class Transaction(Connection):
             try:
                 self.open()
                 return attempt()
-            except (ConnectionLost, DeadlinePassed, Unreachable, DeviceBusy) as exc:
+            except (ConnectionLost, DeadlinePassed, Unreachable, DeviceBusyError) as exc:
                 self.close()
                 if time.monotonic() > end:
                     raise self._make_unknown_state_error(exc, limit_s) from exc
@@ -282,7 +274,7 @@ class Transaction(Connection):
                     _LOG.log(NOTICE, text, self.name, exc.message, limit_s)
                     reported = True
                 time.sleep(RETRY_PAUSE_S)
-            except DeviceNotRestored:
+            except undo_store.DeviceNotRestoredError:
                 raise
             except DutError as exc:
                 raise self._make_unknown_state_error(exc, limit_s) from exc
@@ -297,7 +289,7 @@ class Transaction(Connection):
         """Roll back over the open connection; see :meth:`rollback`."""
         try:
             record = self._store.read()
-        except DamagedRecord:
+        except undo_store.DamagedRecordError:
             if not by_script:
                 raise
             return self._run_script_only(forget=forget)
@@ -307,7 +299,7 @@ class Transaction(Connection):
             self._remove_record()
             return [f"the device was rebooted since; nothing of {record.owner} is left"]
         if self._record is not None and record != self._record:
-            raise DeviceNotRestored(
+            raise undo_store.DeviceNotRestoredError(
                 f"{self.name}: {record.owner} has configured it since: the changes of this v6t are "
                 "gone, and those of the other stay",
                 f"`{self.rollback_command}` would undo them",
@@ -322,9 +314,9 @@ class Transaction(Connection):
         left = [u for u in record.undo if f"left {u.number}" in result.out.splitlines()]
         if (result.status or left) and not forget:
             self.confirm()
-            error = f"{SCRIPT} ended with status {result.status}: {shorten_output(result.err)}"
-            raise DeviceNotRestored(
-                f"{self.name}: some changes could not be undone: {describe_undo(left) or error}",
+            error = f"{undo_store.SCRIPT} ended with status {result.status}: {shorten_output(result.err)}"
+            raise undo_store.DeviceNotRestoredError(
+                f"{self.name}: some changes could not be undone: {undo_store.describe_undo(left) or error}",
                 f"{record.undo_command} {self.state_transport.where}, or `{self.rollback_command}`, tries "
                 "again",
                 code="device-not-restored",
@@ -339,7 +331,7 @@ class Transaction(Connection):
         if different and not forget:
             self.confirm()
             self._store.mark_for_undo(u.number for u in different)
-            raise DeviceNotRestored(
+            raise undo_store.DeviceNotRestoredError(
                 f"{self.name}: rolled back, but with differences: "
                 + "; ".join(f"{u.why}: {text}" for u, text in different.items()),
                 f"the undo record stays: `{self.rollback_command}` tries these steps again; if "
@@ -360,11 +352,13 @@ class Transaction(Connection):
         result = self._store.run_script(UNKNOWN_UNDO_LIMIT_S)
         if result.status and not forget:
             output = shorten_output(f"{result.out}\n{result.err}")
-            problem = f"{self.name}: {SCRIPT} could not undo all changes: {output}"
+            problem = f"{self.name}: {undo_store.SCRIPT} could not undo all changes: {output}"
             hint = "`--forget` with it drops what is left of the record"
-            raise DeviceNotRestored(problem, hint, code="device-not-restored")
+            raise undo_store.DeviceNotRestoredError(problem, hint, code="device-not-restored")
         self._remove_record()
-        return [f"{SCRIPT} has undone what it could; without a record nothing could be compared"]
+        return [
+            f"{undo_store.SCRIPT} has undone what it could; without a record nothing could be compared"
+        ]
 
     def _rollback_after(self, cause: BaseException) -> None:
         """Roll back after a failed commit, and add the outcome to its error."""

@@ -33,7 +33,7 @@ STEP_PATIENCE_S = 5  # time that ``undo.sh`` waits for a step in which v6t was s
 UNDO_LIMIT_S = 180.0  # time limit for undoing all steps that have the default limit
 
 
-class DeviceNotRestored(DutError):
+class DeviceNotRestoredError(DutError):
     """Changes remain on the device; message and hint name them and the commands that undo them."""
 
 
@@ -185,7 +185,7 @@ PART_PREFIX = "part-"  # of the directories of a chain's further parts on one ma
 LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"
 
 
-class DamagedRecord(DeviceNotRestored):
+class DamagedRecordError(DeviceNotRestoredError):
     """The undo record of a changed device is empty, damaged or lost."""
 
 
@@ -241,11 +241,11 @@ class UndoStore:
         self._require("note_verified", "note the end of the commit", "undo-record-failed")
 
     def check_no_parts(self) -> None:
-        """Raise DeviceNotRestored if parts of a chain are configured on the machine."""
+        """Raise DeviceNotRestoredError if parts of a chain are configured on the machine."""
         parts = [line.rpartition("/")[0] for line in self._call("list_parts").out.split()]
         if parts:
             by_hand = " && ".join(f"sh {self._directory}/{part}/{SCRIPT}" for part in parts)
-            raise DeviceNotRestored(
+            raise DeviceNotRestoredError(
                 f"{self._transport.name}: parts of a chain are configured on it: "
                 + ", ".join(part.removeprefix(PART_PREFIX) for part in parts),
                 "nothing was changed; `v6t dut rollback` with the directory or the testbed file of "
@@ -334,7 +334,7 @@ class UndoStore:
             raise DutError(f"{self._transport.name}: cannot {purpose}: {output.words}", code=code)
         return output
 
-    def _make_damage_error(self, problem: str, *, has_script: bool) -> DamagedRecord:
+    def _make_damage_error(self, problem: str, *, has_script: bool) -> DamagedRecordError:
         """Return the error for a damaged record, with the command that undoes the changes."""
         script = f"{self._directory}/{SCRIPT}"
         by_hand = f"`sh {shlex.quote(script)}` {self._transport.where}"
@@ -345,7 +345,9 @@ class UndoStore:
             else f"{LOCAL_SCRIPT} in the run's directory undoes everything: copy it to the device as "
             f"{script} and run it with sh"
         )
-        return DamagedRecord(f"{self._transport.name}: {problem}", hint, code="undo-record-failed")
+        return DamagedRecordError(
+            f"{self._transport.name}: {problem}", hint, code="undo-record-failed"
+        )
 
 
 def build_timer_script(directory: str, token: str, limit_s: int, *, deadline: bool = False) -> str:

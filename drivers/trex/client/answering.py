@@ -12,26 +12,18 @@ import time
 from contextlib import contextmanager
 from typing import Any, Iterator
 
-from v6t.drivers.neighbours import FILTER, Hosts
+from v6t.drivers.neighbours import REQUEST_FILTER, Hosts
 
-NEIGHBOUR_FILTER = f"{FILTER} or (vlan and {FILTER})"
-_POLL_MS = 50
-"""Poll interval for queued introductions; requests are answered immediately."""
-DONTWAIT = 1
-"""Of ZeroMQ; the module that comes with TRex's client does not name it."""
-LEFT_S = 0.1
-"""A frame given to TRex has left by then, and is in its counters."""
+NEIGHBOUR_FILTER = f"{REQUEST_FILTER} or (vlan and {REQUEST_FILTER})"
+_POLL_MS = 50  # Poll interval for queued introductions; requests are answered immediately
+DONTWAIT = 1  # Flag of ZeroMQ that TRex's copy of pyzmq does not name
+DEPARTURE_S = 0.1  # Longest time until a frame given to TRex is in its counters
 
 
-class Answering:
-    """A thread for each port that answers, and the number of frames it had TRex send.
+class NeighborResponder:
+    """Answers neighbor requests for the tester's hosts, with one thread for each port.
 
     TRex connects to :meth:`endpoint` afterwards.
-
-    Args:
-        zmq: the module, which comes with TRex's client.
-        directory: for the sockets.
-        hosts: by port.
 
     Attributes:
         sent: frames of each port's, of all time.
@@ -62,18 +54,18 @@ class Answering:
         return set(self._hosts)
 
     def introduce(self, ports: list[int]) -> None:
-        """Have the hosts of these ports ask for the device, soon."""
+        """Queue neighbor requests for the device from the hosts of these ports."""
         with self._lock:
             self._waiting.update(port for port in ports if port in self._hosts)
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Send nothing meanwhile; what was sent before has left: counters can be read."""
+        """Wait until all frames have left and send no others, so that counters can be read."""
         while True:
             with self._lock:
                 if self._failure is not None:
                     raise self._failure
-                rest = self._last + LEFT_S - time.monotonic()
+                rest = self._last + DEPARTURE_S - time.monotonic()
                 if rest <= 0 and not self._waiting:
                     yield
                     return

@@ -14,18 +14,12 @@ from typing import Any
 from v6t.drivers.trex.client.service import Trouble, main, make_plain
 from v6t.drivers.trex.client.stl import StlWorker
 
-_NEAR_S = 0.05
-"""Around the times at which a counter begins or ends to count, it is looked at as often as possible."""
-_FAR_S = 0.05
-"""Between two looks at other times."""
-_LOAD_S = 0.5
-"""Between two looks at how busy TRex is."""
-MAX_START_S = 30.0
-"""TRex takes no longer from the order to begin to the first SYN."""
-_PROFILE = "_"
-"""TRex's name for the only one."""
-_KEEPALIVE_S = 65000
-"""TRex by itself probes silent connections every five seconds."""
+_NEAR_S = 0.05  # Around changes of a counter that are due, it is read continuously
+_FAR_S = 0.05  # Interval of readings at other times
+_LOAD_S = 0.5  # Interval of readings of TRex's CPU load
+MAX_START_S = 30.0  # Longest time from the start request to the first SYN
+_PROFILE = "_"  # TRex's name of the default profile
+_KEEPALIVE_S = 65000  # In place of five seconds: idle connections are not probed
 
 
 class AstfWorker(StlWorker):
@@ -76,7 +70,7 @@ class AstfWorker(StlWorker):
         until_s: float,
         done: dict[str, dict[str, int]],
     ) -> dict[str, Any]:
-        """Look at what the client counts until everything is done or the time is over.
+        """Read counters until all units are done or the time is over.
 
         Args:
             counter, each: of the client, and counts of it that make one of ``count`` units.
@@ -121,6 +115,7 @@ class AstfWorker(StlWorker):
         }
 
     def finish(self) -> None:
+        """Stop the connections of a trial."""
         if self.is_running:
             self.is_running = False
             # TRex's client ignores an order to stop until it has heard of the start
@@ -136,6 +131,7 @@ class AstfWorker(StlWorker):
             client.disconnect(stop_traffic=False, release_ports=False)
 
     def _look(self, counter: str, each: int) -> tuple[int, Any]:
+        """Read the counters and the time before and after; return the units of one, and all."""
         before = time.monotonic()
         counters = self.client.get_traffic_stats()
         units = int(counters["client"].get(counter, 0)) // each

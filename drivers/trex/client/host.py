@@ -11,19 +11,13 @@ from typing import Any
 
 from v6t.drivers.trex.client.service import Trouble
 
-_NICENESS = -20
-"""Of threads that frames wait for."""
+_NICENESS = -20  # Priority of TRex's data path and receiver
 _HUGEPAGES = "/sys/kernel/mm/hugepages"
 CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 
 def examine_host(interfaces: list[str], port: int | None = None) -> dict[str, Any]:
-    """Return what decides whether a server can be started here, without TRex's client.
-
-    Args:
-        interfaces: PCI addresses (with domain) and names.
-        port: TCP port of a server that may run here.
-    """
+    """Return facts about hugepages, programs, clock and interfaces of this host."""
     pages = []
     for entry in sorted(os.listdir(_HUGEPAGES)) if os.path.isdir(_HUGEPAGES) else []:
         total = int(read(_HUGEPAGES, entry, "nr_hugepages") or 0)
@@ -75,7 +69,7 @@ def place_threads(prefix: str, master: int, latency: int, sending: list[int]) ->
     A server with too few CPUs for its threads starts with all of them on one. Those that send and
     receive get a higher priority than other programs on these CPUs.
     """
-    processes = [e for e in os.listdir("/proc") if prefix in (server_arguments(e) or ())]
+    processes = [e for e in os.listdir("/proc") if prefix in (read_server_arguments(e) or ())]
     moved = 0
     for entry, task in [(e, t) for e in processes for t in os.listdir(f"/proc/{e}/task")]:
         cpu = master
@@ -112,8 +106,8 @@ def is_local(server: tuple[str, int]) -> bool:
         return bool(connection.getsockname()[0] == connection.getpeername()[0])
 
 
-def server_arguments(entry: str) -> list[str] | None:
-    """Return the command line of the TRex server with an entry of /proc; None: it is not one."""
+def read_server_arguments(entry: str) -> list[str] | None:
+    """Return the command line of a process, an entry of /proc, if it is a TRex server."""
     if not entry.isdigit():
         return None
     try:
@@ -135,7 +129,7 @@ def find_server(port: int) -> str | None:
             words = line.split()
             if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
                 sockets.add(f"socket:[{words[9]}]")
-    servers = [entry for entry in os.listdir("/proc") if server_arguments(entry)]
+    servers = [entry for entry in os.listdir("/proc") if read_server_arguments(entry)]
     for entry in servers:
         files = f"/proc/{entry}/fd"
         with contextlib.suppress(OSError):

@@ -19,8 +19,7 @@ import threading
 import time
 from typing import Any, TextIO
 
-_GRACE_S = 5.0
-"""Time for a request to end and for giving ports back, once stdin has ended."""
+_GRACE_S = 5.0  # Time for a request to end and for giving ports back, once stdin has ended
 
 
 class Trouble(Exception):

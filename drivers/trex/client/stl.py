@@ -14,16 +14,25 @@ from typing import Any
 
 from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.client import host, rpc
-from v6t.drivers.trex.client.answering import LEFT_S, NEIGHBOUR_FILTER, Answering
+from v6t.drivers.trex.client.answering import DEPARTURE_S, NEIGHBOUR_FILTER, NeighborResponder
 from v6t.drivers.trex.client.service import Trouble, main, make_one_line, make_plain
 
-_TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
 _STREAM_S, _LIST_S = 0.001, 0.03
 """Time TRex takes at most to make a stream, and a list of 32,768 rows, ready."""
-_EARLY_S = 0.2
-"""TRex wakes at most 0.1 s before the moment of the start: no look is wanted earlier."""
-_LATE_S = 0.03
-"""The first frame is looked for until this long after the moment of the start."""
+_EARLY_S = 0.2  # Counters are read from this long before the start; TRex wakes up to 0.1 s early
+_LATE_S = 0.03  # Counters are read continuously until this long after the start
+
+PUSH_S = 0.05  # Longest time until a pushed frame and those before it in the ring have left
+_MAX_WAITS = 20  # Waits for silence before frames are pushed
+MAX_PUSHES = 100
+"""A push frees what the kernel keeps of a socket's frames at once, which is about 90 of 1,518 octets
+and 277 of 84; a ring has 8,192."""
+_PUSH = bytes.fromhex(
+    "0180c200000e" + "020000000001" + "0806" + "0001080006040001"
+    "020000000001" + "00000000" + "000000000000" + "c0000008"
+) + bytes(18)  # fmt: skip
+"""An ARP probe (RFC 5227) for 192.0.0.8, which no host has, to a group that no bridge forwards."""
 
 
 class StlWorker:
@@ -83,6 +92,7 @@ class StlWorker:
         return self.facts()
 
     def facts(self) -> dict[str, Any]:
+        """Read facts about the server and its ports."""
         info: dict[str, Any] = self.client.get_server_system_info()
         self.has_several_queues = bool(info.get("is_multiqueue_mode"))
         info["version"] = self.client.get_server_version()
@@ -97,7 +107,7 @@ class StlWorker:
         return info
 
     def acquire(self, ports: list[int], force: bool) -> dict[str, Any]:
-        """Take ports; their owners are part of the answer or of the error."""
+        """Acquire ports; return their former owners."""
         owners = self._read_owners(ports)
         try:
             self.client.acquire(ports=ports, force=force)
@@ -118,11 +128,11 @@ class StlWorker:
     def server_flags(self) -> list[str] | None:
         """Return the command line of the server if it runs on this host, else nothing."""
         process = host.find_server(self.address[1]) if host.is_local(self.address) else None
-        return None if process is None else host.server_arguments(process)
+        return None if process is None else host.read_server_arguments(process)
 
-    def catch_up(self, most_s: float) -> None:
-        """Let the data path make up at once for a delay, up to a limit."""
-        self.client.set_global_cfg({"sched_max_stretch": most_s})
+    def catch_up(self, max_s: float) -> None:
+        """Set the longest delay for which the data path makes up at once."""
+        self.client.set_global_cfg({"sched_max_stretch": max_s})
 
     def shutdown(self, force: bool, wait_s: float) -> dict[str, str]:
         """End the server, and wait until it is gone; return the owners of its ports."""
@@ -135,14 +145,14 @@ class StlWorker:
         client.server_shutdown(force=force)
         rpc.disconnect_transport(client)
         until = time.monotonic() + wait_s
-        while host.is_reachable(self.address) or (process and host.server_arguments(process)):
+        while host.is_reachable(self.address) or (process and host.read_server_arguments(process)):
             if time.monotonic() > until:
                 raise Trouble("server", f"the TRex server did not end within {wait_s:g} s")
             time.sleep(0.1)
         return owners
 
     def play(self, hosts: dict[str, dict[str, Any]]) -> list[int]:
-        """Answer for hosts, arguments of :class:`Hosts` by port; return the ports that do."""
+        """Answer for hosts, given as arguments of :class:`Hosts` by port; return the answering ports."""
         self.hosts = {int(p): Hosts(**arguments) for p, arguments in hosts.items()}
         known = {p: one for p, one in self.hosts.items() if one.answers}
         if not known or not host.is_local(self.address):
@@ -150,7 +160,7 @@ class StlWorker:
         import zmq
 
         self._enter_service_mode()
-        self.answering = Answering(zmq, self.scratch(), known)
+        self.answering = NeighborResponder(zmq, self.scratch(), known)
         for port in sorted(known):
             rpc.stop_port_capture(self.client, port)  # of a client that died
             endpoint = self.answering.endpoint(port)
@@ -158,7 +168,7 @@ class StlWorker:
         return sorted(known)
 
     def introduce(self, ports: list[int]) -> None:
-        """Have the hosts of these ports ask for the device; where none answers, push the frames."""
+        """Send neighbor requests for the device from the hosts of these ports."""
         answering = set() if self.answering is None else self.answering.ports
         if self.answering is not None:
             self.answering.introduce([p for p in ports if p in answering])
@@ -166,7 +176,7 @@ class StlWorker:
             frames = self.hosts[port].introductions()
             if frames:
                 rpc.push_frames(self.client, [port], frames)
-                time.sleep(LEFT_S)
+                time.sleep(DEPARTURE_S)
 
     def exchange(
         self, frames: list[Any], receive: list[int], wait_s: float, quiet_s: float
@@ -197,7 +207,7 @@ class StlWorker:
         return [[port, text] for _, port, text in sorted(arrivals)]
 
     def load(self, port: int, streams: list[Any], first: int = 0) -> int:
-        """Keep streams from a place on; each trial sets their rate and number of frames."""
+        """Store streams of a port from a place on; each trial sets their rate and number of frames."""
         self.streams[str(port)] = self.streams.get(str(port), [])[:first] + streams
         return len(streams)
 
@@ -218,7 +228,7 @@ class StlWorker:
             receive: ports that receive test frames.
             residual_s: wait for late frames.
             give_up_s: traffic that still runs is stopped.
-            captures: see :func:`v6t.drivers.trex.capture.request_capture`.
+            captures: see :func:`v6t.drivers.trex.capture.make_capture_request`.
 
         Returns:
             See :func:`v6t.drivers.trex.stats.TrialStats`.
@@ -262,10 +272,7 @@ class StlWorker:
         collected = self._collect_captures(captures, numbers)  # before frames are pushed out
         stuck = 0
         if count_arrivals(stats, groups, collected, receive) < sum(frames.values()):
-            stuck = sum(
-                count(client, ports, lambda: count_received(client, receive))
-                for count in rpc.count_late_frames
-            )
+            stuck = push_out_frames(client, ports, receive)
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
         return {
             "ports": {str(p): stats[p] for p in self.ports},
@@ -296,6 +303,7 @@ class StlWorker:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def leave(self, client: Any) -> None:
+        """Stop traffic, release the ports and disconnect."""
         try:
             if self.ports:
                 client.stop(ports=self.ports)
@@ -315,7 +323,7 @@ class StlWorker:
             self.answering.close()
 
     def read_counters(self, ports: list[int]) -> tuple[float, dict[int, int], float]:
-        """Read the server's clock, test frames each port has sent of all time, the clock again."""
+        """Read the server's clock, the test frames sent so far by each port, and the clock again."""
         before, sent, after = rpc.read_counters(self.client, ports)
         answered = self._count_answers()
         return before, {p: n - answered[p] for p, n in sent.items()}, after
@@ -468,7 +476,7 @@ class TrialStart:
         self.refusal = ""
 
     def order(self, patience: int) -> bool:
-        """Order the start for one moment of the server's clock; return whether all ports took it."""
+        """Request a start at one moment of the server's clock; return whether all ports accepted."""
         client = self._worker.client
         rpc.clear_groups(client)
         requested_at = time.monotonic()
@@ -490,6 +498,7 @@ class TrialStart:
         return True
 
     def look(self) -> dict[int, int]:
+        """Read how many frames each port has sent since the start."""
         now = time.monotonic()
         before, counts, after = self._worker.read_counters(self.ports)
         sent = {p: n - self._base[p] for p, n in counts.items()}
@@ -526,8 +535,37 @@ def count_received(client: Any, receive: list[int]) -> int:
     return sum(stats[port]["ipackets"] for port in receive)
 
 
+def push_out_frames(client: Any, ports: list[int], receive: list[int]) -> int:
+    """Count the test frames that arrive only after other frames were pushed out of the ports.
+
+    The kernel takes frames out of an interface's send ring when a frame is put there; where it had
+    no room for the last of a trial, they stand there, sent by TRex's count, until the next trial.
+    TRex sends on such a port with one core by one ring: one frame for each port is enough.
+    What arrives by itself is the device's: nothing is known of the rings unless there is silence.
+    """
+    if not all(rpc.is_virtual(client, port) for port in ports):
+        return 0
+    before = count_received(client, receive)
+
+    def wait_for_arrivals() -> int:
+        nonlocal before
+        time.sleep(PUSH_S)
+        total = count_received(client, receive)
+        arrivals, before = total - before, total
+        return arrivals
+
+    if all(wait_for_arrivals() for _ in range(_MAX_WAITS)):
+        return 0
+    pushed: list[int] = []
+    while len(pushed) < 2 or (len(ports) < pushed[-1] and len(pushed) < MAX_PUSHES):
+        rpc.push_frames(client, ports, [_PUSH])
+        pushed.append(wait_for_arrivals())
+    back = min(pushed[-1], len(ports))  # over a cable what is pushed comes back, too
+    return sum(max(0, n - back) for n in pushed)
+
+
 def check_space(path: str, octets: int) -> None:
-    """Refuse a recording that finds no room."""
+    """Refuse a recording for which there is not enough disk space."""
     directory = os.path.dirname(path)
     free = shutil.disk_usage(directory).free
     if free < octets:
@@ -536,7 +574,7 @@ def check_space(path: str, octets: int) -> None:
 
 
 def encode(octets: bytes) -> str:
-    """Return octets as text."""
+    """Encode octets in base64."""
     return base64.b64encode(octets).decode()
 
 

@@ -37,9 +37,6 @@ class Refusal(Exception):
     """What it says of a line that it does not take."""
 
 
-# ---------------------------------------------------------------- configuration and kernel
-
-
 def stored(name: str, default):
     path = STATE / name
     return json.loads(path.read_text()) if path.exists() else default
@@ -125,9 +122,6 @@ def fire(token: str, seconds: str) -> None:
 def read_kernel_routes() -> str:
     done = subprocess.run(["ip", "-6", "route"], capture_output=True, text=True, check=False)
     return done.stdout
-
-
-# ---------------------------------------------------------------- terminal
 
 
 class Terminal:
@@ -231,8 +225,6 @@ class Box:
         drops = stored("drops", 7)
         return f"CPU0 utilization: 35%\nCPU1 utilization: 5%\nsessions: 1,200 of 4,000\nno route: {drops}"
 
-
-# ---------------------------------------------------------------- like IOS
 
 INVALID = "{}^\n% Invalid input detected at '^' marker.\n"
 
@@ -352,9 +344,6 @@ class Ios(Box):
         except ValueError as exc:
             raise Refusal(INVALID.format(" " * 5)) from exc
         raise Refusal(INVALID.format(" " * 5))
-
-
-# ---------------------------------------------------------------- like Junos
 
 
 class Junos(Box):

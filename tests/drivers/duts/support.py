@@ -55,8 +55,9 @@ def make_plan(driver, intent, **options):
     return made.plan(intent, made.make_example_facts(intent))
 
 
-def run_shell(line, text="", *, check=True):
+def run_shell(line, text="", *, sh=("sh",), check=True, **options):
     """Run a shell line; return the completed process."""
+    words = [*sh, "-c", line]
     return subprocess.run(
-        ["sh", "-c", line], input=text, capture_output=True, text=True, check=check, timeout=60
+        words, input=text, capture_output=True, text=True, check=check, timeout=60, **options
     )

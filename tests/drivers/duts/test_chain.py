@@ -32,12 +32,9 @@ lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
 COUNT, RATE = 500, 2000.0
 DEVICES = {
     "ipv4aas 464xlat": ("ipv4aas", {"variant": "464xlat"}),
-    "ipv4aas map-t": ("ipv4aas", {"variant": "map-t"}),
     "dslite-aftr": ("dslite-aftr", {}),
-    "nat46": ("nat46", {}),
-    "nat66": ("nat66", {}),
 }
-"""The other variants are cells of the matrix (tests/drivers/matrix.py)."""
+"""All others are cells of the matrix (tests/drivers/matrix.py)."""
 
 
 def lacking(run):
@@ -100,9 +97,6 @@ def test_connections_go_through_and_are_counted(name):
         described = bench.describe()["device"]
     finally:
         bench.close()
-    if name == "nat66":
-        assert described["kind"] == "nftables66"
-        return
     parts = [part.name for part in tool.make_dut_intent().parts]
     assert list(report) == list(described["parts"]) == parts
     for part in tool.make_dut_intent().parts:
@@ -172,11 +166,6 @@ AFTR = {"parts.aftr.driver": "vpp"}
 def test_wrong_parts_are_rejected_before_anything_starts(variant, options, code):
     with expect_error(code):
         resolve(flags=Flags("ipv4aas", params={"variant": variant}, dut_params=options))
-
-
-def test_tayga_alone_is_not_a_map_t_ce():
-    with expect_error("unsupported-technology"):
-        resolve(flags=Flags("mapt-ce", dut="tayga"))
 
 
 def test_aftr_in_one_piece_stands_for_softwire_and_nat():

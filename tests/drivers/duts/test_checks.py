@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 
 import pytest
 from v6t.base.errors import UsageError
@@ -40,16 +39,8 @@ def read(check, output):
     if not program:
         return output
     stub = "\n".join(f'{name}() {{ printf "%s" "$OUTPUT"; }}' for name in STUBS)
-    done = subprocess.run(
-        ["sh", "-c", f"{stub}\n{check.command}"],
-        env={"PATH": os.environ["PATH"], "OUTPUT": output},
-        capture_output=True,
-        check=False,
-    )
-    return done.stdout.decode()
-
-
-# ------------------------------------------------------------------ the checkers
+    env = {"PATH": os.environ["PATH"], "OUTPUT": output}
+    return run_shell(f"{stub}\n{check.command}", check=False, env=env).stdout
 
 
 @pytest.mark.parametrize(
@@ -116,8 +107,6 @@ def test_a_change_is_seen_as_whole_words_only():
         change.find_problem("add", "203.0.113.0/24 via 198.19.0.2 dev right2 proto 86") is not None
     )
 
-
-# ------------------------------------------------------------------ Linux
 
 LINK = (
     "3: {name}: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu {mtu} qdisc noqueue state UP mode DEFAULT group "
@@ -263,7 +252,6 @@ LINUX = [
      "unbound\nUNCONN 0      0      [2001:2:0:f000::1]:5353            [::]:*\n"),
 ]  # fmt: skip
 
-# ------------------------------------------------------------------ Jool, nat46
 
 GLOBAL = read_captured("jool-nat64-global.txt")
 NAT46 = (
@@ -301,7 +289,6 @@ MODULES = [
      link("v6t-nat46"), link("v6t-nat46").replace("UP,LOWER_UP", "LOWER_UP")),
 ]  # fmt: skip
 
-# ------------------------------------------------------------------ OpenBSD
 
 IFCONFIG = read_captured("openbsd-ifconfig.txt").replace("em0", "left").replace("em1", "right")
 NDP = read_captured("openbsd-ndp.txt").replace("  em0", " left")
@@ -336,7 +323,6 @@ OPENBSD = [
      read_captured("openbsd-pfctl-si.txt").replace("Status: Enabled", "Status: EnabledSoon")),
 ]  # fmt: skip
 
-# ------------------------------------------------------------------ VPP
 
 SHOW = (
     read_captured("vpp-show-interface.txt")
@@ -464,8 +450,6 @@ def test_daemon_of_another_name_is_not_ours():
     assert check.find_problem("birdc\n") is not None
 
 
-# ------------------------------------------------------------------ nft
-
 SNAT44 = read_captured("nft-list-table.txt")
 
 
@@ -500,9 +484,6 @@ def test_nft_table_on_small_system_or_under_live_change_is_ours(old, new):
     assert check.find_problem(SNAT44.replace(old, new, 1)) is None
 
 
-# ------------------------------------------------------------------ what was there before
-
-
 @pytest.mark.parametrize(
     ("line", "is_ours"),
     [
@@ -529,9 +510,6 @@ def test_vpp_route_of_another_table_is_not_in_the_way(table, in_the_way):
     assert bool(done.stdout.strip()) == in_the_way
 
 
-# ------------------------------------------------------------------ checks that users write
-
-
 @pytest.mark.parametrize("name", ["contains", "matches", "absent"])
 def test_empty_criterion_of_a_user_is_rejected(name):
     step = {"command": "true", "why": "x", "undo": "", "check": {"command": "true", name: " "}}
@@ -552,8 +530,6 @@ def test_text_of_a_user_is_compared_as_whole_words():
     assert check.find_problem("mode DEFAULT qlen 200 \n") is None
     assert check.find_problem("mode DEFAULT qlen 2000\n") is not None
 
-
-# ------------------------------------------------------------------ changes under traffic, flush
 
 LISTED = """\
 Chain POSTROUTING (policy ACCEPT)

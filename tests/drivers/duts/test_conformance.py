@@ -18,19 +18,21 @@ MODULE = re.compile(r"\b(?:modprobe|insmod) ")
 """In a lab a module stays."""
 
 
+def list_steps(name, ssh):
+    """List the steps of a recorded case for a device that is reached by these options."""
+    (case,) = [c for c in CASES if c.name == name]
+    driver = make_driver(case.driver, {**case.options, "ssh": ssh})
+    facts = replace(driver.make_example_facts(case.intent), management_path=ManagementPath())
+    return driver.plan(case.intent, facts).steps
+
+
 @pytest.mark.parametrize("name", ["jool-siit", "nat46-siit", "nat46-clat", "ip6-tunnel-b4"])
 @pytest.mark.parametrize(
     ("ssh", "stays"), [(None, True), ({"lab": "one"}, True), ({"host": "device"}, False)]
 )
 def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, stays):
     """Labs share the kernel. What stays is not looked for when the device is put back."""
-    (case,) = [c for c in CASES if c.name == name]
-    driver = make_driver(case.driver, {**case.options, "ssh": ssh})
-    plan = driver.plan(
-        case.intent,
-        replace(driver.make_example_facts(case.intent), management_path=ManagementPath()),
-    )
-    (step,) = [step for step in plan.steps if MODULE.search(step.command)]
+    (step,) = [step for step in list_steps(name, ssh) if MODULE.search(step.command)]
     assert ("it stays" in step.why) is stays
     made = make_undo_entry(1, step, "")
     assert (made.command == "") is stays
@@ -43,18 +45,9 @@ def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, sta
     ("ssh", "counted"), [(None, False), ({"lab": "one"}, False), ({"host": "device"}, True)]
 )
 def test_huge_pages_are_put_back_but_in_a_lab_where_others_may_be_at_work_with_them(ssh, counted):
-    (case,) = [c for c in CASES if c.name == "snabb-lwaftr"]
-    driver = make_driver("snabb-lwaftr", {"ssh": ssh})
-    plan = driver.plan(
-        case.intent,
-        replace(driver.make_example_facts(case.intent), management_path=ManagementPath()),
-    )
-    undone = [
-        make_undo_entry(1, s, "vm.nr_hugepages = 7\n")
-        for s in plan.steps
-        if "hugepages" in s.before
-    ]
-    assert [u.text for u in undone] == ["vm.nr_hugepages = 7\n"] * counted
+    steps = [step for step in list_steps("snabb-lwaftr", ssh) if "hugepages" in step.before]
+    undone = [make_undo_entry(1, step, "vm.nr_hugepages = 7\n").text for step in steps]
+    assert undone == ["vm.nr_hugepages = 7\n"] * counted
 
 
 @pytest.mark.parametrize("address", ["0000:03:00.1", "03:00.1"])

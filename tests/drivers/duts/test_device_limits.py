@@ -1,15 +1,28 @@
-"""What the programs of devices refuse, version by version, is refused before anything is changed."""
+"""Settings and versions that a driver's program cannot do are refused before any change."""
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+from ipaddress import IPv4Network, IPv6Address
+
 import pytest
 from v6t.base.errors import UsageError
+from v6t.core.config.plugins import load_plugin
+from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.kinds.versions import parse_version
+from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.lab.privilege import available
 from v6t.plugins.dns64 import Dns64
+from v6t.plugins.dslite import DsLiteAftr
+from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit import Siit, SiitParams
 from v6t.tests.expect import expect_error
+
+from .cases import B4
+from .support import make_plan, run_shell
 
 OWN = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}], "prefix": "2001:db8:64::/96"}
 VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-16-g8a028c7")
@@ -17,10 +30,8 @@ VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-
 
 def is_refused(technology, version, options=None):
     driver = {"siit": "tayga", "nat64": "tayga-nftables"}[technology.name]
-    device = make_driver(driver, {**(options or {}), "version": version})
-    intent = technology.make_dut_intent()
     try:
-        device.plan(intent, device.make_example_facts(intent))
+        make_plan(driver, technology.make_dut_intent(), version=version, **(options or {}))
     except UsageError:
         return True
     return False
@@ -115,37 +126,25 @@ def test_it_is_known_by_its_name_which_the_undo_asks_for(driver, name):
     ],
 )
 def test_dynamic_pool_that_is_not_a_network_is_rejected(network, code):
-    intent = Nat64().make_dut_intent()
-    driver = make_driver("tayga-nftables", {"dynamic_pool": network})
     with expect_error(code, mentions="dut.options.dynamic_pool"):
-        driver.plan(intent, driver.make_example_facts(intent))
+        make_plan("tayga-nftables", Nat64().make_dut_intent(), dynamic_pool=network)
 
 
 def test_tayga_address_option_is_used():
-    intent = Nat64().make_dut_intent()
-    driver = make_driver("tayga-nftables", {"ipv4_addr": "10.9.9.9"})
-    assert any(
-        "ipv4-addr 10.9.9.9" in step.text
-        for step in driver.plan(intent, driver.make_example_facts(intent)).steps
-    )
+    plan = make_plan("tayga-nftables", Nat64().make_dut_intent(), ipv4_addr="10.9.9.9")
+    assert any("ipv4-addr 10.9.9.9" in step.text for step in plan.steps)
 
 
-def plan(driver, technology, **options):
-    device = make_driver(driver, options)
-    intent = technology.make_dut_intent()
-    return device.plan(intent, device.make_example_facts(intent))
-
-
-def refusal(*args, **options):
+def refusal(driver, technology, **options):
     with pytest.raises(UsageError) as caught:
-        plan(*args, **options)
+        make_plan(driver, technology.make_dut_intent(), **options)
     return caught.value
 
 
 def test_jool_refuses_a_udp_timeout_below_two_minutes():
     assert refusal("jool", Nat64(Nat64Params(udp_timeout_s=119))).params == {"udp_timeout_s": 120}
     assert refusal("jool", Nat64(), timeout_s=119).dut_params == {"timeout_s": 120}
-    plan("jool", Nat64(Nat64Params(udp_timeout_s=120)))
+    make_plan("jool", Nat64(Nat64Params(udp_timeout_s=120)).make_dut_intent())
 
 
 @pytest.mark.parametrize("version", ["4.3.9", "5.2.0", "5.3.1"])
@@ -155,4 +154,181 @@ def test_recursor_of_another_configuration_is_refused(version):
 
 @pytest.mark.parametrize("version", ["4.4.0", "4.8", "4.8.8", "5.1.7"])
 def test_recursor_with_old_settings_is_planned(version):
-    plan("pdns-recursor", Dns64(), version=version)
+    make_plan("pdns-recursor", Dns64().make_dut_intent(), version=version)
+
+
+NO_EA_BITS = {
+    "rule_ipv4": "192.0.2.18/32",
+    "rule_ipv6": "2001:db8:12:3400::/56",
+    "ea_len": 0,
+    "psid_len": 8,
+}
+TWO_RELAYS = """\
+198.51.100.1 1 6 0 2001:db8:b4:1::1 2001:db8:6::1
+198.51.100.1 2 6 0 2001:db8:b4:2::1 2001:db8:6::7
+"""
+
+
+def intent(plugin: str, **given: object):
+    kind = load_plugin(plugin)
+    return kind(kind.params_model(**given)).make_dut_intent()
+
+
+def plan_of(driver: str, plugin: str, options=None, **given: object):
+    return make_plan(driver, intent(plugin, **given), **(options or {}))
+
+
+def text(*args: object, **given: object) -> str:
+    return "\n".join(f"{step.command}\n{step.text}" for step in plan_of(*args, **given).steps)
+
+
+def test_vpp_rule_without_ea_bits_is_one_softwire():
+    commands = text("vpp", "mape-br", **NO_EA_BITS, psid=0x34, iid_format="draft")
+    assert (
+        "ip4-pfx 192.0.2.18/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1 ea-bits-len 0 psid-offset 6"
+        in commands
+    )
+    assert "\nv6t0 52 2001:db8:12:3400:c0:2:1200:3400\n" in commands
+
+
+def test_nat46_draft_rule_has_its_own_style():
+    assert "local.style MAP0" in text("nat46", "mapt-ce", iid_format="draft")
+    assert "local.style MAP " in text("nat46", "mapt-ce")
+
+
+def test_tayga_maps_the_ce_address_of_the_draft_format():
+    parts = {"parts": {"ce": {"driver": "tayga"}}}
+    lines = text("chain", "ipv4aas", parts, variant="map-t", iid_format="draft")
+    assert "map 192.0.2.35 2001:db8:ce:11b:c0:2:2300:300\n" in lines
+
+
+@pytest.mark.parametrize("version", ["0.9.6", "0.9.6-16"])
+def test_tayga_with_offlink_mtu_gets_the_lowest_mtu(version):
+    assert "offlink-mtu 1500\n" in text("tayga", "siit", {"version": version}, lowest_ipv6_mtu=1500)
+
+
+def test_tayga_before_0_9_6_refuses_another_lowest_mtu():
+    with pytest.raises(UsageError):
+        plan_of("tayga", "siit", {"version": "0.9.2-8"}, lowest_ipv6_mtu=1500)
+    assert "offlink-mtu" not in text("tayga", "siit", {"version": "0.9.2-8"})
+
+
+def test_vpp_second_lwaftr_address_of_one_ipv4_address_is_refused(tmp_path):
+    table = tmp_path / "table"
+    table.write_text(TWO_RELAYS)
+    with expect_error("unsupported-by-device") as info:
+        plan_of("vpp", "lwaftr", binding_table=str(table))
+    assert "2001:db8:6::7" in info.value.message
+    assert "snabb-lwaftr" in info.value.hint
+    assert "2001:db8:6::7" in text("snabb-lwaftr", "lwaftr", binding_table=str(table))
+
+
+DOMAINS = """\
+[0] tag {v6t0} ip4-pfx 198.18.0.0/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1/128 ea-bits-len 0 psid-offset 6 psid-len 1 mtu 0
+ rule psid: 0 ip6-dst 2001:db8:b400::c612:0:0
+ rule psid: 1 ip6-dst 2001:db8:b400:1:0:c612:0:1
+[1] tag {v6t1} ip4-pfx 198.18.0.1/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1/128 ea-bits-len 0 psid-offset 6 psid-len 1 mtu 0
+ rule psid: 0 ip6-dst 2001:db8:b400:2:0:c612:1:0
+ rule psid: 1 ip6-dst 2001:db8:b400:3:0:c612:1:1
+"""
+
+
+def test_vpp_domain_rules_are_read_by_tag_and_psid():
+    rules = vpp_outputs.parse_domain_rules(DOMAINS)
+    assert rules["v6t1", 0] == IPv6Address("2001:db8:b400:2:0:c612:1:0")
+    assert len(rules) == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("psid: 0 ip6-dst 2001:db8:b400:2:0:c612:1:0", "psid: 0 ip6-dst 2001:db8:b400:2:0:c612:1:9"),
+        (" rule psid: 1 ip6-dst 2001:db8:b400:1:0:c612:0:1\n", ""),
+        ("198.18.0.1/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1", "198.18.0.1/32 ip6-pfx ::/0 ip6-src 2001:db8:6::7"),
+        ("198.18.0.0/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1/128 ea-bits-len 0 psid-offset 6",
+         "198.18.0.0/32 ip6-pfx ::/0 ip6-src 2001:db8:6::1/128 ea-bits-len 0 psid-offset 4"),
+    ],
+)  # fmt: skip
+def test_vpp_read_back_compares_every_domain_and_rule(old, new):
+    steps = plan_of("vpp", "lwaftr", softwires=4, psid_len=1).steps
+    checks = [s.check for s in steps if s.check and "show map domain" in s.check.command]
+    said = [check.find_problem(DOMAINS.replace(old, new, 1)) for check in checks]
+    assert any(said) is (old != new)
+
+
+POSSIBLE, WHY = available()
+EDGE = MapECe().make_dut_intent().configuration
+
+
+def test_what_the_kernel_writes_is_declared():
+    intent = LwB4().make_dut_intent()
+    own = make_driver("ip6-tunnel", {"hop_limit": 200}).get_header_profile(intent)
+    assert (own.tunnel_hop_limit, own.outer_dscp, own.outer_ecn, own.inner_dscp) == (
+        200, "copied", "reset", "copied",
+    )  # fmt: skip
+    own = make_driver("ip6-tunnel", {"dscp": "pipe"}).get_header_profile(intent)
+    assert (own.outer_dscp, own.inner_dscp) == ("zero", "kept")
+
+
+def test_rules_keep_what_the_port_set_holds():
+    """By counting: the rules' arithmetic is that of RFC 7597 section 5.1."""
+    sport = [r for r in format_drop_rules(EDGE, "right") if "th sport" in r]
+    mask, psid = (int(word) for word in sport[0].split("& ")[1].split()[0:3:2])
+    floor = int(sport[1].rpartition("< ")[2].split()[0])
+    held = {port for port in range(65536) if port & mask == psid and port >= floor}
+    ports = MapECe().params.customer.ports
+    assert held == {port for port in range(65536) if port in ports}
+    assert held
+
+
+def test_a_whole_address_has_no_rules_for_ports():
+    whole = EDGE.model_copy(update={"psid_len": 0, "ipv4": IPv4Network("192.0.2.0/28")})
+    rules = format_drop_rules(whole, "right")
+    assert len(rules) == 2
+    assert all("addr != 192.0.2.0/28 counter drop" in rule for rule in rules)
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(not POSSIBLE, reason=WHY)
+@pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
+@pytest.mark.parametrize("psid_offset", [0, 6])
+def test_nft_lists_the_rules_as_they_were_given(psid_offset):
+    plan = make_plan(
+        "ip6-tunnel",
+        LwB4(LwB4.params_model(psid_offset=psid_offset)).make_dut_intent(),
+        checks=True,
+    )
+    text = next(s.text for s in plan.steps if "v6t.nft" in s.command and s.text)
+    loaded = next(s for s in plan.steps if s.command.startswith("nft -c"))
+    script = f"nft -f - && {loaded.check.command}"
+    done = run_shell(script, text, sh=("unshare", "-n", "sh"))
+    assert loaded.check.find_problem(done.stdout) is None
+    assert loaded.check.find_problem(done.stdout.replace("!=", "==", 1))
+
+
+def test_a_kernel_without_it_is_refused():
+    driver = make_driver("ip6-tunnel", {})
+    intent = MapECe().make_dut_intent()
+    facts = replace(driver.make_example_facts(intent), sections={"ip6_tunnel": "none\n"})
+    with expect_error("missing-kernel-module", mentions="ip6_tunnel"):
+        driver.plan(intent, facts)
+
+
+def test_what_is_no_tunnel_is_refused():
+    with expect_error("unsupported-technology"):
+        make_plan("ip6-tunnel", MapTCe().make_dut_intent())
+    with expect_error("unsupported-by-device"):
+        make_plan("ip6-tunnel", B4, checks=True)
+
+
+def test_it_is_an_aftrs_end_of_one_b4s_tunnel():
+    parts = {"softwire": {"driver": "ip6-tunnel"}}
+    steps = plan_of("chain", "ipv4aas", {"parts": parts}, variant="ds-lite").steps
+    commands = [s.command for s in steps]
+    (tunnel,) = [c for c in commands if c.startswith("ip -6 tunnel add")]
+    assert "remote 2001:db8:6::9 local 2001:db8:6::1 " in tunnel
+    assert "ip rule add priority 8676 iif right lookup 8676" in commands
+    assert any("198.19.0.2/32 via 192.168.20.2 dev right" in s.text for s in steps)
+    with expect_error("unsupported-by-device", mentions="16"):
+        make_plan("chain", DsLiteAftr().make_dut_intent(), parts=parts)

@@ -50,9 +50,6 @@ def test_a_dry_run_shows_the_plan():
     assert plan.out.strip() in inner
 
 
-# ---------------------------------------------------- a device elsewhere
-
-
 @pytest.fixture(scope="module")
 def server(server):
     server.connect_sides(intents.LINKS)

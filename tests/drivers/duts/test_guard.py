@@ -178,9 +178,6 @@ def test_a_device_whose_timer_cannot_run_is_not_touched(device):
     assert device.state() == before
 
 
-# ----------------------------------------------------- while it is measured
-
-
 LAB = sshserver.unique("guard-run")
 TESTBED = {
     "tester": {"kind": "embedded"},

@@ -151,9 +151,6 @@ def test_an_ordinary_user_becomes_root_and_keeps_its_connection_in_sight(server)
     assert text.startswith("in\n127.0.0.1 ")
 
 
-# ---------------------------------------------------------------- passwords
-
-
 @pytest.fixture(scope="module")
 def passwords(server):
     """A second sshd on port 2022 that takes root's password, which is known in there only."""
@@ -220,9 +217,6 @@ def test_a_wrong_password_is_refused_and_in_no_message(login, monkeypatch):
 def test_no_password_is_tried_unless_there_is_one(login):
     with expect_error("login-refused"):
         login()
-
-
-# ------------------------------------------------------------------ options
 
 
 @pytest.mark.parametrize(

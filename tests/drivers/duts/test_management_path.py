@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
@@ -18,6 +17,7 @@ from v6t.plugins.siit import Clat
 from v6t.tests.expect import expect_error
 
 from . import field, intents
+from .support import run_shell
 
 SSH = {"ssh": {"host": "device"}}
 SESSION = "10.9.9.2 50000 10.8.8.2 22"
@@ -48,9 +48,6 @@ def routed(net, side="left"):
 
 def addressed(text):
     return replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, addresses=[text]))
-
-
-# ---------------------------------------------------------- what a device says
 
 
 def test_path_is_read_from_the_device():
@@ -112,9 +109,6 @@ def test_a_device_of_the_lab_has_no_operator():
         intents.ROUTER4,
         facts(made, intents.ROUTER4, ManagementPath(unknown_reason="nobody is there")),
     )
-
-
-# -------------------------------------------------------------------- collisions
 
 
 SEEN = management_path.parse_management_path(SESSION, LOOKED, ["mgmt"])
@@ -234,9 +228,6 @@ def test_users_lines_that_take_nobodys_way(line):
     planned("command", intents.ROUTER4, SEEN, steps=steps)
 
 
-# -------------------------------------------------------------------- interfaces
-
-
 def test_the_interface_of_the_way_back_is_not_touched():
     """Packets may leave by another interface than they came in by."""
     aside = ManagementPath((ManagementPeer("client", ip_address("10.9.9.2"), 0, ("left",)),))
@@ -265,22 +256,14 @@ def test_a_bridge_over_a_vlan_over_an_interface():
     assert set(found) == {"bond0.7", "bond0", "eth0", "eth1"}
 
 
-# ------------------------------------------------------------------- shell lines
-
-
 def shell(line, tmp_path, answers, session):
     """The line with an ``ip`` that knows only these answers."""
     cases = "".join(f"'{asked}') printf '%s\\n' '{said}';;\n" for asked, said in answers.items())
     fake = tmp_path / "ip"
     fake.write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 2;;\nesac\n')
     fake.chmod(0o755)
-    done = subprocess.run(
-        ["sh", "-c", line],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "SSH_CONNECTION": session},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SSH_CONNECTION": session}
+    done = run_shell(line, check=False, env=env)
     return [line for line in done.stdout.splitlines() if not line.startswith("nameserver")]
 
 
@@ -320,9 +303,6 @@ def test_openbsds_words():
     ).peers
     assert (client.prefix_length, client.interfaces) == (32, ("em0",))
     assert convert_route("10.9.9.2", "route: writing to routing socket: not in table") == ""
-
-
-# -------------------------------------------------- a device behind a router
 
 
 ROUTER = ("--plugin", "ipv4-router")

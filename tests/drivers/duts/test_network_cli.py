@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from v6t.drivers.duts.devices import make_lab_device
 from v6t.drivers.duts.kinds.command import CheckOptions
 from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue, remove_echo, render_line
 from v6t.drivers.duts.kinds.network_cli.options import (
@@ -46,8 +47,6 @@ from v6t.tests.expect import expect_error
 from . import intents, sshserver
 from .boxes import IOS, JUNOS
 from .field import until
-
-# ---------------------------------------------------------------- lines, prompts, refusals
 
 
 @pytest.mark.parametrize(
@@ -119,13 +118,13 @@ def test_prompt_of_another_mode_contains_the_name(first, later, same):
     ],
 )  # fmt: skip
 def test_refusal_is_the_line_that_refuses(reply, line):
-    assert CliOptions().find_refusal(reply) == line
+    assert CliOptions().find_error(reply) == line
 
 
 def test_own_patterns_replace_the_common_ones():
     own = CliOptions.model_validate({"errors": ["^NAK"], "prompt": "^ready> $", "pager": "^more$"})
-    assert own.find_refusal("% Invalid input") == ""
-    assert own.find_refusal("nak 5") == "nak 5"
+    assert own.find_error("% Invalid input") == ""
+    assert own.find_error("nak 5") == "nak 5"
     assert own.is_prompt("ready> ", "")
     assert not own.is_prompt("R1#", "")
     assert own.is_pager("more")
@@ -137,9 +136,6 @@ def test_echo_is_not_a_part_of_the_answer():
         ["$ce GigabitEthernet1.100", "x"], "show interface GigabitEthernet1.100"
     ) == ["x"]
     assert remove_echo(["x"], "show version") == ["x"]
-
-
-# ---------------------------------------------------------------- placeholders
 
 
 def fill_in(*texts, intent=intents.ROUTER6):
@@ -216,8 +212,6 @@ def test_settings_of_a_technology_are_placeholders():
         "rule 2001:db8:ce::/51 192.0.2.0/24 ratio 32 br 2001:db8:6::1"
     ]
 
-
-# ---------------------------------------------------------------- figures
 
 BUSY = r"^CPU(?P<core>\d): (?P<busy>\d+)%"
 TABLE = r"(?P<used>[\d,]+) of (?P<limit>[\d,]+)"
@@ -302,9 +296,6 @@ def test_absence_is_not_proved_by_silence():
     assert check.find_problem("192.0.2.0/24") is None
     assert "'10.0.0.0/8'" in check.find_problem("  10.0.0.0/8  via")
     assert check.find_problem("") is not None
-
-
-# ---------------------------------------------------------------- options and plans
 
 
 def make(options=IOS, **changes):
@@ -406,13 +397,13 @@ def test_each_device_has_a_state_directory():
 
 def test_lab_device_without_a_login_is_rejected():
     with expect_error("missing-setting"):
-        make_driver("network-cli", IOS).make_lab_device(None, intents.ROUTER6)
+        make_lab_device(make_driver("network-cli", IOS), None, intents.ROUTER6)
 
 
 @pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
 def test_lab_device_that_does_not_stand_is_rejected():
-    device = make(ssh={"lab": "v6t-test-no-such-lab"}).make_lab_device(None, intents.ROUTER6)
-    for begin in (device.look, device.create_namespace):
+    device = make_lab_device(make(ssh={"lab": "v6t-test-no-such-lab"}), None, intents.ROUTER6)
+    for begin in (device.describe_parts, device.create_namespace):
         with expect_error("missing-device"):
             begin()
 
@@ -429,8 +420,6 @@ def test_lab_device_that_does_not_stand_is_rejected():
 def test_ends_of_a_connection_are_found_without_one(ssh, ends):
     assert find_ends(SshOptions.model_validate(ssh)) == ends
 
-
-# ---------------------------------------------------------------- platforms of scrapli
 
 DEFINITION = r"""
 prompt_pattern: '^\S{1,63}[>#$]\s?+$'
@@ -453,7 +442,7 @@ def test_options_take_precedence_over_the_platform(tmp_path):
     manners = make({**IOS, "cli": {"abort": ["end"]}}, platform=str(path)).cli_options
     assert (manners.enable, manners.open, manners.abort) == ("enable", ("term len 0",), ("end",))
     assert manners.is_prompt("R1#", "R1")
-    assert manners.find_refusal("% invalid input (sic) here")
+    assert manners.find_error("% invalid input (sic) here")
     assert make({**IOS, "cli": {"open": ["x"]}}, platform=str(path)).cli_options.open == ("x",)
 
 
@@ -485,7 +474,7 @@ def test_every_installed_platform_is_understood():
     ios = make({**IOS, "cli": {}}, platform="cisco_iosxe").cli_options
     assert (ios.enable, "term len 0" in ios.open) == ("enable", True)
     assert ios.is_prompt("R1(config-if)#", "R1")
-    assert ios.find_refusal("% Invalid input detected at '^' marker.")
+    assert ios.find_error("% Invalid input detected at '^' marker.")
 
 
 @pytest.mark.parametrize(
@@ -503,8 +492,6 @@ def test_invalid_definition_is_rejected(text, code, tmp_path):
     with expect_error(code):
         make({**IOS, "cli": {}}, platform=str(path)).cli_options  # noqa: B018
 
-
-# ---------------------------------------------------------------- a dialogue with a program
 
 ECHO = r"""
 import sys
@@ -647,8 +634,6 @@ def test_idle_login_without_a_prompt_is_ended(log_in, monkeypatch):
     assert not dialogue.is_alive
     assert typed == ["\n"]
 
-
-# ---------------------------------------------------------------- undo
 
 STEPS = (
     UndoEntry(1, "save", "delete saved"),

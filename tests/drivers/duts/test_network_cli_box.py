@@ -99,9 +99,6 @@ def everything_in(directory: Path) -> str:
     )
 
 
-# ---------------------------------------------------------------- as it should be
-
-
 def test_device_is_committed_verified_flushed_watched_and_rolled_back(box, tmp_path):
     with opened(box, tmp_path) as session:
         session.commit()
@@ -113,6 +110,7 @@ def test_device_is_committed_verified_flushed_watched_and_rolled_back(box, tmp_p
         assert figures["cpu"] == {"cpu0.idle_percent": 65.0, "cpu1.idle_percent": 95.0}
         assert figures["table"] == {"used": 1200.0, "limit": 4000.0}
         assert figures["drops"] == {"no_route": 7.0}
+        assert session.read_sample().figures == figures
         if box.dialect == "ios":
             assert session.count_sessions() == 5
             session.flush()
@@ -153,9 +151,6 @@ def test_script_of_the_record_undoes_by_hand(box, tmp_path):
     session.open()
     assert any("undone" in line for line in session.rollback())
     session.close()
-
-
-# ---------------------------------------------------------------- what goes wrong
 
 
 def test_refused_line_is_the_last_and_rolled_back(box, tmp_path):
@@ -327,8 +322,6 @@ def test_line_with_an_unset_environment_variable_is_not_typed(tmp_path):
     finally:
         sshserver.end(server)
 
-
-# ---------------------------------------------------------------- frames
 
 QUICK = (
     *("run", "--plugin", "ipv6-router", "--frame-size", "84", "--reps", "1", "--mode", "forward"),

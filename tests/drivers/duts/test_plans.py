@@ -271,11 +271,9 @@ def test_a_resolver_that_has_its_cache_already_needs_no_second_one(tmp_path):
     def room(free_kib):
         (tmp_path / "df").write_text(f"#!/bin/sh\necho Filesystem\necho d 1 1 {free_kib} 1% /run\n")
         (tmp_path / "df").chmod(0o755)
-        done = subprocess.run(
-            ["sh", "-c", driver.get_survey_commands()["room"]],
-            env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, check=True,
-        )  # fmt: skip
-        return replace(driver.make_example_facts(intent), sections={"room": done.stdout.decode()})
+        env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        room = run_shell(driver.get_survey_commands()["room"], env=env).stdout
+        return replace(driver.make_example_facts(intent), sections={"room": room})
 
     driver.plan(intent, room(200 << 10))
     with expect_error("resource-missing", mentions="199"):

@@ -119,8 +119,6 @@ def test_only_steps_that_are_slow_make_taking_back_longer():
     assert compute_undo_limit_s([replace(slow, undo="")]) == UNDO_LIMIT_S
 
 
-# --------------------------------------- what v6t was stopped in goes on on the device
-
 TAKEN_BACK = "[ ! -e late ] || mv late back"
 
 

@@ -11,7 +11,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.session.connection import Heartbeat, Lock
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
-from v6t.drivers.duts.session.undo_store import DamagedRecord
+from v6t.drivers.duts.session.undo_store import DamagedRecordError
 from v6t.tests.expect import expect_error
 
 from .field import until
@@ -112,7 +112,7 @@ def test_a_damaged_record_is_told_and_its_script_offered(damage, server, device,
     session.commit()
     server.shell(damage)
     for work in (session.rollback, session.commit, session.status):
-        with expect_error("undo-record-failed", kind=DamagedRecord) as info:
+        with expect_error("undo-record-failed", kind=DamagedRecordError) as info:
             work()
         assert f"`v6t dut rollback {tmp_path / 'keep'} --by-script` runs it" in info.value.hint
         assert "sh /run/v6t/undo.sh" in info.value.hint
@@ -126,7 +126,7 @@ def test_a_lost_script_is_told(server, device):
     session = device()
     session.commit()
     server.shell("rm /run/v6t/record.json /run/v6t/undo.sh")
-    with expect_error("undo-record-failed", kind=DamagedRecord) as info:
+    with expect_error("undo-record-failed", kind=DamagedRecordError) as info:
         session.rollback()
     assert "dut-undo.sh" in info.value.hint
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import jsonschema
 import pytest
@@ -62,6 +63,17 @@ def v6t(*words):
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
 
 
+@contextmanager
+def measuring(testbed, path):
+    """Start a run; yield its process once the device is configured."""
+    with subprocess.Popen(
+        command("run", *QUICK, "--testbed", testbed, "-o", path),
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+    ) as process:  # fmt: skip
+        next(line for line in process.stderr if "how much the tester itself" in line)
+        yield process
+
+
 def test_a_run_configures_verifies_measures_and_restores(testbed, tmp_path):
     done = v6t("run", *QUICK, "--bottleneck", "--testbed", testbed, "-o", tmp_path / "run")
     assert done.returncode == 0, done.stderr
@@ -86,15 +98,7 @@ def test_a_run_configures_verifies_measures_and_restores(testbed, tmp_path):
 
 def test_an_interrupted_run_restores_and_says_how_to_go_on(testbed, tmp_path):
     path = tmp_path / "run"
-    with subprocess.Popen(
-        command("run", *QUICK, "--testbed", testbed, "-o", path),
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        for line in process.stderr:
-            if "how much the tester itself" in line:
-                break
+    with measuring(testbed, path) as process:
         process.send_signal(signal.SIGINT)
         told = process.stderr.read()
     assert process.returncode == 130
@@ -106,16 +110,8 @@ def test_an_interrupted_run_restores_and_says_how_to_go_on(testbed, tmp_path):
 
 def killed(testbed, path):
     """A run that got kill -9 while it measured; its device still stands, configured."""
-    with subprocess.Popen(
-        command("run", *QUICK, "--testbed", testbed, "-o", path),
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        for line in process.stderr:
-            if "how much the tester itself" in line:
-                break
-        os.kill(process.pid, signal.SIGKILL)
+    with measuring(testbed, path) as process:
+        process.kill()
     assert process.returncode == -signal.SIGKILL
     pid = LabSshServer(NAME).find_pid()
     assert pid, "a device elsewhere does not vanish with its tester"

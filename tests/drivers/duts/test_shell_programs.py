@@ -155,8 +155,7 @@ def test_timer_tries_again_what_it_could_not_undo(sh, tmp_path):
 def test_timer_ends_when_it_is_removed(sh, tmp_path):
     timer = begin_timer(sh, tmp_path, "touch undone\n")
     until((tmp_path / "guard/pid").exists, "the timer")
-    text = shell.build_call("state", "remove_timer", directory=str(tmp_path))
-    assert subprocess.run([*sh, "-c", text], check=False).returncode == 0
+    run_shell(shell.build_call("state", "remove_timer", directory=str(tmp_path)), sh=sh)
     assert timer.wait(60) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["undo.sh"]
 
@@ -175,8 +174,7 @@ def test_read_timer_prints_lock_and_remaining_time(sh, tmp_path):
     until((tmp_path / "guard/pid").exists, "the timer")
     (tmp_path / "lock").symlink_to("1 alice")
     text = shell.build_call("state", "read_timer", directory=str(tmp_path))
-    done = subprocess.run([*sh, "-c", text], capture_output=True, text=True, check=False)
-    lock, remaining = done.stdout.splitlines()
+    lock, remaining = run_shell(text, sh=sh).stdout.splitlines()
     assert lock == "lock 1 alice"
     assert remaining.startswith("remaining ")
     timer.kill()
@@ -196,12 +194,7 @@ def test_read_timer_prints_lock_and_remaining_time(sh, tmp_path):
 )
 def test_start_of_a_process_is_read(line, start, sh):
     text = shell.build_call("process", "start_of", line)
-    assert (
-        subprocess.run(
-            [*sh, "-c", text], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        == start
-    )
+    assert run_shell(text, sh=sh, check=False).stdout.strip() == start
 
 
 def test_process_without_proc_is_told_by_ps(sh, tmp_path):
@@ -216,9 +209,7 @@ def test_process_without_proc_is_told_by_ps(sh, tmp_path):
         "a note",
     )
     read = stub + shell.build_call("process", "running_process", str(tmp_path / "doing"))
-    seen = subprocess.run(
-        [*sh, "-c", read], capture_output=True, text=True, check=False
-    ).stdout.strip()
+    seen = run_shell(read, sh=sh, check=False).stdout.strip()
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert seen == str(process.pid)

@@ -244,16 +244,10 @@ def test_all_that_ours_leads_are_ended(fate, tmp_path):
     until(lambda: len(group(leader)) == 3, "its processes")
     if fate != "at work":
         os.kill(leader, 9)
-    assert (
-        subprocess.run(["sh", "-c", steps.stop_group(str(file), "nobody")], check=False).returncode
-        == 0
-    )
+    run_shell(steps.stop_group(str(file), "nobody"))
     assert "sleep 61" in group(leader)
     file.write_text(f"{leader}\n")
-    assert (
-        subprocess.run(["sh", "-c", steps.stop_group(str(file), "sleep")], check=False).returncode
-        == 0
-    )
+    run_shell(steps.stop_group(str(file), "sleep"))
     assert group(leader) == []
 
 

@@ -273,9 +273,6 @@ def test_vpp_error_is_a_loss_once_and_of_its_kind(words):
     assert reason in found.says
 
 
-# ------------------------------------------------------------------ summaries
-
-
 def test_idle_time_is_kept_by_core_and_second():
     assert compute_core_shares(seconds(0, 60), "idle") == {"cpu0": [0.0, 0.0], "cpu1": [60.0, 60.0]}
 
@@ -355,9 +352,6 @@ def test_cycles_are_per_packet_of_the_links(inner):
     assert summarize_samples(samples).per_packet == {"cycles": 400.0}
 
 
-# ------------------------------------------------------------------ several devices
-
-
 CE_PE = ("cpu", "table", "contention", "nothing here", "unknown", "tester")
 
 
@@ -387,9 +381,6 @@ def test_tester_limit_is_described_by_its_rate():
     assert describe_tester_limit({"tester_limited": False, "upper_bound_hit": False}) == ""
     limited = describe_tester_limit({"tester_limited": True, "tester_ceiling": 30000.0})
     assert "30,000 fps" in limited
-
-
-# ------------------------------------------------------------------ found and above
 
 
 def counted(received, sent=1000, faults=(), sending_s=1.0):

@@ -11,7 +11,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import make_process_reading
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Expectation, Intent, Plan, Step, find_line, shorten_output
+from v6t.drivers.duts.plan import Check, Expectation, Intent, Plan, Step, expect_output, find_line
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import (
@@ -35,7 +35,13 @@ class Dns64Server(LinuxDriver):
 
     supported_configurations = (Dns64Config,)
     options_model = ServerOptions
+    notes = ("the cache is emptied before each trial",)
     process_name: ClassVar[str]  # name of the process
+    start_command: ClassVar[str] = ""  # runs the server in the foreground
+    control_command: ClassVar[str] = ""  # control client, which a verb follows
+    flush_verb: ClassVar[str] = "flush"
+    status_verb: ClassVar[str] = "status"
+    expected_status: ClassVar[Expectation]  # of the output of the status
     config_file_name: ClassVar[str] = "server.conf"  # name of its configuration file
     # supported lengths of the prefix
     prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)
@@ -43,11 +49,22 @@ class Dns64Server(LinuxDriver):
     @abstractmethod
     def make_configuration(self, dns64: Dns64Config, directory: str) -> str: ...
 
-    @abstractmethod
-    def make_start_command(self, config_file: str, directory: str) -> str: ...
+    def fill_in(self, template: str, directory: str) -> str:
+        """Return a command with the options, the directory and the configuration file."""
+        config = f"{directory}/{self.config_file_name}"
+        return template.format(options=self.options, directory=directory, config=config)
 
-    @abstractmethod
-    def make_flush_step(self, config_file: str, directory: str) -> Step: ...
+    def make_start_command(self, directory: str) -> str:
+        """Return the command that runs the server in the foreground."""
+        return self.fill_in(self.start_command, directory)
+
+    def make_flush_step(self, directory: str) -> Step:
+        """Return the step that flushes the cache, and checks that the server answers."""
+        flush, status = (
+            self.fill_in(f"{self.control_command} {verb}", directory)
+            for verb in (self.flush_verb, self.status_verb)
+        )
+        return Step(flush, "flush the DNS cache", proof=Check(status, self.expected_status))
 
     def make_stop_command(self, pid: str) -> str:
         return stop_process(pid, self.process_name)
@@ -83,18 +100,12 @@ class Dns64Server(LinuxDriver):
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         dns64, directory = intent.configuration_as(Dns64Config), f"{self.options.state_dir}/dns"
         file, pid = f"{directory}/{self.config_file_name}", f"{directory}/{self.name}.pid"
-        log, run = f"{directory}/{self.name}.log", self.make_start_command(file, directory)
+        log, run = f"{directory}/{self.name}.log", self.make_start_command(directory)
         socket = f"[{dns64.resolver}]:53"
 
-        def find_server_problem(output: str) -> str | None:
-            """Return what is wrong with the server; None if it runs and answers."""
-            lines = output.splitlines()
-            if not lines or lines[0] != self.process_name:
-                return (
-                    f"{self.process_name} does not run; its last output is {shorten_output(output)}"
-                )
-            listens = find_line("\n".join(lines[1:]), socket) is not None
-            return None if listens else f"{self.process_name} does not listen"
+        def is_listening(output: str) -> bool:
+            name, _, sockets = output.partition("\n")
+            return name == self.process_name and find_line(sockets, socket) is not None
 
         server = make_daemon_step(
             f"cd {directory} && {{ setsid {run} >{log} 2>&1 </dev/null & echo $! >{pid}; }}",
@@ -102,7 +113,7 @@ class Dns64Server(LinuxDriver):
             self.process_name,
             "the server itself",
             probe=f"ss -Hlun src '{socket}'",
-            expected=Expectation(f"{self.process_name}, listening", find_server_problem),
+            expected=expect_output(is_listening, f"{self.process_name}, listening"),
             log=log,
             stop=self.make_stop_command(pid),
         )
@@ -114,6 +125,4 @@ class Dns64Server(LinuxDriver):
             ),
             server,
         ]
-        notes = ("the cache is emptied before each trial",)
-        flush = [self.make_flush_step(file, directory)]
-        return self.assemble_plan(intent, facts, steps, flush, notes)
+        return self.assemble_plan(intent, facts, steps, [self.make_flush_step(directory)])

@@ -179,7 +179,7 @@ class LinuxDriver(Driver):
         for side in SIDES:
             link, name = getattr(intent.links, side), getattr(self.options, side)
             steps += [] if link.vlan else [linux.make_mtu_step(name, link.mtu)]
-            steps.append(linux.make_up_step(name))
+            steps.append(linux.make_link_up_step(name))
             if link.vlan:
                 why = f"VLAN of the {side} link"
                 steps += linux.make_vlan_steps(name, ports[side], link.vlan, link.mtu, why)
@@ -203,8 +203,9 @@ class LinuxDriver(Driver):
         facts: Facts,
         steps: Iterable[Step],
         flush: Iterable[Step] = (),
-        notes: Iterable[str] = (),
+        notes: Iterable[str] | None = None,
     ) -> Plan:
-        """Return a plan whose steps follow those of :meth:`make_base_steps`."""
+        """Return a plan whose steps follow those of :meth:`make_base_steps`; None: the class's notes."""
         all_steps = (*self.make_base_steps(intent, facts), *steps)
-        return Plan(self.name, facts.version, all_steps, tuple(flush), notes=tuple(notes))
+        notes = self.notes if notes is None else tuple(notes)
+        return Plan(self.name, facts.version, all_steps, tuple(flush), notes=notes)

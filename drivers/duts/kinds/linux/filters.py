@@ -9,14 +9,14 @@ from typing import Any
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
-from v6t.drivers.duts.plan import Expectation, Intent, Step, shorten_output
-from v6t.drivers.duts.refusals import make_missing_program_error
+from v6t.drivers.duts.plan import Intent, Step, expect_output
+from v6t.drivers.duts.refusals import require_program
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import LinkIntent
 
 NFT_TABLE = "inet v6t_filters"
 FILTER_PROGRAM = "nft"
-DESTINATION_OFFSET = 100  # from a denied source to its destination in the spare network
+DESTINATION_OFFSET = 100  # added to a denied source for its destination in the spare network
 
 
 def make_filter_steps(
@@ -34,10 +34,7 @@ def make_filter_steps(
         translated: of a device that translates, by side, the networks that packets from there are
             addressed to; None: they are addressed to the hosts of the other side.
     """
-    if FILTER_PROGRAM not in facts.programs:
-        raise make_missing_program_error(
-            FILTER_PROGRAM, "nftables", ", which filters are made with"
-        )
+    require_program(facts, FILTER_PROGRAM, "nftables", ", which filters are made with")
     ways = find_next_hops(intent, ports)
     if ways is None and not translated:
         return []
@@ -55,14 +52,6 @@ def make_filter_steps(
     lines += ["  }", "}"]
     text = "\n".join(lines) + "\n"
 
-    def find_rule_difference(output: str) -> str | None:
-        """Return the problem that the listed rules differ; None: they are as written."""
-        if _normalize_rules(output) != _normalize_rules(text):
-            return (
-                f"not the {count} filters of each direction; the output is {shorten_output(output)}"
-            )
-        return None
-
     return [
         make_object_step(
             "nft -f -",
@@ -70,7 +59,11 @@ def make_filter_steps(
             f"{count} filter{'s' * (count > 1)} in each direction, the rest is denied",
             text=text,
             read=f"nft -s list table {NFT_TABLE} 2>/dev/null || true",
-            expected=Expectation(f"{count} of each direction, in this order", find_rule_difference),
+            expected=expect_output(
+                lambda output: _normalize_rules(output) == _normalize_rules(text),
+                f"{count} of each direction, in this order",
+                f"not the {count} filters of each direction",
+            ),
         )
     ]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.os.linux import make_up_step
+from v6t.drivers.duts.os.linux import make_link_up_step
 from v6t.drivers.duts.plan import Change, Check, Step, expect_text, expect_words
-from v6t.drivers.duts.refusals import make_missing_program_error
+from v6t.drivers.duts.refusals import require_program
 from v6t.drivers.duts.steps import (
     make_config_file_step,
     make_daemon_step,
@@ -24,8 +24,7 @@ ROUTER, SPEAKER = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
 def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
     """Return the steps that start an SNMP agent, and a check that queries it."""
     for program, package in ((AGENT, "snmpd"), (CLIENT, "snmp")):
-        if program not in facts.programs:
-            raise make_missing_program_error(program, package, ", with which SNMP is spoken")
+        require_program(facts, program, package, ", with which SNMP is spoken")
     directory = f"{state_dir}/snmp"
     file, pid = f"{directory}/agent.conf", f"{directory}/agent.pid"
     # no port: one may be in use, and each query by UDP would be a connection in the device's table
@@ -53,8 +52,8 @@ def make_bgp_speaker_steps(
     facts: Facts, state_dir: str, version: int, net: str, next_hops: dict[str, tuple[str, str]]
 ) -> tuple[list[Step], Change]:
     """Return the steps that start BIRD as router and as its neighbor, and the change of a BGP route."""
-    if not {DAEMON, CONTROL_CLIENT} <= facts.programs:
-        raise make_missing_program_error(DAEMON, "bird2", ", with which BGP is spoken")
+    for program in (DAEMON, CONTROL_CLIENT):
+        require_program(facts, program, "bird2", ", with which BGP is spoken")
     family = f"ipv{version}"
     parts = {
         "router": f"protocol kernel {{ {family} {{ import none; "
@@ -68,7 +67,7 @@ def make_bgp_speaker_steps(
         + f"protocol bgp neighbour {{\n  {_format_session(SPEAKER, ROUTER)}\n"
         f"  {family} {{ import none; export where source = RTS_STATIC; next hop keep; }};\n}}\n",
     }
-    all_steps = [make_up_step("lo", "the speaker is reached over it")]
+    all_steps = [make_link_up_step("lo", "the speaker is reached over it")]
     for number, (role, text) in enumerate(parts.items(), 1):
         all_steps += _make_bird_steps(state_dir, role, number, family, text)
     show = f"ip -{version} route show exact {net}"

@@ -47,7 +47,7 @@ def make_readings(*ports: str) -> dict[str, Reading]:
 
 def make_core_reading(*, polls: bool = False) -> Reading:
     """Return a reading of the CPU time of each core."""
-    return Reading("cat /proc/stat", parse_cpu, CORES_DESCRIPTION, polls=polls)
+    return Reading("cat /proc/stat", parse_cpu_ticks, CORES_DESCRIPTION, polls=polls)
 
 
 def make_link_reading(port: str, description: str = "") -> Reading:
@@ -97,7 +97,7 @@ def parse_perf(text: str) -> Mapping[str, float]:
     return figures
 
 
-def parse_cpu(text: str) -> Mapping[str, float]:
+def parse_cpu_ticks(text: str) -> Mapping[str, float]:
     """Parse ticks of each core in ``/proc/stat``: ``cpu0.idle``, ``cpu0.softirq``, ``cpu0.total``..."""
     figures: dict[str, float] = {}
     for core, words in re.findall(r"^(cpu\d+) (.*)$", text, re.MULTILINE):

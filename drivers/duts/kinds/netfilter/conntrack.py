@@ -7,29 +7,28 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import model_validator
 from v6t.base.errors import DutError, InvalidValue, UsageError
-from v6t.drivers.device import NEARLY_EMPTY
+from v6t.drivers.device import MAX_OWN_CONNECTIONS
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import KERNEL_UDP_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import make_sysctls_step
-from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_output, shorten_output
+from v6t.drivers.duts.plan import Check, Intent, Step, expect_output
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.steps import make_daemon_step, stop_process
 from v6t.intent.families import NatConfig
 
 COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count"  # number of connections
-TABLE_SIZE_MARGIN = 1.05  # entries of the table per required connection
+TABLE_SIZE_MARGIN = 1.05  # table entries for each required connection
 CONNECTIONS_PER_BUCKET = 8
-"""Connections, each of which stands in two buckets. The kernel makes none whose bucket holds more than some
-50 to 79 (``chaintoolong``): with 15 connections per bucket it refused 4 of 4,000,000; 8 are far from that.
-Some kernels without commit c77737b736ce (Linux 6.3) have 8 to 31 instead, which one per bucket can reach:
-what they refuse is counted."""
+"""Each connection is in two buckets. The kernel refuses a connection whose bucket already holds 50 to 79
+(``chaintoolong``): with 15 connections per bucket it refused 4 of 4,000,000. Kernels without commit
+c77737b736ce (Linux 6.3) may refuse from 8 to 31 on; refused connections are counted."""
 _SYSCTL_PREFIX = "net.netfilter.nf_conntrack_"
 UDP_S, QUERY_S, OPENING_S, OPEN_S = 330, 66, 264, 8184
 """A tenth more than the minima of RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1 and RFC 5382 REQ-5
 (300, 60, 240 and 7,440 s), so that a late packet finds its connection."""
 # TCP states of connections that open or close
-_OPENING_STATES = (
+_TRANSITORY_STATES = (
     "syn_sent", "syn_recv", "fin_wait", "close_wait", "last_ack", "time_wait", "close",
 )  # fmt: skip
 _OPEN_STATES = ("established", "unacknowledged", "max_retrans")
@@ -39,7 +38,7 @@ RFC_TIMERS: Mapping[str, int] = {
     "udp_timeout_stream": UDP_S,
     "icmp_timeout": QUERY_S,
     "icmpv6_timeout": QUERY_S,
-    **{f"tcp_timeout_{name}": OPENING_S for name in _OPENING_STATES},
+    **{f"tcp_timeout_{name}": OPENING_S for name in _TRANSITORY_STATES},
     **{f"tcp_timeout_{name}": OPEN_S for name in _OPEN_STATES},
 }
 
@@ -48,12 +47,12 @@ class ConntrackOptions(LinuxOptions):
     """Options of devices whose connections the kernel's conntrack tracks."""
 
     rfc_timers: bool = False
-    """Timers of UDP, TCP, ICMP and ICMPv6 as RFC 4787, 5382, 5508 and 7857 ask for, in place of timeout_s;
-    else those of all but UDP are the kernel's own, some of which are shorter."""
+    """Set the timers of UDP, TCP, ICMP and ICMPv6 as RFC 4787, 5382, 5508 and 7857 require, in place of
+    timeout_s. Otherwise all but UDP keep the kernel's defaults, some of which are shorter."""
 
     log_connections: bool = False
-    """Write the beginning of every connection to a file, as a provider's log does: the kernel's events, by
-    ``conntrack -E``. The run's directory keeps the file as ``connections.log.gz``."""
+    """Log the beginning of every connection to a file, as providers must: the events of ``conntrack -E``.
+    The run directory keeps it as ``connections.log.gz``."""
 
     @model_validator(mode="after")
     def _check_timeouts(self) -> ConntrackOptions:
@@ -149,7 +148,7 @@ def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
     return [maximum] * grows + [more_buckets] * (buckets is None or buckets < size)
 
 
-# the last words of ``conntrack -L``, on its standard error: without them it has listed nothing
+# what ``conntrack -L`` prints for an empty table; without this line the listing failed
 _EMPTY_LISTING = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries have been shown\.")
 
 
@@ -159,17 +158,15 @@ def make_flush_steps(client_networks: Sequence[str]) -> tuple[Step, ...]:
     largest_first = sorted(client_networks, key=lambda net: int(net.rpartition("/")[2]))
     which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in largest_first]
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
-    left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)
+    left = "; ".join(f"conntrack -L {each} 2>&1 | head -{MAX_OWN_CONNECTIONS}" for each in which)
 
-    def find_remaining_connections(output: str) -> str | None:
-        """Return the problem that connections are left; None: there are none."""
+    def is_empty(output: str) -> bool:
         lines = output.splitlines()
-        others = [line for line in lines if not _EMPTY_LISTING.fullmatch(line.strip())]
-        if not others and len(lines) == len(which):
-            return None
-        return f"connections are left, or are not listed: {shorten_output(others[0] if others else '')}"
+        listed = all(_EMPTY_LISTING.fullmatch(line.strip()) for line in lines)
+        return listed and len(lines) == len(which)
 
-    proof = Check(left, Expectation("no connection", find_remaining_connections))
+    problem = "connections are left, or are not listed"
+    proof = Check(left, expect_output(is_empty, "no connection", problem))
     why = "no connection of an earlier trial is left"
     return (Step(f"{commands}; true", why, proof=proof, deadline_s=900.0),)
 
@@ -189,10 +186,11 @@ def _make_log_steps(options: ConntrackOptions) -> list[Step]:
     return [make_daemon_step(start, pid, "conntrack", why, stop=stop)]
 
 
-def make_connection_count_reading() -> Reading:
-    """Return a reading of the number of connections."""
-    parse = sum_matches(r"\A\s*(\d+)\s*\Z", "sessions")
-    return Reading(f"cat {COUNT_FILE}", parse, "connections that the device counts")
+CONNECTION_COUNT = Reading(
+    f"cat {COUNT_FILE}",
+    sum_matches(r"\A\s*(\d+)\s*\Z", "sessions"),
+    "connections that the device counts",
+)
 
 
 # TCP states whose timeouts are reported
@@ -212,32 +210,26 @@ def make_table_reading(log_file: str = "") -> Reading:
     return Reading(f"sysctl {names}{counted}", parse)
 
 
-def make_insert_failure_reading() -> Reading:
-    """Return a reading of the connections that the kernel could not create, by reason."""
-    return Reading(
-        "conntrack -S",
-        parse_conntrack_statistics,
-        "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
-        "is free), for want of room (`drop`), for which older ones went (`early_drop`), or whose bucket "
-        "was full (`chaintoolong`)",
-        {"insert_failed": LossReason.ENTRY, "drop|early_drop|chaintoolong": LossReason.ROOM},
-    )
-
-
-def make_occupancy_reading() -> Reading:
-    """Return a reading of the conntrack table: ``used`` entries and their ``limit``."""
-    return Reading(
-        f"cat {COUNT_FILE} {COUNT_FILE.replace('_count', '_max')}",
-        lambda text: dict(
-            zip(("used", "limit"), map(float, re.findall(r"\b\d+\b", text)), strict=False)
-        ),
-        "connections in the kernel's table, and how many it takes (`nf_conntrack_count`, `_max`)",
-    )
-
-
 # sums the counters of ``conntrack -S`` over all cores
 parse_conntrack_statistics = sum_matches(
     r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
+)
+# connections that the kernel could not create, by reason
+INSERT_FAILURES = Reading(
+    "conntrack -S",
+    parse_conntrack_statistics,
+    "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
+    "is free), for want of room (`drop`), for which older ones went (`early_drop`), or whose bucket "
+    "was full (`chaintoolong`)",
+    {"insert_failed": LossReason.ENTRY, "drop|early_drop|chaintoolong": LossReason.ROOM},
+)
+# ``used`` entries of the conntrack table and their ``limit``
+TABLE_OCCUPANCY = Reading(
+    f"cat {COUNT_FILE} {COUNT_FILE.replace('_count', '_max')}",
+    lambda text: dict(
+        zip(("used", "limit"), map(float, re.findall(r"\b\d+\b", text)), strict=False)
+    ),
+    "connections in the kernel's table, and how many it takes (`nf_conntrack_count`, `_max`)",
 )
 
 
@@ -250,7 +242,7 @@ class ConntrackDriver(LinuxDriver):
         return float(self.options.get_udp_timeout_s(intent) or KERNEL_UDP_TIMEOUT_S)
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
-        return make_connection_count_reading()
+        return CONNECTION_COUNT
 
     def get_table_limits_reading(self, intent: Intent) -> Reading | None:
         return make_table_reading(self.options.log_file)
@@ -258,7 +250,7 @@ class ConntrackDriver(LinuxDriver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         return {
             **super().get_telemetry_readings(intent),
-            "sessions": make_connection_count_reading(),
-            "table": make_occupancy_reading(),
-            "conntrack": make_insert_failure_reading(),
+            "sessions": CONNECTION_COUNT,
+            "table": TABLE_OCCUPANCY,
+            "conntrack": INSERT_FAILURES,
         }

@@ -91,11 +91,12 @@ class NetfilterNat(ConntrackDriver):
     """Base of drivers that translate the clients' networks by netfilter rules."""
 
     has_filters = True
+    notes = ("source ports within the range are kept where they are free",)
     version_pattern = r"\bv(\d\S*)"
-    # supported limits beyond addresses and ports, by the names of the settings
+    # names of the supported settings beyond addresses and ports
     supported_settings: ClassVar[tuple[str, ...]] = ("port_block", "udp_timeout_s")
-    # command that lists the chain FORWARD, and its output if the policy is to drop
-    forward_policy: ClassVar[tuple[str, str] | None] = None
+    # command that lists the chain FORWARD, and the line that shows that it drops packets
+    forward_drop_check: ClassVar[tuple[str, str] | None] = None
 
     @property
     def ip_version(self) -> int:
@@ -107,16 +108,13 @@ class NetfilterNat(ConntrackDriver):
         """Return steps that translate packets leaving an interface, with one pool for each block of ports."""
 
     def get_survey_commands(self) -> Mapping[str, str]:
-        more = {} if self.forward_policy is None else {"forward": self.forward_policy[0]}
+        more = {} if self.forward_drop_check is None else {"forward": self.forward_drop_check[0]}
         return {**super().get_survey_commands(), **more}
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
-        listed = facts.sections.get("forward", "")
-        if (
-            self.forward_policy is not None
-            and find_line(listed, self.forward_policy[1]) is not None
-        ):
+        check = self.forward_drop_check
+        if check and find_line(facts.sections.get("forward", ""), check[1]) is not None:
             problem = "the device's chain FORWARD drops what no rule of its own accepts"
             hint = "that is another program's firewall (Docker, ufw): use a device without it"
             raise DutError(problem, hint, code="firewall-blocks")
@@ -127,6 +125,4 @@ class NetfilterNat(ConntrackDriver):
             *self.make_rule_steps(divide_pool(pool, intent), self.get_port(intent, "right")),
             *make_conntrack_steps(self.options, intent, facts),
         ]
-        notes = ("source ports within the range are kept where they are free",)
-        flush = make_flush_steps(pool.client_networks)
-        return self.assemble_plan(intent, facts, steps, flush, notes)
+        return self.assemble_plan(intent, facts, steps, make_flush_steps(pool.client_networks))

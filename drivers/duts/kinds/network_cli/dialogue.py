@@ -17,7 +17,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.network_cli.options import CliOptions, check_one_line, is_same_mode
 from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.transport import redaction
-from v6t.drivers.transport.command_log import failure, log_command
+from v6t.drivers.transport.command_log import describe_failure, log_command
 from v6t.drivers.transport.contract import (
     ON_DEVICE,
     ConnectionLost,
@@ -26,12 +26,12 @@ from v6t.drivers.transport.contract import (
     Output,
 )
 from v6t.drivers.transport.openssh import SshTransport
-from v6t.drivers.transport.process import MAX_OBJECT_OCTETS, Process, build_clean_environment, kill
+from v6t.drivers.transport.process import MAX_OUTPUT_OCTETS, Process, build_clean_environment, kill
 
 PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
 # time for a prompt before and after a key is pressed, for which some devices wait [s]
 FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
-MAX_QUESTIONS = 50  # answered after one line: more are the same question again
+MAX_QUESTIONS = 50  # answered after one line; more mean that the device repeats its question
 PASSWORD_VARIABLES = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
 MAX_PROMPT_LENGTH = 512  # of prompts and questions: patterns are slow on longer lines
 PROMPT_STEM_LENGTH = 12  # of a device's name: some devices truncate it in deeper modes
@@ -48,7 +48,7 @@ _TERMINAL_SEQUENCE = re.compile(
 _LOG = logging.getLogger(__name__)
 
 
-class LineRejected(DutError):
+class LineRejectedError(DutError):
     """The device rejected a line."""
 
 
@@ -202,7 +202,7 @@ class Dialogue:
         try:
             answer = self._exchange(line, at_login=at_login)
         except BaseException as exc:
-            result, answer = failure(exc), "\n".join(self._complete_lines)
+            result, answer = describe_failure(exc), "\n".join(self._complete_lines)
             raise
         finally:
             duration_s = time.monotonic() - began
@@ -217,14 +217,14 @@ class Dialogue:
         self._await_prompt(f"after '{line}'", at_login=at_login)
         lines = self._complete_lines
         # a device that repeats nothing may refuse a line by words that end with it
-        refusal = self._options.find_refusal(
+        refusal = self._options.find_error(
             "\n".join(t for t in lines if t.strip() != typed.strip())
         )
         if refusal:
             problem = (
                 f"{self.name}: the device rejected '{line}': {self._hide_secrets(refusal)[:300]}"
             )
-            raise LineRejected(problem, code="command-rejected")
+            raise LineRejectedError(problem, code="command-rejected")
         return self._hide_secrets("\n".join(remove_echo(lines, typed)))
 
     def _await_prompt(
@@ -290,8 +290,8 @@ class Dialogue:
             return False
         except (pexpect.EOF, OSError, ValueError):
             raise self._make_connection_error(f"the connection broke {description}") from None
-        if len(self._text) > MAX_OBJECT_OCTETS:
-            problem = f"more than {MAX_OBJECT_OCTETS >> 20} MiB {description}"
+        if len(self._text) > MAX_OUTPUT_OCTETS:
+            problem = f"more than {MAX_OUTPUT_OCTETS >> 20} MiB {description}"
             raise self._make_connection_error(problem, "too-much-output")
         return True
 
@@ -332,7 +332,7 @@ class Dialogue:
             return check_one_line(typed)
         except ValueError as exc:
             problem = f"{self.name}: {self._hide_secrets(str(exc))}"
-            raise LineRejected(problem, code="command-rejected") from None
+            raise LineRejectedError(problem, code="command-rejected") from None
 
     def _hide_secrets(self, text: str) -> str:
         for secret in self._secrets:
@@ -343,7 +343,7 @@ class Dialogue:
         """Type the lines for aborting, and hang up if the home prompt does not return."""
         try:
             for line in self._options.abort:
-                with contextlib.suppress(LineRejected):
+                with contextlib.suppress(LineRejectedError):
                     self._type(line)
         except DutError:
             self.close()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.driver import DeviceTechnology, Driver
+from v6t.drivers.duts import options
+from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.command import CHECK_CRITERIA
@@ -32,13 +32,11 @@ from v6t.drivers.duts.kinds.network_cli.session import BUSY_CHECK_REJECTED, CliS
 from v6t.drivers.duts.management_path import ManagementPath, ManagementPeer
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.options import options_of
+from v6t.drivers.options import parse_options
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.families import DeviceConfig
 
-if TYPE_CHECKING:
-    from v6t.drivers.lab.setup import LabDevice
-
+SYSTEM = "a device with a command line"
 MANUAL_PAGE = "docs/duts/network-cli.md"
 SYSTEM_STATE, OWN_STATE = Path("/var/lib/v6t"), Path("~/.local/state/v6t")
 
@@ -56,6 +54,7 @@ class NetworkCliDriver(Driver):
     )
     options_model = NetworkCliOptions
     session_type = CliSession
+    lab_device_type = LabCliDevice
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)
@@ -75,13 +74,7 @@ class NetworkCliDriver(Driver):
         if not platform:
             return own
         configured = {**get_platform_options(platform), **own.model_dump(exclude_unset=True)}
-        return options_of(CliOptions, platform, "platform", configured)
-
-    def make_lab_device(
-        self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
-    ) -> LabDevice:
-        self._require_ssh()
-        return LabCliDevice(self, intent, record_dir)
+        return parse_options(CliOptions, platform, "platform", configured)
 
     def get_timeout_s(self, intent: Intent) -> float | None:
         return float(self.options.timeout_s) or None
@@ -100,7 +93,7 @@ class NetworkCliDriver(Driver):
             raise DutError(problem, hint, code="unexpected-answer")
         version = "" if match is None else match[1 if match.re.groups else 0]
         peers = [
-            ManagementPeer("jump", ip_address(a), 0) for a in self._require_ssh().jump_addresses
+            ManagementPeer("jump", ip_address(a), 0) for a in self.require_ssh().jump_addresses
         ]
         for line in sections.get("ends", "").splitlines():
             role, _, text = line.partition(" ")
@@ -110,13 +103,10 @@ class NetworkCliDriver(Driver):
             )
         version = " ".join(version.split())[:80]
         path = ManagementPath(tuple(peers))
-        return replace(self._make_facts(version), management_path=path, sections=dict(sections))
+        return Facts(SYSTEM, version, boot_id="", management_path=path, sections=dict(sections))
 
     def make_example_facts(self, intent: Intent) -> Facts:
-        return self._make_facts(self.options.version)
-
-    def _make_facts(self, version: str) -> Facts:
-        return Facts("a device with a command line", version, boot_id="")
+        return Facts(SYSTEM, self.options.version, boot_id="")
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         for name in ("configure", "verify", "restore"):
@@ -188,17 +178,10 @@ class NetworkCliDriver(Driver):
             for name, group in watched.items()
         }
 
-    def _require_ssh(self) -> SshOptions:
+    def require_ssh(self) -> SshOptions:
         """Return the SSH options; raise UsageError for a device without them."""
-        ssh: SshOptions | None = self.options.ssh
-        if ssh is None:
-            raise UsageError(
-                f"how is the {self.name} device reached?",
-                "give dut.options.ssh.host and the lines to be typed in the testbed file, and a tester wired "
-                f"to it; {MANUAL_PAGE} has a complete one",
-                code="missing-setting",
-            )
-        return ssh
+        setting = "dut.options.ssh.host and the lines to type"
+        return options.require_ssh(self.options.ssh, f"the {self.name} device", setting)
 
 
 def _make_checks(

@@ -60,26 +60,27 @@ class CliOptions(StrictModel):
     """Prompts, questions and rejections of a command line, and lines to type."""
 
     prompt: RegexText = ""
-    """The prompt, as a regular expression on the last line; empty: the usual ones."""
+    """Regular expression for the prompt in the last line; empty: the usual ones."""
     pager: RegexText = ""
-    """Prompt between two pages, answered with a space, as a regular expression; empty: the usual ones."""
+    """Regular expression for the prompt between pages, which is answered with a space; empty: the usual
+    ones."""
     errors: tuple[RegexText, ...] = ()
-    """Error messages for a rejected line, as case-insensitive regular expressions; none: the usual ones."""
+    """Case-insensitive regular expressions for errors of a rejected line; none: the usual ones."""
     answers: dict[RegexText, str] = Field(default_factory=dict)
     """Answers to questions of the device, by regular expressions: `{'\\[confirm\\]$': ''}`. Write a secret
     as `{env:NAME}`: the value of the environment variable NAME is typed and stored nowhere."""
     enable: str = ""
-    """Typed after the login where the prompt ends with `>`. A password it asks for is taken from the
-    environment variable `V6T_DUT_ENABLE_PASSWORD`."""
+    """Line typed after the login if the prompt ends with `>`. The password is taken from the environment
+    variable `V6T_DUT_ENABLE_PASSWORD`."""
     open: CliLines = ()
-    """Typed after each login: `terminal length 0`, for example."""
+    """Lines typed after each login, such as `terminal length 0`."""
     abort: CliLines = ()
-    """Typed after a line was refused, to come back to the first prompt: `end`, for example."""
+    """Lines typed after a rejected line to return to the first prompt, such as `end`."""
     line_deadline_s: float = Field(default=60.0, gt=0, le=3600)
-    """How long it may take from a line to the next prompt [s]."""
+    """Time limit from a line to the next prompt [s]."""
     idle_s: float = Field(default=60.0, ge=0, le=86400)
-    """After how long without a line an empty one is typed at the first prompt, so that the device does
-    not end the login [s]; 0: never, for a device that does something at an empty line."""
+    """Idle time after which an empty line is typed, so that the device does not end the login [s]; 0:
+    never, for a device on which an empty line has an effect."""
 
     @field_validator("answers")
     @classmethod
@@ -104,8 +105,8 @@ class CliOptions(StrictModel):
         known = (a for pattern, a in self.answers.items() if re.search(pattern, question))
         return next(known, None)
 
-    def find_refusal(self, reply: str) -> str:
-        """Return the error message in a reply; empty if the typed line is accepted."""
+    def find_error(self, reply: str) -> str:
+        """Return the error message in a reply; empty if the device accepted the typed line."""
         for pattern in self.errors or ERROR_PATTERNS:
             match = re.search(pattern, reply, re.MULTILINE | re.IGNORECASE)
             if match:
@@ -195,26 +196,25 @@ class CliCheckOptions(CheckOptions):
     """A read-back: a line that changes nothing, with exactly one criterion."""
 
     command: CliLine = Field(min_length=1)
-    """The line."""
+    """Read-only line."""
 
 
 class FigureOptions(StrictModel):
     """A command, and a pattern that matches one figure in its output."""
 
     command: CliLine = Field(min_length=1)
-    """A line that changes nothing, cheap enough for once a second."""
+    """Read-only line, cheap enough to run once a second."""
     pattern: RegexText = Field(min_length=1)
-    """A regular expression; its first group, or all of its match, is the figure."""
+    """Regular expression whose first group, or whole match, is the figure."""
 
 
 class TelemetryOptions(FigureOptions):
     """A command, and a pattern whose groups match figures under load."""
 
     pattern: RegexText = Field(min_length=1)
-    """A regular expression with named groups: `busy` or `idle` [%] of a processor, with `core`
-    those of several; `used` and `limit` of the table; `rx_left`, `rx_right` packets that came in;
-    `drop_REASON` frames lost since some start, `refused_REASON` those for whose connection there was no room
-    or no port. Each match counts."""
+    """Regular expression with named groups: `busy` or `idle` [%] of a processor, or of several with `core`;
+    `used` and `limit` of the table; `rx_left`, `rx_right` received packets; `drop_REASON` lost frames,
+    `refused_REASON` those lost for lack of room or of a port. All matches count."""
 
     @model_validator(mode="after")
     def _check_pattern(self) -> TelemetryOptions:
@@ -226,74 +226,74 @@ class BusyOptions(StrictModel):
     """A line that prints whether another user is configuring the device."""
 
     command: CliLine = Field(min_length=1)
-    """A line that says so."""
+    """Read-only line that shows the users of the device."""
     pattern: RegexText = Field(min_length=1)
-    """A match of it means that nothing is begun."""
+    """Regular expression whose match means that the device is in use and must not be changed."""
 
 
 class CompareOptions(StrictModel):
     """A command whose output must be the same after a rollback."""
 
     command: CliLine = Field(min_length=1)
-    """The line that prints the configuration."""
+    """Read-only line that prints the configuration."""
     # patterns of lines that are not compared
     but: tuple[RegexText, ...] = ()
-    """Lines with a match are left out: they change by themselves."""
+    """Regular expressions for lines that change by themselves, and are not compared."""
 
 
 class ConfirmOptions(StrictModel):
     """The device's own timer, which rolls back a configuration that is not confirmed."""
 
     before: CliLines = ()
-    """Start it; where the last of the `configure` lines does, there are none."""
+    """Lines that start the timer; none if the last of the `configure` lines starts it."""
     keep: CliLines = Field(min_length=1)
-    """Stop it: the configuration stays."""
+    """Lines that stop the timer, so that the configuration stays."""
     cancel: CliLines = ()
-    """Take the configuration back at once and stop the timer, where restoring does not stop it."""
+    """Lines that restore the configuration at once and stop the timer, if restoring does not stop it."""
 
 
 class CliFlushOptions(StrictModel):
     """Lines that empty the device's state, with their read-back."""
 
     lines: CliLines = Field(min_length=1)
-    """The lines."""
+    """Lines that empty the state."""
     check: CliCheckOptions
-    """The read-back, which must agree in the end."""
+    """Read-back, which is repeated until it succeeds."""
 
 
 class NetworkCliOptions(DutOptions):
     """Options of the driver of devices with a command line."""
 
     state_dir: DirectoryPath = ""
-    """Directory on this machine for lock and undo record; empty: one for each device in
-    `/var/lib/v6t`, or in `~/.local/state/v6t` of who is not root."""
+    """Directory on this machine for lock and undo record; empty: one for each device in `/var/lib/v6t`, or
+    without root in `~/.local/state/v6t`."""
     platform: str = Field(default="", pattern=r"^[A-Za-z0-9_./~-]*$")
-    """A platform of scrapli, or a file like its definitions (`.yaml`): where `cli` says nothing else, its
-    prompts, refusals and first lines hold."""
+    """Platform of scrapli, or path of a definition (`.yaml`), for the prompts, errors and first lines that
+    `cli` does not set."""
     cli: CliOptions = CliOptions()
     busy: BusyOptions | None = None
     prepare: CliLines = ()
-    """Typed first: what saves the configuration as it is, for example."""
+    """Lines typed first, for example to save the present configuration."""
     configure: CliLines = ()
-    """Make the device what it shall be."""
+    """Lines that configure the device."""
     confirm: ConfirmOptions | None = None
     settle_s: float = Field(default=0.0, ge=0, le=600)
     """Time between the last line and the first read-back [s]."""
     verify: tuple[CliCheckOptions, ...] = ()
     restore: CliLines = ()
-    """Put everything back; harmless if everything is as it was."""
+    """Lines that restore the former configuration; harmless if nothing was changed."""
     tidy: CliLines = ()
-    """Typed at the very end: what removes what `prepare` has saved, for example."""
+    """Lines typed last, for example to remove what `prepare` has saved."""
     compare: CompareOptions | None = None
     flush: CliFlushOptions | None = None
     sessions: FigureOptions | None = None
     timeout_s: int = Field(default=0, ge=0, le=864_000)
-    """Timeout of UDP connections that the lines set [s]; 0: unknown."""
+    """UDP timeout that the lines configure [s]; 0: unknown."""
     telemetry: tuple[TelemetryOptions, ...] = ()
     version_command: CliLine = ""
-    """A line that prints the version."""
+    """Read-only line that prints the version."""
     version_pattern: RegexText = r"\S.*"
-    """What of it is the version: its first group, or all of its match."""
+    """Regular expression whose first group, or whole match, is the version."""
     profile: HeaderProfileOptions = HeaderProfileOptions()
 
     @field_validator("ssh")

@@ -25,7 +25,6 @@ from v6t.drivers.duts.kinds.network_cli.options import CliOptions
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.lab.ssh import LabSshServer, find_transport
 from v6t.drivers.duts.plan import Intent, Step
-from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.session import plan_steps
 from v6t.drivers.duts.session.session import Session
@@ -118,30 +117,26 @@ class CliSession(Session):
         # from a directory in which nobody puts modules
         return f"cd / && exec {shlex.join(words)}"
 
-    def read(self) -> Sample:
-        return self._take_sample(self.driver.get_telemetry_readings(self.intent))
-
     def start_watcher(self, *readings: str) -> TelemetryWatcher:
         chosen = self.select_readings(readings)
         stopped = threading.Event()
 
         def take_samples() -> Iterator[Sample]:
             while not stopped.is_set():
-                yield self._take_sample(chosen)
+                yield self.read_sample(chosen)
                 stopped.wait(WATCH_INTERVAL_S)
 
         return TelemetryWatcher(take_samples(), stopped.set)
 
-    def _take_sample(self, readings: Mapping[str, Reading]) -> Sample:
-        """Return the figures of all readings at one time."""
-        figures = {n: dict(r.parse(self._cli.run(r.command).out)) for n, r in readings.items()}
-        return Sample(figures, time.time(), readings)
-
 
 class LabCliDevice(LabDut):
-    """A device with a command line, which exists in the lab before and after a run."""
+    """A lab device with a command line, which v6t neither creates nor removes."""
 
-    def look(self) -> list[str]:
+    def __init__(self, driver: Any, *args: Any) -> None:
+        driver.require_ssh()
+        super().__init__(driver, *args)
+
+    def describe_parts(self) -> list[str]:
         login = self.driver.options.ssh
         if not LabSshServer(login.lab).find_pid():
             problem = f"no device {login.lab} with a command line stands in the lab"
@@ -150,7 +145,7 @@ class LabCliDevice(LabDut):
         return [self.driver.name]
 
     def create_namespace(self) -> int:
-        self.look()
+        self.describe_parts()
         return super().create_namespace()
 
     def close(self) -> None:

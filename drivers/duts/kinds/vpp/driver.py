@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts.driver import Driver
-from v6t.drivers.duts.facts import LINUX_SURVEY_COMMANDS, Facts, parse_linux_facts
+from v6t.drivers.duts.driver import Driver, check_interfaces
+from v6t.drivers.duts.facts import LINUX_SURVEY_COMMANDS, Facts, Interface, parse_linux_facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -33,7 +34,7 @@ from v6t.drivers.duts.telemetry_summary import INTERFACES_READING
 from v6t.intent import families
 
 SIDES = ("left", "right")
-# by the option ``nat44``
+# NAT44 functions by value of the option ``nat44``
 NAT44_PLUGINS: Mapping[str, type[Nat44]] = {
     "ed": EndpointDependentNat44,
     "ei": EndpointIndependentNat44,
@@ -123,14 +124,15 @@ class VppDriver(Driver):
             process.check_plugin_available(function.plugin, section("plugins", ""), self.options)
         else:
             _check_plugin_loaded(function, section("plugins", ""), section("ipip", ""))
-        hardware = section("hardware")
+        protected = facts.find_protected_interfaces() if self.options.starts_vpp else {}
         for side in SIDES:
-            name = getattr(self.options, side)
-            if hardware is not None:
-                links.check_hardware(hardware, name, getattr(intent.links, side).dut_mac, side)
-            elif self.options.starts_vpp and (why := facts.find_protected_interfaces().get(name)):
+            if why := protected.get(name := getattr(self.options, side)):
                 problem = f"the {side} interface {name} is not touched: {why}"
                 raise DutError(problem, code="interface-protected")
+        if hardware := section("hardware"):
+            mac_addresses = outputs.parse_hardware_addresses(hardware)
+            interfaces = {name: Interface(mac) for name, mac in mac_addresses.items()}
+            check_interfaces(self.options, intent, replace(facts, interfaces=interfaces))
 
     def make_function(self, intent: Intent) -> VppFunction:
         """Return the function of VPP that implements an intent."""
@@ -191,12 +193,12 @@ class VppDriver(Driver):
             link, parent = getattr(intent.links, side), self.get_port(side)
             if link.vlan:
                 steps += [
-                    links.make_up_step(self.cli, parent),
+                    links.make_link_up_step(self.cli, parent),
                     links.make_vlan_step(self.cli, parent, link.vlan),
                 ]
             static = options.neighbours != "resolved"
             configure = partial(links.make_side_steps, mtu=link.mtu, cli=self.cli, static=static)
-            link_intent, extra_steps = function.get_side(side)
+            link_intent, extra_steps = function.get_link_setup(side)
             steps += configure(link_intent, port, extra_steps=extra_steps)
             if link_intent.background is not None:
                 vlan = link.background.vlan

@@ -76,9 +76,9 @@ class DsLite(VppFunction):
                 params={"initiator_count": -(-required // MAX_SESSIONS_PER_B4)},
             )
 
-    def get_side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
-        """Return a side's link without the AFTR's address, which VPP must not own, and extra steps."""
-        link, steps = super().get_side(side)
+    def get_link_setup(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
+        """Return the link without the AFTR's address, which VPP must not own, and extra steps."""
+        link, steps = super().get_link_setup(side)
         if side != "left":
             return link, steps
         local = tuple(a for a in link.addresses if a.ip != self.aftr_config.aftr)
@@ -92,7 +92,7 @@ class DsLite(VppFunction):
         steps = [cli.make_step(f"enable ip6 interface {port}", why, existing=Existing.RESTORE)]
         for net in nets:
             add, delete = (f"ip route {verb} {net} via {port}" for verb in ("add", "del"))
-            read = links.make_route_check(cli, net, port)
+            read = links.make_route_read_back(cli, net, port)
             steps.append(cli.make_step(add, f"{net} is on {port}", **read, undo=delete))
         return steps
 
@@ -121,8 +121,8 @@ class DsLite(VppFunction):
     def make_empty_check(self) -> Check:
         """Return the check that no session is left."""
 
-        def find_remaining_sessions(output: str) -> str | None:
-            """Return the problem that sessions are left; None: there are none."""
+        def describe_remaining_sessions(output: str) -> str | None:
+            """Return a message if sessions are left; None if there are none."""
             rows = [line for line in output.splitlines() if line.startswith("B4")]
             if rows:
                 return f"sessions of {len(rows)} B4s are left"
@@ -131,7 +131,7 @@ class DsLite(VppFunction):
 
         return Check(
             f"{self.cli('show dslite sessions')} 2>&1",
-            Expectation("no session", find_remaining_sessions),
+            Expectation("no session", describe_remaining_sessions),
         )
 
     def get_capacity(self) -> int:  # each B4 has its own

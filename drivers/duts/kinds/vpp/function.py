@@ -24,30 +24,30 @@ class VppOptions(DutOptions):
     """Options of VPP; ``left`` and ``right`` are VPP's names of its interfaces."""
 
     start: bool | None = None
-    """Start a VPP of v6t's own on the kernel's interfaces left and right (AF_PACKET); not said:
-    in the lab, and never elsewhere."""
+    """Start a separate VPP on the kernel's interfaces left and right (AF_PACKET); default: only in the
+    lab."""
     program: str = Field(default="vpp", pattern=r"^[A-Za-z0-9_./-]+$")
-    """The program ``vpp``, if v6t starts it."""
+    """Program ``vpp`` of a VPP that v6t starts."""
     vppctl: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
-    """Its command line client; empty: the one beside the program."""
+    """Command line client; empty: the one in the directory of ``program``."""
     socket: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
-    """CLI socket of the VPP to drive; empty: vppctl's default."""
+    """CLI socket of the VPP; empty: vppctl's default."""
     workers: str = Field(default="", pattern=r"^[0-9,-]*$")
-    """Cores of worker threads of a VPP that v6t starts; empty: the main thread does everything."""
+    """Cores of worker threads of a VPP that v6t starts; empty: only the main thread works."""
     main_core: int = Field(default=0, ge=0)
     """Core of the main thread of a VPP that v6t starts."""
     plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")
-    """Directory of plugins of a VPP that v6t starts; empty: its default."""
+    """Plugin directory of a VPP that v6t starts; empty: VPP's default."""
     sessions: int = Field(default=0, ge=0, le=1 << 30)
-    """Sessions per worker; 0: what the technology says."""
+    """Sessions per worker; 0: the technology's requirement."""
     timeout_s: int = Field(default=3600, ge=0, le=864_000)
-    """Timeout of UDP sessions, longer than any test [s]; 0: what VPP has by itself."""
+    """UDP timeout, longer than any test [s]; 0: VPP's default."""
 
     nat44: Literal["ed", "ei"] = "ed"
-    """Which of its NAT44 plugins: endpoint-dependent or endpoint-independent."""
+    """NAT44 plugin: endpoint-dependent or endpoint-independent."""
 
     known_losses: bool = False
-    """Configure also MAP-T prefixes of which VPP is known to lose packets: for audits that show it."""
+    """Also configure MAP-T prefixes of which VPP is known to lose packets, for audits that show it."""
 
     @property
     def starts_vpp(self) -> bool:
@@ -118,7 +118,7 @@ class VppFunction:
     def check_supported(self, version: str) -> None:
         """Raise UsageError for settings that VPP does not support or handles wrongly; suggest others."""
 
-    def get_side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
+    def get_link_setup(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
         """Return the link intent of a side, and extra steps between its addresses and neighbors."""
         given: LinkIntent = getattr(self.intent, side)
         return given, ()
@@ -132,7 +132,7 @@ class VppFunction:
         return ()
 
     def get_session_reading(self) -> Reading | None:
-        """Return the reading of the number of sessions, or None where VPP may not report it."""
+        """Return the reading of the number of sessions, or None if VPP reports none."""
         return None
 
     def get_capacity(self) -> int:
@@ -145,9 +145,8 @@ class VppFunction:
             return None
         room = float(self.get_capacity())
 
-        def parse_workers(
-            text: str,
-        ) -> Mapping[str, float]:  # ``[0 @ 1]: 20 packets NAME`` of each thread
+        # of each thread ``[0 @ 1]: 20 packets NAME``
+        def parse_workers(text: str) -> Mapping[str, float]:
             line = rf"^\[0 @ \d+\]: (\d+) packets {re.escape(self.session_counter)}$"
             workers = [float(value) for value in re.findall(line, text, re.MULTILINE)]
             return {"used": max(workers), "limit": room} if workers else {}

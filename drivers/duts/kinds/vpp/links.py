@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from ipaddress import ip_interface, ip_network
 from typing import Any
 
-from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl
 from v6t.drivers.duts.plan import Existing, Step, expect_output, expect_text, expect_words
@@ -30,7 +29,7 @@ def make_side_steps(
     neighbors = link.neighbors.items() if static else ()
     why = f"to the test hosts behind {port}"
     return [
-        make_up_step(cli, port),
+        make_link_up_step(cli, port),
         make_mtu_step(cli, port, mtu),
         *(make_address_step(cli, str(interface), port) for interface in link.addresses),
         *extra_steps,
@@ -39,8 +38,8 @@ def make_side_steps(
     ]
 
 
-def make_up_step(cli: Vppctl, port: str) -> Step:
-    """Return the step that sets an interface up, and its undo down if it was down."""
+def make_link_up_step(cli: Vppctl, port: str) -> Step:
+    """Return the step that brings an interface up; the rollback sets it down if it was down."""
     write = cli(f"set interface state {port} VALUE")
     read = cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'"
     return make_value_step(write, "up", f"{port} carries test traffic", read=read, silent=True)
@@ -108,30 +107,16 @@ def make_route_step(cli: Vppctl, destination: str, next_hop: str, why: str) -> S
         cli(f"ip route add {net} via {next_hop}"),
         cli(f"ip route del {net} via {next_hop}"),
         why,
-        **make_route_check(cli, str(net), next_hop),
+        **make_route_read_back(cli, str(net), next_hop),
         silent=True,
     )
 
 
-def make_route_check(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:
-    """Return the arguments ``read`` and ``expected`` of a step that adds a route."""
+def make_route_read_back(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:
+    """Return the arguments ``read`` and ``expected`` of a step, with which it reads a route back."""
     show = cli(f"show ip{'6' if ':' in net else ''} fib {net}")
     read = f"{show} | sed -n '\\|^{net} fib:0 |,$p'"
     expected = expect_output(
         lambda out: outputs.has_path(out, net, next_hop), f"'{net}' via '{next_hop}'"
     )
     return {"read": read, "expected": expected}
-
-
-def check_hardware(text: str, name: str, mac: str, side: str) -> None:
-    """Raise DutError unless the interface exists and has the MAC address of the testbed file."""
-    mac_addresses = outputs.parse_hardware_addresses(text)
-    if name not in mac_addresses:
-        interface_names = ", ".join(mac_addresses) or "none"
-        problem = f"VPP has no interface {name} (dut.options.{side}); it has {interface_names}"
-        hint = "`vppctl show hardware-interfaces` lists them"
-        raise DutError(problem, hint, code="unknown-interface")
-    if mac_addresses[name] != mac.lower():
-        problem = f"VPP's {name} has the MAC address {mac_addresses[name]}, not {mac}"
-        hint = f"set links.{side}.dut_mac in the testbed file"
-        raise DutError(problem, hint, code="wrong-interface")

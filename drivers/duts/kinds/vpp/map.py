@@ -26,7 +26,7 @@ from v6t.packets.address_layouts import map_address
 
 FIRST_OCTETWISE_VERSION = (24, 6)  # MAP-T finds the domain of an IPv6 source by whole octets only
 LIVE_DOMAIN_TAG = "v6tbeside"  # tag of the domain that is added and removed under traffic
-# of relays whose tunnels VPP routes by itself
+# header profile of relays whose tunnels VPP routes by itself
 TUNNEL_PROFILE = HeaderProfile(
     tunnel_hop_limit=63, why="it routes what it has encapsulated with hop limit 64"
 )
@@ -59,20 +59,20 @@ class MapDomainFunction(VppFunction):
     def make_domain_change(
         self,
         description: str,
-        first: MapDomain,
-        second: MapDomain,
+        added: MapDomain,
+        changed: MapDomain,
         words: tuple[str, str],
-        rule: str = "true",
+        rule_command: str = "true",
     ) -> Change:
-        """Return a change from one domain to another, which ``show map domain`` lists by these words."""
+        """Return a change that adds one domain and replaces it with another; ``words`` tell them apart."""
         add, change = (
-            self.cli(f"map add domain {domain.command_words}") for domain in (first, second)
+            self.cli(f"map add domain {domain.command_words}") for domain in (added, changed)
         )
         remove = make_delete_command(self.cli, LIVE_DOMAIN_TAG)
         return Change(
             description,
-            add=f"{add} && {rule}",
-            change=f"{remove}; {change} && {rule}",
+            add=f"{add} && {rule_command}",
+            change=f"{remove}; {change} && {rule_command}",
             remove=remove,
             show_command=f"{self.cli('show map domain')} | grep -F '{{{LIVE_DOMAIN_TAG}}}' || true",
             added_words=words[0],

@@ -21,10 +21,10 @@ from v6t.drivers.duts.plan import (
     Expectation,
     Intent,
     Step,
+    expect_empty,
     expect_lines,
     expect_matching_line,
     expect_text,
-    shorten_output,
 )
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -38,14 +38,14 @@ FIRST_NPT66_VERSION = (24, 2)  # has ``show npt66 bindings``; the plugin came wi
 DEFAULT_SESSIONS = 63 * 1024  # per worker
 SUPPORTED_PORTS = (1024, 65535)  # allocated on public addresses
 SPARE_VRF = 4086  # a VRF without interfaces
-NAT44_TABLES = ("addresses", "interfaces", "static mappings")  # listed by ``show``
+NAT44_TABLES = ("addresses", "interfaces", "static mappings")  # listed by ``show nat44``
 
 
 class Nat44(VppFunction):
     """Base class of VPP's NAT44 plugins."""
 
     command_noun: ClassVar[str]  # name of the plugin in commands
-    # limits that can be configured, by the names of the settings
+    # names of the supported settings beyond addresses and ports
     supported_settings: ClassVar[tuple[str, ...]]
 
     @abstractmethod
@@ -73,15 +73,7 @@ class Nat44(VppFunction):
     def make_empty_check(self) -> Check:
         """Return the check that no session is left."""
         reading = self.get_session_reading()
-
-        def find_remaining_sessions(output: str) -> str | None:
-            """Return the problem that sessions are left; None: there are none."""
-            count = reading.parse(output).get("sessions")
-            if count is None:
-                return "it does not say how many sessions there are"
-            return f"{count:.0f} sessions are left" if count else None
-
-        return Check(reading.command, Expectation("no session", find_remaining_sessions))
+        return Check(reading.command, expect_empty(reading.parse, "session"))
 
     def _make_timeout_steps(self) -> list[Step]:
         lives_s = self.get_configured_timeout_s()
@@ -245,9 +237,7 @@ def make_pool_step(
         listed = set(outputs.parse_pool_addresses(output))
         every = (str(IPv4Address(number)) for number in range(low, high + 1))
         missing = next((address for address in every if address not in listed), None)
-        return (
-            missing and f"{missing} is not a public address; the output is {shorten_output(output)}"
-        )
+        return missing and f"{missing} is not a public address"
 
     command = f"{noun} {add} {addresses}"
     why = f"public addresses of {noun}"
@@ -338,17 +328,9 @@ class Nat64(VppFunction):
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Return the step that removes and recreates the NAT64: VPP has no command to empty it."""
-
-        def find_remaining_bindings(output: str) -> str | None:
-            """Return a message if bindings are left; None if there are none."""
-            head, *rows = [line for line in output.splitlines() if line.strip()] or [""]
-            if "BIB" not in head.split():
-                return "it does not say which bindings there are"
-            return f"{len(rows)} bindings are left" if rows else None
-
         bindings = self.cli("show nat64 bib all")
         seen = f"! {bindings} | grep -vq -e BIB -e '^$'"
-        empty = Check(bindings, Expectation("no binding", find_remaining_bindings))
+        empty = Check(bindings, expect_empty(outputs.parse_bindings, "binding"))
         return (make_flush_step(make_recreate_commands(self.make_steps(version)), seen, empty),)
 
     def get_capacity(self) -> int:

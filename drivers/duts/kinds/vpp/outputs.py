@@ -217,5 +217,11 @@ def parse_nat44_sessions(text: str) -> Mapping[str, float]:
     return kinds(text) or ({"sessions": float(total[1])} if total else {})
 
 
+def parse_bindings(text: str) -> Mapping[str, float]:
+    """Return the number of rows in ``show nat64 bib all``, as ``sessions``."""
+    head, *rows = [line for line in text.splitlines() if line.strip()] or [""]
+    return {"sessions": len(rows)} if "BIB" in head.split() else {}
+
+
 # parses ``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------``
 parse_nat44_ei_sessions = sum_matches(r"^-+ thread \d+ \S+: (\d+) sessions -+", "sessions")

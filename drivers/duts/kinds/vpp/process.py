@@ -9,13 +9,8 @@ from functools import partial
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
-from v6t.drivers.duts.os.linux import (
-    make_address_restore_step,
-    make_sysctl_key,
-    make_sysctls_step,
-    make_up_step,
-)
-from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_output, shorten_output
+from v6t.drivers.duts.os import linux
+from v6t.drivers.duts.plan import Check, Intent, Step, expect_output
 from v6t.drivers.duts.steps import make_config_file_step, make_daemon_step, stop_process
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
@@ -28,11 +23,11 @@ def make_interface_steps(options: VppOptions) -> list[Step]:
     """Return the steps that set the kernel's interfaces up and disable the kernel's IPv6 on them."""
     steps = []
     for name in (options.left, options.right):
-        off = {make_sysctl_key(6, name, "disable_ipv6"): 1}
+        off = {linux.make_sysctl_key(6, name, "disable_ipv6"): 1}
         steps += [
-            make_address_restore_step(name),
-            make_up_step(name),
-            make_sysctls_step(off, f"{name} belongs to VPP"),
+            linux.make_address_restore_step(name),
+            linux.make_link_up_step(name),
+            linux.make_sysctls_step(off, f"{name} belongs to VPP"),
         ]
     return steps
 
@@ -48,11 +43,9 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
         f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
     )
 
-    def find_start_problem(output: str) -> str | None:
-        """Return what is wrong with the started VPP; None if it runs and answers."""
-        lines = output.splitlines()
-        runs = lines[:1] == [PROCESS_NAME] and any(line.startswith("vpp v") for line in lines[1:])
-        return None if runs else f"VPP does not answer; the output is {shorten_output(output)}"
+    def is_answering(output: str) -> bool:
+        name, *lines = output.splitlines() or [""]
+        return name == PROCESS_NAME and any(line.startswith("vpp v") for line in lines)
 
     steps = [
         make_config_file_step(
@@ -64,7 +57,9 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
             PROCESS_NAME,
             "VPP; it answers a moment later",
             probe=f"[ ! -S {socket} ] || {cli('show version')}",
-            expected=Expectation(f"{PROCESS_NAME}, answering", find_start_problem),
+            expected=expect_output(
+                is_answering, f"{PROCESS_NAME}, answering", "VPP does not answer"
+            ),
             stop=f"( {stop_process(pid, PROCESS_NAME)} ) && rm -f {files}",
         ),
     ]
@@ -80,14 +75,14 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
 
 
 def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
-    """Yield the steps with a test that their changes are gone because the process has ended."""
+    """Yield the steps with a test that tells whether VPP has ended, and their changes with it."""
     has_ended = f"[ ! -d /proc/$(cat {options.state_dir}/vpp.pid 2>/dev/null || echo none) ]"
     for step in steps:
         yield replace(step, gone_test=has_ended) if step.undo else step
 
 
 def make_restart_step(plan: Sequence[Step], check: Check) -> Step:
-    """Return the step that empties all state: it starts another VPP with the same configuration."""
+    """Return the step that restarts VPP with the same configuration, which empties all state."""
     process, *others = plan[1:]
     lines = [f"( {process.undo} )", process.command]
     for step in others:

@@ -18,8 +18,8 @@ TUNNEL_INTERFACE = f"ipip{TUNNEL_NUMBER}"
 # all of IPv4, in two routes that leave an existing default route in place
 IPV4_HALVES = ("0.0.0.0/1", "128.0.0.0/1")
 COPY_DSCP_FLAG = "encap-copy-dscp"
-"""Its flags for ECN copy the whole field when a packet is taken out, whatever was in it (RFC 6040 section 4.2
-has both combined): without them outside is Not-ECT, and the packet's own stays."""
+"""VPP's ECN flags are not set: decapsulation would copy the outer field instead of combining both (RFC 6040
+section 4.2). Without them the outer header is Not-ECT, and the packet's own field stays."""
 TUNNEL_PROFILE = HeaderProfile(
     outer_dscp="copied",
     outer_ecn="zero",
@@ -63,7 +63,7 @@ class TunnelFunction(VppFunction):
                 undo=f"set interface unnumbered del {TUNNEL_INTERFACE}",
             ),
             links.make_mtu_step(cli, TUNNEL_INTERFACE, mtu),
-            links.make_up_step(cli, TUNNEL_INTERFACE),
+            links.make_link_up_step(cli, TUNNEL_INTERFACE),
             *(
                 links.make_route_step(
                     cli, net, TUNNEL_INTERFACE, "everybody's IPv4 is behind the relay"
