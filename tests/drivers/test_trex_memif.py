@@ -10,21 +10,20 @@ from pathlib import Path
 
 import pytest
 from v6t.core.runs.journal import Journal
-from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t_process
+from v6t.tests.needs import needs_lab
 
 from . import matrix
 from .figures import assert_timed
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "tuning.md"
-POSSIBLE, WHY = available()
 LACKING = matrix.lacking("trex", next(r for r in matrix.ROWS if r.device == "vpp"))
 
 pytestmark = [
     pytest.mark.lab,
     pytest.mark.trex,
     pytest.mark.vpp,
-    pytest.mark.skipif(not POSSIBLE, reason=WHY),
+    needs_lab,
     pytest.mark.skipif(bool(LACKING), reason=LACKING),
 ]
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.lab.privilege import available
+from v6t.tests.needs import needs_lab
 
 from . import sshserver
 
-POSSIBLE, WHY = available()
-in_lab = [pytest.mark.lab, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+in_lab = [pytest.mark.lab, needs_lab]
 over_ssh = [
     pytest.mark.lab,
     pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),

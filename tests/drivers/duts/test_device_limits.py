@@ -13,13 +13,13 @@ from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.lab.privilege import available
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.dslite import DsLiteAftr
 from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit import Siit, SiitParams
 from v6t.tests.expect import expect_error
+from v6t.tests.needs import needs_lab
 
 from .cases import B4
 from .support import make_plan, run_shell
@@ -257,7 +257,6 @@ def test_vpp_read_back_compares_every_domain_and_rule(old, new):
     assert any(said) is (old != new)
 
 
-POSSIBLE, WHY = available()
 EDGE = MapECe().make_dut_intent().configuration
 
 
@@ -290,7 +289,7 @@ def test_a_whole_address_has_no_rules_for_ports():
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(not POSSIBLE, reason=WHY)
+@needs_lab
 @pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
 @pytest.mark.parametrize("psid_offset", [0, 6])
 def test_nft_lists_the_rules_as_they_were_given(psid_offset):
