@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
-from v6t.tests.core import warm
 from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab
 
 from . import intents
 from .field import until
-from .support import DUMMY, FORWARDING
+from .support import DUMMY, FORWARDING, run_v6t
 from .test_devices import missing
 
 ROUTER = ("--plugin", "ipv4-router")
@@ -68,12 +66,7 @@ def make_dut(server, tmp_path, driver, **options):
 
     def run(verb, *words, status=0):
         enter = ["nsenter", "-t", str(server.pid), "-n", "--"]
-        done = subprocess.run(
-            [*enter, *warm.command(), "dut", verb, "--testbed", str(path), *words],
-            capture_output=True, text=True, check=False, timeout=100,
-        )  # fmt: skip
-        assert done.returncode == status, done.stderr
-        return done
+        return run_v6t("dut", verb, "--testbed", path, *words, enter=enter, status=status)
 
     return run
 

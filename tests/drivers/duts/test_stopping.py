@@ -18,10 +18,10 @@ from v6t.core.config.settings import Flags
 from v6t.drivers.duts.lab.ssh import LabSshServer
 from v6t.drivers.transport.here import NamespaceTransport
 from v6t.tests.core import warm
-from v6t.tests.core.support import v6t
+from v6t.tests.core.support import COMMAND, v6t
 from v6t.tests.needs import needs_lab
 
-from . import field, sshserver
+from . import sshserver
 from .field import until
 from .support import DUMMY
 from .test_guard import LONG, WAITS, configured, reached, step
@@ -118,7 +118,7 @@ def test_a_terminal_that_is_closed(device):
     """Whatever is written to it fails; the device is put back all the same."""
     before = device.state()
     path = bed(device, [step("waits")])
-    words = ["nsenter", "-t", str(device.operator.pid), "-n", "--", *field.COMMAND]
+    words = ["nsenter", "-t", str(device.operator.pid), "-n", "--", *COMMAND]
     child, terminal = pty.fork()
     if not child:
         words += ["dut", "commit", "--testbed", str(path), *PLUGIN]
