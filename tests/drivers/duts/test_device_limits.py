@@ -23,6 +23,7 @@ from v6t.tests.needs import needs_lab
 
 from .cases import B4
 from .support import make_plan, run_shell
+from .walk import NO_EA_BITS
 
 OWN = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}], "prefix": "2001:db8:64::/96"}
 VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-16-g8a028c7")
@@ -157,12 +158,6 @@ def test_recursor_with_old_settings_is_planned(version):
     make_plan("pdns-recursor", Dns64().make_dut_intent(), version=version)
 
 
-NO_EA_BITS = {
-    "rule_ipv4": "192.0.2.18/32",
-    "rule_ipv6": "2001:db8:12:3400::/56",
-    "ea_len": 0,
-    "psid_len": 8,
-}
 TWO_RELAYS = """\
 198.51.100.1 1 6 0 2001:db8:b4:1::1 2001:db8:6::1
 198.51.100.1 2 6 0 2001:db8:b4:2::1 2001:db8:6::7
