@@ -544,18 +544,18 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
         super().check(context)
 
     def run(self, point: Point) -> Measurement:
-        p, own, most = (
+        p, settings, most = (
             point.procedure,
             self.get_settings(point.context),
             self.find_max_connections(point.context),
         )
         upper = find_upper_bound(point)
-        resolution_cps = own.resolution_cps or p.connections.resolution_cps
+        resolution_cps = settings.resolution_cps or p.connections.resolution_cps
         spec = point.specify(
             CapacitySpec,
-            own,
+            settings,
             **upper,
-            first=min(own.first, most),
+            first=min(settings.first, most),
             most=most,
             resolution_cps=resolution_cps or p.resolution_ratio * upper["upper_bound_cps"],
             phase_one=make_phase_one_settings(p),

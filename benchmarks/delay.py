@@ -314,14 +314,14 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         return DelayRequest(ipdv="ipdv" in self.capabilities)
 
     def _specify(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        own, at = self.get_settings(point.context), point.make_conditions()
+        settings, at = self.get_settings(point.context), point.make_conditions()
         return point.specify(
             TimingSpec,
-            own,
+            settings,
             rate_fps=rate_fps,
             rate_source=source,
-            duration_s=own.duration_s + at.extra_duration_s,
-            request=self.make_request(own, at.extra_duration_s),
+            duration_s=settings.duration_s + at.extra_duration_s,
+            request=self.make_request(settings, at.extra_duration_s),
             benchmark=self.name,
         )
 
@@ -374,17 +374,17 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
                     shares.append(share)
             spec = replace(spec, shares=tuple(shares))
         result = measure_timing(spec, point.measure, point.watch)
-        own, rate_fps, loopback = None, result.rate_fps, point.runner.loopback
+        alone, rate_fps, loopback = None, result.rate_fps, point.runner.loopback
         if loopback and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
             once = replace(
                 spec, rate_fps=rate_fps, repetitions=point.count_repetitions(1), shares=()
             )
-            own = measure_timing(
+            alone = measure_timing(
                 once, lambda trial: loopback(replace(trial, key=f"loopback-{trial.key}")), None
             )
         tester = point.context.tester
         return self.make_measurement(
-            result, point.run_conditions, own, tester.stamps, tester.delay_error
+            result, point.run_conditions, alone, tester.stamps, tester.delay_error
         )
 
     def make_measurement(
@@ -404,7 +404,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         spec, kind = result.spec, self.record
         tags, mode = spec.request.tags, spec.conditions.mode
         valid = [r for r in result.repetitions if r.valid]
-        own = next((r for r in loopback.repetitions if r.valid), None) if loopback else None
+        alone = next((r for r in loopback.repetitions if r.valid), None) if loopback else None
         of_tags: dict[str, Any] = {} if not tags else {
             "tags": tags, "first_tag_s": spec.request.first_tag_s, "below_rfc_tags": tags < RFC_MIN_TAGS
         }  # fmt: skip
@@ -420,9 +420,9 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
             sampled=result.sampled,
             share=result.share,
             directions={d: _summarize_direction(kind, valid, d) for d in list_directions(mode)},
-            loopback=own
+            loopback=alone
             and {
-                d: {k: _to_ms(v) for k, v in own.directions[d].figures.items()}
+                d: {k: _to_ms(v) for k, v in alone.directions[d].figures.items()}
                 for d in list_directions(mode)
             },
             tester_error=tester_error,

@@ -275,16 +275,15 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
     quick_settings = FlowSettings(counts=(1, 16), interval_s=0.02)
 
     def list_capabilities(self, context: RunContext) -> frozenset[Capability]:
-        own = self.get_settings(context)
-        capabilities: set[Capability] = {"flow-starts"} if "successive" in own.starts else set()
-        for each in self.list_parts(context):
-            needs = each.list_capabilities(context)
+        settings = self.get_settings(context)
+        capabilities: set[Capability] = set()
+        if "successive" in settings.starts:
+            capabilities.add("flow-starts")
+        is_staggered = "successive" in settings.starts and "successive" in settings.also_starts
+        for benchmark in self.list_parts(context):
+            needs = benchmark.list_capabilities(context)
             capabilities |= needs
-            if (
-                each.can_stagger_flows
-                and needs
-                and {"successive"} <= {*own.starts} & {*own.also_starts}
-            ):
+            if needs and is_staggered and benchmark.can_stagger_flows:
                 capabilities.add("timed-flow-starts")
         return frozenset(capabilities)
 
@@ -294,13 +293,12 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         if context.settings.connects:
             yield "flows: each connection is a flow, and frames take them in turn both ways"
-        own, parts = self.get_settings(context), self.list_parts(context)
+        settings, parts = self.get_settings(context), self.list_parts(context)
         for each in parts:
             yield from each.list_deviations(context)
-        names = [
-            b.name for b in parts if not b.can_stagger_flows or "successive" not in own.also_starts
-        ]
-        if names and "successive" in own.starts:
+        is_staggered = "successive" in settings.also_starts
+        names = [b.name for b in parts if not (is_staggered and b.can_stagger_flows)]
+        if names and "successive" in settings.starts:
             yield f"with flows that begin one after the other {' and '.join(names)} is not measured"
 
     def list_setting_warnings(self, context: RunContext) -> Iterator[str]:
@@ -340,13 +338,13 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
             raise NotMeasured("no connection rate passed")
         points, rows, searches = [], [], []
         further: list[tuple[Benchmark[Any, Any], FlowPoint, Record]] = []
-        at, own = point, self.get_settings(point.context)
+        at, settings = point, self.get_settings(point.context)
         for each in self._list_points(point):
             at = self._vary_point(point, each)
             words = f"{each.flows} flows, {each.start}" if each.flows > 1 else "one flow"
             at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}")
             spec = specify_flow_search(
-                specify_search(at, at.make_conditions()), each, own.interval_s
+                specify_search(at, at.make_conditions()), each, settings.interval_s
             )
             result = measure_throughput(spec, at.measure, at.watch)
             searches.append(result)
@@ -356,7 +354,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
                 at,
                 trial_conditions={
                     "variant": each.variant,
-                    "flow_starts": make_flow_starts(each, own.interval_s),
+                    "flow_starts": make_flow_starts(each, settings.interval_s),
                 },
                 measured_rates={
                     **point.measured_rates,
@@ -374,7 +372,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
             benchmark=self.name,
             **_merge_trials(records),
             figures=list(_list_degradations(further)),
-            interval_s=own.interval_s,
+            interval_s=settings.interval_s,
             points=[
                 {
                     "flows": each.flows,
@@ -416,9 +414,9 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         return [b for b in benchmarks if b.can_stagger_flows or flow.start == "together"]
 
     def _list_points(self, point: Point) -> list[FlowPoint]:
-        own, most = self.get_settings(point.context), self._find_max_flows(point.context)
-        parts = {max(1, most * part // 4) for part in (1, 2, 3)} if own.quarters else set()
-        return list(list_flow_points([*own.counts, *parts], own.starts))
+        settings, most = self.get_settings(point.context), self._find_max_flows(point.context)
+        parts = {max(1, most * part // 4) for part in (1, 2, 3)} if settings.quarters else set()
+        return list(list_flow_points([*settings.counts, *parts], settings.starts))
 
     columns = (
         *common.POINT_COLUMNS,

@@ -126,7 +126,7 @@ def _summarize_rate(
 ) -> LossAtRate:
     """Summarize the trials of all repetitions at a rate."""
     offered = result.select_trials(rate_fps)
-    lines = {
+    loss_percent = {
         name: _summarize_shares(o.compute_loss(None if name == "sum" else name) for o in offered)
         for name in ((*directions, "sum") if len(directions) > 1 else directions)
     }
@@ -149,7 +149,7 @@ def _summarize_rate(
         media_percent=rate_fps / media_fps * 100,
         trials=len(offered),
         valid=len(valid),
-        loss_percent=lines,
+        loss_percent=loss_percent,
         frames=frames,
         # a stable device keeps this rate under overload
         forwarded=OrderStatistics.from_values(
@@ -207,17 +207,17 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
 
     def run(self, point: Point) -> Measurement:
         """Descend from the highest rate as in the RFC, or offer the configured rates."""
-        f, at = self.get_settings(point.context), self.make_conditions(point)
-        maximum_fps = max(f.rates_fps) if f.rates_fps else point.limit_fps
-        duration_s = f.duration_s or point.procedure.trial_duration_s
+        settings, conditions = self.get_settings(point.context), self.make_conditions(point)
+        maximum_fps = max(settings.rates_fps) if settings.rates_fps else point.limit_fps
+        duration_s = settings.duration_s or point.procedure.trial_duration_s
         spec = point.specify(
             FrameLossSpec,
-            f,
-            conditions=replace(at, search_limit_fps=maximum_fps),
+            settings,  # has the remaining fields of the specification
+            conditions=replace(conditions, search_limit_fps=maximum_fps),
             maximum_fps=maximum_fps,
-            maximum_reason="given" if f.rates_fps else point.limit_reason,
-            duration_s=duration_s + at.extra_duration_s,
-            repetitions=f.repetitions or point.max_repetitions,
+            maximum_reason="given" if settings.rates_fps else point.limit_reason,
+            duration_s=duration_s + conditions.extra_duration_s,
+            repetitions=settings.repetitions or point.max_repetitions,
             adaptive=point.adaptive,
         )
         result = measure_frame_loss(spec, point.measure, point.watch)
@@ -242,7 +242,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         )
         rows = (
             (o.repetition, (direction, o.rate_fps, spec.duration_s, d.required, d.sent, d.received,
-                            d.surplus, "" if o.error else d.rate * 100))
+                            d.surplus, "" if o.error else d.loss_ratio * 100))
             for o in result.offered
             for direction, d in o.directions.items()
         )  # fmt: skip
@@ -262,7 +262,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     )
 
     def list_rows(self, records: Sequence[FrameLossRecord]) -> list[TableRow]:
-        """Return a row for each rate and direction."""
+        """Return a row for each rate and direction, with the rate and its loss as the value."""
         return [
             TableRow(record, (row, lost), direction)
             for record in records
@@ -283,18 +283,18 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         yield make_table(records[0].title, records, _BRIEF_COLUMNS)
 
     def draw_figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
-        for part, some in enumerate(_split_curves(records)):
-            points = "; ".join(f"{r.sizes} {r.direction}" for r in some) + "."
-            name = f"-{part}" if part else ""
+        for number, batch in enumerate(_split_curves(records)):
+            points = "; ".join(f"{r.sizes} {r.direction}" for r in batch) + "."
+            name = f"-{number}" if number else ""
             yield Drawing(
-                _draw_loss(some, f"{self.name}-curve{name}"),
+                _draw_loss(batch, f"{self.name}-curve{name}"),
                 "Frame loss against the offered rate as a share of the medium's maximum for the "
                 "frame size: median, bars from P1 to P99; of both directions together where both "
                 "were loaded.",
                 "Frame loss curve: " + points,
             )
             yield Drawing(
-                _draw_forwarded(some, f"{self.name}-forwarded{name}"),
+                _draw_forwarded(batch, f"{self.name}-forwarded{name}"),
                 "Frames forwarded against frames offered, per second and all directions together: "
                 "a flat line beyond the knee is a device that stays stable under overload.",
                 "Forwarded against offered frames per second: " + points,
@@ -306,9 +306,9 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         name: str,
         line_rate_bps: float,
     ) -> Iterator[Drawing]:
-        every = [record for records in split_into_figures(rows) for record in records]
+        all_records = [record for records in split_into_figures(rows) for record in records]
         caption = f"{rows[0][1].title} against the offered rate: median, bars from P1 to P99."
-        for number, records in enumerate(split_batches(every, MAX_CURVES)):
+        for number, records in enumerate(split_batches(all_records, MAX_CURVES)):
             yield Drawing(_draw_loss(records, f"{name}-loss-{number}"), caption, caption)
 
     def list_quantities(self, record: FrameLossRecord) -> Iterator[Quantity]:
@@ -327,17 +327,18 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             )
 
     def check_clauses(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Ruling]:
-        right = [_is_descent(r) for r in records]
+        descents = [_is_descent(r) for r in records]
         yield judge("RFC 2544 section 26.3 (FLR-02)",
                     "from the medium's maximum down, steps of at most 10 %, until two successive "
                     "trials without loss",
-                    f"so in {sum(right)} of {len(right)} results",
-                    right)  # fmt: skip
+                    f"so in {sum(descents)} of {len(descents)} results",
+                    descents)  # fmt: skip
         yield common.check_trial_length(self.name, data, records)
         yield common.check_repetitions(self.name, records)
 
 
 def _format_loss(line: TableRow, figure: str) -> str:
+    """Format the median, P1 or P99 of the loss of a table row."""
     row, lost = line.value
     return format_number(getattr(lost, figure), ".4f") if row.valid else INVALID
 
@@ -375,7 +376,7 @@ def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
         for number, record in enumerate(records)
     ]
     # a restricted range far below the rate of the medium gets a shorter axis
-    most = max((r.media_percent for record in records for r in record.rates), default=100)
+    max_percent = max((r.media_percent for record in records for r in record.rates), default=100)
     return plots.draw_errorbars(
         name,
         curves,
@@ -383,7 +384,7 @@ def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
         "frames lost, %",
         linear=True,
         adjust=lambda axes: axes.set(
-            xlim=(0, 100 if most > FULL_AXIS_PERCENT else 1.1 * most), ylim=(-2, 102)
+            xlim=(0, 100 if max_percent > FULL_AXIS_PERCENT else 1.1 * max_percent), ylim=(-2, 102)
         ),
     )
 
@@ -391,9 +392,9 @@ def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
 def _draw_forwarded(records: Sequence[FrameLossRecord], name: str) -> str:
     curves = []
     for number, record in enumerate(records):
-        ways = record.load_directions
+        directions = record.load_directions
         label = f"{record.sizes} {record.direction}"
-        points = [(r.rate * ways, r.forwarded) for r in _sort_rates(record)]
+        points = [(r.rate * directions, r.forwarded) for r in _sort_rates(record)]
         curves.append(replace(plots.make_summary_curve(number, label, points), bars=None))
     top = max((x for curve in curves for x in curve.x), default=0.0)
     grey = {"color": "#999999", "linewidth": 0.8}
@@ -438,12 +439,12 @@ def _list_losses(row: LossAtRate) -> list[float]:
 
 def _split_curves(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
     """Split the records so that each figure has a color for every curve."""
-    most = len(plots.COLOR_CYCLE)
-    if len(records) <= most:
+    max_curves = len(plots.COLOR_CYCLE)
+    if len(records) <= max_curves:
         yield records
         return
     for mode in dict.fromkeys(r.direction for r in records):
-        yield from split_batches([r for r in records if r.direction == mode], most)
+        yield from split_batches([r for r in records if r.direction == mode], max_curves)
 
 
 def _find_worst_loss(row: LossAtRate) -> float | None:

@@ -239,13 +239,13 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
         throughput_fps, _ = point.require_throughput(
             "no rate passed, so there is nothing to overload"
         )
-        own = self.get_settings(point.context)
+        settings = self.get_settings(point.context)
         spec = point.specify(
             RecoverySpec,
-            own,
+            settings,
             throughput_fps=throughput_fps,
             limit_fps=point.limit_fps,
-            overload_s=own.overload_s + point.make_conditions().extra_duration_s,
+            overload_s=settings.overload_s + point.make_conditions().extra_duration_s,
         )
         result = measure_recovery(spec, point.measure, point.watch)
         return Measurement(self.make_record(result, point.run_conditions))
@@ -362,8 +362,8 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
     format_value = staticmethod(format_seconds)
 
     def check(self, context: RunContext) -> None:
-        own = self.get_settings(context)
-        _check_event_time("reconfiguration", "a change", own.at_s, own.duration_s)
+        settings = self.get_settings(context)
+        _check_event_time("reconfiguration", "a change", settings.at_s, settings.duration_s)
         if context.tester.simulates:
             return
         if not context.has_driver:
@@ -382,8 +382,8 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
 
     def run(self, point: Point) -> Measurement:
         rate_fps, source = self.find_rate(point)
-        own, context = self.get_settings(point.context), point.context
-        spec = point.specify(ReconfigurationSpec, own, rate_fps=rate_fps, rate_source=source)
+        settings, context = self.get_settings(point.context), point.context
+        spec = point.specify(ReconfigurationSpec, settings, rate_fps=rate_fps, rate_source=source)
         result = measure_reconfiguration(spec, point.measure, point.watch)
         rows, changes = [], dict[str, dict[str, dict[str, list[Any]]]]()
         for stream in chain.from_iterable(result.repetitions):

@@ -99,7 +99,7 @@ def sort_benchmarks(benchmarks: Iterable[B]) -> list[B]:
     return sorted(benchmarks, key=lambda b: (b.phase, b.order, b.name))
 
 
-ALL = "all"  # name that stands for every benchmark that suits the technology
+ALL_BENCHMARKS = "all"  # name that stands for every benchmark that suits the technology
 
 
 def expand_all(
@@ -118,11 +118,11 @@ def expand_all(
         ):
             names.append(benchmark.name)
         elif benchmark.included_in_all and (missing := benchmark.find_missing_requirement()):
-            left_out.append(f"left out of '{ALL}': {missing[0]} ({missing[1]})")
+            left_out.append(f"left out of '{ALL_BENCHMARKS}': {missing[0]} ({missing[1]})")
         else:
             separate.append(benchmark.name)
     if separate:
-        left_out.append(f"left out of '{ALL}' unless named: {', '.join(separate)}")
+        left_out.append(f"left out of '{ALL_BENCHMARKS}' unless named: {', '.join(separate)}")
     return tuple(names), tuple(left_out)
 
 

@@ -210,9 +210,9 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             )
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
-        own = self.get_settings(context)
-        if own.timeout_s > MAX_TIMEOUT_S:
-            yield f"queries time out after {own.timeout_s:g} s: RFC 8219 section 9.2 allows no more than 1 s"
+        settings = self.get_settings(context)
+        if settings.timeout_s > MAX_TIMEOUT_S:
+            yield f"queries time out after {settings.timeout_s:g} s: RFC 8219 section 9.2 allows at most 1 s"
         simulated = context.tester.simulates
         if not context.has_driver and not simulated and "flush" not in context.driver.hooks:
             yield "nobody empties the device's cache between trials: names are asked once in a run only"
@@ -222,14 +222,14 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
         When all names are cached it does not matter which have one (section 9.2).
         """
-        own = self.get_settings(context)
-        pairs = product(sorted({0, *own.cached}), sorted({0, *own.own_aaaa}))
+        settings = self.get_settings(context)
+        pairs = product(sorted({0, *settings.cached}), sorted({0, *settings.own_aaaa}))
         return [(cached, aaaa) for cached, aaaa in pairs if cached < 100 or not aaaa]
 
     def run(self, point: Point) -> Measurement:
-        own, context = self.get_settings(point.context), point.context
+        settings, context = self.get_settings(point.context), point.context
         capacity = point.tester_capacity.rate_fps
-        covered = compute_covered_qps(capacity, own.delta)
+        covered = compute_covered_qps(capacity, settings.delta)
         searches = {
             pair: measure_throughput(
                 self._specify(point, pair, covered), point.measure, point.watch
@@ -238,8 +238,8 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         }
         selftest = ResolutionSelfTest(
             capacity_qps=capacity,
-            timeout_s=SELFTEST_TIMEOUT_SHARE * own.timeout_s,
-            delta=own.delta,
+            timeout_s=SELFTEST_TIMEOUT_SHARE * settings.timeout_s,
+            delta=settings.delta,
             covered_qps=covered,
         )
         combinations = [
@@ -254,7 +254,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             not_measured=combinations[0].refused,
             combinations=combinations,
             selftest=selftest,
-            timeout_s=own.timeout_s,
+            timeout_s=settings.timeout_s,
             resolution_qps=max(map(find_error_fps, results)),
             upstream=context.technology.ip_versions[1],
         )
@@ -270,15 +270,15 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         return Measurement(record, rows, combinations[0].rates)
 
     def _specify(self, point: Point, pair: tuple[int, int], covered: float) -> ResolutionSpec:
-        own, p = self.get_settings(point.context), point.procedure
+        settings, p = self.get_settings(point.context), point.procedure
         cached, aaaa = pair
         upper = min(point.media_fps, covered)
-        queries = Queries(cached / 100, aaaa / 100, own.timeout_s, own.cached_names)
+        queries = Queries(cached / 100, aaaa / 100, settings.timeout_s, settings.cached_names)
         conditions = point.make_conditions(
             queries=queries,
-            residual_wait_s=max(own.timeout_s, p.residual_wait_s),
+            residual_wait_s=max(settings.timeout_s, p.residual_wait_s),
             # a device that was asked too much goes on working on it for a while
-            pause_s=max(own.timeout_s, p.pause_s),
+            pause_s=max(settings.timeout_s, p.pause_s),
             variant=f"c{cached:03d}-a{aaaa:03d}/" if pair != (0, 0) else "",
         )
         return specify_search(
@@ -286,7 +286,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             conditions,
             ResolutionSpec,
             upper_fps=upper,
-            resolution_fps=own.resolution_qps or p.resolution_ratio * upper,
+            resolution_fps=settings.resolution_qps or p.resolution_ratio * upper,
         )
 
     columns = (
@@ -319,12 +319,12 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             if len(r.combinations) < 2:
                 continue
             found = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
-            own, cached = (sorted({pair[place] for pair in found}) for place in (0, 1))
+            aaaa, cached = (sorted({pair[place] for pair in found}) for place in (0, 1))
             names = [
                 *make_text_columns("names with\nan AAAA record"),
                 *(f"{c} %\ncached" for c in cached),
             ]
-            rows = [(f"{o} %", *(_format_cell(found.get((o, c))) for c in cached)) for o in own]
+            rows = [(f"{a} %", *(_format_cell(found.get((a, c))) for c in cached)) for a in aaaa]
             yield make_text_table(f"{r.title}: median (P1 to P99), queries/s", names, rows)
 
     def draw_figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
@@ -334,14 +334,14 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             curves = [
                 make_summary_curve(
                     number,
-                    f"{own} % with an AAAA record",
+                    f"{aaaa} % with an AAAA record",
                     [
                         (f.cached_percent, f)
                         for f in sorted(r.combinations, key=lambda f: f.cached_percent)
-                        if f.own_aaaa_percent == own and not f.refused
+                        if f.own_aaaa_percent == aaaa and not f.refused
                     ],
                 )
-                for number, own in enumerate(sorted({f.own_aaaa_percent for f in r.combinations}))
+                for number, aaaa in enumerate(sorted({f.own_aaaa_percent for f in r.combinations}))
             ]
             drawn = draw_errorbars(
                 self.name, curves, "names in the cache [%]", "queries per second", linear=True

@@ -185,18 +185,18 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     format_value = staticmethod(_format_share)
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
-        own, wait_s = self.get_settings(context), context.settings.procedure.residual_wait_s
+        settings, wait_s = self.get_settings(context), context.settings.procedure.residual_wait_s
         yield (
-            f"soak: stretches of {own.stretch_s:g} s with a wait of {wait_s:g} s for late frames after "
+            f"soak: stretches of {settings.stretch_s:g} s with a wait of {wait_s:g} s for late frames after "
             "each, in which nothing is sent"
         )
 
     def run(self, point: Point) -> Measurement:
         rate_fps, source = self.find_rate(point)
-        own = self.get_settings(point.context)
-        stretches = max(1, math.ceil(own.duration_s / own.stretch_s - 1e-9))
+        settings = self.get_settings(point.context)
+        stretches = max(1, math.ceil(settings.duration_s / settings.stretch_s - 1e-9))
         spec = point.specify(
-            SoakSpec, own, rate_fps=rate_fps, rate_source=source, stretches=stretches
+            SoakSpec, settings, rate_fps=rate_fps, rate_source=source, stretches=stretches
         )
         result = measure_soak(spec, point.measure, point.watch)
         return self.make_measurement(result, point.run_conditions)
@@ -349,13 +349,13 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     included_in_all = False
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
-        own = self.get_settings(context)
+        settings = self.get_settings(context)
         yield (
-            f"critical-load is the rate at which {100 * own.target:g} % are lost on average: no RFC 8219 "
-            "throughput"
+            f"critical-load is the rate at which {100 * settings.target:g} % are lost on average: no "
+            "RFC 8219 throughput"
         )
-        if own.search_s < 1800:
-            yield f"critical-load: {own.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
+        if settings.search_s < 1800:
+            yield f"critical-load: {settings.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
 
     def run(self, point: Point) -> Measurement:
         spec = point.specify(

@@ -444,22 +444,22 @@ class TcpCapacity(
         )
         if not rate_cps:
             raise NotMeasured("no TCP connection rate passed")
-        own, most = self.get_settings(point.context), self.find_max_connections(point.context)
+        settings, most = self.get_settings(point.context), self.find_max_connections(point.context)
         capacity = CapacitySpec(
             conditions=point.make_conditions(),
-            first=min(own.first, most),
+            first=min(settings.first, most),
             most=most,
             upper_bound_cps=rate_cps,
             upper_bound_reason="given",
             resolution_cps=rate_cps * RETRY_FACTOR,
             beta=RETRY_FACTOR,
             gamma=RETRY_FACTOR,
-            error=own.error,
+            error=settings.error,
             phase_one=self._make_phase_one(point),
             benchmark=self.name,
             fixed=True,
         )
-        spec = TcpCapacitySpec(capacity, own.beyond, own.aging_s)
+        spec = TcpCapacitySpec(capacity, settings.beyond, settings.aging_s)
         result = measure_tcp_capacity(spec, point.measure, point.watch)
         search, find = result.search, point.find
         tries = list_iterations(search.attempts, find)

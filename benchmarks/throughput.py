@@ -494,8 +494,8 @@ def _draw_rate_by_size(
         curves.append(plots.make_summary_curve(number, mode, here))
         if known := [(x, r.tester_ceiling) for x, r in here if r.tester_ceiling]:
             style = {"color": plots.GREY, "linestyle": ":", "marker": "_", "markersize": 14}
-            across, own = zip(*known, strict=True)
-            curves.append(plots.Curve(label if number == 0 else "_", across, own, style=style))
+            xs, rates = zip(*known, strict=True)
+            curves.append(plots.Curve(label if number == 0 else "_", xs, rates, style=style))
     both = any(r.frame_sizes.ipv6 != r.frame_sizes.ipv4 for r in records)
     return plots.draw_errorbars(
         name,

@@ -71,8 +71,8 @@ class DirectionLoss:
     )  # required and received, by role
 
     @property
-    def rate(self) -> float:
-        """Lost share of the frames the trial required."""
+    def loss_ratio(self) -> float:
+        """Lost share of the required frames."""
         return (self.required - self.received) / self.required if self.required else 0.0
 
 
@@ -114,7 +114,7 @@ class OfferedRate:
         if not self.valid or self.error:
             return None
         if direction is not None:
-            return self.directions[direction].rate
+            return self.directions[direction].loss_ratio
         required = sum(d.required for d in self.directions.values())
         received = sum(d.received for d in self.directions.values())
         return (required - received) / required if required else 0.0
@@ -177,11 +177,11 @@ def _can_stop(adaptive: AdaptiveLimits, done: Sequence[Sequence[OfferedRate]]) -
     """
     if len(done) < adaptive.fewest:
         return False
-    through: dict[tuple[float, str], list[float]] = {}
-    for each in (offered for descent in done for offered in descent):
-        for direction, counted in each.directions.items():
-            through.setdefault((each.rate_fps, direction), []).append(1 - counted.rate)
-    whole = [values for values in through.values() if len(values) == len(done)]
+    forwarded: dict[tuple[float, str], list[float]] = {}
+    for offered in (offered for descent in done for offered in descent):
+        for direction, counted in offered.directions.items():
+            forwarded.setdefault((offered.rate_fps, direction), []).append(1 - counted.loss_ratio)
+    whole = [values for values in forwarded.values() if len(values) == len(done)]
     return bool(whole) and all(adaptive.can_stop(values) or not any(values) for values in whole)
 
 

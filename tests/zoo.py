@@ -130,13 +130,13 @@ def _machines(asked: bool) -> Iterator[None]:
             stands[name] = make()
         return stands[name].device(run.driver, run.intent, keep=keep)
 
-    namespaces = bench.lab_device
-    bench.lab_device = device
+    namespaces = bench.build_lab_device
+    bench.build_lab_device = device
     atexit.register(end)
     try:
         yield
     finally:
-        bench.lab_device = namespaces
+        bench.build_lab_device = namespaces
         end()
         atexit.unregister(end)
 

@@ -1,6 +1,6 @@
 """JSON form of trials and trial results, as the journal stores them.
 
-A key keeps its meaning; :data:`_KEYS` maps the attributes that have another name than their key.
+A key keeps its meaning; :data:`_JSON_KEYS` maps the attributes that have another name than their key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from v6t.trials.trial import Trial
 
 T = TypeVar("T")
 
-_KEYS: Mapping[type, Mapping[str, str]] = {
+_JSON_KEYS: Mapping[type, Mapping[str, str]] = {
     Trial: {"second_segment": "then", "device_event": "event", "flow_starts": "starts"},
     Queries: {"cached_share": "cached", "native_aaaa_share": "own_aaaa", "is_selftest": "alone"},
     Connections: {"reuse": "keep"},
@@ -48,7 +48,7 @@ _KEYS: Mapping[type, Mapping[str, str]] = {
     },
     DeviceLoad: {"end_times_s": "at_s", "max_percent": "busiest", "mean_percent": "mean"},
 }
-_OPTIONAL: Mapping[type, frozenset[str]] = {
+_OPTIONAL_ATTRIBUTES: Mapping[type, frozenset[str]] = {
     Trial: frozenset({
         "delays", "frame_timeout_s", "second_segment", "device_event", "connections", "flow_starts",
         "queries", "mix",
@@ -63,13 +63,13 @@ _OPTIONAL: Mapping[type, frozenset[str]] = {
     PhaseOneResult: frozenset({"by_endpoint", "tcp"}),
 }  # fmt: skip
 """Attributes that are left out while they have their default value."""
-_OMITTED = {(Trial, "search_limit_fps")}
+_OMITTED_ATTRIBUTES = {(Trial, "search_limit_fps")}
 
 
 @cache
 def list_attributes(kind: type) -> tuple[tuple[str, str, bool, Any], ...]:
     """Return name, key and default of each attribute, and whether it is optional."""
-    keys, optional = _KEYS.get(kind, {}), _OPTIONAL.get(kind, ())
+    keys, optional = _JSON_KEYS.get(kind, {}), _OPTIONAL_ATTRIBUTES.get(kind, ())
     return tuple(
         (
             f.name,
@@ -78,7 +78,7 @@ def list_attributes(kind: type) -> tuple[tuple[str, str, bool, Any], ...]:
             f.default if f.default_factory is MISSING else f.default_factory(),
         )
         for f in fields(kind)
-        if (kind, f.name) not in _OMITTED
+        if (kind, f.name) not in _OMITTED_ATTRIBUTES
     )
 
 

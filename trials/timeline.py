@@ -7,12 +7,14 @@ from itertools import product
 
 MAX_SENDING_SLOTS = 60
 """Limit for the slots in which a trial sends, because a journal holds tens of thousands of trials."""
-_SLOTS_S = [round(step * 10**decade, 2) for decade, step in product(range(-2, 8), (1, 2, 5))]
+_SLOT_LENGTHS_S = [round(step * 10**decade, 2) for decade, step in product(range(-2, 8), (1, 2, 5))]
 
 
 def choose_slot_s(sending_s: float) -> float:
     """Choose the shortest slot of 0.01, 0.02, 0.05, 0.1 ... s of which few enough cover a trial."""
-    return next(slot for slot in _SLOTS_S if sending_s <= MAX_SENDING_SLOTS * slot * (1 + 1e-9))
+    return next(
+        slot for slot in _SLOT_LENGTHS_S if sending_s <= MAX_SENDING_SLOTS * slot * (1 + 1e-9)
+    )
 
 
 @dataclass(frozen=True)

@@ -297,21 +297,13 @@ def read_status(directory: Path, run: CampaignRun) -> str:
     """Return the status of a run; that of an interrupted one is ``running``."""
     if read_failure(directory, run):
         return FAILED
-    manifest = _read_object(directory / run.directory / rundir.MANIFEST)
+    manifest = rundir.find_json_object(directory / run.directory / rundir.MANIFEST)
     return WAITING if manifest is None else str(manifest.get("status", RUNNING))
 
 
 def read_failure(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
     """Return why a run failed; None if it did not fail or has not started."""
-    return _read_object(directory / FAILURES / f"{run.directory}.json")
-
-
-def _read_object(path: Path) -> dict[str, Any] | None:
-    try:
-        content = read_json(path)
-    except (OSError, UsageError):
-        return None
-    return content if isinstance(content, dict) else None
+    return rundir.find_json_object(directory / FAILURES / f"{run.directory}.json")
 
 
 def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener) -> list[V6tError]:

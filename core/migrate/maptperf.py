@@ -9,7 +9,7 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.core.migrate.migration import Migration
 
-PARAMETERS = (
+KNOWN_PARAMETERS = (
     *("Tester-L-IPv6", "Tester-R-IPv6", "Tester-R-IPv4", "DUT-L-IPv6"),
     *("Tester-L-MAC", "Tester-R-MAC", "DUT-L-MAC", "DUT-R-MAC"),
     *("FW-dport-min", "FW-dport-max", "RV-sport-min", "RV-sport-max"),
@@ -20,7 +20,7 @@ PARAMETERS = (
     *("CPU-FW-Send", "CPU-FW-Receive", "CPU-RV-Send", "CPU-RV-Receive"),
     *("Mem-Channels", "FW", "RV", "Promisc"),
 )
-ALIASES = {
+PARAMETER_ALIASES = {
     "bmr-ea-len": "BMR-EA-length",
     # v1.3's own spelling
     "bmr-ipv6-prefx-length": "BMR-IPv6-prefix-length",
@@ -38,7 +38,7 @@ RULE_PARAMETERS = {"ea_len": ("BMR-EA-length", 13), "ces": ("NUM-OF-CEs", 1000)}
 
 def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
     """Convert a configuration file; the default plugin is MAP-E if the file names a BR."""
-    source = Migration(path, PARAMETERS, ALIASES)
+    source = Migration(path, KNOWN_PARAMETERS, PARAMETER_ALIASES)
     if plugin not in (None, *MAP_PLUGINS):
         problem = f"this file is not for {plugin}"
         raise UsageError(problem, "--plugin " + " or ".join(MAP_PLUGINS), code="wrong-kind-of-file")

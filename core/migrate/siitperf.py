@@ -17,7 +17,7 @@ PORT_PARAMETERS = (
     ("Rev-var-sport", "Rev-sport", "rv_sport", 1024, 65535),
     ("Rev-var-dport", "Rev-dport", "rv_dport", 1, 49151),
 )
-PARAMETERS = (
+KNOWN_PARAMETERS = (
     *("IP-L-Vers", "IP-R-Vers", "Forward", "Reverse", "Promisc", "MEM-Channels"),
     *("CPU-L-Send", "CPU-R-Recv", "CPU-R-Send", "CPU-L-Recv"),
     *(f"IPv{v}-{s}-{kind}" for v in "64" for s in "LR" for kind in ("Real", "Virt")),
@@ -29,7 +29,7 @@ PARAMETERS = (
     *(f"IPv{v}-{s}-offset" for v in "64" for s in "LR"),
     *("Stateful", "Enumerate-ports", "Enumerate-ips", "Responder-tuples"),
 )
-ALIASES = {"responder-ports": "Responder-tuples"}
+PARAMETER_ALIASES = {"responder-ports": "Responder-tuples"}
 ORIENTATIONS = {("6", "4"): "nat64", ("4", "6"): "nat46"}
 ROUTER_HOSTS = {
     "4": ("198.18.0.2", "198.19.0.2", 2, 65534, 2),
@@ -40,7 +40,7 @@ ROUTER_HOSTS = {
 
 def read_siitperf(path: Path) -> Migration:
     """Convert a configuration file of siitperf."""
-    source = Migration(path, PARAMETERS, ALIASES)
+    source = Migration(path, KNOWN_PARAMETERS, PARAMETER_ALIASES)
     kind = source.read_choice("Stateful", "0", NOT_USED, ("0", "1", "2"))
     left = source.read_choice("IP-L-Vers", "6", "plugin", ("4", "6"))
     right = source.read_choice("IP-R-Vers", "4", "plugin", ("4", "6"))

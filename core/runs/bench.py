@@ -36,26 +36,28 @@ FIRST_STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 
 def drop_unsupported(bound: BoundRun) -> BoundRun:
     """Return the run without optional benchmarks that its tester lacks, with a warning for each."""
-    if not bound.optional:
+    if not bound.optional_benchmarks:
         return bound
     able, warnings = make_tester(bound).capabilities, list(bound.resolution_warnings)
     kept = []
     for name in bound.settings.benchmarks:
         lacking = (
             sorted(registry.load(name).list_capabilities(bound) - able)
-            if name in bound.optional
+            if name in bound.optional_benchmarks
             else []
         )
         if lacking:
             reason = " and ".join(CAPABILITIES[ability] for ability in lacking)
-            warnings.append(f"left out of '{registry.ALL}': {name} needs a tester that {reason}")
+            warnings.append(
+                f"left out of '{registry.ALL_BENCHMARKS}': {name} needs a tester that {reason}"
+            )
         else:
             kept.append(name)
     settings = bound.settings.model_copy(update={"benchmarks": tuple(kept)})
     return replace(bound, settings=settings, resolution_warnings=tuple(warnings))
 
 
-def lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
+def build_lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
     """Return the lab device of the driver, whose undo record is written to ``record_dir``."""
     from v6t.drivers.duts.devices import make_lab_device
 
@@ -100,7 +102,7 @@ def make_tester(
     benchmarks = map(registry.load, bound.settings.benchmarks)
     return bound.tester.make(
         links if loopback else intent.emulated_links,
-        lab_device(bound, record_dir) if bound.tester.in_lab and not loopback else None,
+        build_lab_device(bound, record_dir) if bound.tester.in_lab and not loopback else None,
         loopback=loopback,
         delays=any(TIMING_CAPABILITIES & b.list_capabilities(bound) for b in benchmarks),
         seed=bound.settings.seed,
@@ -265,6 +267,7 @@ class Bench:
 
     @property
     def _driven_device(self) -> DeviceSession:
+        """The session with the driven device, which must have a driver."""
         if self.session is None:
             raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session

@@ -96,10 +96,10 @@ class Journal:
         self._size += len(line)
         self._store_trial(entry["trial"], result_from_json(entry["result"]))
 
-    def answer(self, measure: Measure) -> Measure:
+    def with_replay(self, measure: Measure) -> Measure:
         """Wrap ``measure`` to return the results of known trials and to record new ones."""
 
-        def answer_or_measure(trial: Trial) -> TrialResult:
+        def replay_or_measure(trial: Trial) -> TrialResult:
             known = self.trials.get(trial.key)
             if known is None:
                 self.append(trial, measure(trial))
@@ -109,7 +109,7 @@ class Journal:
                 raise UsageError(problem, hint, code="journal-mismatch")
             return self.entries[trial.key]  # as a resumed run will see it
 
-        return answer_or_measure
+        return replay_or_measure
 
     def close(self) -> None:
         """Close the file. May be called twice."""

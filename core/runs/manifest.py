@@ -20,7 +20,7 @@ from v6t.plugins.base import Technology
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Role
 
-PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
+LISTED_PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
 
 def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> d
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
         "created": utc_now(),
         "seed": run.seed,
-        "packages": {name: _read_version(name) for name in PACKAGES},
+        "packages": {name: _read_version(name) for name in LISTED_PACKAGES},
         "source_commit": find_commit(),
         "python": sys.version.split()[0],
         "machine": describe_machine(),

@@ -15,7 +15,7 @@ from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import UsageError
-from v6t.base.files import acquire_lock, read_json
+from v6t.base.files import acquire_lock
 from v6t.benchmarks import registry
 from v6t.core.config.bound import make_links, validate_params
 from v6t.core.config.plugins import load_plugin
@@ -31,6 +31,7 @@ from v6t.core.runs.rundir import (
     RESULTS,
     TRIALS,
     RunDir,
+    find_json_object,
     make_no_run_error,
     read_config,
     read_optional_json,
@@ -288,11 +289,8 @@ def list_runs(directory: Path) -> list[RunSummary]:
 
 def _summarize(path: Path) -> Iterator[RunSummary]:
     """Yield the summary of a run directory; nothing if it does not hold a run."""
-    try:
-        config, manifest = read_json(path / CONFIG), read_json(path / MANIFEST)
-    except (OSError, UsageError):
-        return
-    if not (isinstance(config, dict) and isinstance(manifest, dict) and "plugin" in config):
+    config, manifest = (find_json_object(path / name) for name in (CONFIG, MANIFEST))
+    if config is None or manifest is None or "plugin" not in config:
         return
     device, tester = (
         str(part.get(key, "")) if isinstance(part := config.get(name), dict) else ""

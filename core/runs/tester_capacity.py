@@ -16,15 +16,14 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from v6t.base.errors import UsageError
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.base.files import locate_cache, read_json, write_atomically
+from v6t.base.files import locate_cache, write_atomically
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.manifest import describe_machine, utc_now
 from v6t.core.runs.preflight import with_loopback_setup
-from v6t.core.runs.rundir import RunDir
+from v6t.core.runs.rundir import RunDir, find_json_object
 from v6t.drivers.device import ignore_message
 from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import (
@@ -203,6 +202,7 @@ class SelfTest:
 
     @property
     def _is_cacheable(self) -> bool:
+        """Whether the run may use, and keep, a capacity from another run."""
         if self.bound.technology.exchange == "queries":  # RFC 8219, section 9.2.1: measured first
             return False
         return (
@@ -277,10 +277,7 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator
 
 
 def _read_cache() -> dict[str, dict[str, Any]]:
-    known = None
-    with contextlib.suppress(OSError, UsageError):
-        known = read_json(locate_cache() / CAPACITY_FILE)
-    return known if isinstance(known, dict) else {}
+    return find_json_object(locate_cache() / CAPACITY_FILE) or {}
 
 
 def collect_tester_facts(bound: BoundRun) -> list[Any]:

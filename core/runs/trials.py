@@ -85,7 +85,7 @@ class Trials:
             partial(with_steal_time, in_lab=self.bound.tester.in_lab),
             partial(with_device_load, session=lambda: bench.session if watches else None),
             partial(self._with_announcement, bench=bench),
-            self.journal.answer,
+            self.journal.with_replay,
             self._with_evaluation,
         )
         measure: Measure = bench.measure

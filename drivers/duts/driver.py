@@ -61,7 +61,7 @@ class ChainMembership(NamedTuple):
 class Driver(ABC):
     """Driver of one implementation or of a chain; an instance holds nothing but options."""
 
-    name: ClassVar[str]  # as users write it
+    name: ClassVar[str]  # in commands and testbed files
     noun: ClassVar[str] = "driver"  # word that follows the name in messages
     title: ClassVar[str]  # the implementation, in one phrase
     # Configurations that it supports; ``DeviceConfig`` itself means any.
@@ -78,6 +78,7 @@ class Driver(ABC):
     has_background_vlans: ClassVar[bool] = False  # supports separate VLANs for the background
     session_type: ClassVar[type[Any] | None] = None  # None: the session of devices with a shell
     lab_device_type: ClassVar[type[Any] | None] = None  # None: LabDut
+    notes: ClassVar[tuple[str, ...]] = ()  # defaults and deviations that a reader should know
     header_profile: ClassVar[HeaderProfile] = HeaderProfile()  # of all configurations
     options: Any  # of the type ``options_model``
     chain_membership: ChainMembership | None = None  # None if it configures the whole device

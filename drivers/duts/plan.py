@@ -10,10 +10,6 @@ from typing import Any, Literal
 
 from v6t.intent.device import DeviceIntent
 
-# Returns what is wrong with a command's output; None if it is as expected.
-ProblemFinder = Callable[[str], "str | None"]
-# Returns the parts of a wrong output that differ, as found and as expected.
-DifferenceFinder = Callable[[str], tuple[str, str]]
 Intent = DeviceIntent  # short alias: the state that a device must be configured to
 
 
@@ -34,9 +30,10 @@ class Expectation:
     """
 
     description: str  # the expected state, for the printed plan
-    find_problem: ProblemFinder = field(compare=False)
-    # None: the whole output differs
-    find_difference: DifferenceFinder | None = field(default=None, compare=False)
+    # returns what is wrong with an output; None if it is as expected
+    find_problem: Callable[[str], str | None] = field(compare=False)
+    # returns the parts of a wrong output that differ, as found and as expected; None: all of it differs
+    find_difference: Callable[[str], tuple[str, str]] | None = field(default=None, compare=False)
 
     def describe_difference(self, output: str) -> tuple[str, str] | None:
         """Return the output and the expectation where they differ; None if they do not."""

@@ -30,7 +30,7 @@ class Reading:
     description: str = ""  # meaning of the figures, for the documentation
     # Why frames were lost, by a pattern of the figure's complete name; the first match decides.
     loss_reasons: Mapping[str, LossReason] = field(default_factory=dict)
-    polls: bool = False  # counts the busy time of a device that is busy without load, too
+    polls: bool = False  # the device polls: its cores are busy without load, too
     duration_s: float = 0.0  # time that the command itself takes
 
     def find_loss_reason(self, figure: str) -> LossReason | None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
-from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.embedded.connections import ConnectionTable
 from v6t.drivers.embedded.dns import DnsTrials
 from v6t.drivers.embedded.port import describe_losses
@@ -20,7 +19,7 @@ from v6t.drivers.embedded.sender import LEAD_S, Pace, Sender, measure_longest_fr
 from v6t.drivers.embedded.tcp import TcpExchange
 from v6t.drivers.embedded.timing import TimedTrial
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
-from v6t.drivers.lab.setup import Bed, LabDevice, frame_octets
+from v6t.drivers.lab.setup import Bed, BedTester, LabDevice, frame_octets
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import TableLocation, foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
@@ -36,10 +35,11 @@ from v6t.trials.trial import Capability, Trial, list_directions
 LEARNING_FPS = 100_000.0  # Connections per second that a slow receiver learns after phase 1
 
 
-class EmbeddedTester:
+class EmbeddedTester(BedTester):
     """Tester that sends and receives through AF_PACKET rings; without a device its ports are joined."""
 
     name = "embedded"
+    _bed: Bed
     capabilities: frozenset[Capability] = frozenset(
         {
             "tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times",
@@ -125,25 +125,6 @@ class EmbeddedTester:
         phase = self._open_tcp().disconnect(make_phase_one_trial(trial, connections), connections)
         self._bed.check()
         return phase
-
-    def wait(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    def read_clock(self) -> float:
-        return time.monotonic()
-
-    def device_state(self) -> StateDevice | None:
-        return self._bed.device_state()
-
-    def device_session(self) -> DeviceSession | None:
-        return self._bed.device_session()
-
-    @property
-    def device(self) -> LabDevice | None:
-        return self._bed.device
-
-    def namespaces(self) -> dict[str, int]:
-        return self._bed.namespaces()
 
     def describe(self) -> dict[str, Any]:
         links = {s: self._links.link_at(s) for s in (LEFT, RIGHT)}

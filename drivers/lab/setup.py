@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -163,9 +164,6 @@ class Bed:
     def describe(self) -> dict[str, Any]:
         return {"kind": "none"} if self.device is None else self.device.describe()
 
-    def device_state(self) -> StateDevice | None:
-        return self.device_session()
-
     def device_session(self) -> DeviceSession | None:
         return None if self.device is None else self.device.session
 
@@ -182,3 +180,29 @@ class Bed:
         if self.lab is not None:
             self.lab.close()
             self.lab = None
+
+
+class BedTester:
+    """Base of testers whose ports are in the lab, or elsewhere without a bed, and that run in real time."""
+
+    _bed: Bed | None
+
+    @property
+    def device(self) -> LabDevice | None:
+        return None if self._bed is None else self._bed.device
+
+    def device_session(self) -> DeviceSession | None:
+        return None if self._bed is None else self._bed.device_session()
+
+    def device_state(self) -> StateDevice | None:
+        return self.device_session()
+
+    def namespaces(self) -> dict[str, int]:
+        """Return process ids in the lab's network namespaces, for ``nsenter -t PID -n``."""
+        return {} if self._bed is None else self._bed.namespaces()
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def read_clock(self) -> float:
+        return time.monotonic()

@@ -33,112 +33,75 @@ class SimOptions(StrictModel):
     """Options of the simulated device and tester and of their faults."""
 
     capacity_fps: _Amount = 1_000_000.0
-    """Frames per second the device forwards in one direction."""
-    total_capacity_fps: _Amount = 0.0
-    """Over both directions; 0: twice ``capacity_fps``."""
-    cores: _Count = 1
-    """Of the device, each forwards ``capacity_fps``; more than 1: see ``hashes``."""
-    hashes: Hashed = "ports"
-    """What decides the core of a frame: ports, addresses, both or none."""
-    buffer_frames: _Count = 0
-    """Frames the device stores while more arrive than it forwards, per direction."""
+    """Frames per second that a core of the device forwards."""
+    total_capacity_fps: _Amount = Field(0.0, description="Limit of both directions; 0: none")
+    cores: _Count = Field(1, description="Cores of the device; the hash of a frame chooses one")
+    hashes: Hashed = Field("ports", description="Header fields of that hash")
+    buffer_frames: _Count = Field(0, description="Frames per direction that the device can queue")
     loss_curve: tuple[tuple[_Amount, _Amount], ...] = ()
     """Pairs (share of capacity, lost share), ascending, interpolated; replaces the plain limit.
     ``[[0.9, 0.0], [1.0, 0.001], [1.2, 0.2]]`` starts to lose early."""
     random_loss: bool = False
-    """That share is the mean of what is lost: how much each trial loses is random (Poisson)."""
-    capacity_noise: _Amount = 0.0
-    """Capacity varies by this share from trial to trial (standard deviation)."""
-    loss_probability: _Share = 0.0
-    """Chance of one lost frame in a trial below capacity."""
+    """Draw the loss of a trial with ``loss_curve`` as mean (Poisson)."""
+    capacity_noise: _Amount = Field(0.0, description="Relative standard deviation of the capacity")
+    loss_probability: _Share = Field(0.0, description="Chance of one lost frame in a trial")
     burst_probability: _Share = 0.0
-    """Chance and size of a burst of lost frames in a trial."""
-    burst_frames: _Count = 100
-    """Chance and size of a burst of lost frames in a trial."""
+    """Chance of a burst of lost frames in a trial."""
+    burst_frames: _Count = Field(100, description="Frames of such a burst")
     bursts_per_s: _Amount = 0.0
-    """Such bursts in each second of traffic on average, at any rate."""
+    """Mean number of such bursts per second of traffic."""
     dead_zones: tuple[tuple[_Amount, _Amount], ...] = ()
-    """Pairs of rates between which the device loses although it should not."""
-    slow_probability: _Share = 0.0
-    """In this share of trials capacity falls to ``slow_share``."""
-    slow_share: _Share = 0.5
-    """In this share of trials capacity falls to ``slow_share``."""
+    """Pairs of rates between which 1 % of the frames are lost."""
+    slow_probability: _Share = Field(0.0, description="Share of trials with a lower capacity")
+    slow_share: _Share = Field(0.5, description="Share of the capacity in these trials")
     slow_repetitions: bool = False
-    """... in this share of repetitions, each as a whole: a bimodal device."""
-    delay_us: _Amount = 20.0
-    """One-way delay: the smallest, and the width of the evenly spread rest."""
-    jitter_us: _Amount = 10.0
-    """One-way delay: the smallest, and the width of the evenly spread rest."""
-    tail_share: _Share = 0.0
-    """This share of frames takes ``tail_us`` longer."""
-    tail_us: _Amount = 500.0
-    """This share of frames takes ``tail_us`` longer."""
-    recovery_s: _Amount = 0.0
-    """After an overload the device goes on losing every frame for so long."""
+    """Lower the capacity for whole repetitions instead."""
+    delay_us: _Amount = Field(20.0, description="Smallest one-way delay")
+    jitter_us: _Amount = Field(10.0, description="Range of the delay above that")
+    tail_share: _Share = Field(0.0, description="Share of frames that take ``tail_us`` longer")
+    tail_us: _Amount = Field(500.0, description="Additional delay of these frames")
+    recovery_s: _Amount = Field(0.0, description="Time of total loss after an overload")
     reset_s: _Amount = 0.0
-    """How long it forwards nothing when it is reset during a trial."""
+    """Time without forwarding if the device is reset during a trial."""
     reset_keeps: bool = False
-    """A reset leaves the table of connections as it is."""
+    """Keep the table of connections when the device is reset."""
     reconfigure_s: _Amount = 0.0
-    """How long it forwards nothing when something of it is changed during a trial."""
-    surplus: _Count = 0
-    """Frames the device sends twice in every trial."""
-    late: _Count = 0
-    """Frames that come back too late in every trial."""
-    mismatch: _Count = 0
-    """Frames the device translates wrongly."""
-    forwards_negative: bool = False
-    """The device forwards what it must drop."""
+    """Time without forwarding if the configuration is changed."""
+    surplus: _Count = Field(0, description="Frames that the device duplicates in each trial")
+    late: _Count = Field(0, description="Frames that return too late in each trial")
+    mismatch: _Count = Field(0, description="Frames that the device translates wrongly")
+    forwards_negative: bool = Field(False, description="Forward frames that must be dropped")
     tester_fps: Annotated[float, Field(ge=1, le=MAX_AMOUNT)] = 5_000_000.0
     """The tester's own capacity per direction; above, sending takes longer."""
-    tester_delay_us: _Amount = 2.0
-    """What the tester measures in loopback, without a device."""
-    control: _Count = 0
-    """ARP, ND and the like seen per trial."""
-    table_entries: _Count = 0
-    """Connections a stateful device holds; 0: any number."""
+    tester_delay_us: _Amount = Field(2.0, description="Delay in loopback")
+    control: _Count = Field(0, description="ARP and ND frames in each trial")
+    table_entries: _Count = Field(0, description="Connections that the device holds; 0: unlimited")
     table_replaces: bool = False
-    """A full table forgets old connections instead of refusing new ones."""
+    """Replace old connections when the table is full."""
     table_stores: bool = True
-    """It remembers connections at all; false: it only forwards."""
+    """Store connections; false: the device is stateless."""
     table_timeout_s: _Amount = 0.0
-    """A connection without frames lives so long [s]; 0: for ever."""
-    table_hides_timeout: bool = False
-    """Its driver does not know that timeout."""
-    table_tells: bool = True
-    """It tells how many connections it has."""
-    table_off_by: _Count = 0
-    """It tells so many too many."""
-    table_stuck: _Count = 0
-    """Connections that stay when it is emptied."""
+    """Lifetime of idle connections [s]; 0: unlimited."""
+    table_hides_timeout: bool = Field(False, description="Hide this lifetime from v6t")
+    table_tells: bool = Field(True, description="Report the number of connections")
+    table_off_by: _Count = Field(0, description="Error of the reported number")
+    table_stuck: _Count = Field(0, description="Connections that remain after a flush")
     table_reuses: _Count = 0
-    """Connections that get the outside four-tuple of another one."""
-    insertion_cps: _Amount = 0.0
-    """New connections per second it can make; 0: any number."""
-    slow_from: _Count = 0
-    """Above so many connections this share of them; 0: never."""
-    slow_insertion_share: _Share = 0.1
-    """Above so many connections this share of them; 0: never."""
+    """Connections with the outside four-tuple of another one."""
+    insertion_cps: _Amount = Field(0.0, description="New connections per second; 0: unlimited")
+    slow_from: _Count = Field(0, description="Connections above which that rate falls; 0: never")
+    slow_insertion_share: _Share = Field(0.1, description="Share of that rate then")
     tcp_refuses: Literal["silently", "rst", "icmp"] = "silently"
     """What becomes of a SYN for which there is no room or no time."""
-    tcp_aging_s: _Amount = 0.0
-    """Connections of TCP that ended are forgotten after so long."""
-    teardown_cps: _Amount = 0.0
-    """Connections per second it forgets when it is emptied; 0: at once."""
-    teardown_s: _Amount = 0.0
-    """What emptying takes in any case [s]."""
-    phase_one_loss: _Count = 0
-    """Frames lost in phase 1 of so many first trials."""
-    phase_one_loss_trials: _Count = 1
-    """Frames lost in phase 1 of so many first trials."""
-    crash_at: _Count = 0
-    """Number of the trial (from 1) at which the tester fails; 0: never."""
-    noisy_at: _Count = 0
-    """Number of the self-test's trial (from 1) from which on the machine is busy; 0: never."""
-    noisy_trials: _Count = 6
-    """For so many of them the tester carries the hundredth part of ``tester_fps``."""
-    trial_delay_s: _Amount = 0.0
-    """Real seconds each trial takes, to watch or to interrupt a rehearsal."""
+    tcp_aging_s: _Amount = Field(0.0, description="Time until closed TCP connections are deleted")
+    teardown_cps: _Amount = Field(0.0, description="Connections per second of a flush; 0: at once")
+    teardown_s: _Amount = Field(0.0, description="Constant part of a flush [s]")
+    phase_one_loss: _Count = Field(0, description="Frames lost in the first phases 1")
+    phase_one_loss_trials: _Count = Field(1, description="Number of these phases")
+    crash_at: _Count = Field(0, description="Trial, from 1, in which the tester fails; 0: never")
+    noisy_at: _Count = Field(0, description="First self-test trial with a slow tester; 0: never")
+    noisy_trials: _Count = Field(6, description="Trials with 1 % of ``tester_fps``")
+    trial_delay_s: _Amount = Field(0.0, description="Real time of a trial, for rehearsals [s]")
 
 
 class Device:

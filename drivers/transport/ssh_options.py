@@ -31,16 +31,13 @@ class SshOptions(StrictModel):
 
     host: str = Field(default="", pattern=rf"^({_NAME}|{_ADDRESS})?$")
     """Name, address or alias of ``~/.ssh/config``."""
-    port: int | None = Field(default=None, ge=1, le=65535)
-    """TCP port of sshd."""
-    user: str = Field(default="", pattern=rf"^({_NAME})?$")
-    """Login name."""
+    port: int | None = Field(None, ge=1, le=65535, description="TCP port of sshd")
+    user: str = Field("", pattern=rf"^({_NAME})?$", description="Login name")
     identity: tuple[str, ...] = ()
     """Private key files; without any: those of the configuration, and the agent's."""
     known_hosts: str = ""
     """File of known host keys; default: the configuration's. A host must be in it."""
-    config: str = USER_CONFIG
-    """OpenSSH client configuration; empty: none."""
+    config: str = Field(USER_CONFIG, description="OpenSSH client configuration; empty: none")
     jump: str = ""
     """``[user@]host[:port]`` to go through (ProxyJump); several with commas. They are logged in to
     with the same keys and known hosts, never with the device's password."""

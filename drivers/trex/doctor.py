@@ -32,8 +32,8 @@ _IMPOSTORS = {
 _PROBE = "import importlib.metadata as m, sys; m.version(sys.argv[1])"
 
 
-def examine(options: TrexOptions) -> Iterator[Finding]:
-    """Yield findings in the order in which they matter."""
+def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Finding]:
+    """Yield findings in the order of their importance, with ``must_start`` about a server's start."""
     if options.ssh:
         yield from _examine_remote(options, options.ssh)
         return
@@ -61,7 +61,7 @@ def examine(options: TrexOptions) -> Iterator[Finding]:
         yield "TRex client", "ok", f"imported by {python} (Python {hello['python']})"
         if python != sys.executable:
             yield from find_impostors(python)
-        yield from _examine_server(worker, options)
+        yield from _examine_server(worker, options, must_start=must_start)
 
 
 def find_impostors(python: str = "") -> Iterator[Finding]:
@@ -79,12 +79,20 @@ def find_impostors(python: str = "") -> Iterator[Finding]:
             yield f"package {name}", "note", f"{name}{f' of {python}' if python else ''} {text}"
 
 
-def _examine_server(worker: ClientWorker, options: TrexOptions) -> Iterator[Finding]:
+def _examine_server(
+    worker: ClientWorker, options: TrexOptions, *, must_start: bool = False
+) -> Iterator[Finding]:
     where = f"{options.server}:{options.rpc_port}"
     ports = {"rpc_port": options.rpc_port, "pub_port": options.pub_port}
     absent: Finding = "TRex server", "note", f"none answers at {where}: v6t starts one"
     if not options.ssh and not is_reachable((options.server, options.rpc_port)):
-        yield absent
+        if not must_start or options.lab:
+            yield absent
+        elif fix := _find_start_fix(options):
+            yield "TRex server", "missing", f"none answers at {where}: {fix}"
+        else:
+            yield absent
+            yield from examine_interfaces(worker, options)
         return
     try:
         answer = worker.ask("connect", server=options.server, timeout_s=3, **ports)
@@ -101,6 +109,17 @@ def _examine_server(worker: ClientWorker, options: TrexOptions) -> Iterator[Find
     yield from describe_server(where, facts)
     if flags is not None:
         yield from check_flags(flags, has_several_cores=facts.cores_per_port > 1)
+
+
+def _find_start_fix(options: TrexOptions) -> str:
+    """Return what the user has to do because v6t cannot start a server; empty if it can."""
+    if options.start == "never":
+        return "start one, or say start: auto"
+    if options.is_elsewhere:
+        return "start one there, or say ssh: user@host"
+    if options.all_interfaces is None:
+        return "name its interfaces (tester.options.interfaces)"
+    return ""
 
 
 def check_flags(flags: Sequence[str], *, has_several_cores: bool) -> Iterator[Finding]:

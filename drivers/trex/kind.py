@@ -6,9 +6,7 @@ import itertools
 import json
 import math
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
@@ -237,28 +235,4 @@ class Trex(TesterKind):
     def examine(self, *, named: bool) -> Iterator[Finding]:
         from v6t.drivers.trex.doctor import examine
 
-        findings = examine(self.options)
-        yield from _check_start(self.options, findings) if named else findings
-
-
-def _check_start(options: TrexOptions, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Replace the finding of a missing server by whether v6t can start one."""
-    from v6t.drivers.trex.channel import ClientWorker
-    from v6t.drivers.trex.doctor import examine_interfaces
-
-    fix = ""
-    if options.start == "never":
-        fix = "start one, or say start: auto"
-    elif options.is_elsewhere:
-        fix = "start one there, or say ssh: user@host"
-    elif options.all_interfaces is None:
-        fix = "name its interfaces (tester.options.interfaces)"
-    for what, state, text in findings:
-        if what != "TRex server" or state != "note" or options.lab or options.ssh:
-            yield what, state, text
-        elif fix:
-            yield what, "missing", text.replace("v6t starts one", fix)
-        else:
-            yield what, state, text
-            with closing(ClientWorker(options.python or sys.executable)) as worker:
-                yield from examine_interfaces(worker, options)
+        yield from examine(self.options, must_start=named)

@@ -96,7 +96,7 @@ class TrexOptions(StrictModel):
     """Options of ``tester: {kind: trex}``; the left port sends IPv6 (or the private side)."""
 
     trex_dir: str = ""
-    """Directory that holds ``t-rex-64``; default: ``$TREX_DIR``, else the newest /opt/trex/v*."""
+    """Directory of ``t-rex-64``; default: $TREX_DIR, else the newest /opt/trex/v*."""
     start: Start = "auto"
     """``auto``: attach to a server that answers, else start one; ``never``; ``always``."""
     start_deadline_s: float = Field(default=120.0, gt=0, le=3600)
@@ -109,14 +109,11 @@ class TrexOptions(StrictModel):
     ssh: Annotated[SshOptions | None, BeforeValidator(_parse_ssh)] = None
     """``user@host``, or the names with values of ``dut.options.ssh``: installation, server and
     client are on that host."""
-    rpc_port: int = Field(default=4501, ge=1, le=65535)
-    """Where the server answers requests."""
-    pub_port: int = Field(default=4500, ge=1, le=65535)
-    """Where it publishes events."""
+    rpc_port: int = Field(4501, ge=1, le=65535, description="TCP port for requests")
+    pub_port: int = Field(4500, ge=1, le=65535, description="TCP port for events")
     ssh_config: str = ""
-    """Configuration file for OpenSSH's client; empty: what ``ssh`` says, or the user's own."""
-    ports: Ports = (0, 1)
-    """TRex's port numbers of left and right."""
+    """Configuration file of OpenSSH; empty: that of ``ssh``, or the user's."""
+    ports: Ports = Field((0, 1), description="Port numbers of left and right")
     interfaces: Interfaces = None
     """Left and right of a server that v6t starts: PCI addresses, interface names or --vdev=..."""
     ring: int = Field(default=RING_FRAMES, ge=512, le=65_536, multiple_of=512)
@@ -131,8 +128,7 @@ class TrexOptions(StrictModel):
     lab: bool = False
     """Run TRex inside the lab of network namespaces, with the device of the testbed's ``dut``; with
     memif ports as ``interfaces``, a VPP that runs already."""
-    cores: int = Field(default=1, ge=1, le=64)
-    """Data path cores of a server that v6t starts."""
+    cores: int = Field(1, ge=1, le=64, description="Data path cores of a server that v6t starts")
     hardware_filter: bool = False
     """Several cores on NICs without TRex's software mode: its data path receives nothing, so that no
     frame can be compared or timed, and the server's one receiving core sees what comes."""
@@ -142,8 +138,7 @@ class TrexOptions(StrictModel):
     rps_cpus: tuple[Annotated[int, Field(ge=0, le=1023)], ...] | None = None
     """``lab: true``: CPUs on which the kernel takes in and forwards what TRex sends (RPS); none: where
     TRex's threads share CPUs, those without its data path; ``[]``: the CPU that sends."""
-    socket: int = Field(default=0, ge=0, le=7)
-    """NUMA node of the interfaces."""
+    socket: int = Field(0, ge=0, le=7, description="NUMA node of the interfaces")
     counting: Counting = "auto"
     """How test frames are told apart: by their trailer (one core), or by port counters."""
     marks: bool | None = None
@@ -153,10 +148,9 @@ class TrexOptions(StrictModel):
     restart: bool = False
     """End a server whose mode cannot give the requested measurement, and start one on the
     ``interfaces``; one whose ports are in use only with ``force``."""
-    force: bool = False
-    """Take ports away from another user."""
+    force: bool = Field(False, description="Take ports away from another user")
     python: str = ""
-    """Interpreter that can import TRex's client (3.8 to 3.13); empty: one is looked for."""
+    """Interpreter that imports TRex's client (3.8 to 3.13); empty: found by v6t."""
     cache: int = Field(default=0, ge=0, le=10_000)
     """Frames kept ready per stream (field-engine cache); 0: every frame is computed."""
     rows: int = Field(default=0, ge=0, le=65_535)
@@ -170,8 +164,7 @@ class TrexOptions(StrictModel):
     catch_up_ms: float | None = Field(default=None, ge=0.1, le=1000)
     """What the data path of a server that v6t starts may be late and then makes up for at once [ms];
     what it is later makes its sending longer. None: TRex's own 0.1."""
-    extra_arguments: tuple[str, ...] = ()
-    """Further arguments of ``t-rex-64``."""
+    extra_arguments: tuple[str, ...] = Field((), description="Further arguments of ``t-rex-64``")
 
     @model_validator(mode="after")
     def _check_consistency(self) -> TrexOptions:

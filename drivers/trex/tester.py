@@ -10,8 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from v6t.base.errors import BeyondTester, TesterError
-from v6t.drivers.device import DeviceSession, StateDevice
-from v6t.drivers.lab.setup import Bed, LabDevice
+from v6t.drivers.lab.setup import Bed, BedTester, LabDevice
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts
@@ -89,7 +88,7 @@ class PortPair(NamedTuple):
     receiving: Side | None = None
 
 
-class TrexTester:
+class TrexTester(BedTester):
     """Tester that sends with TRex and implements :class:`~v6t.drivers.tester.StatefulTester`.
 
     Args:
@@ -238,22 +237,6 @@ class TrexTester:
         del trial, connections
         return self._check_bed(self._tcp.disconnect())
 
-    def wait(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    def read_clock(self) -> float:
-        return time.monotonic()
-
-    @property
-    def device(self) -> LabDevice | None:
-        return None if self._bed is None else self._bed.device
-
-    def device_state(self) -> StateDevice | None:
-        return None if self._bed is None else self._bed.device_state()
-
-    def device_session(self) -> DeviceSession | None:
-        return None if self._bed is None else self._bed.device_session()
-
     def describe(self) -> dict[str, Any]:
         uses_trailer = self.attachment.uses_trailer
         description: dict[str, Any] = {
@@ -269,10 +252,6 @@ class TrexTester:
         }
         device = {} if self._bed is None else {"device": self._bed.describe()}
         return description | device
-
-    def namespaces(self) -> dict[str, int]:
-        """Return process ids in the lab's network namespaces, for ``nsenter -t PID -n``."""
-        return {} if self._bed is None else self._bed.namespaces()
 
     def close(self) -> None:
         self._connections.close()

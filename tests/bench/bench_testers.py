@@ -30,7 +30,7 @@ from typing import Any
 
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point, lab_device, make_tester
+from v6t.core.runs.bench import build_lab_device, compile_point, make_tester
 from v6t.drivers.lab.setup import Bed
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
@@ -105,7 +105,7 @@ def siitperf(program: Path, cpus: list[int]) -> Iterator[Try]:
     """siitperf in the place of v6t's tester, before the same device; these CPUs forward."""
     bound = _bound("embedded", {})
     links = bound.technology.links
-    bed = Bed(links, lab_device(bound))
+    bed = Bed(links, build_lab_device(bound))
     try:
         lab = bed.open()
         if cpus:

@@ -66,13 +66,13 @@ def test_known_trials_are_not_measured_again(tmp_path):
         asked.append(asked_trial.key)
         return counted()
 
-    answer = journal.answer(measure)
+    answer = journal.with_replay(measure)
     assert answer(trial(1)) == answer(trial(1)) == counted()
     assert asked == ["t1"]
 
 
 def test_another_trial_under_a_known_key_is_refused(tmp_path):
-    measure = Journal(tmp_path / "j").answer(lambda _: counted())
+    measure = Journal(tmp_path / "j").with_replay(lambda _: counted())
     measure(trial(1, rate=1000.0))
     with expect_error("journal-mismatch"):
         measure(trial(1, rate=2000.0))

@@ -220,9 +220,11 @@ def test_every_known_parameter_of_siitperf_has_a_target(stateful, left, right, t
         return {"Enumerate-ports": 3}.get(name, {"max": 9}.get(name[-3:], 1))
 
     source = tmp_path / "siitperf.conf"
-    source.write_text("".join(f"{name} {value(name)}\n" for name in siitperf.PARAMETERS))
+    source.write_text("".join(f"{name} {value(name)}\n" for name in siitperf.KNOWN_PARAMETERS))
     found = siitperf.read_siitperf(source)
-    assert [parameter.name for parameter, _ in found.parameter_targets] == list(siitperf.PARAMETERS)
+    assert [parameter.name for parameter, _ in found.parameter_targets] == list(
+        siitperf.KNOWN_PARAMETERS
+    )
     assert [parameter.name for parameter, target in found.parameter_targets if not target] == []
 
 

@@ -135,13 +135,13 @@ def test_one_machine_stands_at_a_time_and_makes_the_lab_s_device_itself(monkeypa
         )
 
     monkeypatch.setattr(standins, "standing_of", standing)
-    monkeypatch.setattr(bench, "lab_device", lambda *given: "a namespace")
+    monkeypatch.setattr(bench, "build_lab_device", lambda *given: "a namespace")
     with zoo._machines(True):
         for driver in ("jool", "openbsd-pf", "openbsd-pf"):
-            assert bench.lab_device(run(driver)) == (driver, driver, "nat64")
+            assert bench.build_lab_device(run(driver)) == (driver, driver, "nat64")
         assert ended == ["jool"]
-        assert bench.lab_device(run("tayga")) == "a namespace"
+        assert bench.build_lab_device(run("tayga")) == "a namespace"
         assert ended == ["jool", "openbsd-pf"]
-        bench.lab_device(run("openbsd-pf"))
+        bench.build_lab_device(run("openbsd-pf"))
     assert ended == ["jool", "openbsd-pf", "openbsd-pf"]
-    assert bench.lab_device(run("openbsd-pf")) == "a namespace"
+    assert bench.build_lab_device(run("openbsd-pf")) == "a namespace"

@@ -27,7 +27,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.migrate.maptperf import read_maptperf
 from v6t.core.migrate.migration import Migration
 from v6t.core.migrate.siitperf import read_siitperf
-from v6t.core.runs.bench import Bench, compile_point, lab_device
+from v6t.core.runs.bench import Bench, build_lab_device, compile_point
 from v6t.core.runs.manifest import describe_machine
 from v6t.drivers.lab.setup import Bed
 from v6t.procedures.search.binary import binary_search
@@ -191,7 +191,7 @@ def peer_finds(case, bound, directory):
 @contextmanager
 def standing(bound):
     """The lab with the device, and nobody at the tester's ports; its namespace."""
-    with closing(Bed(bound.technology.links, lab_device(bound))) as bed:
+    with closing(Bed(bound.technology.links, build_lab_device(bound))) as bed:
         yield bed.open().tester
 
 

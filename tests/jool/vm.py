@@ -257,4 +257,4 @@ def stands_in(machine: Stand[Any], monkeypatch) -> None:
     def device(run, keep=None):
         return machine.device(run.driver, run.intent, record_dir=keep)
 
-    monkeypatch.setattr(bench, "lab_device", device)
+    monkeypatch.setattr(bench, "build_lab_device", device)

@@ -73,6 +73,10 @@ class Nat46(LinuxDriver):
     )
     versions = ("2026-06",)
     options_model = Nat46Options
+    notes = (
+        "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
+        "what it cannot translate it drops without an ICMP error",
+    )
     header_profile = HeaderProfile(
         further_hops=1,
         df="set",
@@ -170,11 +174,7 @@ class Nat46(LinuxDriver):
             ),
             linux.make_routes_step(ways, "into the translator"),
         ]
-        notes = (
-            "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
-            "what it cannot translate it drops without an ICMP error",
-        )
-        return self.assemble_plan(intent, facts, steps, notes=notes)
+        return self.assemble_plan(intent, facts, steps)
 
 
 def parse_counters(text: str) -> Mapping[str, float]:

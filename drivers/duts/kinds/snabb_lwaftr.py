@@ -39,12 +39,6 @@ SOCKETS_DESCRIPTION = (
     "frames that found no room in a packet socket: "
     "it takes those of the kernel's interfaces from one"
 )
-NOTES = (
-    "decapsulation leaves the TTL as it is; encapsulation: outer hop limit 255",
-    "a wrong PSID is answered with ICMPv6 1/5",
-    "its version is that of its repository's last tag, the commits since then and the commit: "
-    "release 2024.08 is 2022.07-396-gf32729274",
-)
 # Snabb counts drops both by reason and in total for each IP version and side (lwaftr.lua)
 LOSS_REASONS = {
     "ingress-packet-drops": LossReason.INGRESS, "drop-all-.*": LossReason.ALL, "drop-.*": LossReason.RULE,
@@ -81,8 +75,14 @@ class SnabbLwAftr(LinuxDriver):
     versions = ("2024.08",)
     options_model = SnabbOptions
     uses_kernel_routes = False
+    notes = (
+        "decapsulation leaves the TTL as it is; encapsulation: outer hop limit 255",
+        "a wrong PSID is answered with ICMPv6 1/5",
+        "its version is that of its repository's last tag, the commits since then and the commit: "
+        "release 2024.08 is 2022.07-396-gf32729274",
+    )
     program_source = "https://github.com/snabbco/snabb"
-    # every command of Snabb creates the directory of shared memory
+    # removes the directory of shared memory, which every command of Snabb creates
     version_command = (
         f"[ -e {SHARED_MEMORY_DIR} ] || new=1; {{program}} --version | head -1; "
         f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED_MEMORY_DIR} && break; sleep 0.1; done'
@@ -156,7 +156,7 @@ class SnabbLwAftr(LinuxDriver):
                 stop=stop,
             ),
         ]
-        return Plan(self.name, facts.version, tuple(steps), notes=NOTES)
+        return Plan(self.name, facts.version, tuple(steps), notes=self.notes)
 
 
 def _uses_pci(options: SnabbOptions) -> bool:

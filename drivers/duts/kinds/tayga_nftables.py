@@ -80,20 +80,14 @@ class TaygaNftables(ConntrackDriver, Tayga):
             instead = {"dynamic_pool": f"10.0.0.0/{length}"}
             raise UsageError(problem, hint, dut_params=instead, code="not-enough-addresses")
 
-    def get_ipv6_side(self, intent: Intent) -> str:
-        return "left"
-
     def find_translated_networks(self, intent: Intent) -> list[Any]:
         # conntrack restores the clients' IPv4 addresses before packets are filtered
         prefix = addresses.get_prefix(intent)
         return [self.pool, *([prefix] if prefix else [])]
 
-    def choose_translator_addresses(self, intent: Intent) -> tuple[str, str]:
-        taken, o = addresses.find_test_networks(intent), self.options
-        given4 = o.ipv4_addr or str(self.pool[1])
-        own4 = addresses.choose_free_address("ipv4_addr", given4, (), taken)
-        candidates = addresses.TRANSLATOR_IPV6_CANDIDATES
-        return own4, addresses.choose_free_address("ipv6_addr", o.ipv6_addr, candidates, taken)
+    @property
+    def ipv4_candidates(self) -> Sequence[str]:
+        return (str(self.pool[1]),)
 
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
         prefix: IPv6Network | None = addresses.get_prefix(intent)

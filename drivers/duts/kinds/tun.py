@@ -48,7 +48,6 @@ class TunTranslator(LinuxDriver):
     # command that starts the translator, which writes its process id to ``{pid}``
     start_command: ClassVar[str]
     writes_log: ClassVar[bool] = False  # whether the start command redirects messages to ``{log}``
-    notes: Sequence[str] = ()
 
     @abstractmethod
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
@@ -89,13 +88,9 @@ class TunTranslator(LinuxDriver):
         four, six = addresses.find_translated_networks(intent)
         return [*four, *six]
 
-    def get_ipv6_side(self, intent: Intent) -> str:
-        """Return the side with IPv6 hosts."""
-        return addresses.get_ipv6_side(intent)
-
     def plan_filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
         """Return the steps that filter frames of either side before they reach the translator."""
-        six = self.get_ipv6_side(intent)
+        six = addresses.get_ipv6_side(intent)
         networks = self.find_translated_networks(intent)
         translated = {
             side: [net for net in networks if net.version == (6 if side == six else 4)]
@@ -105,11 +100,16 @@ class TunTranslator(LinuxDriver):
             intent, facts, self.get_all_ports(intent), count, translated
         )
 
+    @property
+    def ipv4_candidates(self) -> Sequence[str]:
+        """Addresses for the translator itself, the first unused of which is taken."""
+        return addresses.TRANSLATOR_IPV4_CANDIDATES
+
     def choose_translator_addresses(self, intent: Intent) -> tuple[str, str]:
         """Return the translator's own IPv4 and IPv6 addresses, as configured or unused ones."""
         used_networks, own = addresses.find_test_networks(intent), self.options
         choose = partial(addresses.choose_free_address, used_networks=used_networks)
-        four = choose("ipv4_addr", own.ipv4_addr, addresses.TRANSLATOR_IPV4_CANDIDATES)
+        four = choose("ipv4_addr", own.ipv4_addr, self.ipv4_candidates)
         return four, choose("ipv6_addr", own.ipv6_addr, addresses.TRANSLATOR_IPV6_CANDIDATES)
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:

@@ -118,7 +118,7 @@ class Tundra(TunTranslator):
         """Return the configuration file with all settings: Tundra has no defaults."""
         four, six = self.choose_translator_addresses(intent)
         mtu = {side: getattr(intent.links, side).mtu for side in ("left", "right")}
-        side6 = self.get_ipv6_side(intent)
+        side6 = addresses.get_ipv6_side(intent)
         o = self.options
         lines = [
             f"program.translator_threads = {o.threads or ''}",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from v6t.core.cli import dut_command
-from v6t.core.cli.stopping import describe_campaign_stop, describe_device_stop, describe_run_stop
+from v6t.core.cli.stopping import make_campaign_stop, make_device_stop, make_run_stop
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
 from v6t.drivers.duts.lab.ssh import LabSshServer
@@ -185,12 +185,12 @@ def remote(tmp_path, **options):
 
 def test_words_of_a_run_with_a_device_elsewhere(tmp_path):
     run, out = remote(tmp_path), tmp_path / "out"
-    assert describe_run_stop(run, out).first.startswith("stopping: nothing")
+    assert make_run_stop(run, out).first.startswith("stopping: nothing")
     out.mkdir()
     (out / "config.json").write_text(run.model_dump_json())
-    assert "removed" in describe_run_stop(run, out).first
+    assert "removed" in make_run_stop(run, out).first
     (out / "dut-undo.json").touch()
-    stop = describe_run_stop(run, out)
+    stop = make_run_stop(run, out)
     assert "dut.example.net" in stop.first
     device, trials = stop.second
     assert device.startswith("dut.example.net ")
@@ -202,11 +202,11 @@ def test_words_of_a_campaign_name_the_run_whose_device_is_configured(tmp_path):
     run, one = remote(tmp_path, undo_after_s=0), tmp_path / "001-x"
     one.mkdir()
     (one / "config.json").write_text(run.model_dump_json())
-    assert describe_campaign_stop(lambda: {one: run}, tmp_path).second == (
+    assert make_campaign_stop(lambda: {one: run}, tmp_path).second == (
         f"v6t campaign --resume {tmp_path} continues",
     )
     (one / "dut-undo.json").touch()
-    assert describe_campaign_stop(lambda: {one: run}, tmp_path).second == (
+    assert make_campaign_stop(lambda: {one: run}, tmp_path).second == (
         f"dut.example.net is still configured: v6t dut rollback {one}",
         f"v6t campaign --resume {tmp_path} continues",
     )
@@ -219,10 +219,7 @@ def test_words_of_a_chain_name_its_devices(tmp_path):
     run = remote(tmp_path).model_copy(
         update={"dut": remote(tmp_path).dut.model_copy(update={"options": {"parts": parts}})}
     )
-    assert (
-        "putting a.example.net, b.example.net back"
-        in describe_device_stop(run, "--testbed x").first
-    )
+    assert "putting a.example.net, b.example.net back" in make_device_stop(run, "--testbed x").first
 
 
 DIRECT = {"driver": "nftables", "options": {"ssh": {"host": "dut.example.net"}}}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
 from v6t.drivers.duts.os.linux import make_link_up_step
-from v6t.drivers.duts.plan import Check, Existing, Step, expect_lines
+from v6t.drivers.duts.plan import Existing, Step, expect_lines
 from v6t.intent.families import Dns64Config
 
 
@@ -32,6 +32,9 @@ class Bind9(Dns64Server):
     version_command = "named -v"
     version_pattern = r"BIND (\d[\w.~+-]*)"
     process_name = "named"
+    start_command = "named -f -n {options.threads} -c {config}"
+    control_command = "rndc -k {directory}/rndc.key -s 127.0.0.1 -p {options.control_port}"
+    expected_status = expect_lines("server is up and running")
 
     def make_preparation_steps(self, directory: str) -> Sequence[Step]:
         file = f"{directory}/rndc.key"
@@ -70,12 +73,3 @@ options {{
 }};
 zone "{dns64.zone}" {{ type static-stub; server-addresses {{ {dns64.server}; }}; }};
 """
-
-    def make_start_command(self, config_file: str, directory: str) -> str:
-        return f"named -f -n {self.options.threads} -c {config_file}"
-
-    def make_flush_step(self, config_file: str, directory: str) -> Step:
-        control = f"rndc -k {directory}/rndc.key -s 127.0.0.1 -p {self.options.control_port}"
-        is_running = expect_lines("server is up and running")
-        command = f"{control} flush"
-        return Step(command, "flush the DNS cache", proof=Check(f"{control} status", is_running))

@@ -73,19 +73,16 @@ event.recurrent(50, function()
 end)
 """
 
-    def make_start_command(self, config_file: str, directory: str) -> str:
+    def make_start_command(self, directory: str) -> str:
         """Return the foreground command; version 5.6.0 supports the undocumented option ``-f``."""
         fork_option = f" -f {self.options.threads}" if self.options.threads > 1 else ""
-        return f"kresd -n{fork_option} -c {config_file} {directory}"
+        return self.fill_in(f"kresd -n{fork_option} -c {{config}} {{directory}}", directory)
 
     def make_stop_command(self, pid: str) -> str:
-        return (
-            super().make_stop_command(pid)
-            if self.options.threads == 1
-            else stop_group(pid, self.process_name)
-        )
+        one = self.options.threads == 1
+        return super().make_stop_command(pid) if one else stop_group(pid, self.process_name)
 
-    def make_flush_step(self, config_file: str, directory: str) -> Step:
+    def make_flush_step(self, directory: str) -> Step:
         """Return the step that requests a flush by a file, which kresd polls for and removes."""
         wait = (
             f"n=0; while [ -e {directory}/empty ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"

@@ -8,7 +8,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
 from v6t.drivers.duts.kinds.versions import parse_version
-from v6t.drivers.duts.plan import Check, Intent, Step, expect_text
+from v6t.drivers.duts.plan import Intent, expect_text
 from v6t.intent.families import Dns64Config
 
 FIRST_SUPPORTED_VERSION = (4, 4)  # has dns64-prefix
@@ -28,6 +28,12 @@ class PdnsRecursor(Dns64Server):
     version_command = "pdns_recursor --version 2>&1"
     version_pattern = r"PowerDNS Recursor (\d[\w.]*)"
     process_name = "pdns_recursor"
+    start_command = "pdns_recursor --config-dir={directory} --config-name=v6t"
+    control_command = (
+        "rec_control --socket-dir={directory} --config-dir={directory} --config-name=v6t"
+    )
+    flush_verb, status_verb = "wipe-cache $", "ping"
+    expected_status = expect_text("pong")
     config_file_name = "recursor-v6t.conf"
     prefix_lengths = (96,)
 
@@ -63,12 +69,3 @@ server-down-max-fails=0
 loglevel=0
 quiet=yes
 """
-
-    def make_start_command(self, config_file: str, directory: str) -> str:
-        """Return the foreground command; ``--config-name`` determines the name of the file."""
-        return f"pdns_recursor --config-dir={directory} --config-name=v6t"
-
-    def make_flush_step(self, config_file: str, directory: str) -> Step:
-        control = f"rec_control --socket-dir={directory} --config-dir={directory} --config-name=v6t"
-        answers = Check(f"{control} ping", expect_text("pong"))
-        return Step(f"{control} wipe-cache $", "flush the DNS cache", proof=answers)

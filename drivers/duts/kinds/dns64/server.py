@@ -11,7 +11,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import make_process_reading
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Intent, Plan, Step, expect_output, find_line
+from v6t.drivers.duts.plan import Check, Expectation, Intent, Plan, Step, expect_output, find_line
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import (
@@ -35,7 +35,13 @@ class Dns64Server(LinuxDriver):
 
     supported_configurations = (Dns64Config,)
     options_model = ServerOptions
+    notes = ("the cache is emptied before each trial",)
     process_name: ClassVar[str]  # name of the process
+    start_command: ClassVar[str] = ""  # runs the server in the foreground
+    control_command: ClassVar[str] = ""  # control client, which a verb follows
+    flush_verb: ClassVar[str] = "flush"
+    status_verb: ClassVar[str] = "status"
+    expected_status: ClassVar[Expectation]  # of the output of the status
     config_file_name: ClassVar[str] = "server.conf"  # name of its configuration file
     # supported lengths of the prefix
     prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)
@@ -43,11 +49,22 @@ class Dns64Server(LinuxDriver):
     @abstractmethod
     def make_configuration(self, dns64: Dns64Config, directory: str) -> str: ...
 
-    @abstractmethod
-    def make_start_command(self, config_file: str, directory: str) -> str: ...
+    def fill_in(self, template: str, directory: str) -> str:
+        """Return a command with the options, the directory and the configuration file."""
+        config = f"{directory}/{self.config_file_name}"
+        return template.format(options=self.options, directory=directory, config=config)
 
-    @abstractmethod
-    def make_flush_step(self, config_file: str, directory: str) -> Step: ...
+    def make_start_command(self, directory: str) -> str:
+        """Return the command that runs the server in the foreground."""
+        return self.fill_in(self.start_command, directory)
+
+    def make_flush_step(self, directory: str) -> Step:
+        """Return the step that flushes the cache, and checks that the server answers."""
+        flush, status = (
+            self.fill_in(f"{self.control_command} {verb}", directory)
+            for verb in (self.flush_verb, self.status_verb)
+        )
+        return Step(flush, "flush the DNS cache", proof=Check(status, self.expected_status))
 
     def make_stop_command(self, pid: str) -> str:
         return stop_process(pid, self.process_name)
@@ -83,7 +100,7 @@ class Dns64Server(LinuxDriver):
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         dns64, directory = intent.configuration_as(Dns64Config), f"{self.options.state_dir}/dns"
         file, pid = f"{directory}/{self.config_file_name}", f"{directory}/{self.name}.pid"
-        log, run = f"{directory}/{self.name}.log", self.make_start_command(file, directory)
+        log, run = f"{directory}/{self.name}.log", self.make_start_command(directory)
         socket = f"[{dns64.resolver}]:53"
 
         def is_listening(output: str) -> bool:
@@ -108,6 +125,4 @@ class Dns64Server(LinuxDriver):
             ),
             server,
         ]
-        notes = ("the cache is emptied before each trial",)
-        flush = [self.make_flush_step(file, directory)]
-        return self.assemble_plan(intent, facts, steps, flush, notes)
+        return self.assemble_plan(intent, facts, steps, [self.make_flush_step(directory)])

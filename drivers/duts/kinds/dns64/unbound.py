@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
-from v6t.drivers.duts.plan import Check, Step, expect_matching_line
+from v6t.drivers.duts.plan import expect_matching_line
 from v6t.intent.families import Dns64Config
 
 
@@ -20,6 +20,10 @@ class Unbound(Dns64Server):
     version_command = "unbound -V"
     version_pattern = r"Version (\d[\w.]*)"
     process_name = "unbound"
+    start_command = "unbound -d -c {config}"
+    control_command = "unbound-control -c {config}"
+    flush_verb = "reload"  # it also clears the timings of servers
+    expected_status = expect_matching_line(r"unbound \(pid \d+\) is running\.\.\.", "'is running'")
 
     def make_configuration(self, dns64: Dns64Config, directory: str) -> str:
         """Return a configuration for one zone that Unbound answers itself by default (RFC 6761)."""
@@ -55,13 +59,3 @@ remote-control:
   control-interface: {directory}/unbound.control
   control-use-cert: no
 """
-
-    def make_start_command(self, config_file: str, directory: str) -> str:
-        return f"unbound -d -c {config_file}"
-
-    def make_flush_step(self, config_file: str, directory: str) -> Step:
-        """Return the step that reloads the configuration, which also clears server timings."""
-        control = f"unbound-control -c {config_file}"
-        is_running = expect_matching_line(r"unbound \(pid \d+\) is running\.\.\.", "'is running'")
-        command = f"{control} reload"
-        return Step(command, "flush the DNS cache", proof=Check(f"{control} status", is_running))

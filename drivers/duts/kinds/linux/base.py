@@ -203,8 +203,9 @@ class LinuxDriver(Driver):
         facts: Facts,
         steps: Iterable[Step],
         flush: Iterable[Step] = (),
-        notes: Iterable[str] = (),
+        notes: Iterable[str] | None = None,
     ) -> Plan:
-        """Return a plan whose steps follow those of :meth:`make_base_steps`."""
+        """Return a plan whose steps follow those of :meth:`make_base_steps`; None: the class's notes."""
         all_steps = (*self.make_base_steps(intent, facts), *steps)
-        return Plan(self.name, facts.version, all_steps, tuple(flush), notes=tuple(notes))
+        notes = self.notes if notes is None else tuple(notes)
+        return Plan(self.name, facts.version, all_steps, tuple(flush), notes=notes)

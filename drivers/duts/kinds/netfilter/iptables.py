@@ -88,6 +88,7 @@ class Ip6tablesNpt(LinuxDriver):
     programs: Mapping[str, str] = {"ip6tables": "iptables"}
     has_filters = True
     version_command = "ip6tables --version"
+    notes = ("packets whose source is not of the inside are forwarded as they are",)
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         npt = intent.configuration_as(NptConfig)
@@ -97,8 +98,7 @@ class Ip6tablesNpt(LinuxDriver):
             _make_prefix_step("POSTROUTING", f"-s {inside} -o {port}", "SNPT", inside, outside),
             _make_prefix_step("PREROUTING", f"-d {outside} -i {port}", "DNPT", outside, inside),
         ]
-        notes = ("packets whose source is not of the inside are forwarded as they are",)
-        return self.assemble_plan(intent, facts, rules, notes=notes)
+        return self.assemble_plan(intent, facts, rules)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
         return self.make_route_change(intent)

@@ -91,6 +91,7 @@ class NetfilterNat(ConntrackDriver):
     """Base of drivers that translate the clients' networks by netfilter rules."""
 
     has_filters = True
+    notes = ("source ports within the range are kept where they are free",)
     version_pattern = r"\bv(\d\S*)"
     ip_version: ClassVar[int] = 4  # IP version of the translated packets
     # names of the supported settings beyond addresses and ports
@@ -108,11 +109,8 @@ class NetfilterNat(ConntrackDriver):
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
-        listed = facts.sections.get("forward", "")
-        if (
-            self.forward_drop_check is not None
-            and find_line(listed, self.forward_drop_check[1]) is not None
-        ):
+        check = self.forward_drop_check
+        if check and find_line(facts.sections.get("forward", ""), check[1]) is not None:
             problem = "the device's chain FORWARD drops what no rule of its own accepts"
             hint = "that is another program's firewall (Docker, ufw): use a device without it"
             raise DutError(problem, hint, code="firewall-blocks")
@@ -123,6 +121,4 @@ class NetfilterNat(ConntrackDriver):
             *self.make_rule_steps(divide_pool(pool, intent), self.get_port(intent, "right")),
             *make_conntrack_steps(self.options, intent, facts),
         ]
-        notes = ("source ports within the range are kept where they are free",)
-        flush = make_flush_steps(pool.client_networks)
-        return self.assemble_plan(intent, facts, steps, flush, notes)
+        return self.assemble_plan(intent, facts, steps, make_flush_steps(pool.client_networks))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -37,6 +36,7 @@ from v6t.drivers.options import parse_options
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.families import DeviceConfig
 
+SYSTEM = "a device with a command line"
 MANUAL_PAGE = "docs/duts/network-cli.md"
 SYSTEM_STATE, OWN_STATE = Path("/var/lib/v6t"), Path("~/.local/state/v6t")
 
@@ -103,13 +103,10 @@ class NetworkCliDriver(Driver):
             )
         version = " ".join(version.split())[:80]
         path = ManagementPath(tuple(peers))
-        return replace(self._make_facts(version), management_path=path, sections=dict(sections))
+        return Facts(SYSTEM, version, boot_id="", management_path=path, sections=dict(sections))
 
     def make_example_facts(self, intent: Intent) -> Facts:
-        return self._make_facts(self.options.version)
-
-    def _make_facts(self, version: str) -> Facts:
-        return Facts("a device with a command line", version, boot_id="")
+        return Facts(SYSTEM, self.options.version, boot_id="")
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         for name in ("configure", "verify", "restore"):

@@ -132,7 +132,7 @@ class VppFunction:
         return ()
 
     def get_session_reading(self) -> Reading | None:
-        """Return the reading of the number of sessions, or None where VPP may not report it."""
+        """Return the reading of the number of sessions, or None if VPP reports none."""
         return None
 
     def get_capacity(self) -> int:
@@ -145,9 +145,8 @@ class VppFunction:
             return None
         room = float(self.get_capacity())
 
-        def parse_workers(
-            text: str,
-        ) -> Mapping[str, float]:  # ``[0 @ 1]: 20 packets NAME`` of each thread
+        # of each thread ``[0 @ 1]: 20 packets NAME``
+        def parse_workers(text: str) -> Mapping[str, float]:
             line = rf"^\[0 @ \d+\]: (\d+) packets {re.escape(self.session_counter)}$"
             workers = [float(value) for value in re.findall(line, text, re.MULTILINE)]
             return {"used": max(workers), "limit": room} if workers else {}
