@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from v6t.analysis.sheet import Table
 
-Tone = Literal["plain", "good", "warning", "bad"]
+Tone = Literal["plain", "good", "warning", "bad"]  # sets the colour of a text
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class LinkList:
 
 @dataclass(frozen=True)
 class CardList:
-    """Results in large type: number, unit and description."""
+    """Results in large type: number, unit and description of each."""
 
     cards: Sequence[tuple[str, str, str]]
 
@@ -78,15 +78,15 @@ class Collapsible:
 
     summary: str
     blocks: Sequence[Block]
-    brief: bool = False  # short enough to be printed
-    shown: bool = False  # unfolded at first
+    brief: bool = False  # whether the blocks are short enough to be printed on paper
+    shown: bool = False  # whether the blocks are unfolded at first
 
 
 Block: TypeAlias = "Paragraph | BulletList | FactTable | CardList | FactColumns | Drawing | CodeListing | LinkList | Collapsible | Table"  # noqa: E501
 
 
 def walk(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield blocks and, in place of a :class:`Collapsible`, those in it."""
+    """Yield blocks, with those in a :class:`Collapsible` in its place."""
     for block in blocks:
         if isinstance(block, Collapsible):
             yield from walk(block.blocks)
@@ -96,10 +96,10 @@ def walk(blocks: Iterable[Block]) -> Iterator[Block]:
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A chapter of a report; its anchor has ASCII letters and hyphens only."""
+    """A section of a report."""
 
     title: str
-    anchor: str
+    anchor: str  # ASCII letters, digits and hyphens
     blocks: Sequence[Block]
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from v6t.analysis.presentation import Presentation
+from v6t.analysis.presentation import Percentiles, Presentation
 from v6t.analysis.record import CsvRow, Record
 from v6t.trials.result import TrialResult
 
+# columns of medians.csv with their meaning and unit
 FIGURE_COLUMNS: Mapping[str, str] = {
     "benchmark": "name of the benchmark",
     "ipv6_octets": "frame size on the IPv6 side with FCS; of a mix the mean [octets]",
@@ -25,31 +26,23 @@ FIGURE_COLUMNS: Mapping[str, str] = {
     "limited": "the tester or the medium limits the figure",
     "load": "load at which the figure was measured; empty: the figure is a load",
 }
-"""Columns of medians.csv with their meaning and unit."""
 
 
 def list_figure_rows(record: Record, presentation: Presentation[Any]) -> Iterator[CsvRow]:
-    """Yield a row for each figure of a record; none if it was not measured."""
-    for result in presentation.list_quantities(record) if record.measured else ():
-        summary = result.summary
+    """Yield a row of medians.csv for each quantity of a record; none if it was not measured."""
+    sizes = record.frame_sizes
+    for quantity in presentation.list_quantities(record) if record.measured else ():
+        summary = quantity.summary or Percentiles(None, None, None)
         values = (
-            record.benchmark,
-            record.frame_sizes.ipv6,
-            record.frame_sizes.ipv4,
-            record.frame_sizes.mix,
-            record.direction,
-            result.name or result.headline,
-            result.unit,
-            summary.median if summary else None,
-            summary.p1 if summary else None,
-            summary.p99 if summary else None,
-            len(result.values) or record.repetitions,
-            result.limited or not result.load_covered,
-            result.load,
-        )
+            record.benchmark, sizes.ipv6, sizes.ipv4, sizes.mix, record.direction,
+            quantity.name or quantity.headline, quantity.unit, summary.median, summary.p1, summary.p99,
+            len(quantity.values) or record.repetitions,
+            quantity.limited or not quantity.load_covered, quantity.load,
+        )  # fmt: skip
         yield dict(zip(FIGURE_COLUMNS, values, strict=True))
 
 
+# columns of trials.csv with their meaning and unit
 TRIAL_COLUMNS: Mapping[str, str] = {
     "key": "identity of the trial within the run",
     "started": "start of the trial, ISO 8601, UTC",
@@ -69,7 +62,6 @@ TRIAL_COLUMNS: Mapping[str, str] = {
     "matched": "of them equal to it [frames]",
     "faults": "faults of the tester, separated by semicolons; empty: the trial is valid",
 }
-"""Meaning of each column of trials.csv, with its unit."""
 
 
 def list_trial_rows(trial: Mapping[str, Any], result: TrialResult) -> list[CsvRow]:

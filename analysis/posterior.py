@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     F64 = NDArray[np.float64]
 
 SAMPLE_COUNT = 500  # points at which each round computes the posterior
-MIN_EFFECTIVE_SHARE = 0.3  # effective sample size, as a share of the points, that a round must keep
-VARIANCE_FACTOR = 2.0
-"""Variance of the next points as a multiple of the posterior's, to cover its edges."""
+MIN_EFFECTIVE_SHARE = 0.3  # least effective sample size of a round, as a share of the points
+VARIANCE_FACTOR = 2.0  # variance of the next points over that of the posterior, to cover its edges
 FULL_LIKELIHOOD_ROUNDS = 2  # rounds at full likelihood before the search ends
-MAX_ROUNDS = 80
+MAX_ROUNDS = 80  # rounds of importance sampling
 BISECTION_STEPS = 36  # steps of the bisection; they narrow the load to a part in 10^9
 INTERVAL_COVERAGE = 0.95  # probability that the interval holds the critical load
 
@@ -33,37 +32,37 @@ def _compute_log_softplus(z: F64) -> F64:
 
 
 def compute_log_stretch(load: F64, m: F64, a: F64) -> F64:
-    """Return the logarithm of the loss rate: the primitive function of a logistic one."""
+    """Return the logarithm of the loss rate whose derivative is a logistic function of the load."""
     x, c = load / a, m / a
     grown = x + np.log(-np.expm1(-x))  # log(e^x - 1)
     return np.log(a) + np.log1p(np.exp(-c)) + _compute_log_softplus(grown - np.logaddexp(0.0, c))
 
 
 _TABLE_START, _TABLE_END, _TABLE_STEP = -6.0, 6.0, 1 / 400
-_TABLE_PLACES = np.linspace(_TABLE_START, _TABLE_END, 4801)
-_ERFC_TABLE = np.array([math.erfc(t) for t in _TABLE_PLACES])
-_SERIES_LIMIT = 4.0  # above this the terms of the next line cancel each other
+_TABLE_POINTS = np.linspace(_TABLE_START, _TABLE_END, 4801)  # arguments of both tables
+_ERFC_TABLE = np.array([math.erfc(t) for t in _TABLE_POINTS])
+_SERIES_LIMIT = 4.0  # argument above which the terms of the next line cancel each other
 _LOG_G_TABLE = np.log(
     np.array(
         [
             math.exp(-t * t) / math.sqrt(math.pi) - t * math.erfc(t)
-            for t in _TABLE_PLACES[_TABLE_PLACES <= _SERIES_LIMIT]
+            for t in _TABLE_POINTS[_TABLE_POINTS <= _SERIES_LIMIT]
         ]
     )
 )
 
 
 def _interpolate(table: F64, t: F64) -> F64:
-    """Interpolate a table of the places ``_TABLE_PLACES`` linearly."""
-    place = np.clip((t - _TABLE_START) / _TABLE_STEP, 0.0, len(table) - 1.000001)
-    index = place.astype(np.intp)
+    """Interpolate a table of values at ``_TABLE_POINTS`` linearly."""
+    position = np.clip((t - _TABLE_START) / _TABLE_STEP, 0.0, len(table) - 1.000001)
+    index = position.astype(np.intp)
     value = table[index]
-    value += (place - index) * (table[index + 1] - value)
+    value += (position - index) * (table[index + 1] - value)
     return value
 
 
 def _compute_log_g(t: F64) -> F64:
-    """Compute the logarithm of the primitive function of erfc, ``e^(-t^2) / sqrt(pi) - t erfc(t)``."""
+    """Compute the logarithm of the integral of erfc, ``e^(-t^2) / sqrt(pi) - t erfc(t)``."""
     values = _interpolate(_LOG_G_TABLE, t)
     if (low := t < _TABLE_START).any():
         values[low] = np.log(-2 * t[low])
@@ -78,7 +77,7 @@ def _compute_log_g(t: F64) -> F64:
 
 
 def compute_log_erf(load: F64, m: F64, a: F64) -> F64:
-    """Return the logarithm of the loss rate: the double primitive function of a Gaussian."""
+    """Return the logarithm of the loss rate whose second derivative is a Gaussian function."""
     upper, lower = _compute_log_g((m - load) / a), _compute_log_g(m / a)
     apart = np.minimum(lower - upper, -1e-15)
     whole = 2.0 - _interpolate(_ERFC_TABLE, m / a)
@@ -86,8 +85,8 @@ def compute_log_erf(load: F64, m: F64, a: F64) -> F64:
     return rate
 
 
+# function of loads and the parameters m and a that returns logarithms of loss rates
 Shape = Callable[["F64", "F64", "F64"], "F64"]
-"""Function of loads and the parameters m and a that returns logarithms of loss rates."""
 SHAPES: tuple[tuple[str, Shape], ...] = (("stretch", compute_log_stretch), ("erf", compute_log_erf))
 
 
@@ -102,7 +101,7 @@ class CriticalLoadInference:
     ) -> LoadEstimate:
         """Estimate the critical load from all trials so far; ``most_fps`` is the scale of the prior."""
         loads = np.array([t.rate_fps for t in trials])
-        # frames count over all directions: as long as a trial of one direction at this load would be
+        # frames of all directions count: the time in which one direction would send as many
         spans = np.array([t.frames / t.rate_fps for t in trials])
         lost = np.array([t.lost for t in trials], dtype=float)
         estimates, values, weights = [], [], []
@@ -123,23 +122,24 @@ class CriticalLoadInference:
         return _combine_shapes(tuple(estimates), np.concatenate(values), np.concatenate(weights))
 
 
-def _combine_shapes(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> LoadEstimate:
-    mean = float(whole @ share)
-    by_size = np.argsort(whole, kind="stable")
-    reached = np.cumsum(share[by_size])
+def _combine_shapes(shapes: tuple[ShapeEstimate, ...], loads: F64, weights: F64) -> LoadEstimate:
+    """Combine the weighted critical loads of all shapes into a mean with its interval."""
+    mean = float(loads @ weights)
+    by_size = np.argsort(loads, kind="stable")
+    cumulative = np.cumsum(weights[by_size])
     tail = (1 - INTERVAL_COVERAGE) / 2
     low, high = (
-        float(whole[by_size[min(len(whole) - 1, int(np.searchsorted(reached, p)))]])
+        float(loads[by_size[min(len(loads) - 1, int(np.searchsorted(cumulative, p)))]])
         for p in (tail, 1 - tail)
     )
-    return LoadEstimate(shapes, mean, math.sqrt((whole - mean) ** 2 @ share), low, high)
+    return LoadEstimate(shapes, mean, math.sqrt((loads - mean) ** 2 @ weights), low, high)
 
 
 def _transform_points(points: F64, most_fps: float) -> tuple[F64, F64, F64]:
     """Return the parameters m and a at points ``(n, 2)`` of the plane, and the logarithm of their prior.
 
-    The coordinates of the plane are logits of two uniform variables: m is Lomax distributed with the
-    scale of the largest load, and above 1; a is m raised to the second.
+    The coordinates are logits of two uniform variables: m is 1 plus a Lomax distributed variable of scale
+    ``most_fps``, and a is m raised to the power of the second variable.
     """
     p, q = (1 / (1 + np.exp(-np.clip(points[:, axis], -35, 35))) for axis in (0, 1))
     m = 1.0 + most_fps * p / (1.0 - p)
@@ -166,10 +166,10 @@ def _spread_points() -> F64:
 def _sample_posterior(
     log_likelihood: Callable[[F64, F64], F64], most_fps: float, near: tuple[F64, F64]
 ) -> tuple[F64, F64, F64, tuple[F64, F64]]:
-    """Return points (m, a) of the posterior and their weights, all ``(n,)``, and where to look next.
+    """Return points (m, a) of the posterior, their weights, and mean and covariance for the next call.
 
-    Importance sampling with points that follow the posterior. The likelihood counts a little at first
-    and then more, so that the points stay near.
+    Importance sampling with points that follow the posterior; the likelihood is raised to a growing power,
+    so that the points of each round stay close to it.
     """
     centre, spread = near
     power, left = 0.0, FULL_LIKELIHOOD_ROUNDS
@@ -182,9 +182,8 @@ def _sample_posterior(
         power = _find_power(prior - proposed, log_likelihoods, power)
         weight = _normalize_weights(prior - proposed + power * log_likelihoods)
         centre = weight @ points
-        spread = VARIANCE_FACTOR * ((points - centre).T * weight) @ (
-            points - centre
-        ) + 1e-18 * np.eye(2)
+        away = points - centre
+        spread = VARIANCE_FACTOR * (away.T * weight) @ away + 1e-18 * np.eye(2)
         left -= power >= 1.0
         if not left:
             break
@@ -201,11 +200,9 @@ def _normalize_weights(logarithms: F64) -> F64:
 def _find_power(base: F64, log_likelihoods: F64, power: float) -> float:
     """Return the largest power of the likelihood that keeps the required effective sample size."""
 
-    def has_enough(share: float) -> bool:
-        return bool(
-            1 / (_normalize_weights(base + share * log_likelihoods) ** 2).sum()
-            >= MIN_EFFECTIVE_SHARE * SAMPLE_COUNT
-        )
+    def has_enough(exponent: float) -> bool:
+        weights = _normalize_weights(base + exponent * log_likelihoods)
+        return bool(1 / (weights**2).sum() >= MIN_EFFECTIVE_SHARE * SAMPLE_COUNT)
 
     if has_enough(1.0):
         return 1.0

@@ -7,16 +7,15 @@ from typing import Any
 
 S_CPU_FORMULA = "S_CPU(n) = P(n) / (n * P(1))"
 S_C_FORMULA = "S_C(n, n0) = P(n) / P(n0)"
+# degradation (RFC 8219 section 10.2.1) where higher and where lower values are better
 XPD_FORMULA = "Xpd = (X1 - Xn) / X1 * 100 %"
-"""Degradation where higher values are better (RFC 8219 section 10.2.1)."""
 XPD_LOWER_FORMULA = "Xpd = (Xn - X1) / X1 * 100 %"
-"""Degradation where lower values are better, such as delays."""
 MIN_THROUGHPUT_FORMULA = "T(a) = min(Tt / a, Tn / (1 - a))"
 HARMONIC_THROUGHPUT_FORMULA = "T(a) = 1 / (a / Tt + (1 - a) / Tn)"
 
 
 def count_cores(value: Any) -> int | None:
-    """Count the cores of an option: a number, or a list such as ``"1-4,6"``; else None."""
+    """Return the number of cores in an option: a number, or a list such as ``"1-4,6"``; else None."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int):
@@ -33,9 +32,9 @@ def compute_scaling(
     """Return the performance relative to that of the smallest number, sorted by number.
 
     Args:
-        performance: by the number of connections, CEs, rules or cores.
-        per_core: whether to return the efficiency by :data:`S_CPU_FORMULA`, where 1 is perfect, and
-            not the scale-up by :data:`S_C_FORMULA`.
+        performance: performance by the number of connections, CEs, rules or cores.
+        per_core: whether to return the efficiency by :data:`S_CPU_FORMULA`, where 1 is perfect,
+            instead of the scale-up by :data:`S_C_FORMULA`.
 
     Raises:
         ValueError: there is no positive result for the smallest number, or for one core.
@@ -50,8 +49,8 @@ def compute_degradation(with_n: float, with_one: float, *, more_is_better: bool 
     """Compute the degradation, positive if worse (:data:`XPD_FORMULA`, :data:`XPD_LOWER_FORMULA`).
 
     Raises:
-        ValueError: ``with_one`` is 0, or not positive where more is better. A smallest IPDV is negative, and
-            the farther from 0 the worse, which the formula says of it as it stands.
+        ValueError: ``with_one`` is 0, or not positive where more is better. The smallest IPDV is
+            negative and worse the farther from 0, so that the formula applies unchanged.
     """
     if with_one == 0 or (more_is_better and with_one < 0):
         raise ValueError("degradation needs a positive result with one flow")
@@ -60,25 +59,26 @@ def compute_degradation(with_n: float, with_one: float, *, more_is_better: bool 
 
 
 def predict_minimum(translated: float, native: float, share: float) -> float:
-    """Predict a mixture with this translated share by :data:`MIN_THROUGHPUT_FORMULA`: several cores."""
+    """Predict the throughput of a mixture on several cores by :data:`MIN_THROUGHPUT_FORMULA`."""
     _check_mixture(translated, native, share)
     limits = ([translated / share] if share else []) + ([native / (1 - share)] if share < 1 else [])
     return min(limits)
 
 
 def predict_harmonic(translated: float, native: float, share: float) -> float:
-    """Predict a mixture by :data:`HARMONIC_THROUGHPUT_FORMULA`: one core, or many flows."""
+    """Predict the throughput of a mixture on one core by :data:`HARMONIC_THROUGHPUT_FORMULA`."""
     _check_mixture(translated, native, share)
     return 1 / (share / translated + (1 - share) / native)
 
 
 def compute_residual(measured: float, predicted: float) -> float:
-    """Return how far a measurement lies above (positive) or below a model [%]."""
+    """Return by how much a measurement exceeds a prediction [%]."""
     if predicted <= 0:
         raise ValueError("a residual needs a positive prediction")
     return (measured - predicted) / predicted * 100
 
 
 def _check_mixture(translated: float, native: float, share: float) -> None:
+    """Raise ValueError unless both throughputs are positive and the share is from 0 to 1."""
     if translated <= 0 or native <= 0 or not 0 <= share <= 1:
         raise ValueError("a mixture needs positive throughputs and a share from 0 to 1")

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Generic, TypeVar
 
@@ -15,29 +15,25 @@ from v6t.base.ethernet import max_frame_rate_fps
 
 T = TypeVar("T")
 UNDEFINED, ABSENT = "undefined", "-"
-_FAMILIES_LABEL = "IPv6/IPv4\n"
+_FAMILIES_LABEL = "IPv6/IPv4\n"  # begins headings of columns with a value for each IP version
 SIZES_HEADING = f"{_FAMILIES_LABEL}octets"  # heading of the column of frame sizes on both links
-INVALID = "invalid"  # cell of a row whose trials are all invalid
+INVALID = "invalid"  # text of a cell whose trials are all invalid
 
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """A column of a table.
+    """A column of a table."""
 
-    Attributes:
-        value: of a row: a text, or a number that ``form`` formats.
-    """
-
-    name: str  # heading; a line break where a narrow medium may break it
-    value: Callable[[T], str | float | None] = str
-    form: str = ",.0f"  # of numbers, as for :func:`format`
-    absent: str = UNDEFINED  # in place of None
-    text: bool = False  # flush left; else numbers
-    wide: bool = False  # narrow media leave it out
-    optional: bool = False  # left out where no row has a value
+    name: str  # heading, with line breaks where narrow media may break it
+    value: Callable[[T], str | float | None] = str  # returns the text or number of a row
+    form: str = ",.0f"  # format of numbers, as for `format`
+    absent: str = UNDEFINED  # text in place of None
+    text: bool = False  # whether cells are aligned to the left, as text
+    wide: bool = False  # whether narrow media omit the column
+    optional: bool = False  # whether the column is omitted if no row has a value
 
     def format_cell(self, row: T) -> str:
-        """Format the cell of a row."""
+        """Return the text of the column in a row."""
         value = self.value(row)
         return value if isinstance(value, str) else format_number(value, self.form, self.absent)
 
@@ -53,11 +49,11 @@ class Table:
     cards: bool = False
 
     def narrow(self) -> Table:
-        """Return the table without the columns that narrow media leave out."""
+        """Return the table without the columns that narrow media omit."""
         return self.without([i for i, column in enumerate(self.columns) if column.wide])
 
     def without(self, indices: Sequence[int]) -> Table:
-        """Return the table without some columns."""
+        """Return the table without the columns of these indices."""
         kept = [i for i in range(len(self.columns)) if i not in indices]
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
         return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)
@@ -82,6 +78,7 @@ def make_text_table(
 def _make_table(
     title: str, columns: Sequence[Column[Any]], rows: list[list[str]], notes: Iterable[str]
 ) -> Table:
+    """Make a table without empty optional columns, and with one frame size where both are equal."""
     kept = {
         place: column
         for place, column in enumerate(columns)
@@ -90,12 +87,8 @@ def _make_table(
     for place, column in kept.items():
         both = column.name.startswith(_FAMILIES_LABEL)
         if both and all(_is_one_size(row[place]) for row in rows):
-            name = (
-                "frame\noctets"
-                if column.name == SIZES_HEADING
-                else column.name.removeprefix(_FAMILIES_LABEL)
-            )
-            kept[place] = replace(column, name=name)
+            heading = "frame\noctets" if column.name == SIZES_HEADING else column.name
+            kept[place] = replace(column, name=heading.removeprefix(_FAMILIES_LABEL))
             for row in rows:
                 row[place] = row[place].partition("/")[0]
     cells = tuple(tuple(row[place] for place in kept) for row in rows)
@@ -106,9 +99,8 @@ def make_table(
     title: str, rows: Iterable[T], columns: Sequence[Column[T]], notes: Iterable[str] = ()
 ) -> Table:
     """Make a table by formatting the rows with the columns."""
-    return _make_table(
-        title, columns, [[c.format_cell(row) for c in columns] for row in rows], notes
-    )
+    cells = [[c.format_cell(row) for c in columns] for row in rows]
+    return _make_table(title, columns, cells, notes)
 
 
 def _is_one_size(label: str) -> bool:
@@ -118,7 +110,7 @@ def _is_one_size(label: str) -> bool:
 
 
 def compute_medium_fps(record: Record, line_rate_bps: float) -> float:
-    """Return the line rate for the larger of both frames [fps]."""
+    """Return the frame rate of the medium for the larger one of both frames [fps]."""
     sizes = record.frame_sizes
     return float(max_frame_rate_fps(line_rate_bps, max(sizes.ipv6, sizes.ipv4)))
 
@@ -128,16 +120,16 @@ def format_number(value: float | None, form: str, absent: str = UNDEFINED) -> st
     return absent if value is None else format(value, form)
 
 
-def format_count(value: float | None) -> str:
-    """Format a rate or a number of frames without decimals."""
-    return format_number(value, ",.0f")
+format_count = partial(format_number, form=",.0f")  # formats rates and numbers of frames
+format_seconds = partial(format_number, form=",.4f")  # formats times [s]
+format_percent = partial(format_number, form=".2f")  # formats dispersions and shares [%]
 
 
-def pluralize(many: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """Format a number with its noun: 1 run, 2 runs, 1 quantity, 2 quantities."""
-    if many == 1:
+    if count == 1:
         return f"1 {noun}"
-    return f"{many:,} {noun[:-1] + 'ies' if noun.endswith('y') else noun + 's'}"
+    return f"{count:,} {noun[:-1] + 'ies' if noun.endswith('y') else noun + 's'}"
 
 
 def format_milliseconds(value: float | None) -> str:
@@ -159,22 +151,11 @@ def format_three_digits(value: float | None) -> str:
     return f"{rounded:,.{min(6, max(0, 2 - whole))}f}" if rounded else "0"
 
 
-def format_seconds(value: float | None) -> str:
-    """Format a time in seconds."""
-    return format_number(value, ",.4f")
-
-
-def format_percent(value: float | None) -> str:
-    """Format a dispersion or share in per cent."""
-    return format_number(value, ".2f")
-
-
+# meanings of the asterisk at a result and at an offered rate
 LIMITED_EXPLANATION = "limited by the tester or the medium: the device may be faster"
-"""Explanation of the asterisk at a result."""
 NOT_COVERED_EXPLANATION = (
     "at an offered rate: above what the tester's self-test covers, loss and delay may be its own"
 )
-"""Explanation of the asterisk at an offered rate."""
 
 
 def mark_limited(number: str, limited: bool) -> str:
@@ -188,7 +169,7 @@ def format_offered_rate(record: Record, rate: float) -> str:
 
 
 def explain_marks(records: Iterable[Record]) -> list[str]:
-    """Explain the marks that the measured records have."""
+    """Explain the asterisks in tables of these records."""
     measured = [record for record in records if record.measured]
     meanings = (
         (LIMITED_EXPLANATION, any(record.limited for record in measured)),
@@ -199,14 +180,14 @@ def explain_marks(records: Iterable[Record]) -> list[str]:
 
 @cache
 def read_terms() -> Mapping[str, Mapping[str, str]]:
-    """Read the meanings of terms: those of ``tables``, and ``common`` ones that no legend needs."""
+    """Read the meanings of terms in ``tables``, and of ``common`` ones that need no legend."""
     text = files("v6t.analysis").joinpath("data/terms.json").read_text(encoding="utf-8")
     meanings: dict[str, dict[str, str]] = json.loads(text)
     return meanings
 
 
 def find_terms(headings: Iterable[str], group: str = "tables") -> list[tuple[str, str]]:
-    """Find the terms of a group that occur as words of headings."""
+    """Return the terms of a group that occur in headings, with their meanings."""
     words = {word.strip(",()+<") for heading in headings for word in heading.split()}
     text = " ".join(" ".join(heading.split()) for heading in headings)
     return [

@@ -17,8 +17,8 @@ def summarize(values: Sequence[float]) -> dict[str, Any]:
     confidence interval, None where there are too few values.
     """
     if not values:
-        empty = dict.fromkeys(("median", "p1", "p99", "min", "max", "dispersion"))
-        return {"count": 0, **empty, "median_interval": None}
+        names = ("median", "p1", "p99", "min", "max", "dispersion", "median_interval")
+        return {"count": 0, **dict.fromkeys(names)}
     middle, p1, p99 = median(values), percentile(values, 1), percentile(values, 99)
     dispersion = (p99 - p1) / middle * 100 if middle and math.isfinite(middle) else None
     numbers = {"median": middle, "p1": p1, "p99": p99, "min": min(values), "max": max(values)}
@@ -39,18 +39,15 @@ def drop_infinite(value: float | None) -> float | None:
 
 
 UNRELIABLE_PERCENT = 10.0  # dispersion above which the Mapperf paper calls results unreliable
-
-OUTLIER_DEVIATIONS = 5.0  # distance from the median in scaled median absolute deviations
-
-MAD_TO_SIGMA = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
-_MIN_VALUES = 6
-_MIN_MODE_SHARE = 0.2
-_MIN_MODE_GAP = 0.02
+OUTLIER_DEVIATIONS = 5.0  # least distance of outliers, in scaled median absolute deviations
+MAD_TO_SIGMA = 1.4826  # standard deviation of a normal distribution over its median deviation
+_MIN_VALUES = 6  # fewer repetitions show neither outliers nor modes
+_MIN_MODE_SHARE = 0.2  # least share of the repetitions in each of two modes
+_MIN_MODE_GAP = 0.02  # least gap between two modes, as a share of the median
 
 
 def describe_repetitions(values: Sequence[float], unit: str = "") -> list[str]:
-    """Describe outliers, modes and undefined (infinite) repetitions of one number."""
+    """Describe outliers, modes and undefined (infinite) repetitions of a figure in sentences."""
     sentences = []
     finite = [v for v in values if math.isfinite(v)]
     if len(finite) < len(values):
@@ -94,7 +91,7 @@ def find_outliers(values: Sequence[float]) -> list[float]:
 
 
 def find_two_modes(values: Sequence[float]) -> tuple[list[float], list[float]] | None:
-    """Return both groups if the values form two separate ones; else None.
+    """Return the lower and the higher values if they form two separate groups, else None.
 
     The widest gap must be wider than either group, leave at least a fifth of the values (and two) on
     either side, and be more than a fiftieth of the median.
@@ -102,8 +99,8 @@ def find_two_modes(values: Sequence[float]) -> tuple[list[float], list[float]] |
     if len(values) < _MIN_VALUES:
         return None
     ordered = sorted(values)
-    gap, at = max((ordered[i + 1] - ordered[i], i + 1) for i in range(len(ordered) - 1))
-    low, high = ordered[:at], ordered[at:]
+    gap, cut = max((ordered[i + 1] - ordered[i], i + 1) for i in range(len(ordered) - 1))
+    low, high = ordered[:cut], ordered[cut:]
     fewest = max(2, math.ceil(_MIN_MODE_SHARE * len(ordered)))
     widest = max(low[-1] - low[0], high[-1] - high[0])
     apart = gap > widest and gap > _MIN_MODE_GAP * abs(median(ordered))
@@ -114,12 +111,11 @@ def _format_value(value: float, unit: str) -> str:
     return f"{value:,.6g}{' ' + unit if unit else ''}"
 
 
-STANDARD_ERRORS_99 = 2.575
-"""Half the width of the 99 % interval of a mean, in standard errors (normal distribution)."""
+STANDARD_ERRORS_99 = 2.575  # half the width of the 99 % interval of a mean, in standard errors
 
 
 def compute_means(values: Sequence[float | None]) -> dict[str, float] | None:
-    """Compute mean, margin of 99 % and relative standard deviation [%].
+    """Compute mean, half of its 99 % interval and relative standard deviation [%].
 
     Returns:
         None if there are fewer than two values, an undefined one, or a mean of 0.

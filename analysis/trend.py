@@ -13,43 +13,36 @@ from v6t.analysis.sheet import pluralize
 from v6t.analysis.statistics import MAD_TO_SIGMA, OUTLIER_DEVIATIONS
 
 SCHEMA = "v6t-trend/1"
+# Largest share of shuffled series with a change as large: a daily check of a dozen series then
+# reports one false change in two years.
 MAX_CHANCE = 0.0001
-"""Largest share of shuffled series with a change as large; a daily check of a dozen series then reports
-one false change in two years."""
 MIN_CHANGE_PERCENT = 1.0  # smaller changes are not reported
-MIN_RUNS_PER_SIDE = 3
-"""Runs on either side of a change; in short series more are needed: of 30 runs one order in 4,060 has
-the three lowest at the end."""
+MIN_RUNS_PER_SIDE = 3  # least number of runs before and after a change
+MIN_RUNS = 17  # of 16 runs, one order in 6,435 has the eight largest on one side: no proof
+# A few shuffles suffice for most series, in which nothing changed; the others decide unclear ones.
 _SHUFFLE_BATCHES, _SEED = (499, *[9500] * 21), 2544
-"""Few tell of most series that nothing changed; most are for those of which the first few are unsure."""
 _NEIGHBORS = 2  # runs on either side of a run that show whether it is an outlier
-MIN_RUNS = 17
-"""Of fewer runs no order is beyond chance: one in 6,435 has the eight largest of 16 on one side."""
 
 
 @dataclass(frozen=True)
 class TrendValue:
-    """Value of one run; ``when`` is the time that orders the runs."""
+    """Value of a quantity in one run."""
 
-    run: str
-    when: str
+    run: str  # name of the run
+    when: str  # time of the run
     value: float
-    limited: bool = False
+    limited: bool = False  # whether the tester or the medium limits the value
 
 
 @dataclass(frozen=True)
 class TrendChange:
-    """Change between two successive runs of a series.
+    """Change between two successive runs of a series."""
 
-    Attributes:
-        before, after: medians of the runs on either side, up to the next change.
-    """
-
-    place: int  # index of the first run that is different
-    run: str
-    before: float
-    after: float
-    percent: float
+    place: int  # index of the first run after the change
+    run: str  # name of that run
+    before: float  # median of the runs since the previous change
+    after: float  # median of the runs until the next change
+    percent: float  # difference of both medians [%]
     chance: float  # share of shuffled series with a change as large; 0.0001: that or less
     better: bool
 
@@ -64,7 +57,7 @@ class TrendSeries:
     more_is_better: bool
     values: tuple[TrendValue, ...]
     changes: tuple[TrendChange, ...]
-    resolution: float = 0.0  # the coarsest one of the searches; 0: there was none
+    resolution: float = 0.0  # coarsest resolution of the searches; 0: no search
     least_percent: float = MIN_CHANGE_PERCENT  # smaller changes are not reported
 
     @property
@@ -77,7 +70,7 @@ class TrendSeries:
 
     @property
     def unseen(self) -> str:
-        """Changes that the resolution could hide; empty if they are too small to report."""
+        """Sentence about changes that the resolution could hide; empty if they are too small to report."""
         percent = self.resolution_percent
         if percent is not None and percent <= self.least_percent:
             return ""
@@ -103,16 +96,16 @@ class TrendSeries:
 
 @dataclass(frozen=True)
 class Trend:
-    """All series of runs that measured the same; ``left_out``: runs and points without one, and why."""
+    """Series of all quantities over runs that measured the same."""
 
-    runs: tuple[str, ...]
-    order: str
+    runs: tuple[str, ...]  # names of the runs in order
+    order: str  # `time`, `label` or `given`
     series: tuple[TrendSeries, ...]
-    left_out: tuple[str, ...]
+    left_out: tuple[str, ...]  # runs and points without a series, and why
 
     @property
     def worse(self) -> bool:
-        """Whether the last change of a series is for the worse."""
+        """Whether the last change of any series is for the worse."""
         return any(s.changes and not s.changes[-1].better for s in self.series)
 
     def to_json(self) -> dict[str, Any]:
@@ -133,38 +126,36 @@ class Trend:
 def find_changes(
     values: Sequence[TrendValue], more_is_better: bool, least_percent: float = MIN_CHANGE_PERCENT
 ) -> tuple[TrendChange, ...]:
-    """Find the runs at which the values change."""
+    """Find the runs from which on the values differ."""
     usual = _drop_outliers([v.value for v in values])
-    places = [
-        (usual[place], chance)
-        for place, chance in _find_change_places([values[n].value for n in usual], 0)
-    ]
-    bounds = [0, *(place for place, _ in places), len(values)]
+    found = _find_change_points([values[n].value for n in usual], 0)
+    points = [(usual[place], chance) for place, chance in found]
+    bounds = [0, *(place for place, _ in points), len(values)]
     changes = []
-    for number, (place, chance) in enumerate(places):
+    for number, (place, chance) in enumerate(points):
         before = median([v.value for v in values[bounds[number] : place]])
         after = median([v.value for v in values[place : bounds[number + 2]]])
         percent = 100 * (after / before - 1) if before else 0.0
         if abs(percent) >= least_percent:
             better = (after > before) == more_is_better
-            changes.append(
-                TrendChange(place, values[place].run, before, after, percent, chance, better)
-            )
+            run = values[place].run
+            changes.append(TrendChange(place, run, before, after, percent, chance, better))
     return tuple(changes)
 
 
 def _drop_outliers(values: Sequence[float]) -> list[int]:
-    """Return the indices of the values without single outliers (Hampel filter)."""
+    """Return the indices of the values that are no single outliers (Hampel filter)."""
     around = [
         median(values[max(0, n - _NEIGHBORS) : n + _NEIGHBORS + 1]) for n in range(len(values))
     ]
     away = [abs(v - usual) for v, usual in zip(values, around, strict=True)]
-    # where most runs are identical, those that differ tell how much differing runs differ
+    # where most runs are identical, the deviation is that of the others
     usually = (median(away) if away else 0.0) or median([a for a in away if a] or [0.0])
     return [n for n, a in enumerate(away) if a <= OUTLIER_DEVIATIONS * MAD_TO_SIGMA * usually]
 
 
-def _find_change_places(values: Sequence[float], start: int) -> list[tuple[int, float]]:
+def _find_change_points(values: Sequence[float], start: int) -> list[tuple[int, float]]:
+    """Return the index, counted from ``start``, and the chance of each change (binary segmentation)."""
     if len(values) < MIN_RUNS:
         return []
     series = np.asarray(values, dtype=float)
@@ -173,13 +164,14 @@ def _find_change_places(values: Sequence[float], start: int) -> list[tuple[int, 
         return []
     cut = _find_cut(series)
     return [
-        *_find_change_places(values[:cut], start),
+        *_find_change_points(values[:cut], start),
         (start + cut, chance),
-        *_find_change_places(values[cut:], start + cut),
+        *_find_change_points(values[cut:], start + cut),
     ]
 
 
 def _compute_chance(series: NDArray[np.float64]) -> float:
+    """Return the share of shuffled series with a step as large (permutation test)."""
     observed = _compute_step(series)[0]
     shuffle = np.random.Generator(np.random.PCG64(_SEED))
     as_large, permutations, chance = 0, 0, 1.0

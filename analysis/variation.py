@@ -8,20 +8,17 @@ from typing import Any
 _PORT_PARAMETERS = ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
 _HOST_PARAMETERS = ("left_hosts", "right_hosts", "ipv6_hosts", "ipv4_hosts")
 _PORT_RANGES = ("initiator_ports", "responder_ports")
-_SHUFFLED_MODE = 3
-_POLICY_WORDS = {"fixed": "fixed", "random": "random"}
+_SHUFFLED_MODE = 3  # value of `enumerate_ports` for pseudorandom order
 
 
 def describe_variation(params: Mapping[str, Any]) -> str | None:
-    """Describe the variation: ``"random IP fixed port"``; None if the sides differ."""
+    """Describe how addresses and ports vary: ``"random IP fixed port"``; None if the sides differ."""
     ports = {_get_policy(params[n]) for n in _PORT_PARAMETERS if n in params}
     hosts = {_get_policy(params[n]) for n in _HOST_PARAMETERS if n in params}
     if len(ports) != 1 or len(hosts) != 1:
         return None
     (port,), (host,) = ports, hosts
-    if port not in _POLICY_WORDS or host not in _POLICY_WORDS:
-        return None
-    return f"{host} IP {port} port"
+    return f"{host} IP {port} port" if {port, host} <= {"fixed", "random"} else None
 
 
 def describe_tuples(params: Mapping[str, Any]) -> str:
@@ -46,7 +43,7 @@ def count_hosts(params: Mapping[str, Any]) -> int | None:
 
 
 def has_random_ports(params: Mapping[str, Any]) -> bool | None:
-    """Return whether every port is pseudorandom (RFC 4814); None without ports."""
+    """Return whether all ports are pseudorandom (RFC 4814); None without ports."""
     if "enumerate_ports" in params:
         return bool(params["enumerate_ports"] == _SHUFFLED_MODE)
     policies = [_get_policy(params[n]) for n in _PORT_PARAMETERS if n in params]
@@ -54,6 +51,7 @@ def has_random_ports(params: Mapping[str, Any]) -> bool | None:
 
 
 def _get_policy(value: Any) -> str:
+    """Return how a parameter varies: ``fixed``, ``random`` or another policy."""
     if isinstance(value, Mapping):
         if "last" in value and value["last"] is None:
             return "fixed"  # one host only

@@ -10,24 +10,24 @@ from v6t.analysis.presentation import Presentations
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
 
+# codes of warnings about all figures of a run, and about missing ones
 CONDITION, NOT_MEASURED = "condition", "not-measured"
-"""Codes of warnings about all figures of a run, and about missing ones."""
 
 
 @dataclass(frozen=True)
 class ResultWarning:
-    """A warning about a run, or about the benchmark and points in ``figures``."""
+    """A warning about a run or some of its results."""
 
     code: str
     text: str
-    figures: str = ""
+    figures: str = ""  # benchmark and points; empty: the whole run
 
     def __str__(self) -> str:
         return f"{self.figures}: {self.text}" if self.figures else self.text
 
 
 def list_run_warnings(data: RunData, presentations: Presentations) -> list[ResultWarning]:
-    """List all warnings of a run: those about its conditions first."""
+    """List all warnings about a run, those about its conditions first."""
     conditions = [ResultWarning(CONDITION, text) for text in data.results.get("caveats", ())]
     return conditions + list_warnings(data.records, presentations)
 
@@ -37,23 +37,24 @@ def list_warnings(records: Sequence[Record], presentations: Presentations) -> li
     points: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     for record in records:
         for code, text in _find_warnings(record, presentations):
-            of = points.setdefault((record.benchmark, code, text), {})
-            of.setdefault(record.sizes, []).append(record.direction)
+            directions = points.setdefault((record.benchmark, code, text), {})
+            directions.setdefault(record.sizes, []).append(record.direction)
     return [
-        ResultWarning(code, text, f"{benchmark} {_describe_points(of)}")
-        for (benchmark, code, text), of in points.items()
+        ResultWarning(code, text, f"{benchmark} {_describe_points(directions)}")
+        for (benchmark, code, text), directions in points.items()
     ]
 
 
 def _describe_points(directions: Mapping[str, Sequence[str]]) -> str:
     """Write points as ``"84/64, 512/492 forward, reverse; 1518/1498 forward"``."""
     sizes: dict[tuple[str, ...], list[str]] = {}
-    for size, ways in directions.items():
-        sizes.setdefault(tuple(dict.fromkeys(ways)), []).append(size)
-    return "; ".join(f"{', '.join(s)} {', '.join(ways)}" for ways, s in sizes.items())
+    for size, names in directions.items():
+        sizes.setdefault(tuple(dict.fromkeys(names)), []).append(size)
+    return "; ".join(f"{', '.join(s)} {', '.join(names)}" for names, s in sizes.items())
 
 
 def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tuple[str, str]]:
+    """Yield the code and the sentence of each warning about a record."""
     if record.not_measured:
         yield NOT_MEASURED, f"not measured, {record.not_measured}"
         return
@@ -69,7 +70,7 @@ def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tup
 
 
 def _describe_means(record: Record) -> Iterator[str]:
-    """Yield a phrase for every figure with means."""
+    """Yield a sentence about the mean of each figure that has one."""
     for name, series, unit in record.list_series():
         if series.means is not None:
             yield (
@@ -82,5 +83,5 @@ def _describe_means(record: Record) -> Iterator[str]:
 def fold_warnings(warnings: Sequence[object], *, brief: bool = False) -> Collapsible:
     """Make a collapsible list of warnings, with their number in the summary."""
     one = len(warnings) == 1
-    many = f"{len(warnings)} remark{'s' * (not one)} about {'a single number' if one else 'single numbers'}"
-    return Collapsible(many, [BulletList([str(w) for w in warnings])], brief=brief)
+    text = f"{len(warnings)} remark{'s' * (not one)} about {'a single number' if one else 'single numbers'}"
+    return Collapsible(text, [BulletList([str(w) for w in warnings])], brief=brief)

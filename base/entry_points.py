@@ -84,9 +84,11 @@ class Extensions(Generic[T]):
         return rows
 
     def _entries(self) -> list[InstalledEntry]:
+        """Return the installed entry points of the group."""
         return [entry for entry in _find_installed(tuple(sys.path)) if entry.group == self.group]
 
     def _import(self, entry: InstalledEntry) -> type[T]:
+        """Import the class of an entry point; refuse an incomplete one."""
         subject = f"the {self.noun} '{entry.name}' of {entry.owner}"
         try:
             kind: type[T] = EntryPoint(entry.name, entry.value, entry.group).load()
@@ -145,7 +147,7 @@ def describe_culprit(exc: BaseException) -> str | None:
 
 
 def _find_culprit(exc: BaseException) -> tuple[str, str, bool]:
-    """Return the extension on the way to an error, its last line there, and whether that raised it."""
+    """Return the extension in a traceback, its innermost line, and whether that line raised the error."""
     for depth, (package, place) in enumerate(_walk_frames(exc)):
         entries = [e for e in _find_installed(tuple(sys.path)) if e.package == package]
         if entries and package != OWN_PACKAGE:
@@ -164,7 +166,7 @@ def _walk_frames(exc: BaseException) -> list[tuple[str, str]]:
 
 
 class InstalledEntry(NamedTuple):
-    """An entry point with its distribution, whose name takes long to read."""
+    """An entry point and the name of its distribution, which is slow to read."""
 
     group: str
     name: str
@@ -179,7 +181,7 @@ class InstalledEntry(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _find_installed(_path: tuple[str, ...]) -> tuple[InstalledEntry, ...]:
-    """Return the installed entry points along a search path; reading takes long."""
+    """Return the installed entry points along a search path, cached."""
     entries: dict[InstalledEntry, None] = {}
     for distribution in distributions():
         if f"[{OWN_PACKAGE}." in (distribution.read_text("entry_points.txt") or ""):

@@ -28,7 +28,7 @@ TABLE_OCTETS = 64 << 20
 """Limit for tables that programs write: prefixes, softwires, results."""
 JOURNAL_OCTETS = 512 << 20
 """Limit for trials with their histograms."""
-LOCK = ".lock"
+LOCK_NAME = ".lock"
 """The lock file in a locked directory."""
 
 
@@ -90,6 +90,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def _parse_float(number: str) -> float:
+    """Parse a number; refuse NaN and infinity."""
     value = float(number)
     if not math.isfinite(value):
         raise ValueError(f"{number[:40]} is not a finite number")
@@ -172,7 +173,7 @@ def acquire_lock(directory: Path) -> FileLock:
 
     if not directory.is_dir():  # FileLock would create it
         raise UsageError(f"{directory} is not a directory", code="not-a-directory")
-    lock = FileLock(directory / LOCK, timeout=0, mode=0o600, thread_local=False)
+    lock = FileLock(directory / LOCK_NAME, timeout=0, mode=0o600, thread_local=False)
     try:
         lock.acquire()
     except Timeout as exc:

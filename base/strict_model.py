@@ -69,6 +69,7 @@ class StrictModel(DescribedModel):
     def _keep_type(
         cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
+        """Validate a field; convert units, and refuse values of another type."""
         kinds, default = _inspect_field(cls, info.field_name or "")
         if isinstance(value, str) and kinds & {int, float} and kinds <= {int, float, type(None)}:
             value = convert_quantity(info.field_name or "", value)
@@ -149,6 +150,7 @@ def describe_fields(model: type[BaseModel]) -> dict[str, str]:
 
 @cache
 def _parse_docstrings(model: type) -> dict[str, str]:
+    """Return the string below each field in the source of a class."""
     try:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     except (OSError, TypeError):  # a model that was made at run time has no source

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Path = tuple[str | int, ...]
 
 # fmt: off
-_GROUPS: tuple[tuple[str, str, str, str], ...] = (
+_PROBLEM_GROUPS: tuple[tuple[str, str, str, str], ...] = (
     ("list_type tuple_type", "not-a-list", "must be a list", "write it in brackets: [one, another]"),
     ("dict_type model_type model_attributes_type", "not-a-section",
      "must be a section of named settings", "write NAME: VALUE in indented lines below it"),
@@ -42,9 +42,9 @@ _GROUPS: tuple[tuple[str, str, str, str], ...] = (
       for version, example in zip((4, 6), examples, strict=True)),
 )
 # fmt: on
-_PROBLEMS = {kind: problem for kinds, *problem in _GROUPS for kind in kinds.split()}
+_PROBLEMS = {kind: problem for kinds, *problem in _PROBLEM_GROUPS for kind in kinds.split()}
 """Code, problem and hint by type of pydantic's error; without a problem, pydantic's own message."""
-_BOUNDS = {
+_BOUND_TEXTS = {
     "greater_than": ("must be above {}", "gt"),
     "greater_than_equal": ("must be at least {}", "ge"),
     "less_than": ("must be below {}", "lt"),
@@ -103,17 +103,17 @@ def find_code(problem: ErrorDetails) -> str:
 
 
 def _explain(problem: ErrorDetails) -> tuple[str, str, str]:
-    """Return code, problem and hint."""
+    """Return code, problem and hint of one of pydantic's errors."""
     kind, value = problem["type"], problem["input"]
     context: dict[str, Any] = problem.get("ctx", {})
     cause = context.get("error")
     if isinstance(cause, Exception):
         code = cause.code if isinstance(cause, (InvalidValue, V6tError)) else "invalid-value"
         return code, str(cause) or "is invalid", getattr(cause, "hint", "")
-    if kind in _BOUNDS and isinstance(value, bool):
+    if kind in _BOUND_TEXTS and isinstance(value, bool):
         kind = "float_type"
-    if kind in _BOUNDS:
-        text, bound = _BOUNDS[kind]
+    if kind in _BOUND_TEXTS:
+        text, bound = _BOUND_TEXTS[kind]
         form = "," if isinstance(context[bound], int) else "g"
         return "out-of-range", text.format(f"{context[bound]:{form}}"), ""
     code, reason, hint = _PROBLEMS.get(kind, ("invalid-value", "", ""))
@@ -126,6 +126,7 @@ def _explain(problem: ErrorDetails) -> tuple[str, str, str]:
 
 
 def _show_value(problem: ErrorDetails) -> str:
+    """Return the rejected value in brackets; empty if it says nothing."""
     value = problem["input"]
     if isinstance(value, bool):
         return f", not {str(value).lower()}"
@@ -137,6 +138,7 @@ def _show_value(problem: ErrorDetails) -> str:
 
 
 def _suggest_setting(model: type[BaseModel], path: Path) -> str:
+    """Return a hint at settings with names similar to an unknown one."""
     inner: Any = model
     for part in path[:-1]:
         if field := getattr(inner, "model_fields", {}).get(str(part)):

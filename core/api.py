@@ -32,7 +32,7 @@ TRIALS_TABLE = "trials"
 
 
 class Tables(ABC):
-    """Tables of plain numbers."""
+    """Base of runs and campaigns, with tables of plain numbers."""
 
     @abstractmethod
     def table(self, name: str) -> list[Row]:
@@ -69,7 +69,7 @@ class Run(Tables):
 
     @property
     def status(self) -> str:
-        """``complete``, ``running`` (interrupted) or ``translation incorrect``."""
+        """``complete``, ``running`` (also if it was interrupted) or ``translation incorrect``."""
         return self.data.status
 
     @property

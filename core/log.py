@@ -38,6 +38,7 @@ def sanitize_text(text: str) -> str:
 
 
 def _print(text: str) -> None:
+    """Print a line on standard error."""
     with contextlib.suppress(OSError):  # the terminal may be gone
         print(text, file=sys.stderr, flush=True)
 
@@ -115,8 +116,10 @@ def record_log(write: Write, notify: Write | None = None) -> Iterator[None]:
 
 
 def _below_notice(record: logging.LogRecord) -> bool:
+    """Return whether a record is less important than a notice."""
     return record.levelno < NOTICE
 
 
 def _set_level() -> None:
+    """Set the level of the logger to the lowest of its handlers."""
     _ROOT.setLevel(min((h.level for h in _ROOT.handlers), default=logging.WARNING))

@@ -12,7 +12,7 @@ from v6t.base.errors import UsageError
 from v6t.base.files import explain_read_error, read_text
 from v6t.base.strict_model import refuse_zone
 
-_COLUMNS = (
+_ROW_HINT = (
     "a row is: IPv4 address, PSID, PSID length, PSID offset, lwB4 address, and the lwAFTR's "
     "address if it differs"
 )
@@ -54,15 +54,19 @@ def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
             ipv4, (psid, length, offset) = IPv4Address(words[0]), map(_parse_number, words[1:4])
             row = SoftwireRow(ipv4, psid, length, offset, *map(_parse_ipv6, words[4:]))
         except ValueError as exc:
-            raise UsageError(f"{path}:{number}: {exc}", _COLUMNS, code="invalid-table-row") from exc
+            raise UsageError(
+                f"{path}:{number}: {exc}", _ROW_HINT, code="invalid-table-row"
+            ) from exc
         yield number, row
 
 
 def _parse_ipv6(text: str) -> IPv6Address:
+    """Parse an IPv6 address without a zone."""
     return refuse_zone(IPv6Address(text))
 
 
 def _parse_number(text: str) -> int:
+    """Parse a decimal number, or a hexadecimal one after ``0x``."""
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"'{text:.40}' is not a number")
     return int(text, 16) if text[:2] in ("0x", "0X") else int(text)

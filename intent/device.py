@@ -46,6 +46,7 @@ def _parse_mac(value: str) -> str:
 
 
 def _refuse_stacked_tags(value: Any) -> Any:
+    """Refuse a list of VLAN identifiers."""
     if isinstance(value, list):
         problem = "stacked_tags"
         hint = "must be one identifier; stacked tags (IEEE 802.1ad) are not supported"
@@ -96,6 +97,7 @@ class Link(StrictModel):
 
     @model_validator(mode="after")
     def _check_background(self) -> Link:
+        """Refuse a background on an untagged link, or in the link's own VLAN."""
         if self.background is not None and self.vlan in (None, self.background.vlan):
             other = 100 if self.background.vlan != 100 else 101
             raise InvalidValue(
@@ -108,12 +110,12 @@ class Link(StrictModel):
 
     @property
     def sends_learning_frames(self) -> bool:
-        """The hosts ask for the device before each trial."""
+        """Whether the hosts ask for the device before each trial."""
         return self.answers if self.learning is None else self.learning
 
 
-_LEFT = Link(tester_mac="02:00:00:00:01:02", dut_mac="02:00:00:00:01:01")
-_RIGHT = Link(tester_mac="02:00:00:00:02:02", dut_mac="02:00:00:00:02:01")
+_LEFT_LINK = Link(tester_mac="02:00:00:00:01:02", dut_mac="02:00:00:00:01:01")
+_RIGHT_LINK = Link(tester_mac="02:00:00:00:02:02", dut_mac="02:00:00:00:02:01")
 
 
 class EmulatedLink(Link):
@@ -133,8 +135,8 @@ class Links:
         swapped: whether the left link ends at the tester's right port, and the right one at its left.
     """
 
-    left: Link = _LEFT
-    right: Link = _RIGHT
+    left: Link = _LEFT_LINK
+    right: Link = _RIGHT_LINK
     swapped: bool = False
 
     def port_of(self, side: Port) -> Port:

@@ -10,6 +10,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
+from v6t.analysis import sheet
 from v6t.analysis.compare.effect import EffectEstimate, estimate_factor, estimate_shift
 from v6t.analysis.compare.likeness import (
     PointKey,
@@ -19,51 +20,36 @@ from v6t.analysis.compare.likeness import (
 )
 from v6t.analysis.presentation import Presentations, Quantity
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import (
-    Column,
-    Table,
-    make_table,
-    make_text_columns,
-    make_text_table,
-    mark_limited,
-    pluralize,
-)
 from v6t.analysis.statistics import drop_infinite
 
 SCHEMA = "v6t-comparison/1"
-MAX_BRIEF_ROWS = 5  # quantities of a benchmark at one point that a brief table prints one by one
+MAX_BRIEF_ROWS = 5  # brief tables print up to this number of a benchmark's quantities one by one
 
 
 @dataclass(frozen=True)
 class ComparedFigure:
-    """Comparison of one quantity at one test point in two runs.
+    """Comparison of one quantity at one test point in two runs."""
 
-    Attributes:
-        first, second: medians; None where undefined.
-        limited: of each, whether the tester or the medium is the limit.
-        loads: of each, the load at which it was measured; empty where it is a load.
-    """
-
-    run: str
+    run: str  # name of the second run
     benchmark: str
-    octets: str
+    octets: str  # frame sizes
     direction: str
-    what: str
+    what: str  # name of the quantity
     unit: str
-    first: float | None
-    second: float | None
+    first: float | None  # median in the first run; None where undefined
+    second: float | None  # median in the second run
     kind: str  # `factor` (second over first) or `difference` (second minus first)
-    effect: EffectEstimate | None  # None where there is nothing to estimate
+    effect: EffectEstimate | None  # None if a value is undefined or missing
     verdict: str  # `no difference`, `more`, `less` or `undecided`
     words: str  # the verdict as a sentence
-    improved: bool | None = None  # whether the second is better; None where that is unknown
-    unlike: tuple[str, ...] = ()  # conditions in which the two differ; only with `--anyway`
-    limited: tuple[bool, bool] = (False, False)
-    loads: tuple[str, str] = ("", "")
+    improved: bool | None = None  # whether the second run is better; None: not known
+    unlike: tuple[str, ...] = ()  # conditions in which the runs differ; only with `--anyway`
+    limited: tuple[bool, bool] = (False, False)  # whether the tester or medium limits the medians
+    loads: tuple[str, str] = ("", "")  # loads of the measurements; empty: the quantity is a load
 
     @property
     def conclusion(self) -> str:
-        """``better``, ``worse``, ``no difference``, ``undecided`` or ``rates differ``."""
+        """Result: ``better``, ``worse``, ``no difference``, ``undecided`` or ``rates differ``."""
         if self.improved is None:
             return self.verdict if self.loads[0] == self.loads[1] else "rates differ"
         return "better" if self.improved else "worse"
@@ -78,20 +64,14 @@ class ComparedFigure:
 class RunComparison:
     """Comparison of several runs with the first one."""
 
-    runs: tuple[str, ...]
+    runs: tuple[str, ...]  # names of the runs
     lines: tuple[ComparedFigure, ...]
     left_out: tuple[str, ...]  # points that were not compared, and why
     unlike: dict[str, tuple[str, ...]]  # conditions in which whole runs differ, by name of the run
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as ``schema/comparison-1.json`` describes."""
-        return {
-            "schema": SCHEMA,
-            "runs": list(self.runs),
-            "lines": [asdict(line) for line in self.lines],
-            "left_out": list(self.left_out),
-            "unlike": {k: list(v) for k, v in self.unlike.items()},
-        }
+        return {"schema": SCHEMA, **asdict(self)}
 
 
 def compare_with_first(
@@ -114,11 +94,11 @@ def compare_with_first(
                 where = names[0] if key in first_records else name
                 left_out.append(f"{place}: only in {where}")
                 continue
-            differing = compare_records(first_records[key], other_records[key])
+            both = (first_records[key], other_records[key])
+            differing = compare_records(*both)
             if differing and not anyway:
                 left_out.append(f"{place}: {'; '.join(map(str, differing))} ({name})")
                 continue
-            both = (first_records[key], other_records[key])
             unknown = [r for r in both if not presentations.has_presentation(r)]
             if unknown:
                 left_out.append(
@@ -126,38 +106,40 @@ def compare_with_first(
                     "version: nobody here knows what of it can be compared"
                 )
                 continue
-            found, others_found = (
+            before, after = (
                 {q.name: q for q in presentations.find(r).list_quantities(r) if q.is_comparable}
                 for r in both
             )
-            for what in found.keys() ^ others_found.keys():
+            for what in before.keys() ^ after.keys():
                 left_out.append(f"{place}, {what}: only in one of the runs")
             lines += [
-                _compare_result(name, key, q, others_found[what], tuple(map(str, differing)))
-                for what, q in found.items()
-                if what in others_found
+                _compare_result(name, key, q, after[what], tuple(map(str, differing)))
+                for what, q in before.items()
+                if what in after
             ]
     return RunComparison(tuple(names), tuple(lines), (*left_out, *presentations.failures), unlike)
 
 
-def make_comparison_tables(comparison: RunComparison) -> list[Table]:
-    """Make one table for each run that is compared with the first."""
+def make_comparison_tables(comparison: RunComparison) -> list[sheet.Table]:
+    """Make a table for each run that is compared with the first one."""
     first, *others = comparison.runs
     tables = []
     for run in others:
-        columns: Sequence[Column[ComparedFigure]] = (
-            Column("benchmark", lambda line: line.benchmark, text=True),
-            Column("point", lambda line: line.place, text=True),
-            Column("quantity", lambda line: f"{line.what}, {line.unit}", text=True),
-            Column(first, lambda line: _format_medians(line)[0]),
-            Column(run, lambda line: _format_medians(line)[1]),
-            Column("factor or difference", _format_ratio, wide=True),
-            Column("interval", _format_interval, wide=True),
-            Column("coverage", lambda x: x.effect and x.effect.coverage, ".1%", "-", wide=True),
-            Column("verdict", lambda line: line.words, text=True),
+        columns: Sequence[sheet.Column[ComparedFigure]] = (
+            sheet.Column("benchmark", lambda line: line.benchmark, text=True),
+            sheet.Column("point", lambda line: line.place, text=True),
+            sheet.Column("quantity", lambda line: f"{line.what}, {line.unit}", text=True),
+            sheet.Column(first, lambda line: _format_medians(line)[0]),
+            sheet.Column(run, lambda line: _format_medians(line)[1]),
+            sheet.Column("factor or difference", _format_ratio, wide=True),
+            sheet.Column("interval", _format_interval, wide=True),
+            sheet.Column(
+                "coverage", lambda x: x.effect and x.effect.coverage, ".1%", "-", wide=True
+            ),
+            sheet.Column("verdict", lambda line: line.words, text=True),
         )
         lines = [line for line in comparison.lines if line.run == run]
-        tables.append(make_table(f"{run} against {first}", lines, columns))
+        tables.append(sheet.make_table(f"{run} against {first}", lines, columns))
     return [table for table in tables if table.rows]
 
 
@@ -170,7 +152,7 @@ def _format_interval(line: ComparedFigure) -> str:
 
 def _format_medians(line: ComparedFigure) -> tuple[str, ...]:
     return tuple(
-        mark_limited(_format_value(value), limited)
+        sheet.mark_limited(_format_value(value), limited)
         for value, limited in zip((line.first, line.second), line.limited, strict=True)
     )
 
@@ -178,15 +160,14 @@ def _format_medians(line: ComparedFigure) -> tuple[str, ...]:
 def _format_ratio(line: ComparedFigure) -> str:
     if line.effect is None:
         return "-"
-    if line.kind == "factor":
-        return f"{line.effect.estimate:.4g} x"
-    return f"{line.effect.estimate:+.4g}"
+    estimate = line.effect.estimate
+    return f"{estimate:.4g} x" if line.kind == "factor" else f"{estimate:+.4g}"
 
 
-def make_brief_comparison_tables(comparison: RunComparison) -> Iterator[Table]:
-    """Yield a table for each point, with a row for each quantity or, if they are many, each benchmark.
+def make_brief_comparison_tables(comparison: RunComparison) -> Iterator[sheet.Table]:
+    """Yield a table for each point with a row for each quantity.
 
-    The many, such as the loss at each of ten rates, are counted by their conclusion.
+    Benchmarks with many quantities, such as the loss at ten rates, have one row, which counts conclusions.
     """
     by_point = groupby(comparison.lines, lambda line: (line.run, line.place))
     for (run, place), lines in by_point:
@@ -199,17 +180,17 @@ def make_brief_comparison_tables(comparison: RunComparison) -> Iterator[Table]:
             counts = Counter(line.conclusion for line in quantities)
             text = ", ".join(f"{count} {conclusion}" for conclusion, count in counts.items())
             rows.append(
-                (f"{benchmark}, {pluralize(len(quantities), 'quantity')}", "", "", "", text)
+                (f"{benchmark}, {sheet.pluralize(len(quantities), 'quantity')}", "", "", "", text)
             )
         columns = [
-            *(*make_text_columns("quantity"), comparison.runs[0], run, "ratio"),
-            *make_text_columns("result"),
+            *(*sheet.make_text_columns("quantity"), comparison.runs[0], run, "ratio"),
+            *sheet.make_text_columns("result"),
         ]
         octets, direction = place.split(" ", 1)
         title = f"{octets} octets, {direction}"
         if len(comparison.runs) > 2:
             title = f"{run} against {comparison.runs[0]}: {title}"
-        yield make_text_table(title, columns, rows)
+        yield sheet.make_text_table(title, columns, rows)
 
 
 def _make_brief_row(line: ComparedFigure) -> tuple[str, ...]:
@@ -230,6 +211,7 @@ def _format_value(value: float | None) -> str:
 def _compare_result(
     run: str, key: PointKey, first: Quantity, second: Quantity, differing: tuple[str, ...]
 ) -> ComparedFigure:
+    """Compare a quantity in two runs; ``run`` is the second one."""
     kind, effect = "factor", None
     undefined = sum(len(q.values) - len(q.defined_values) for q in (first, second))
     if not undefined:
@@ -242,9 +224,8 @@ def _compare_result(
     verdict, words = _judge(kind, effect, first, second, undefined)
     if first.load != second.load:
         words += f"; measured at {first.load} and {second.load}"
-    improved = None
-    if verdict in ("more", "less"):
-        improved = (verdict == "more") == first.more_is_better
+    decided = verdict in ("more", "less")
+    improved = (verdict == "more") == first.more_is_better if decided else None
     medians = (_find_median(first), _find_median(second))
     return ComparedFigure(
         run, *key, first.name, first.unit, *medians, kind, effect, verdict, words, improved, differing,
@@ -263,7 +244,7 @@ def _judge(
     """Return the verdict and a sentence about it; ``undefined`` counts the undefined repetitions."""
     if effect is None:
         verb = "is" if undefined == 1 else "are"
-        some = f"{pluralize(undefined, 'repetition')} {verb} undefined"
+        some = f"{sheet.pluralize(undefined, 'repetition')} {verb} undefined"
         why = some if undefined else "there are no values"
         return "undecided", f"cannot be compared: {why}"
     nothing = 1.0 if kind == "factor" else 0.0
@@ -272,11 +253,8 @@ def _judge(
     if first.limited and second.limited:
         return "undecided", "undecided: in both, the tester or the medium is the limit"
     if effect.coverage <= 0:
-        shown = _format_estimate(kind, effect)
-        return (
-            "undecided",
-            f"undecided: {shown}, but one repetition per run gives no confidence interval",
-        )
+        why = "one repetition per run gives no confidence interval"
+        return "undecided", f"undecided: {_format_estimate(kind, effect)}, but {why}"
     held = " (one of them is limited by the tester or the medium)"
     held *= first.limited or second.limited
     if effect.low <= nothing <= effect.high:
@@ -305,12 +283,12 @@ def _format_estimate(kind: str, effect: EffectEstimate) -> str:
 
 
 def _compute_reach(effect: EffectEstimate, nothing: float) -> float:
-    """Return the largest distance of the interval from ``nothing``, the value of no difference."""
+    """Return the largest distance of the interval from ``nothing``, the value without a difference."""
     return max(effect.high - nothing, nothing - effect.low)
 
 
 def summarize_comparison(comparison: RunComparison) -> str:
-    """Write one sentence with the number of each conclusion and the largest undetected difference."""
+    """Return a sentence with the number of each conclusion and the largest undetected difference."""
     counts = Counter(line.conclusion for line in comparison.lines)
     equal = [line for line in comparison.lines if line.conclusion == "no difference"]
     effects = [line.effect for line in equal if line.effect and line.kind == "factor"]
@@ -320,7 +298,7 @@ def summarize_comparison(comparison: RunComparison) -> str:
         words["no difference"] += f" (none above {most:.1%})"
     words["rates differ"] = "at different rates"
     counted = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
-    many = pluralize(len(comparison.lines), "quantity")
+    many = sheet.pluralize(len(comparison.lines), "quantity")
     text = f"{many} against {comparison.runs[0]}: {', '.join(counted)}."
     coverages = [
         line.effect.coverage for line in equal if line.effect and not line.effect.is_covered
@@ -331,6 +309,7 @@ def summarize_comparison(comparison: RunComparison) -> str:
 
 
 def _name_runs(runs: Sequence[RunData]) -> list[str]:
+    """Return the names of runs, with numbers if several have the same."""
     plain = [r.name for r in runs]
     return [
         name if plain.count(name) == 1 else f"{name} ({number})"

@@ -8,18 +8,13 @@ from functools import cache
 from math import comb
 from statistics import median
 
-CONFIDENCE = 0.95
-MAX_REPETITIONS = 200
-"""Repetitions of a run that take part in the exact distribution; more would not change the result visibly."""
+CONFIDENCE = 0.95  # required coverage of intervals
+MAX_REPETITIONS = 200  # repetitions of a run that are used; more would hardly change an interval
 
 
 @dataclass(frozen=True)
 class EffectEstimate:
-    """A difference or a factor with its interval.
-
-    Attributes:
-        low, high: the interval, the resolution of both measurements included.
-    """
+    """A difference or a factor with its confidence interval, widened by the resolution of searches."""
 
     estimate: float
     low: float
@@ -35,10 +30,10 @@ class EffectEstimate:
 def estimate_factor(
     first: Sequence[float], second: Sequence[float], resolution: tuple[float, float] = (0.0, 0.0)
 ) -> EffectEstimate | None:
-    """Return ``second`` as a multiple of ``first``; None if a value is zero or missing.
+    """Estimate the factor from ``first`` to ``second``; None if a value is zero or missing.
 
     Args:
-        resolution: by how much a true value may lie above a measured one, in either run.
+        resolution: by how much a true value may lie above a measured one, in each run.
     """
     first, second = first[:MAX_REPETITIONS], second[:MAX_REPETITIONS]
     if not first or not second or min(first) <= 0 or min(second) <= 0:
@@ -51,7 +46,7 @@ def estimate_factor(
 
 
 def estimate_shift(first: Sequence[float], second: Sequence[float]) -> EffectEstimate | None:
-    """Return how much ``second`` lies above ``first``; None without values."""
+    """Estimate the difference of ``second`` minus ``first``; None without values."""
     first, second = first[:MAX_REPETITIONS], second[:MAX_REPETITIONS]
     if not first or not second:
         return None
@@ -62,7 +57,7 @@ def estimate_shift(first: Sequence[float], second: Sequence[float]) -> EffectEst
 
 @cache
 def count_needed_repetitions() -> int:
-    """Return how many repetitions two runs need for an interval of 95 % coverage."""
+    """Return the number of repetitions that two runs need for an interval of 95 % coverage."""
     return next(n for n in range(1, MAX_REPETITIONS) if _find_rank(n, n)[1] >= CONFIDENCE)
 
 
@@ -86,7 +81,7 @@ def _find_rank(m: int, n: int) -> tuple[int, float]:
 
 @cache
 def _count_orders(m: int, n: int) -> tuple[int, ...]:
-    """Return in how many orders of m and n values the statistic U of Mann and Whitney is 0, 1, 2 ..."""
+    """Count the orders of m and n values in which Mann and Whitney's U is 0, 1, 2 ..."""
     # coefficients of the Gaussian binomial: product of (1 - q^(n+i)) / (1 - q^i)
     size = m * n + 1
     counts = [0] * size

@@ -10,19 +10,20 @@ from v6t.analysis.rundata import RunData, flatten
 
 PointKey = tuple[str, str, str]  # benchmark, frame sizes, direction
 
+# fields that must be equal in both records
 _COMPARED_FIELDS = (
     *("title", "convention", "unit", "search", "loss_tolerance", "duration_s", "frame_timeout_s"),
     *("burst_rate", "tags", "first_tag_s", "sampled", "hook", "procedure"),
     *("connections", "alpha"),
 )
-_IGNORED_PARAMETERS = frozenset({"seed"})
+_IGNORED_PARAMETERS = frozenset({"seed"})  # parameters that may differ
 
 
 @dataclass(frozen=True)
 class ConditionDifference:
-    """A condition in which two runs differ."""
+    """A condition in which two runs differ, with both values."""
 
-    what: str
+    what: str  # name of the condition
     first: Any
     second: Any
 
@@ -44,13 +45,13 @@ def compare_runs(first: RunData, second: RunData) -> list[ConditionDifference]:
         ("medium, bit/s", first.config["line_rate_bps"], second.config["line_rate_bps"]),
         ("modifier", first.config.get("modifier"), second.config.get("modifier")),
     ]
-    unlike = [ConditionDifference(what, a, b) for what, a, b in pairs if a != b]
-    apart = compare_parameters(first, second)
-    return unlike + [replace(u, what=f"parameter {u.what}") for u in apart]
+    differences = [ConditionDifference(what, a, b) for what, a, b in pairs if a != b]
+    parameters = compare_parameters(first, second)
+    return differences + [replace(d, what=f"parameter {d.what}") for d in parameters]
 
 
 def compare_parameters(first: RunData, second: RunData) -> list[ConditionDifference]:
-    """List parameters of the technology that differ, by name."""
+    """List the parameters of the technology that differ, sorted by name."""
     first_values, second_values = dict(flatten(first.params)), dict(flatten(second.params))
     return [
         ConditionDifference(name, first_values.get(name), second_values.get(name))
@@ -72,6 +73,6 @@ def compare_records(first: Record, second: Record) -> list[ConditionDifference]:
 def _is_close(first: Any, second: Any) -> bool:
     """Check whether two values are equal; numbers may differ by 1 %."""
     if isinstance(first, float) and isinstance(second, (int, float)):
-        # a rate that the medium or the tester gave may differ in its last digits
+        # rates that the medium or the tester determines may differ in their last digits
         return abs(first - second) <= 0.01 * max(abs(first), abs(second))
     return bool(first == second)

@@ -12,8 +12,8 @@ from v6t.trials.delays import Distribution
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAX_BINS = 60
-_LOG_SCALE_RATIO = 5.0
+MAX_BINS = 60  # bins of a histogram
+_LOG_SCALE_RATIO = 5.0  # of the largest to the smallest delay, above which axes are logarithmic
 
 
 def draw_delays(delays: Mapping[str, Distribution], name: str) -> str:
@@ -52,6 +52,7 @@ def draw_variation(differences: Mapping[str, Distribution], name: str) -> str:
 
 
 def _style_steps(number: int) -> dict[str, Any]:
+    """Return the style of a line without its marker."""
     return {k: v for k, v in plots.style_line(number).items() if k != "marker"}
 
 

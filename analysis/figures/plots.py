@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 
 BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#000000", "#777777"
+# palette of Okabe and Ito, which people with any colour vision can tell apart
 COLOR_CYCLE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
-"""Palette of Okabe and Ito, which people with any colour vision can tell apart."""
-
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
+# line styles of matplotlib that differ without colours
 LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-"""Line styles of matplotlib that differ without colours."""
 
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
@@ -40,7 +39,7 @@ _STYLE: dict[str, Any] = {
     "legend.fontsize": 9,
     "lines.linewidth": 1.6,
     "lines.markersize": 6,
-    # words of users may hold dollars and are no formulas
+    # dollars in labels of users do not begin formulas
     "text.parse_math": False,
     "figure.facecolor": "white",
 }
@@ -49,9 +48,8 @@ _REFERENCE, _ID = re.compile(r"#([\w.:-]+)"), re.compile(r' id="([^"]*)"')
 _CLIP = re.compile(r'<clipPath id="([^"]*)"')
 _PATH, _DECIMALS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d)\d+")
 _PDF_DIRECTORY: ContextVar[Path | None] = ContextVar("_PDF_DIRECTORY", default=None)
-LOG_SCALE_RATIO = 20.0
-"""Ratio of the largest to the smallest value above which an axis is logarithmic."""
-MAX_UPRIGHT_LABELS = 6  # number of labels on an axis above which they are tilted
+LOG_SCALE_RATIO = 20.0  # of the largest to the smallest value, above which axes are logarithmic
+MAX_UPRIGHT_LABELS = 6  # number of labels above which those of an axis are tilted
 
 
 def style_line(number: int) -> dict[str, Any]:
@@ -62,8 +60,8 @@ def style_line(number: int) -> dict[str, Any]:
 
 @contextmanager
 def apply_style(name: str) -> Iterator[None]:
-    """Apply style and reproducible identifiers to the figures drawn in this context."""
-    # a home directory that cannot be written is no news for whoever reads a report
+    """Apply the style and reproducible identifiers to figures drawn in this context."""
+    # a home directory without write access does not concern the reader of a report
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     import matplotlib as mpl
 
@@ -96,7 +94,7 @@ def make_axes(
 
 
 def write_svg(figure: Figure, name: str) -> str:
-    """Return a figure as an ``<svg>`` element with identifiers that are unique in a report."""
+    """Return a figure as an ``<svg>`` element whose identifiers are unique in a report."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     out = io.StringIO()
@@ -169,23 +167,19 @@ class MedianSummary(Protocol):
 
 @dataclass(frozen=True)
 class Curve:
-    """A line, or points, of a plot.
+    """A line or points of a plot."""
 
-    Attributes:
-        bars: lengths below and above each point; None: no bars.
-    """
-
-    label: str  # in the legend; `_` for none
+    label: str  # text in the legend; `_` for none
     x: Sequence[float]
     y: Sequence[float]
-    bars: Sequence[Sequence[float]] | None = None
+    bars: Sequence[Sequence[float]] | None = None  # lengths below and above each point
     style: Mapping[str, Any] = field(default_factory=dict)  # arguments of matplotlib
 
 
 def make_summary_curve(
     number: int, label: str, points: Sequence[tuple[float, MedianSummary]]
 ) -> Curve:
-    """Make the curve of defined medians with bars from P1 to P99; ``number`` sets its look."""
+    """Make the curve of defined medians with bars from P1 to P99, in the style of this number."""
     known = [(x, s.median, s.p1, s.p99) for x, s in points if s.median is not None]
     low = [max(0.0, median - (p1 or 0.0)) for _, median, p1, _ in known]
     high = [max(0.0, (p99 or 0.0) - median) for _, median, _, p99 in known]
@@ -203,12 +197,12 @@ def draw_errorbars(
     linear: bool = False,
     adjust: Callable[[Axes], object] | None = None,
 ) -> str:
-    """Draw values with error bars.
+    """Draw curves with error bars.
 
     Args:
-        ticks: labels of places on the x axis; None: numbers.
+        ticks: labels of positions on the x axis; None: numbers.
         linear: whether the y axis is never logarithmic.
-        adjust: changes the axes before the legend is drawn.
+        adjust: called to change the axes before the legend is drawn.
     """
     with apply_style(name):
         figure, (axes,) = make_axes()
@@ -245,7 +239,7 @@ def draw_series(
     whole: bool = True,
     adjust: Callable[[Axes], object] | None = None,
 ) -> str:
-    """Draw values in their order; ``levels`` are horizontal lines with label and style."""
+    """Draw curves over numbered values; ``levels`` are horizontal lines with label and style."""
     from matplotlib.ticker import MaxNLocator
 
     with apply_style(name):

@@ -11,20 +11,19 @@ from v6t.analysis.record import Record
 from v6t.analysis.variation import count_hosts, describe_tuples, describe_variation
 
 Json = Mapping[str, Any]
-UNKNOWN_CONDITION = "not known"
-CHAIN_DRIVER = "chain"  # driver of several devices in a row, which each paper names in its own way
-GENERIC_DRIVERS = ("command", "network-cli")
-"""Drivers that configure devices of any kind: the run does not tell which."""
+UNKNOWN_CONDITION = "not known"  # text for a value of the run that is not known
+CHAIN_DRIVER = "chain"  # driver of chains, which papers do not name alike
+GENERIC_DRIVERS = ("command", "network-cli")  # drivers that do not show the kind of the device
 
 
 @dataclass(frozen=True)
 class PublishedCondition:
-    """A condition of a published number and of the run; ``alike`` is None if it is unknown."""
+    """A condition of a published number, compared with the run."""
 
     name: str
     published: str
-    here: str
-    alike: bool | None
+    here: str  # value in the run
+    alike: bool | None  # None: not known
 
     def __str__(self) -> str:
         """Return ``"CEs: 1000 published, 100 here"``."""
@@ -33,20 +32,15 @@ class PublishedCondition:
 
 @dataclass(frozen=True)
 class ConditionRule:
-    """Comparison of a condition that a paper states with the run.
-
-    Attributes:
-        read: reads the run's value from the JSON of a record and the facts of the run.
-        matches: whether the run's value, the first argument, meets the published one.
-    """
+    """Rule for the comparison of a condition that a paper states with the run."""
 
     name: str  # name of the condition in reports
-    read: Callable[[Json, Json], Any]
-    matches: Callable[[Any, Any], bool | None] = operator.eq
+    read: Callable[[Json, Json], Any]  # reads the run's value from a record's JSON and the facts
+    matches: Callable[[Any, Any], bool | None] = operator.eq  # compares it with the published one
     form: str = "{}"  # format of both values
 
     def compare(self, published: Any, record: Json, facts: Json) -> PublishedCondition:
-        """Compare the published value with that of the run."""
+        """Compare a published value with that of the run."""
         here = self.read(record, facts)
         text = UNKNOWN_CONDITION if here is None else self.form.format(here)
         alike = None if here is None else self.matches(here, published)
@@ -54,7 +48,7 @@ class ConditionRule:
 
 
 def compare_conditions(entry: Json, record: Record, facts: Json) -> list[PublishedCondition]:
-    """Compare every condition of an entry of ``published.json``.
+    """Compare all conditions of an entry of ``published.json`` with a record.
 
     Args:
         facts: facts of the run, from :func:`v6t.analysis.published.library.collect_facts`.
@@ -75,15 +69,17 @@ def compare_conditions(entry: Json, record: Record, facts: Json) -> list[Publish
 
 
 def _read_parameter(name: str) -> Callable[[Json, Json], Any]:
+    """Return a function that reads a parameter of the technology."""
     return lambda record, facts: facts["params"].get(name)
 
 
 def _read_field(name: str) -> Callable[[Json, Json], Any]:
+    """Return a function that reads a field of the record."""
     return lambda record, facts: record.get(name)
 
 
 def _is_driver(here: str, published: str) -> bool | None:
-    """Check whether a driver is the published one; None for drivers of devices of any kind."""
+    """Check whether a driver is the published one; None: the driver does not show the device."""
     return None if here in GENERIC_DRIVERS else here == published
 
 
@@ -116,6 +112,8 @@ def _read_connections(record: Json, facts: Json) -> Any:
 
 
 def _read_ports(name: str) -> Callable[[Json, Json], str | None]:
+    """Return a function that reads a range of ports."""
+
     def read(record: Json, facts: Json) -> str | None:
         ports = facts["params"].get(name)
         return None if ports is None else f"{ports['min']}-{ports['max']}"
@@ -124,7 +122,7 @@ def _read_ports(name: str) -> Callable[[Json, Json], str | None]:
 
 
 def _has_same_width(here: str, published: str) -> bool:
-    """Check whether a range of ports is the published one, or one as wide if that begins at 1."""
+    """Check whether a range of ports is the published one, or as wide if that begins below 1024."""
     (low, high), (first, last) = (map(int, ports.split("-")) for ports in (here, published))
     return here == published or (high - low == last - first and first < 1024)
 
@@ -146,6 +144,7 @@ def _make_near_check(share: float) -> Callable[[float, float], bool]:
     return lambda here, published: abs(here - published) <= share * published
 
 
+# rules by the names of conditions in `published.json`
 _RULES: Mapping[str, ConditionRule] = {
     "driver": ConditionRule("device", lambda r, f: f["device"], _is_driver),
     "test_setup": ConditionRule("test setup", lambda record, facts: "single DUT"),
@@ -158,7 +157,7 @@ _RULES: Mapping[str, ConditionRule] = {
                              here == "foreground only" and "DNS" not in published),
     "rule": ConditionRule("rule", _read_rule),
     "ces": ConditionRule("CEs", _read_parameter("ces")),
-    # a power of two stands for the million of the papers
+    # 2^20 matches the million of the papers
     "connections": ConditionRule("connections", _read_connections, _make_near_check(0.05), "{:,}"),
     "initiator_ports": ConditionRule("initiator ports", _read_ports("initiator_ports"),
                                      _has_same_width),
@@ -180,4 +179,3 @@ _RULES: Mapping[str, ConditionRule] = {
     "ips_per_side": ConditionRule("hosts per side", _read_host_count, lambda here, published:
                                   here in (published, "fixed addresses")),
 }  # fmt: skip
-"""Rules by the name of the condition in ``published.json``."""

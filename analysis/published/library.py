@@ -17,17 +17,12 @@ from v6t.analysis.scaling import count_cores
 
 @dataclass(frozen=True)
 class PublishedReference:
-    """A published number for the technology, benchmark and point of a record.
+    """A published number for the technology, benchmark and point of a record."""
 
-    Attributes:
-        measured: value of the run in the published unit and convention; None if undefined.
-        conditions: those that the paper states, and those that follow from the test setup.
-    """
-
-    entry: Mapping[str, Any]  # the record of `published.json`
-    measured: float | None
-    direction: str  # of that value
-    conditions: Sequence[PublishedCondition]
+    entry: Mapping[str, Any]  # entry of `published.json`
+    measured: float | None  # value of the run in the published unit; None if undefined
+    direction: str  # direction of the measured value
+    conditions: Sequence[PublishedCondition]  # those of the paper and of its test setup
 
     @property
     def source(self) -> str:
@@ -36,7 +31,7 @@ class PublishedReference:
 
     @property
     def unit(self) -> str:
-        """Unit of both values; always connections per second for connection rates."""
+        """Unit of both values; connections per second for connection rates."""
         return "cps" if self.entry["metric"].startswith("max conn") else str(self.entry["unit"])
 
     @property
@@ -46,29 +41,27 @@ class PublishedReference:
 
     @property
     def ratio(self) -> float | None:
-        """Measured over published value; None if the measured one is undefined."""
+        """Measured value over the published one; None if the measured one is undefined."""
         return None if self.measured is None else self.measured / self.published_median
 
     @property
     def alike(self) -> bool:
-        """Whether every condition is met: only then is the number a reference line."""
+        """Whether all conditions are known to be equal, so that the values can be compared."""
         return not self.differing
 
     @property
     def differing(self) -> list[PublishedCondition]:
-        """Conditions that are not met, or not known to be."""
+        """Conditions that differ, or are not known to be equal."""
         return [c for c in self.conditions if not c.alike]
 
 
-CABLE_DEVICE = "cable"  # what stands for the device where the tester's ports are joined
-
-_CUSTOMER_EDGE_PARTS = frozenset({"b4", "ce", "clat", "napt"})
-"""Parts of a customer's edge, where several devices are in a row."""
+CABLE_DEVICE = "cable"  # driver for tester ports that are joined without a device
+_CUSTOMER_EDGE_PARTS = frozenset({"b4", "ce", "clat", "napt"})  # devices in a chain
 
 
 @cache
 def read_library() -> Mapping[str, Any]:
-    """Read ``published.json``."""
+    """Read the published measurements of ``published.json``."""
     text = files("v6t.analysis").joinpath("data/published.json").read_text(encoding="utf-8")
     document: Mapping[str, Any] = json.loads(text)
     return document
@@ -83,7 +76,7 @@ def list_sources() -> Mapping[str, str]:
 def collect_facts(
     config: Mapping[str, Any], params: Mapping[str, Any], *, simulated: bool
 ) -> dict[str, Any]:
-    """Collect the facts of a run that are compared with published conditions."""
+    """Collect the facts about a run that are compared with published conditions."""
     return {
         "plugin": config["plugin"],
         "params": params,
@@ -97,14 +90,14 @@ def collect_facts(
 
 
 def is_testbed_of(entry: Mapping[str, Any], testbed: str) -> bool:
-    """Check whether the name of a testbed is that of the test system of a published number."""
+    """Check whether a testbed has the name of the test system of a published number."""
     texts = [v for v in entry["conditions"].values() if isinstance(v, str)]
     place = str(entry["test_system"]).partition(" ")[0]
     return bool(testbed) and (place == testbed or any(f"at {v}" in testbed for v in texts))
 
 
 def _has_two_servers(parts: Mapping[str, Any]) -> bool | None:
-    """Return whether the two functions of a customer edge have a server each; None: unknown."""
+    """Return whether both functions of a customer edge have their own server; None: not known."""
     servers = [
         (parts.get(name, {}).get("options", {}).get("ssh") or {}).get("host")
         for name in ("napt", "ce")
@@ -113,23 +106,19 @@ def _has_two_servers(parts: Mapping[str, Any]) -> bool | None:
 
 
 def _count_cores(options: Mapping[str, Any]) -> int | None:
-    """Return active cores; in a chain those of the provider edge (Lencse and Bazsó 2024, section 3.2.3)."""
+    """Return the number of active cores; in a chain, of those of the provider edge.
+
+    See section 3.2.3 of Lencse and Bazsó (2024).
+    """
     cores = count_cores(options.get("cores")) or count_cores(options.get("workers"))
     parts: Mapping[str, Mapping[str, Any]] = options.get("parts", {})
-    edge = {
-        _count_cores(part.get("options", {}))
-        for n, part in parts.items()
-        if n not in _CUSTOMER_EDGE_PARTS
-    }
-    known = edge - {None}
+    edge = [part for name, part in parts.items() if name not in _CUSTOMER_EDGE_PARTS]
+    known = {_count_cores(part.get("options", {})) for part in edge} - {None}
     return cores or (known.pop() if len(known) == 1 else None)
 
 
 def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any], device: str) -> bool:
-    """Check that a paper's technology is what a plugin measures with these parameters.
-
-    Results of joined tester ports belong to no device.
-    """
+    """Check whether a published number is about the technology of a plugin with these parameters."""
     known = read_library()["technologies"].get(entry["technology"])
     if known is None or known["plugin"] != plugin:
         return False
@@ -145,26 +134,30 @@ def find_references(
     *,
     paper: str | None = None,
 ) -> list[PublishedReference]:
-    """Find published numbers for the technology, benchmark, direction and frame size of a record."""
-    comparable: list[PublishedReference] = []
+    """Find published numbers for the technology, benchmark, direction and frame size of a record.
+
+    Args:
+        paper: short name of the only paper to search.
+    """
+    references: list[PublishedReference] = []
     presentation = presentations.find(record)
     for entry in read_library()["records"] if record.measured and presentation.metrics else ():
-        about = is_about(entry, facts["plugin"], facts["params"], facts["device"])
-        if not about or entry.get("median") is None or paper not in (None, entry["seed"]):
+        is_relevant = is_about(entry, facts["plugin"], facts["params"], facts["device"])
+        if not is_relevant or entry.get("median") is None or paper not in (None, entry["seed"]):
             continue
-        placed = _find_value(entry, record, presentation)
-        if placed is None:
+        value = _find_value(entry, record, presentation)
+        if value is None:
             continue
-        met = compare_conditions(entry, record, facts)
-        if all(c.alike for c in met if c.name == "frame"):
-            comparable.append(PublishedReference(entry, *placed, met))
-    return comparable
+        conditions = compare_conditions(entry, record, facts)
+        if all(c.alike for c in conditions if c.name == "frame"):
+            references.append(PublishedReference(entry, *value, conditions))
+    return references
 
 
 def _find_value(
     entry: Mapping[str, Any], record: Record, presentation: Presentation[Any]
 ) -> tuple[float | None, str] | None:
-    """Return the measured value of an entry with its direction; None if the record has none."""
+    """Return the measured value for a published number with its direction; None if there is none."""
     metric = str(entry["metric"])
     direction = next((d for d in ("forward", "reverse") if metric.endswith(f" {d}")), "")
     metric = metric.removesuffix(f" {direction}")

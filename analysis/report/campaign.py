@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from v6t.analysis import sheet
 from v6t.analysis.blocks import (
     Block,
     BulletList,
@@ -34,14 +35,6 @@ from v6t.analysis.rundata import (
     format_axis_value,
     shorten_axis,
 )
-from v6t.analysis.sheet import (
-    Column,
-    Table,
-    make_table,
-    make_text_columns,
-    make_text_table,
-    mark_limited,
-)
 from v6t.analysis.warnings import fold_warnings, list_warnings
 
 SCHEMA = "v6t-campaign/1"
@@ -61,8 +54,8 @@ def build_campaign_document(
     """Build the report of a campaign.
 
     Args:
-        notes: of its experiments, by name; of all of them, by ``""``.
-        links: whether the reports of single runs are beside it.
+        notes: notes on experiments by their names; the one on the campaign by ``""``.
+        links: whether to link the reports of single runs.
     """
     sections = [
         ReportSection("In short", "short", list(_summarize_runs(runs, paper, notes.get("", ""))))
@@ -90,6 +83,7 @@ def build_campaign_document(
     return ReportDocument(title or name, name, sections)
 
 
+# columns of a campaign's summary.csv with their meaning; there is one more for each varied setting
 SUMMARY_COLUMNS: Mapping[str, str] = {
     "directory": "directory of the run below that of the campaign",
     "experiment": "experiment of the campaign file",
@@ -111,7 +105,6 @@ SUMMARY_COLUMNS: Mapping[str, str] = {
     "p99": "99th percentile; empty: undefined [see `unit`]",
     "limited": "the tester or the medium limits the figure",
 }
-"""Meaning of each column of a campaign's summary.csv, which has one more for each axis."""
 
 
 def summarize_campaign(
@@ -166,8 +159,8 @@ def list_headlines(record: Record, presentations: Presentations) -> Iterator[dic
     for result in results:
         if result.headline:
             s = result.summary or Percentiles(None, None, None)
-            found = {"figure": result.headline, "median": s.median, "p1": s.p1, "p99": s.p99}
-            yield {**head, **found, "limited": record.limited or not result.load_covered}
+            values = {"figure": result.headline, "median": s.median, "p1": s.p1, "p99": s.p99}
+            yield {**head, **values, "limited": record.limited or not result.load_covered}
 
 
 def _summarize_runs(runs: Sequence[CampaignRun], paper: str | None, note: str) -> Iterator[Block]:
@@ -178,20 +171,17 @@ def _summarize_runs(runs: Sequence[CampaignRun], paper: str | None, note: str) -
     done = sum(r.status == "complete" for r in runs)
     tone: Any = "good" if done == len(runs) else "warning"
     yield Paragraph(f"{done} of {len(runs)} runs are complete.", tone)
-    failed = [
-        f"{r.directory}: {r.failure or r.status}" for r in runs if r.status in _FAILED_STATUSES
-    ]
+    failed = [r for r in runs if r.status in ("failed", "translation incorrect")]
     if failed:
-        yield BulletList(failed, "bad")
-    caveats = dict.fromkeys(c for r in runs if r.data for c in r.data.results.get("caveats", ()))
+        yield BulletList([f"{r.directory}: {r.failure or r.status}" for r in failed], "bad")
+    caveats = dict.fromkeys(c for r in runs if r.data for c in r.data.caveats)
     if caveats:
         yield BulletList(list(caveats), "warning")
 
 
-_FAILED_STATUSES = ("failed", "translation incorrect")
-
-
-def make_campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -> list[Table]:
+def make_campaign_tables(
+    runs: Sequence[CampaignRun], presentations: Presentations
+) -> list[sheet.Table]:
     """Make a table of medians and percentiles for each benchmark and unit."""
     axes = list(dict.fromkeys(a for r in runs for a in r.axes if a not in POINT_AXES))
     groups: dict[str, list[tuple[str, ...]]] = {}
@@ -205,7 +195,7 @@ def make_campaign_tables(runs: Sequence[CampaignRun], presentations: Presentatio
                     record.sizes,
                     f["direction"],
                     "" if f["figure"] == f["benchmark"] else f["figure"],
-                    mark_limited(show(f["median"]), f["limited"]),
+                    sheet.mark_limited(show(f["median"]), f["limited"]),
                     *(show(f[k]) for k in ("p1", "p99")),
                     str(f["repetitions"]),
                 )
@@ -213,12 +203,12 @@ def make_campaign_tables(runs: Sequence[CampaignRun], presentations: Presentatio
                 title = f"{record.title}, {f['unit'] or ''}{per_direction}"
                 groups.setdefault(title, []).append(row)
     names = [
-        *make_text_columns(*map(shorten_axis, axes)),
-        *make_text_columns("octets", "direction"),
-        Column("figure", text=True, optional=True),
+        *sheet.make_text_columns(*map(shorten_axis, axes)),
+        *sheet.make_text_columns("octets", "direction"),
+        sheet.Column("figure", text=True, optional=True),
         *("median", "P1", "P99", "repetitions"),
     ]
-    return [make_text_table(title, names, rows) for title, rows in groups.items()]
+    return [sheet.make_text_table(title, names, rows) for title, rows in groups.items()]
 
 
 def _compare_with_paper(
@@ -231,7 +221,7 @@ def _compare_with_paper(
         facts = collect_facts(run.data.config, run.data.params, simulated=run.data.simulated)
         for record in run.records:
             for ref in find_references(record, facts, presentations, paper=paper):
-                # of several runs, the one that differs least stands beside the paper's number
+                # of several runs, the one that differs least is compared with the paper's number
                 rank = (len(ref.differing), not is_testbed_of(ref.entry, run.testbed))
                 known = best.get(id(ref.entry))
                 if known is None or rank < known[2]:
@@ -247,40 +237,40 @@ def _compare_with_paper(
     )
     if rest:
         rows = [(*place, str(times)) for place, times in rest.items()]
-        names = [*make_text_columns("table", "what", "device"), "numbers"]
+        names = [*sheet.make_text_columns("table", "what", "device"), "numbers"]
         yield Collapsible(
             f"{sum(rest.values())} published numbers without a measured one",
-            [make_text_table("Not repeated here", names, rows)],
+            [sheet.make_text_table("Not repeated here", names, rows)],
         )
 
 
+# metrics of the paper that can be compared, and how the measured quantity differs from them
 METRIC_DIFFERENCES = {
     "throughput": "UDP only, both directions, forwarded at the medium's full rate, no D-ITG",
     "round-trip delay": "both one-way medians added, at the throughput, no D-ITG",
 }
-"""Metrics that can be set beside the paper's, and how they differ from them."""
 
 
-def make_mean_tables(runs: Sequence[CampaignRun]) -> list[Table]:
+def make_mean_tables(runs: Sequence[CampaignRun]) -> list[sheet.Table]:
     """Make a table for each published table with a comparable mean."""
     simulated = any(run.data.simulated for run in runs if run.data is not None)
     tables: dict[str, list[tuple[dict[str, Any], float]]] = {}
     for entry, measured in match_published_means(runs):
         tables.setdefault(entry["table"], []).append((entry, measured))
-    columns: Sequence[Column[tuple[dict[str, Any], float]]] = (
-        Column("what", lambda pair: _name_mean(pair[0]), text=True),
-        Column("published device", lambda pair: "{dut}, {test_system}".format_map(pair[0]), text=True,
+    columns: Sequence[sheet.Column[tuple[dict[str, Any], float]]] = (
+        sheet.Column("what", lambda pair: _name_mean(pair[0]), text=True),
+        sheet.Column("published device", lambda pair: "{dut}, {test_system}".format_map(pair[0]), text=True,
                wide=True),
-        Column("published\nmean", lambda pair: pair[0]["mean"], ",.5g"),
-        Column("99 %\nmargin", lambda pair: pair[0]["margin_of_error_99"], ",.3g", wide=True),
-        Column("measured\nmean", lambda pair: pair[1], ",.5g"),
-        Column("unit", lambda pair: pair[0]["unit"], text=True),
-        Column("ratio", lambda pair: pair[1] / pair[0]["mean"], ".3f"),
-        Column("what differs", lambda pair: METRIC_DIFFERENCES[_get_metric(pair[0])]
+        sheet.Column("published\nmean", lambda pair: pair[0]["mean"], ",.5g"),
+        sheet.Column("99 %\nmargin", lambda pair: pair[0]["margin_of_error_99"], ",.3g", wide=True),
+        sheet.Column("measured\nmean", lambda pair: pair[1], ",.5g"),
+        sheet.Column("unit", lambda pair: pair[0]["unit"], text=True),
+        sheet.Column("ratio", lambda pair: pair[1] / pair[0]["mean"], ".3f"),
+        sheet.Column("what differs", lambda pair: METRIC_DIFFERENCES[_get_metric(pair[0])]
                + "; simulated" * simulated, text=True, wide=True),
     )  # fmt: skip
     title = "Measured beside ipv6net-2015, {}: means over frame sizes"
-    return [make_table(title.format(table), rows, columns) for table, rows in tables.items()]
+    return [sheet.make_table(title.format(table), rows, columns) for table, rows in tables.items()]
 
 
 def _get_metric(entry: Mapping[str, Any]) -> str:
@@ -321,8 +311,8 @@ def _list_runs(runs: Sequence[CampaignRun], *, links: bool) -> Iterator[Block]:
         (r.directory, r.experiment, r.testbed or "-", r.values or "-", r.failure or r.status)
         for r in runs
     ]
-    columns = make_text_columns("directory", "experiment", "testbed", "what varies", "status")
-    yield make_text_table("All runs", columns, rows)
+    columns = sheet.make_text_columns("directory", "experiment", "testbed", "what varies", "status")
+    yield sheet.make_text_table("All runs", columns, rows)
     reports = [(r.directory, f"{r.directory}/report.html") for r in runs if r.data is not None]
     if reports and links:
         yield Paragraph("Reports of the single runs:")

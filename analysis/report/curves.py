@@ -46,7 +46,7 @@ def draw_curves(
     """Make the tables and figures of scale-up and of mixtures in an experiment.
 
     Args:
-        all_runs: all runs of the campaign; native traffic alone may be a run of ``ipv6-router``.
+        all_runs: all runs of the campaign, of which some may measure native traffic alone.
     """
     blocks: list[Block] = []
     axes = list(dict.fromkeys(a for r in runs for a in r.axes))
@@ -125,7 +125,7 @@ def _make_scaling_table(
     lines: Mapping[str, Mapping[Any, RateRecord]],
     of_cores: bool,
 ) -> Table:
-    """Make the table of medians and scale-up, a row for each point and value of the axis."""
+    """Make the table of medians and scale-up with a row for each point and value of the axis."""
     rows: list[tuple[str, Any, RateRecord, float]] = []
     for label, line in lines.items():
         medians = {n: record.median for n, record in line.items()}
@@ -202,7 +202,7 @@ def _find_native_rates(all_runs: Sequence[CampaignRun]) -> dict[tuple[str, ...],
 def _make_mixture_table(
     label: str, line: Mapping[float, float], translated: float, native: float
 ) -> Table:
-    """Make the table of mixtures and both models; native traffic alone has no residuals."""
+    """Make the table of mixtures and both models, without residuals for native traffic alone."""
     rows: list[tuple[Any, ...]] = [
         (share, rate, *(predict(translated, native, share) for predict, *_ in _MIXTURE_MODELS))
         for share, rate in sorted(line.items(), reverse=True)

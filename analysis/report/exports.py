@@ -68,28 +68,26 @@ def to_json(data: RunData, presentations: Presentations, paper: str | None = Non
     return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
-MOST_INVALID_SHARE = 0.5  # a point with a larger share of invalid trials fails in JUnit results
+MAX_INVALID_SHARE = 0.5  # a point with a larger share of invalid trials fails in JUnit results
+# class name, name, kind (`failure`, `error`, `skipped`, `system-out` or empty), message and text
 JunitCase: TypeAlias = tuple[str, str, str, str, str]
-"""Class name, name, kind (``failure``, ``error``, ``skipped``, ``system-out`` or nothing), message, text."""
 
 
 def write_suite(name: str, timestamp: str, cases: Iterable[JunitCase]) -> str:
     """Return JUnit XML with one suite of test cases."""
     suite = ElementTree.Element("testsuite")
-    for classname, case_name, kind, message, text in cases:
-        names = {"classname": replace_controls(classname), "name": replace_controls(case_name)}
+    for parts in cases:
+        classname, case_name, kind, message, text = map(replace_controls, parts)
+        names = {"classname": classname, "name": case_name}
         case = ElementTree.SubElement(suite, "testcase", names)
         if kind:
-            attributes = {"message": replace_controls(message)} if message else {}
-            ElementTree.SubElement(case, kind, attributes).text = replace_controls(text) or None
+            attributes = {"message": message} if message else {}
+            ElementTree.SubElement(case, kind, attributes).text = text or None
     counts = {"tests": str(len(suite))}
     for kind, plural in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         counts[plural] = str(len(suite.findall(f"testcase/{kind}")))
-    suite.attrib |= {
-        "name": replace_controls(name),
-        **counts,
-        "timestamp": replace_controls(timestamp),
-    }
+    times = {"timestamp": replace_controls(timestamp)}
+    suite.attrib |= {"name": replace_controls(name), **counts, **times}
     suites = ElementTree.Element("testsuites", counts)
     suites.append(suite)
     ElementTree.indent(suites)
@@ -99,14 +97,15 @@ def write_suite(name: str, timestamp: str, cases: Iterable[JunitCase]) -> str:
 def to_junit(data: RunData, presentations: Presentations) -> str:
     """Return the results of a run as JUnit XML.
 
-    Failures are a wrong translation, a throughput below ``--fail-below`` and points most of whose trials
-    are invalid. An interrupted run is an error, a benchmark that could not be measured is skipped.
+    An incorrect translation, a throughput below ``--fail-below`` and mostly invalid trials are failures, an
+    incomplete run is an error, and benchmarks that could not be measured are skipped.
     """
     created = str(data.manifest.get("created", ""))
     return write_suite(data.heading, created, _list_cases(data, presentations))
 
 
 def _list_cases(data: RunData, presentations: Presentations) -> Iterator[JunitCase]:
+    """Yield a test case for each point, and one for the state of the run."""
     plugin = str(data.config["plugin"])
     for record in data.records:
         name = f"{record.benchmark} {record.sizes} {record.direction}"
@@ -124,16 +123,17 @@ def _list_cases(data: RunData, presentations: Presentations) -> Iterator[JunitCa
 
 
 def _find_failure(record: Record, min_fps: float | None) -> str:
-    """Return why a point fails; empty if it does not."""
+    """Return why a point fails; empty if it passes."""
     fps, invalid = record.throughput_fps, len(record.invalid_trials)
     if min_fps is not None and fps is not None and fps < min_fps:
         return f"{fps:,.0f} fps is below {min_fps:,.0f} fps"
-    if invalid > MOST_INVALID_SHARE * len(record.trials):
+    if invalid > MAX_INVALID_SHARE * len(record.trials):
         return f"{invalid} of {len(record.trials)} trials are invalid"
     return ""
 
 
 def _list_numbers(record: Record, presentations: Presentations) -> list[str]:
+    """Return lines with the figures of a record."""
     values = record.to_json()
     keys = ("title", "convention", "unit", "median", "p1", "p99", "average", "repetitions")
     lines = [f"{k}: {values[k]}" for k in keys if values.get(k) is not None]
@@ -143,7 +143,7 @@ def _list_numbers(record: Record, presentations: Presentations) -> list[str]:
     return [*lines, f"invalid trials: {len(record.invalid_trials)} of {len(record.trials)}"]
 
 
-STATISTICS = ("median", "p1", "p99")
+STATISTICS = ("median", "p1", "p99")  # of each figure in OpenMetrics
 
 
 def to_openmetrics(data: RunData, presentations: Presentations) -> str:
@@ -189,10 +189,12 @@ def to_openmetrics(data: RunData, presentations: Presentations) -> str:
 
 
 def _write_family(name: str, text: str, samples: Iterable[str]) -> list[str]:
+    """Return the lines of an OpenMetrics gauge with its help text."""
     return [f"# TYPE {name} gauge", f"# HELP {name} {text}", *dict.fromkeys(samples)]
 
 
 def _write_sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    """Return the line of an OpenMetrics sample."""
     escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
     label_text = ",".join(f'{key}="{text.translate(escapes)}"' for key, text in labels.items())
     return f"{name}{{{label_text}}} {value:.17g}"

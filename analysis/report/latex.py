@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from importlib.metadata import version
 
 from v6t.analysis.blocks import Drawing, ReportDocument, walk
@@ -13,10 +12,10 @@ from v6t.analysis.report.verdict import make_title
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import explain_marks
 
+# sentence in the comments of each file
 CITATION = "Measured with v6t (CITATION.cff of the project) by the procedures of RFC 8219."
-PLOT_START = re.compile(r'<svg id="([^"]+)-figure"')
-"""Start of a figure with a name; the drawing of the test setup has none."""
-LATEX_ESCAPES = {
+PLOT_START = re.compile(r'<svg id="([^"]+)-figure"')  # unlike the drawing of the test setup
+LATEX_ESCAPES: dict[str, str] = {
     **{c: f"\\{c}" for c in "&%$#_{}"},
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -50,29 +49,23 @@ def figures_to_latex(data: RunData, document: ReportDocument) -> str:
     return _render("figures.tex", data, figures=figures)
 
 
-def _render(template: str, data: RunData, **values: object) -> str:
+def _render(name: str, data: RunData, **values: object) -> str:
+    """Render a template with the conditions of a run and further values."""
     filters = {"tex": escape_latex, "comment": lambda text: " ".join(text.split())}
+    measured = f"measured {data.manifest.get('created', '')}, status: {data.status}"
     return (
         make_environment(**filters)
-        .get_template(template)
+        .get_template(name)
         .render(
             data=data,
             version=version("v6t"),
             caption=f"{make_title(data)}, {data.config['tester']['kind']} tester",
-            conditions=list(_list_conditions(data)),
+            conditions=[data.heading, measured, CITATION],
             **values,
         )
     )
 
 
 def escape_latex(text: str) -> str:
-    """Escape the characters that LaTeX takes for commands."""
-    return re.sub(
-        r"[&%$#_{}\\~^<>*µ]", lambda found: LATEX_ESCAPES[found[0]], " ".join(text.split())
-    )
-
-
-def _list_conditions(data: RunData) -> Iterator[str]:
-    yield data.heading
-    yield f"measured {data.manifest.get('created', '')}, status: {data.status}"
-    yield CITATION
+    """Escape the special characters of LaTeX."""
+    return "".join(LATEX_ESCAPES.get(c, c) for c in " ".join(text.split()))

@@ -16,20 +16,18 @@ from v6t.analysis.sheet import Table
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-MAX_WORD_CELL = 24  # cells below this length are kept in one line
+MAX_WORD_CELL = 24  # length below which the text of a cell is kept in one line
 MAX_CARD_ROWS = 100  # tables with more rows than this stay tables in every window
-MIN_WINDOW, MARGIN = 24, 3
-"""A window that every table is let into, and what is beside a table in it [rem]."""
+MIN_WINDOW, MARGIN = 24, 3  # smallest width of a window, and margin beside a table [rem]
 COMPACT_WIDTH = 60  # width of a table above which it is printed in a smaller font [rem]
+# width of a letter and padding of a cell, in tables of normal (False) and compact (True) font [rem]
 _LETTER_WIDTH, _CELL_PADDING = {False: 0.56, True: 0.5}, {False: 1.2, True: 0.7}
-"""Room of a letter and around a cell, in tables as they are and in those set smaller [rem]."""
-_MARKUP = re.compile(r"([\\`*_{}\[\]>|])")
-_ENTITIES = {ord(c): f"&#{ord(c)};" for c in "<~$&"}
-"""What some readers of Markdown take for markup and others cannot have escaped by a backslash."""
+_MARKUP = re.compile(r"([\\`*_{}\[\]>|])")  # characters that a backslash escapes in Markdown
+_ENTITIES = {ord(c): f"&#{ord(c)};" for c in "<~$&"}  # those that not all readers unescape
 
 
 def to_html(document: ReportDocument) -> str:
-    """Write a document as HTML: no script, nothing fetched; all of its text is escaped."""
+    """Return a document as one HTML file without scripts and external resources; escape its text."""
     blocks = walk(block for section in document.sections for block in section.blocks)
     tables = [_lay_out_table(block) for block in blocks if isinstance(block, Table)]
     widths = sorted({table["width"] for table in tables if table["rows_apart"]})
@@ -39,19 +37,19 @@ def to_html(document: ReportDocument) -> str:
 def to_markdown(
     document: ReportDocument, place: Callable[[Drawing], str] = lambda drawing: ""
 ) -> str:
-    """Write a document as Markdown; ``place`` names the file of a figure, or returns an empty string."""
+    """Return a document as Markdown; ``place`` returns the path of a figure's file, empty for none."""
     template = _load_environment().get_template("page.md")
     return template.render(document=document, place=place).rstrip() + "\n"
 
 
 def render_setup(boxes: Sequence[tuple[str, str]], links: Sequence[str]) -> str:
-    """Draw boxes of two lines side by side as an ``<svg>`` element, with a word on each link."""
+    """Draw boxes of two lines side by side as an ``<svg>`` element, with a label on each link."""
     template = _load_environment().get_template("setup.svg")
     return template.render(boxes=boxes, links=links).rstrip()
 
 
 def replace_controls(text: str) -> str:
-    """Replace control characters: they cannot stand in HTML or XML, not even escaped."""
+    """Replace control characters, which HTML and XML forbid even if escaped."""
     return "".join(
         c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
     )
@@ -59,6 +57,7 @@ def replace_controls(text: str) -> str:
 
 @cache
 def _load_environment() -> Environment:
+    """Load the templates with their filters and functions."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
@@ -88,10 +87,12 @@ def make_environment(**filters: Callable[[str], str]) -> Environment:
 
 
 def _make_fence(text: str) -> str:
+    """Return a Markdown fence that is longer than any run of backticks in a text."""
     return "`" * (1 + max(2, *map(len, re.findall("`+", text)), 0))
 
 
 def _group_drawings(blocks: Sequence[Block]) -> Iterator[tuple[bool, list[Block]]]:
+    """Yield successive blocks, and whether they are several drawings, which stand side by side."""
     for drawn, some in groupby(blocks, lambda block: isinstance(block, Drawing)):
         group = list(some)
         yield drawn and len(group) > 1, group
@@ -101,9 +102,8 @@ def _lay_out_table(sheet: Table) -> dict[str, Any]:
     """Return the cells and CSS classes of a table, and whether rows become lists in narrow windows."""
     compact = _compute_width(sheet) > COMPACT_WIDTH
     width = _compute_width(sheet, compact=compact)
-    rows_apart = (
-        width > MIN_WINDOW and len(sheet.rows) <= MAX_CARD_ROWS
-    )  # long tables scroll instead
+    # long tables scroll instead
+    rows_apart = width > MIN_WINDOW and len(sheet.rows) <= MAX_CARD_ROWS
     kinds = ["text" if column.text else "" for column in sheet.columns]
     names = [column.name.replace("\n", " ") for column in sheet.columns]
     rows = [

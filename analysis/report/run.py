@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from v6t.analysis import sheet
 from v6t.analysis.blocks import (
     Block,
     BulletList,
@@ -36,29 +37,16 @@ from v6t.analysis.report.timelines import draw_over_time
 from v6t.analysis.report.trust import assess_validity
 from v6t.analysis.report.verdict import make_title, summarize_throughput
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import (
-    Column,
-    Table,
-    explain_marks,
-    find_terms,
-    format_number,
-    make_table,
-    make_text_columns,
-    make_text_table,
-    pluralize,
-)
-from v6t.analysis.warnings import CONDITION, fold_warnings, list_run_warnings, list_warnings
+from v6t.analysis.warnings import fold_warnings, list_warnings
 
-MAX_FIGURES = 40
-"""Figures of a report, so that it stays below 3 MB; ``--figures all`` draws all of them."""
+MAX_FIGURES = 40  # figures of a report below 3 MB; with `--figures all` there is no limit
 MORE_FIGURES_NOTE = (
     "No more than {} figures of this benchmark are drawn; `v6t report --figures all` draws all."
 )
 MAX_LISTED_TRIALS = 1000  # trials that the report itself lists; `trials.csv` holds all
 
+# limits above which figures and tables are folded, and folded tables and warnings are not printed
 SHOWN_FIGURES, MAX_UNFOLDED_ROWS, MAX_PRINTED_ROWS, MAX_PRINTED_REMARKS = 4, 40, 200, 10
-"""Figures of a benchmark that are not folded away, rows of a table that is not, rows of one that is
-printed nevertheless, and remarks that are printed."""
 
 
 def build_document(
@@ -71,11 +59,11 @@ def build_document(
     """Build the report of a run.
 
     Args:
-        paper: short name of a paper whose tables stand beside the results, with all differences.
-        max_figures: None: any number; 0: none is drawn.
+        paper: short name of a paper to compare with, even if conditions differ.
+        max_figures: None for all figures, 0 for none.
     """
     label = str(data.results.get("label") or "")
-    # the sketch of the set-up is one of them
+    # the drawing of the test setup counts, too
     figures = FigureBudget(max_figures and max_figures - 1)
     short = list(_summarize_run(data, presentations, figures))
     sections = [
@@ -95,14 +83,10 @@ def build_document(
         ReportSection("Raw trials", "trials", [_fold_trials(data)]),
         ReportSection("Configuration and manifest", "configuration", list(_fold_files(data))),
     ]
-    if presentations.failures:  # known when everything has been made
+    if presentations.failures:  # complete after all sections are made
         short.append(BulletList(presentations.failures, "bad"))
-    subtitle = " - ".join(
-        part
-        for part in (label, data.name, str(data.manifest.get("created", "")), data.status)
-        if part
-    )
-    return ReportDocument(make_title(data), subtitle, sections)
+    parts = (label, data.name, str(data.manifest.get("created", "")), data.status)
+    return ReportDocument(make_title(data), " - ".join(filter(None, parts)), sections)
 
 
 def _summarize_run(
@@ -132,18 +116,14 @@ def _summarize_run(
     cards = list(_list_cards(data.records, presentations))
     if cards:
         yield CardList(cards)
-    missing = [
-        f"{r.benchmark}, {r.point}: not measured ({r.not_measured})"
-        for r in data.records
-        if not r.measured
-    ]
+    missing = [r for r in data.records if not r.measured]
     if missing:
-        yield BulletList(missing, "warning")
-    warnings = list_run_warnings(data, presentations)
-    if conditions := [warning.text for warning in warnings if warning.code == CONDITION]:
-        yield BulletList(conditions, "warning")
-    if others := [warning for warning in warnings if warning.code != CONDITION]:
-        yield fold_warnings(others, brief=len(others) < MAX_PRINTED_REMARKS)
+        lines = [f"{r.benchmark}, {r.point}: not measured ({r.not_measured})" for r in missing]
+        yield BulletList(lines, "warning")
+    if data.caveats:
+        yield BulletList(data.caveats, "warning")
+    if warnings := list_warnings(data.records, presentations):
+        yield fold_warnings(warnings, brief=len(warnings) < MAX_PRINTED_REMARKS)
 
 
 def _list_cards(records: Sequence[Record], presentations: Presentations) -> Iterator[Card]:
@@ -167,8 +147,8 @@ def _make_sections(
         blocks: list[Block] = []
         if measured:
             blocks += map(fold_long_table, presentation.make_tables(measured))
-            blocks += (Paragraph(note, "warning") for note in explain_marks(measured))
-            words = find_terms(_list_headings(blocks))
+            blocks += (Paragraph(note, "warning") for note in sheet.explain_marks(measured))
+            words = sheet.find_terms(_list_headings(blocks))
             if words:
                 meanings = [FactTable(tuple(words))]
                 blocks.append(Collapsible("What the words mean", meanings, brief=True, shown=True))
@@ -177,11 +157,9 @@ def _make_sections(
         if measured:
             drawn = list(share.take(presentation.draw_figures(data, measured)))
             blocks += drawn[:SHOWN_FIGURES]
-            if drawn[SHOWN_FIGURES:]:
-                rest = len(drawn) - SHOWN_FIGURES
-                blocks.append(
-                    Collapsible(f"{rest} further figure{'s' * (rest > 1)}", drawn[SHOWN_FIGURES:])
-                )
+            if rest := drawn[SHOWN_FIGURES:]:
+                summary = f"{len(rest)} further figure{'s' * (len(rest) > 1)}"
+                blocks.append(Collapsible(summary, rest))
             blocks += draw_over_time(data, measured, share)
             if share.left == 0 and share.most:
                 blocks.append(Paragraph(MORE_FIGURES_NOTE.format(share.most)))
@@ -200,19 +178,19 @@ def _make_trace_section(
         drawn = list(figures.take(presentation.draw_traces(data, measured)))
         if drawn:
             blocks.append(Collapsible(f"{measured[0].title}: {len(drawn)} figures", drawn))
-    words = "Every trial of each search in order, and the rate of every repetition."
-    return ReportSection(
-        "How the rates were found", "traces", [Paragraph(words), *blocks] if blocks else []
-    )
+    if blocks:
+        text = "Every trial of each search in order, and the rate of every repetition."
+        blocks.insert(0, Paragraph(text))
+    return ReportSection("How the rates were found", "traces", blocks)
 
 
 def _list_headings(blocks: Sequence[Block]) -> list[str]:
     """List the titles and column names of all tables."""
-    tables = [block for block in walk(blocks) if isinstance(block, Table)]
+    tables = [block for block in walk(blocks) if isinstance(block, sheet.Table)]
     return [text for t in tables for text in (t.title, *(column.name for column in t.columns))]
 
 
-def fold_long_table(table: Table) -> Block:
+def fold_long_table(table: sheet.Table) -> Block:
     """Make a table collapsible if it has many rows."""
     if len(table.rows) <= MAX_UNFOLDED_ROWS:
         return table
@@ -252,30 +230,34 @@ def _compare_with_papers(
             (ref.source, r.sizes, ref.direction, "; ".join(map(str, ref.differing)))
             for r, ref in pairs
         ]
-        names = make_text_columns("published", "octets", "direction", "conditions that differ")
+        names = sheet.make_text_columns(
+            "published", "octets", "direction", "conditions that differ"
+        )
         yield Collapsible(
-            f"{pluralize(len(pairs), 'published result')} about the same technology, and what differs",
-            [make_text_table("No reference lines", names, rows)],
+            f"{sheet.pluralize(len(pairs), 'published result')} about the same technology, and what differs",
+            [sheet.make_text_table("No reference lines", names, rows)],
         )
 
 
-def make_reproduction_tables(pairs: Sequence[tuple[Record, PublishedReference]]) -> list[Table]:
+def make_reproduction_tables(
+    pairs: Sequence[tuple[Record, PublishedReference]],
+) -> list[sheet.Table]:
     """Make a table of measured and published results for each published table."""
     tables: dict[str, list[tuple[Record, PublishedReference]]] = {}
     for record, ref in pairs:
         tables.setdefault(ref.source, []).append((record, ref))
-    columns: Sequence[Column[tuple[Record, PublishedReference]]] = (
-        Column("what", lambda pair: _name_reference(*pair), text=True),
-        Column("published device", lambda pair: _name_published_device(pair[1]), text=True, wide=True),
-        Column("published", lambda pair: _format_reference(pair[1], pair[1].published_median)),
-        Column("measured", lambda pair: _format_reference(pair[1], pair[1].measured)),
-        Column("unit", lambda pair: pair[1].unit, text=True),
-        Column("ratio", lambda pair: pair[1].ratio, ".3f", absent="-"),
-        Column("conditions that differ or are not known",
+    columns: Sequence[sheet.Column[tuple[Record, PublishedReference]]] = (
+        sheet.Column("what", lambda pair: _name_reference(*pair), text=True),
+        sheet.Column("published device", lambda pair: _name_published_device(pair[1]), text=True, wide=True),
+        sheet.Column("published", lambda pair: _format_reference(pair[1], pair[1].published_median)),
+        sheet.Column("measured", lambda pair: _format_reference(pair[1], pair[1].measured)),
+        sheet.Column("unit", lambda pair: pair[1].unit, text=True),
+        sheet.Column("ratio", lambda pair: pair[1].ratio, ".3f", absent="-"),
+        sheet.Column("conditions that differ or are not known",
                lambda pair: "; ".join(map(str, pair[1].differing)) or "none", text=True, wide=True),
     )  # fmt: skip
     return [
-        make_table(f"Measured beside {source}", rows, columns)
+        sheet.make_table(f"Measured beside {source}", rows, columns)
         for source, rows in sorted(tables.items(), key=lambda item: _make_sort_key(item[0]))
     ]
 
@@ -289,25 +271,23 @@ def _name_published_device(ref: PublishedReference) -> str:
 
 
 def _format_reference(ref: PublishedReference, value: float | None) -> str:
-    return format_number(value, ",.0f" if ref.unit in ("fps", "cps") else ".5g")
+    return sheet.format_number(value, ",.0f" if ref.unit in ("fps", "cps") else ".5g")
 
 
 def _list_distinctions(ref: PublishedReference) -> list[str]:
-    stated = ref.entry["conditions"]
-    words = {
-        "variation": "{}",
-        "active_cores": "",
-        "connections": "{:,} connections",
-        "per_frame_timeout_ms": "{} ms timeout",
+    """List the conditions in which numbers of a published table differ from each other."""
+    formats: Mapping[str, Callable[[Any], str]] = {
+        "variation": str,
+        "active_cores": lambda count: sheet.pluralize(count, "core"),
+        "connections": "{:,} connections".format,
+        "per_frame_timeout_ms": "{} ms timeout".format,
     }
-    return [
-        pluralize(stated[name], "core") if name == "active_cores" else word.format(stated[name])
-        for name, word in words.items()
-        if name in stated
-    ]
+    stated = ref.entry["conditions"]
+    return [form(stated[name]) for name, form in formats.items() if name in stated]
 
 
 def _make_sort_key(text: str) -> list[tuple[int, str]]:
+    """Return a key that sorts texts with their numbers by value: Table 2 before Table 10."""
     return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
 
 
@@ -315,12 +295,10 @@ def _describe_compliance(data: RunData, presentations: Presentations) -> Iterato
     rulings = list_rulings(data, presentations)
     deviating = sum(c.verdict == "deviates" for c in rulings)
     if deviating:
-        yield Paragraph(
-            f"{deviating} of {pluralize(len(rulings), 'clause')} {'is' if deviating == 1 else 'are'} not "
-            "followed: this is no result in the "
-            "sense of RFC 8219.",
-            "warning",
-        )
+        of_all = f"{deviating} of {sheet.pluralize(len(rulings), 'clause')}"
+        verb = "is" if deviating == 1 else "are"
+        text = f"{of_all} {verb} not followed: this is no result in the sense of RFC 8219."
+        yield Paragraph(text, "warning")
     else:
         yield Paragraph(f"All {len(rulings)} clauses that could be checked are followed.", "good")
     yield make_compliance_table(rulings)
@@ -335,17 +313,15 @@ def _fold_trials(data: RunData) -> Block:
         listed = list_trial_rows(trial.asked, trial.result)
         for row in sorted(listed, key=itemgetter("direction", "class")):
             rows.append(tuple(_format_cell(row[k]) for k in _TRIAL_COLUMNS))
-    names = [Column(k.replace("_", " "), text=k in _TEXT_COLUMNS) for k in _TRIAL_COLUMNS]
+    names = [sheet.Column(k.replace("_", " "), text=k in _TEXT_COLUMNS) for k in _TRIAL_COLUMNS]
     rest = len(data.trials) - MAX_LISTED_TRIALS
-    summary = f"{len(data.trials):,} trials"
     more = [Paragraph(f"The other {rest:,} trials are in trials.csv.")] if rest > 0 else []
-    return Collapsible(
-        summary, [make_text_table("Every trial, as it was counted", names, rows), *more]
-    )
+    table = sheet.make_text_table("Every trial, as it was counted", names, rows)
+    return Collapsible(f"{len(data.trials):,} trials", [table, *more])
 
 
-_TRIAL_COLUMNS = [name for name in TRIAL_COLUMNS if name != "role"]
-_TEXT_COLUMNS = ("key", "started", "direction", "class", "faults")
+_TRIAL_COLUMNS = [name for name in TRIAL_COLUMNS if name != "role"]  # columns in reports
+_TEXT_COLUMNS = ("key", "started", "direction", "class", "faults")  # columns aligned to the left
 
 
 def _format_cell(value: Any) -> str:

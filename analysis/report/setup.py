@@ -13,12 +13,12 @@ from v6t.analysis.rundata import RunData, flatten
 from v6t.analysis.variation import has_random_ports
 from v6t.trials.trial import format_mix
 
+# texts that a device printed, and when
 PRINTED_TEXTS = {"facts": "before the first change", "while_measured": "while it was measured"}
-"""Time at which the device printed each text."""
 
 
 def fold_configuration(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
-    """Yield the commands and the output of a device, folded."""
+    """Yield collapsible listings of a device's commands and output."""
     commands: Sequence[str] = device.get("commands", ())
     if commands:
         text = "\n".join(line for command in commands for line in split_command(command))
@@ -36,19 +36,16 @@ def fold_configuration(device: Mapping[str, Any], name: str) -> Iterator[Collaps
 
 def split_command(command: str) -> list[str]:
     """Return the lines of a command, with its standard input as a here-document."""
-    line, fed, text = command.partition(" <<< ")
-    if not fed:
-        return [command]
+    line, _, text = command.partition(" <<< ")
     try:
         value = ast.literal_eval(text)
     except (SyntaxError, ValueError):
-        return [command]
-    if not isinstance(value, str):
-        return [command]
-    return [f"{line} <<'END'", *value.splitlines(), "END"]
+        value = None
+    return [f"{line} <<'END'", *value.splitlines(), "END"] if isinstance(value, str) else [command]
 
 
 def _split_text(text: str) -> list[str]:
+    """Return the lines of a text, or of JSON, one for each entry of a list."""
     if text[:1] in "[{":
         try:
             document = json.loads(text)
@@ -68,21 +65,16 @@ def draw_setup(data: RunData) -> Drawing:
     ports = ("right", "left") if is_swapped(data) else ("left", "right")
     boxes = [("Tester", f"{tester}, {ports[0]}"), *parts, ("Tester", f"{tester}, {ports[1]}")]
     links = [left, *[middle] * (len(parts) - 1), right]
-    words = [
-        f"{side} link{name}: {word}, {_abbreviate_octets(octets)}"
-        for side, name, word, octets in zip(
-            ports, _name_links(data), (left, right), _list_octets(data), strict=True
-        )
-        if octets
-    ]
-    caption = "; ".join(
-        [f"Test setup: {tester} tester on both sides of the {device} device", *words]
-    )
+    caption = f"Test setup: {tester} tester on both sides of the {device} device"
+    sides = zip(ports, _name_links(data), (left, right), _list_octets(data), strict=True)
+    for port, name, version, octets in sides:
+        if octets:
+            caption += f"; {port} link{name}: {version}, {_abbreviate_octets(octets)}"
     return Drawing(render_setup(boxes, links), f"{caption}.", f"{caption}.")
 
 
 def find_ip_versions(data: RunData) -> tuple[str, str]:
-    """Return the IP versions of the left and right link; empty where unknown."""
+    """Return the IP versions of the left and the right link; empty where not known."""
     if not data.setup:
         return "", ""
     left, right = data.setup["ip_versions"]
@@ -90,16 +82,18 @@ def find_ip_versions(data: RunData) -> tuple[str, str]:
 
 
 def is_swapped(data: RunData) -> bool:
-    """Return whether the technology's left side was at the tester's right port."""
+    """Check whether the technology's left side was at the tester's right port."""
     return bool(data.config.get("initiator") == "right")
 
 
 def _name_links(data: RunData) -> tuple[str, str]:
+    """Return the technology's names of the left and the right link, in brackets; empty: none."""
     left, right = data.setup.get("sides", ("left", "right"))
     return ("", "") if (left, right) == ("left", "right") else (f" ({left})", f" ({right})")
 
 
 def _list_octets(data: RunData) -> tuple[list[int], list[int]]:
+    """Return the measured frame sizes on the left and on the right link."""
     sent = data.setup.get("octets", {})
     measured = sorted({r.frame_sizes.ipv6 for r in data.records})
     pairs = [sent[str(size)] for size in measured if str(size) in sent]
@@ -107,6 +101,7 @@ def _list_octets(data: RunData) -> tuple[list[int], list[int]]:
 
 
 def _list_devices(data: RunData) -> list[tuple[str, str]]:
+    """Return the name and the kind of each device."""
     devices = data.setup.get("devices", ())
     if len(devices) < 2:
         return [("Device under test", data.config["dut"]["driver"])]
@@ -120,6 +115,7 @@ def _abbreviate_octets(values: Sequence[int]) -> str:
 
 
 MAX_ROWS_PER_COLUMN = 12  # facts above which they are printed in two columns
+# texts about pseudorandom ports; None: no ports
 _PORT_TEXTS = {True: "pseudorandom", False: "not all pseudorandom", None: ""}
 
 
@@ -160,12 +156,9 @@ def _fold_devices(device: Mapping[str, Any]) -> Iterator[Block]:
 def _fold_facts(title: str, values: Mapping[str, Any]) -> Collapsible:
     rows = tuple(format_facts(values))
     half = (len(rows) + 1) // 2
-    columns = [("", FactTable(rows[:half])), ("", FactTable(rows[half:]))]
-    return Collapsible(
-        title,
-        [FactColumns(columns) if len(rows) > MAX_ROWS_PER_COLUMN else FactTable(rows)],
-        brief=True,
-    )
+    columns = FactColumns([("", FactTable(rows[:half])), ("", FactTable(rows[half:]))])
+    block = columns if len(rows) > MAX_ROWS_PER_COLUMN else FactTable(rows)
+    return Collapsible(title, [block], brief=True)
 
 
 def _list_run_facts(data: RunData) -> Iterator[tuple[str, str]]:
@@ -173,7 +166,7 @@ def _list_run_facts(data: RunData) -> Iterator[tuple[str, str]]:
     p = c["procedure"]
     yield "Technology", c["plugin"]
     yield "Follows", ", ".join(data.rfcs) or "-"
-    others = (r.benchmark for r in data.records)  # a stateful device's connections come unasked
+    others = (r.benchmark for r in data.records)  # connections are also measured unrequested
     yield "Benchmarks", ", ".join(dict.fromkeys([*c["benchmarks"], *others]))
     yield "Trials", f"{p['trial_duration_s']:g} s, {p['repetitions']} repetitions"
     yield "Preset", c["preset"]
@@ -227,17 +220,18 @@ def _list_machine_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 
 def _list_plain_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield facts that are neither nested nor commands."""
     plain = {k: v for k, v in facts.items() if not isinstance(v, Mapping) and k != "commands"}
     for name, value in format_facts(plain):
         yield name.replace("_", " "), value
 
 
 def format_facts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield nested values as dotted names and texts."""
+    """Yield the dotted name and the text of each nested value."""
     for name, value in flatten(values):
         if isinstance(value, bool):
             yield name, "yes" if value else "no"
-        elif isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
+        elif isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
             yield name, "; ".join(value) or "none"
         elif isinstance(value, (list, tuple, dict)):
             yield name, json.dumps(value) if value else "none"

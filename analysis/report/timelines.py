@@ -20,27 +20,26 @@ from v6t.trials.timeline import Timeline
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# shares of lost frames above which the colour of a slot in the map changes, and these colours
 LOSS_LEVELS = (0.0, 0.01, 0.1, 0.5)
-"""Shares of lost frames above which the colour of a slot in the map changes."""
 LOSS_COLORS = ("#fbe3d3", "#f3b58f", "#d55e00", "#7a3600")
-"""Colours of slots above each level in the map."""
 PANEL_INCHES, MAP_ROW_INCHES = 0.95, 0.05  # heights
 
 MAX_HICCUP_SHARE = 0.1  # largest share of a trial's slots that a hiccup takes
 MIN_LOSS_SHARE = 0.8  # least share of the trial's losses that fall in a hiccup
 MIN_DEPTH = 0.05  # least share of the due frames that are lost in a hiccup's worst slot
-MIN_SLOTS = 10  # slots of a trial below which no stretch is short
+MIN_SLOTS = 10  # slots of a trial below which hiccups cannot be seen
 
 
 @dataclass(frozen=True)
 class Hiccup:
-    """Losses in one stretch of one direction of a trial."""
+    """A short stretch of a trial in which nearly all lost frames of a direction were lost."""
 
     trial: RunTrial
     direction: str
     begin_s: float  # time from the first frame to the beginning of the stretch [s]
-    length_s: float
-    lost: int
+    length_s: float  # length of the stretch [s]
+    lost: int  # frames lost in the stretch
     elsewhere: int  # frames lost in the rest of the trial
 
     def __str__(self) -> str:
@@ -79,7 +78,7 @@ def count_due_frames(trial: RunTrial, counted: DirectionResult, timeline: Timeli
 def _find_hiccup(
     trial: RunTrial, direction: str, counted: DirectionResult, timeline: Timeline
 ) -> Hiccup | None:
-    """Return the only stretch with losses of a direction; None if they are spread."""
+    """Return the hiccup of a direction; None if its losses are spread over the trial."""
     lost = sum(timeline.lost)
     due = count_due_frames(trial, counted, timeline)
     if not lost or len(due) < MIN_SLOTS:
@@ -108,8 +107,8 @@ def _find_stretch(lost: Sequence[int], wanted: float) -> tuple[int, int]:
 
 
 MAX_MAP_ROWS = 300  # trials in the map of a test point
-MAX_PANELS = 6  # in the figure of a test point
-MAX_LISTED_HICCUPS = 5  # of a benchmark
+MAX_PANELS = 6  # trials and directions drawn in full in the figure of a test point
+MAX_LISTED_HICCUPS = 5  # hiccups of a benchmark that a report lists
 
 
 def draw_over_time(
@@ -117,7 +116,7 @@ def draw_over_time(
 ) -> Iterator[Block]:
     """Draw the trials of a benchmark over time, one figure for each test point.
 
-    All trials are lines of a map; those with a hiccup, and the last valid one, are drawn in full.
+    All trials are rows of a map; those with a hiccup, and the last valid one, are drawn in full.
     """
     points = [(r, list(data.find_trials(r)), data.list_valid_trials([r])) for r in records]
     points = [(r, trials, valid) for r, trials, valid in points if any(map(has_timeline, trials))]
@@ -144,14 +143,13 @@ def has_timeline(trial: RunTrial) -> bool:
 def _describe_timelines(data: RunData, trials: Iterable[RunTrial]) -> Paragraph:
     """Explain the colours of the figures, and whether the device was observed."""
     loaded = any(t.result.device_loads for t in trials)
-    device = (
-        "Dashed: the device's busiest core, read once a second."
-        if loaded
-        else "The device's cores were not read: no driver, trials below 3 s, or "
-        "procedure.watch_device is off."
-    )
     if data.simulated:
         device = "The device is simulated and has no cores."
+    elif loaded:
+        device = "Dashed: the device's busiest core, read once a second."
+    else:
+        causes = "no driver, trials below 3 s, or procedure.watch_device is off"
+        device = f"The device's cores were not read: {causes}."
     return Paragraph(
         "In full: trials in which much was lost at once, and the last one without loss. Blue is what "
         "arrived in each slot, as a share of the offered rate; red bars are frames due in it that "
@@ -188,7 +186,7 @@ def draw_timelines(
     """Draw directions of single trials one below the other, then a map with a row for each trial.
 
     Args:
-        invalid: keys of the invalid trials. Without these and without loss there is no map.
+        invalid: keys of the invalid trials; without these and without loss there is no map.
     """
     rows = [_compute_worst_losses(t) for t in trials]
     has_map = any(map(any, rows)) or any(t.key in invalid for t in trials)
@@ -204,7 +202,7 @@ def draw_timelines(
 
 
 def _draw_map(axes: Axes, rows: Sequence[Sequence[float]], marked: Sequence[int]) -> None:
-    """Draw the lost shares of trials, one below the other; mark some of them."""
+    """Draw the lost shares of trials, one below the other; mark those with the numbers ``marked``."""
     lines: dict[int, list[tuple[float, float]]] = {}
     for number, row in enumerate(rows):
         slots = ((bisect_left(LOSS_LEVELS, share), slot) for slot, share in enumerate(row))
@@ -263,7 +261,7 @@ def _compute_losses(timeline: Timeline, due: Sequence[float]) -> list[float]:
 
 
 def _compute_worst_losses(trial: RunTrial) -> list[float]:
-    """Return the lost share in each slot, of the direction that lost more."""
+    """Return the lost share in each slot, in the direction that lost more."""
     losses = [
         _compute_losses(counted.timeline, count_due_frames(trial, counted, counted.timeline))
         for counted in trial.result.directions.values()

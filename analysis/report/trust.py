@@ -19,12 +19,12 @@ from v6t.analysis.sheet import (
     make_text_table,
 )
 
-MAX_INVALID_ROWS = 50
+MAX_INVALID_ROWS = 50  # rows of the table of invalid trials
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
 def assess_validity(data: RunData) -> Iterator[Block]:
-    """Yield what shows whether the results are valid."""
+    """Yield tables and sentences that show whether the results are valid."""
     trials = sum(len(r.trials) for r in data.records)
     invalid = [(r, t) for r in data.records for t in r.invalid_trials]
     if not trials:
@@ -75,7 +75,7 @@ def _describe_translation(data: RunData) -> Iterator[Block]:
 
 
 def _make_invalid_table(pairs: list[tuple[Record, InvalidTrial]]) -> Table:
-    # reasons that differ in their numbers only are one; the first stands for all
+    # reasons that differ in their numbers only have one row, with the first reason
     alike: dict[tuple[str, ...], list[str]] = {}
     for record, trial in pairs:
         for reason in trial.reasons[:1]:
@@ -83,11 +83,8 @@ def _make_invalid_table(pairs: list[tuple[Record, InvalidTrial]]) -> Table:
             alike.setdefault((*place, _NUMBER.sub("#", reason)), []).append(reason)
     most = sorted(alike.items(), key=lambda item: -len(item[1]))[:MAX_INVALID_ROWS]
     rows = [(*key[:3], reasons[0], str(len(reasons))) for key, reasons in most]
-    names = [
-        *make_text_columns("benchmark", "octets", "direction", "reason (of the first)"),
-        "trials",
-    ]
-    return make_text_table("Invalid trials", names, rows)
+    names = make_text_columns("benchmark", "octets", "direction", "reason (of the first)")
+    return make_text_table("Invalid trials", [*names, "trials"], rows)
 
 
 def _make_headroom_table(data: RunData) -> Table:
@@ -122,11 +119,8 @@ def _make_health_table(data: RunData) -> Table:
         for name, values in sorted(by_name.items())
         if name != "virtual_time_s"
     ]
-    return make_text_table(
-        "Health of the tester",
-        [*make_text_columns("figure"), "trials", "min", "median", "max"],
-        rows,
-    )
+    columns = [*make_text_columns("figure"), "trials", "min", "median", "max"]
+    return make_text_table("Health of the tester", columns, rows)
 
 
 def _list_numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -137,6 +131,7 @@ def _list_numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def _list_limits(data: RunData) -> Iterator[Block]:
+    """Yield what is known about the limits of tester and device."""
     evidence = list(_list_evidence(data))
     if evidence:
         yield BulletList(evidence)
@@ -150,7 +145,11 @@ def _list_limits(data: RunData) -> Iterator[Block]:
             Column("fps per direction", lambda entry: entry["rate_fps"]),
             Column("judged at", _get_judged_rate),
             Column("samples", lambda entry: str(entry["samples"])),
-            Column("what limits it", _describe_limit, text=True),
+            Column(
+                "what limits it",
+                lambda entry: "; ".join(filter(None, (entry.get("unsustained"), entry["says"]))),
+                text=True,
+            ),
         )
         title = "What limits the device, watched every second"
         yield make_table(title, data.bottleneck, columns)
@@ -158,13 +157,13 @@ def _list_limits(data: RunData) -> Iterator[Block]:
             values = _make_telemetry_table(entry)
             if values is not None:
                 yield Collapsible(values.title, [values])
-        seen = [
+        lines = [
             f"{_read_sizes(e)} {e['direction']}: {line}"
             for e in data.bottleneck
             for line in e["evidence"]
         ]
-        if seen:
-            yield Collapsible(f"{len(seen)} observations behind it", [BulletList(seen)])
+        if lines:
+            yield Collapsible(f"{len(lines)} observations behind it", [BulletList(lines)])
     elif data.config["dut"]["driver"] != "reference" and not data.simulated:
         yield Paragraph(
             "Nobody watched what limits the device: `v6t dut bottleneck` measures the found rates "
@@ -172,39 +171,33 @@ def _list_limits(data: RunData) -> Iterator[Block]:
         )
 
 
-def _describe_limit(entry: Mapping[str, Any]) -> str:
-    texts: list[str] = [text for text in (entry.get("unsustained"), entry["says"]) if text]
-    return "; ".join(texts)
-
-
 def _make_counts_table(data: RunData) -> Table:
     rows = []
     for entry in data.results.get("device", ()):
-        where = (str(_read_sizes(entry)), entry["direction"], entry["benchmark"], entry["device"])
-        lost = [(reason, format_count(frames)) for reason, frames in entry["drops"].items()]
-        held = [
+        place = (str(_read_sizes(entry)), entry["direction"], entry["benchmark"], entry["device"])
+        drops = [(reason, format_count(frames)) for reason, frames in entry["drops"].items()]
+        entries = [
             (f"table, {when}: {name}", f"{value:,.6g}")
             for when, table in entry["table"].items()
             for name, value in table.items()
         ]
-        rows += [
-            (*where, *values) for values in (lost or [("dropped, by its counters", "0")]) + held
-        ]
+        values = (drops or [("dropped, by its counters", "0")]) + entries
+        rows += [(*place, *value) for value in values]
     names = [*make_text_columns("octets", "direction", "benchmark", "device", "figure"), "value"]
     return make_text_table("What the device counted over all trials of each benchmark", names, rows)
 
 
 def _make_telemetry_table(entry: Mapping[str, Any]) -> Table | None:
-    stretches: Mapping[str, Mapping[str, Any]] = entry.get("telemetry") or {}
-    when = {s: dict(_list_numbers(values)) for s, values in stretches.items()}
-    lines = list(dict.fromkeys(name for values in when.values() for name in values))
-    if not lines:
-        return None
+    """Make a table of the device's own figures with a column for each time; None without figures."""
+    telemetry: Mapping[str, Mapping[str, Any]] = entry.get("telemetry") or {}
+    figures = {when: dict(_list_numbers(values)) for when, values in telemetry.items()}
     rows = [
-        (name, *(f"{t[name]:,.6g}" if name in t else "-" for t in when.values())) for name in lines
+        (name, *(f"{known[name]:,.6g}" if name in known else "-" for known in figures.values()))
+        for name in dict.fromkeys(name for known in figures.values() for name in known)
     ]
     title = f"{entry['device']}: telemetry at {_read_sizes(entry)} octets, {entry['direction']}"
-    return make_text_table(title, [*make_text_columns("figure"), *when], rows)
+    columns = [*make_text_columns("figure"), *figures]
+    return make_text_table(title, columns, rows) if rows else None
 
 
 def _read_sizes(entry: Mapping[str, Any]) -> FrameSizes:
@@ -212,15 +205,16 @@ def _read_sizes(entry: Mapping[str, Any]) -> FrameSizes:
 
 
 def _get_judged_rate(entry: Mapping[str, Any]) -> float:
+    """Return the offered rate that the verdict on the device is about [fps]."""
     rate_fps: float = entry.get("judged_fps") or entry["rate_fps"]
     return rate_fps
 
 
 def _list_evidence(data: RunData) -> Iterator[str]:
+    """Yield sentences of tester and device about their limits."""
     tester = data.manifest.get("tester") or {}
-    device = tester.get("device") or {}
-    for where in (tester, device):
-        bottleneck = where.get("bottleneck")
+    for facts in (tester, tester.get("device") or {}):
+        bottleneck = facts.get("bottleneck")
         if isinstance(bottleneck, str):
             yield bottleneck
         elif isinstance(bottleneck, Mapping):

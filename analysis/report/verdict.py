@@ -10,9 +10,9 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import (
     LIMITED_EXPLANATION,
     SIZES_HEADING,
+    Column,
     format_count,
-    make_text_columns,
-    make_text_table,
+    make_table,
     mark_limited,
     pluralize,
 )
@@ -29,7 +29,7 @@ def name_device(data: RunData) -> str:
 
 
 def make_title(data: RunData) -> str:
-    """Make the title: technology and device."""
+    """Make the title of a report: technology and device."""
     technology = (data.title or str(data.config["plugin"])).partition(":")[0]
     return f"{technology} on {name_device(data)}"
 
@@ -40,31 +40,23 @@ def summarize_throughput(data: RunData) -> Iterator[Block]:
     if not sentences:
         return
     yield Paragraph(" ".join(sentences))
-    yield make_text_table(
-        "Throughput on the links (medians; per direction; with preamble and gap)",
-        [
-            *(SIZES_HEADING, *make_text_columns("direction"), "frames/s", "Mpps", "Gbit/s\nleft"),
-            *("Gbit/s\nright", "share of\nline rate"),
-        ],
-        [list(_list_cells(data, r)) for r in _select_throughputs(data)],
+    columns: Sequence[Column[RateRecord]] = (
+        Column(SIZES_HEADING, lambda r: r.sizes),
+        Column("direction", lambda r: r.direction, text=True),
+        Column("frames/s", lambda r: mark_limited(format_count(r.median), r.limited)),
+        Column("Mpps", lambda r: r.median / 1e6, ".3f"),
+        Column("Gbit/s\nleft", lambda r: _list_gigabits(data, r)[0], ".3f"),
+        Column("Gbit/s\nright", lambda r: _list_gigabits(data, r)[1], ".3f"),
+        Column("share of\nline rate", lambda r: _compute_line_share(data, r), ".2%"),
     )
-
-
-def _list_cells(data: RunData, record: RateRecord) -> Iterator[str]:
-    left, right = _get_octets(data, record)
-    yield from (record.sizes, record.direction)
-    yield mark_limited(format_count(record.median), record.limited)
-    yield f"{record.median / 1e6:.3f}"
-    yield from (f"{_convert_to_gigabits(record.median, octets):.3f}" for octets in (left, right))
-    yield f"{_compute_line_share(data, record):.2%}"
+    title = "Throughput on the links (medians; per direction; with preamble and gap)"
+    yield make_table(title, _select_throughputs(data), columns)
 
 
 def _describe_rate(data: RunData, record: RateRecord) -> str:
-    left, right = (
-        _convert_to_gigabits(record.median, octets) for octets in _get_octets(data, record)
-    )
     rate = mark_limited(f"{record.median / 1e6:.3f} Mpps", record.limited)
-    return f"{rate}, {max(left, right):.3f} Gbit/s, {_compute_line_share(data, record):.2%} of the line rate"
+    larger = max(_list_gigabits(data, record))
+    return f"{rate}, {larger:.3f} Gbit/s, {_compute_line_share(data, record):.2%} of the line rate"
 
 
 def _describe_conditions(data: RunData, record: RateRecord) -> str:
@@ -75,6 +67,7 @@ def _describe_conditions(data: RunData, record: RateRecord) -> str:
 
 
 def _get_octets(data: RunData, record: RateRecord) -> Sequence[float]:
+    """Return the frame sizes on the left and the right link."""
     sizes = record.frame_sizes
     known: Sequence[float] | None = (data.setup.get("octets") or {}).get(str(sizes.size_or_mix))
     return known or (sizes.ipv6, sizes.ipv4)
@@ -85,8 +78,10 @@ def _compute_line_share(data: RunData, record: RateRecord) -> float:
     return float(record.median) / medium if medium else 0.0
 
 
-def _convert_to_gigabits(rate_fps: float, octets: float) -> float:
-    return rate_fps * (octets + GAP_OCTETS) * 8 / 1e9
+def _list_gigabits(data: RunData, record: RateRecord) -> list[float]:
+    """Return the bit rates of the left and the right link [Gbit/s]."""
+    octets = _get_octets(data, record)
+    return [record.median * (size + GAP_OCTETS) * 8 / 1e9 for size in octets]
 
 
 def _format_bit_rate(rate: float) -> str:
@@ -94,7 +89,7 @@ def _format_bit_rate(rate: float) -> str:
 
 
 def write_verdict(data: RunData) -> list[str]:
-    """Return the verdict, the rates in other units and the conditions; empty without a throughput."""
+    """Return sentences about throughput, bit rates and conditions; none without a throughput."""
     records = _select_throughputs(data)
     if not records:
         return []
@@ -130,4 +125,4 @@ def write_verdict(data: RunData) -> list[str]:
 
 def _select_throughputs(data: RunData) -> list[RateRecord]:
     records = (r.as_rate_record for r in data.records if r.throughput_fps is not None)
-    return [record for record in records if record is not None]
+    return [record for record in records if record]

@@ -100,7 +100,7 @@ def command(
     from v6t.audit.auditor import LASTING_S, AuditProgress, AuditRequest, run_audit
     from v6t.core.audit_device import BoundDevice
     from v6t.core.audit_output import make_record, reserve_directory, write_audit, write_record
-    from v6t.core.cli.stopping import describe_device_stop, handle_signals
+    from v6t.core.cli.stopping import handle_signals, make_device_stop
     from v6t.core.runs.events import log_to
     from v6t.core.runs.rundir import find_unused_path
 
@@ -113,18 +113,20 @@ def command(
     started = time.monotonic()
 
     def record(progress: AuditProgress) -> AuditRecord:
+        """Return the record of the clauses tested so far."""
         seconds = round(time.monotonic() - started, 1)
         chosen = [suite.name for suite in selection.suites]
         return make_record(device.bound, names[-1], chosen, seconds, progress)
 
     def save(progress: AuditProgress) -> None:
+        """Write the record of the clauses tested so far."""
         with contextlib.suppress(OSError):  # reported at the end, if it still fails
             write_record(record(progress), out)
 
     request = AuditRequest(clauses, not no_variants, LASTING_S[timers], wait_s)
     with reserve_directory(out), log_to(out):
         with (
-            handle_signals(lambda: describe_device_stop(bound.settings, bound.rollback_command)),
+            handle_signals(lambda: make_device_stop(bound.settings, bound.rollback_command)),
             _show_status_line() as show,
         ):
             progress = AuditProgress(tested=show, save=save)
@@ -145,6 +147,7 @@ def _show_status_line() -> Iterator[Callable[[int, int, str], None]]:
     from v6t.core.cli.stopping import CLEAR_LINE
 
     def write(text: str) -> None:
+        """Replace the status line on a terminal."""
         if sys.stderr.isatty():
             with contextlib.suppress(OSError):
                 print(f"{CLEAR_LINE}{text}", end="\r", file=sys.stderr, flush=True)
@@ -202,6 +205,7 @@ def _list_clauses(
 
 
 def _print_record(record: AuditRecord, out: Path, show_all: bool, as_json: bool) -> None:
+    """Print the record as JSON, as a summary, or with every clause."""
     from v6t.audit.record import audit_document, count_clauses, summary_sentence
 
     if as_json:

@@ -29,7 +29,7 @@ from v6t.core.campaigns.campaign import (
     run_campaign,
 )
 from v6t.core.cli.progress import show_progress
-from v6t.core.cli.stopping import describe_campaign_stop, handle_signals, print_line
+from v6t.core.cli.stopping import handle_signals, make_campaign_stop, print_line
 from v6t.core.cli.terminal import print_text
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.events import Listeners, format_duration
@@ -102,8 +102,9 @@ def continue_campaign(
 
 
 def _execute_runs(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:
+    """Execute the runs of each testbed and return the exit status."""
     groups = campaign.group_runs()
-    stop = partial(describe_campaign_stop, partial(_load_configs, directory), directory)
+    stop = partial(make_campaign_stop, partial(_load_configs, directory), directory)
     with hold_lock(directory), handle_signals(stop):
         if len(groups) > 1:
             from v6t.core.campaigns.workers import run_in_parallel

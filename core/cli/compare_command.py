@@ -24,7 +24,7 @@ TWO_RUNS_NEEDED = "a comparison needs two runs, but no later run exists here or 
 class _Options(NamedTuple):
     """Options of the command."""
 
-    anyway: bool
+    ignore_conditions: bool
     published: bool
     output: Path | None
     as_json: bool
@@ -68,7 +68,7 @@ def command(
         _compare_audits(directories, options)
         return 0
     if are_campaigns(directories) and not published:
-        return _deliver(compare_campaigns(directories, anyway), options)
+        return _deliver_comparison(compare_campaigns(directories, anyway), options)
     directories = tuple(map(find_latest_run, directories))
     if len(directories) == 1 and not published:
         try:
@@ -84,13 +84,16 @@ def command(
 
 
 def _compare_runs(directories: tuple[Path, ...], options: _Options) -> int:
+    """Compare runs with the first one, or print published results next to them."""
     from v6t.core.reporting.compare import compare_runs, make_published_document
     from v6t.core.runs.results import load_run
 
     if not options.published:
         runs = [*map(load_run, directories)]
-        return _deliver(compare_runs(runs, options.anyway), options, directories, runs)
-    if options.as_json or options.anyway:
+        return _deliver_comparison(
+            compare_runs(runs, options.ignore_conditions), options, directories, runs
+        )
+    if options.as_json or options.ignore_conditions:
         raise UsageError(
             "--published excludes --json and --anyway",
             "`v6t report --format json` holds published results",
@@ -105,7 +108,7 @@ def compare_with(baseline: Path, path: Path) -> int:
     return _compare_runs((baseline, path), _Options(False, False, None, False))
 
 
-def _deliver(
+def _deliver_comparison(
     comparison: RunComparison,
     options: _Options,
     directories: Sequence[Path] = (),
@@ -124,6 +127,7 @@ def _deliver(
 
 
 def _compare_audits(directories: tuple[Path, ...], options: _Options) -> None:
+    """Compare audits of one technology clause by clause."""
     from v6t.audit.record import AuditComparison, audit_from
     from v6t.base.files import read_json
     from v6t.core.runs.rundir import AUDIT
@@ -136,7 +140,7 @@ def _compare_audits(directories: tuple[Path, ...], options: _Options) -> None:
         raise UsageError(message, "v6t compare DIRECTORY DIRECTORY", code="no-such-run")
     audits = [audit_from(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
     for path, audit in zip(directories[1:], audits[1:], strict=True):
-        if audit.plugin != audits[0].plugin and not options.anyway:
+        if audit.plugin != audits[0].plugin and not options.ignore_conditions:
             raise UsageError(
                 f"{directories[0]} and {path} differ: technology {audits[0].plugin}, "
                 f"{audit.plugin}",

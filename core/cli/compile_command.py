@@ -165,6 +165,7 @@ def _write_capture(
 
 
 def _write_text(path: Path, text: str, force: bool) -> None:
+    """Write a file; refuse to overwrite one unless forced."""
     if path.exists() and not force:
         hint = "choose another name or use --force"
         raise UsageError(f"{path} exists already", hint, code="file-exists")

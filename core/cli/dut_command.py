@@ -15,7 +15,7 @@ from v6t.base.errors import UsageError
 from v6t.core.cli.options import (
     PATH_TYPE,
     CommandGroup,
-    combine,
+    combine_options,
     device_options,
     flag,
     frame_size_option,
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 ROLLBACK_COMMAND = ("v6t", "dut", "rollback")
 DIFFERENCE_STATUS = 7  # exit status: a comparison found a difference
 FEW_CONNECTIONS = {"connections": {"count": 16}}
-"""Enough for a clause of an audit; a device with few sessions can be examined and restored, too."""
+"""Procedure settings for audits; they also suit devices that hold few sessions."""
 
-dut_options = combine(device_options, json_option)
+dut_options = combine_options(device_options, json_option)
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
@@ -114,7 +114,7 @@ def compare(as_json: bool, **arguments: Any) -> int:
     from v6t.core.runs import dut
     from v6t.drivers.duts.session.plan_steps import StepState, format_comparison
 
-    with _manage_device_work(arguments):
+    with _log_device_session(arguments):
         name, steps = dut.compare(run)
     if as_json:
         print_json({"device": name, "steps": [asdict(step) for step in steps]})
@@ -146,7 +146,7 @@ def commit(as_json: bool, revert_in: int | None, replaces: bool, **arguments: An
     run = _resolve(arguments)
     from v6t.core.runs import dut
 
-    with _manage_device_work(arguments, run):
+    with _log_device_session(arguments, run):
         done = dut.commit(run, revert_in, replace=replaces)
     _print_done(done, as_json)
 
@@ -158,7 +158,7 @@ def confirm(as_json: bool, **arguments: Any) -> None:
     run = _resolve(arguments, any_technology=True)
     from v6t.core.runs import dut
 
-    with _manage_device_work(arguments):
+    with _log_device_session(arguments):
         done = dut.confirm(run)
     _print_done(done, as_json)
 
@@ -172,7 +172,7 @@ def verify(as_json: bool, **arguments: Any) -> None:
     from v6t.core.runs import dut
 
     run.tester.prepare()
-    with _manage_device_work(arguments, run):
+    with _log_device_session(arguments, run):
         done = dut.verify(run)
     _print_done(done, as_json)
 
@@ -184,7 +184,7 @@ def status(as_json: bool, **arguments: Any) -> None:
     run = _resolve(arguments, any_technology=True)
     from v6t.core.runs import dut
 
-    with _manage_device_work(arguments):
+    with _log_device_session(arguments):
         state = dut.status(run)
     if as_json:
         print_json(state)
@@ -200,7 +200,7 @@ def flush(as_json: bool, **arguments: Any) -> None:
     run = _resolve(arguments)
     from v6t.core.runs import dut
 
-    with _manage_device_work(arguments):
+    with _log_device_session(arguments):
         done = dut.flush(run)
     _print_done(done, as_json)
 
@@ -217,7 +217,7 @@ def rollback(as_json: bool, forget: bool, by_script: bool, **arguments: Any) -> 
     run = _resolve(arguments, any_technology=True)
     from v6t.core.runs import dut
 
-    with _manage_device_work(arguments, run):
+    with _log_device_session(arguments, run):
         done = dut.rollback(
             run, record_dir=_find_run_dir(arguments), forget=forget, by_script=by_script
         )
@@ -244,11 +244,12 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     arguments = {"run_file": directory}
     with RunDir(directory, new=False) as held:
         run = replace(
-            bind(held.load_config()), rollback_command=_rollback_command(arguments, whole=False)
+            bind(held.load_config()),
+            rollback_command=_format_rollback_command(arguments, full=False),
         )
     run.tester.prepare()
     show = print_notice if as_json else print_text
-    with _manage_device_work(arguments, run):
+    with _log_device_session(arguments, run):
         entries = watch_device(directory, show, duration, run)
     if as_json:
         print_json(entries)
@@ -268,7 +269,7 @@ def _resolve(
         from v6t.core.runs.rundir import read_config
 
         run = bind(read_config(arguments["run_file"]))
-        return replace(run, rollback_command=_rollback_command(arguments, whole=False))
+        return replace(run, rollback_command=_format_rollback_command(arguments, full=False))
     run_file, testbed = read_run_files(arguments)
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
     from v6t.core.config.settings import Flags
@@ -297,27 +298,27 @@ def _resolve(
         single_frames=single_frames,
     )
     run = resolve_and_bind(run_file, testbed, flags)
-    whole = run.driver.is_chain or run.driver.name != (driver or find_driver_name(testbed))
-    return replace(run, rollback_command=_rollback_command(arguments, whole=whole))
+    full = run.driver.is_chain or run.driver.name != (driver or find_driver_name(testbed))
+    return replace(run, rollback_command=_format_rollback_command(arguments, full=full))
 
 
-def _rollback_command(arguments: dict[str, Any], *, whole: bool) -> str:
-    """Return the command that rolls back the device of these options.
+def _format_rollback_command(arguments: dict[str, Any], *, full: bool) -> str:
+    """Return the command line that rolls back the device that these arguments name.
 
     Args:
         arguments: values of the options.
-        whole: the command needs the technology, too.
+        full: include the technology and its parameters.
     """
     if _find_run_dir(arguments) is not None:
         return shlex.join([*ROLLBACK_COMMAND, str(arguments["run_file"])])
     words = [*ROLLBACK_COMMAND]
-    if whole and arguments["run_file"] is not None:
+    if full and arguments["run_file"] is not None:
         words.append(str(arguments["run_file"]))
     for option, name in (("--testbed", "testbed"), ("--driver", "dut"), ("--plugin", "plugin")):
-        if arguments[name] is not None and (whole or name != "plugin"):
+        if arguments[name] is not None and (full or name != "plugin"):
             words += [option, str(arguments[name])]
     for option, name in (("--set-dut", "dut_params"), ("--set", "params")):
-        for pair in arguments[name].items() if whole or name != "params" else ():
+        for pair in arguments[name].items() if full or name != "params" else ():
             words += [option, "=".join(pair)]
     return shlex.join(words)
 
@@ -329,20 +330,21 @@ def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
 
 
 @contextmanager
-def _manage_device_work(arguments: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
-    """Log the work on a device and finish it in order on a signal, while the context is open."""
-    from v6t.core.cli.stopping import describe_device_stop, handle_signals
+def _log_device_session(arguments: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
+    """Log the session with a device; if a run is given, restore the device on a signal."""
+    from v6t.core.cli.stopping import handle_signals, make_device_stop
     from v6t.core.runs.events import log_to
 
     with log_to(_find_run_dir(arguments)):
         if run is None:
             yield
             return
-        with handle_signals(lambda: describe_device_stop(run.settings, run.rollback_command)):
+        with handle_signals(lambda: make_device_stop(run.settings, run.rollback_command)):
             yield
 
 
 def _print_done(text: str, as_json: bool) -> None:
+    """Print what was done on the device."""
     if as_json:
         print_json({"done": text})
     else:
@@ -368,6 +370,7 @@ def _describe_status(status: dict[str, Any], rollback_command: str) -> list[str]
 
 
 def _describe_configuration(status: dict[str, Any], rollback_command: str) -> str:
+    """Describe who configured a device, for what, and how to undo it."""
     record = status["configured"]
     if record is None:
         return "not configured by v6t"

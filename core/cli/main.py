@@ -39,6 +39,7 @@ COMMANDS = {
     "completion": "print shell completion code",
     "help": "print the help of a command",
 }
+"""Summary of each command by its name."""
 
 ONE_LINE_STATUSES = (1, 2, 3)
 """Exit statuses whose message is one line; the others may show frames or output of a tester."""
@@ -51,7 +52,7 @@ CLICK_ERROR_CODES: dict[type[click.ClickException], str] = {
     click.UsageError: "invalid-command-line",
 }
 """The code of each of click's errors; derived classes come first."""
-TRIALS_SAVED = "finished trials are saved"
+TRIALS_SAVED_HINT = "finished trials are saved"
 
 
 @contextmanager
@@ -91,6 +92,7 @@ class LazyGroup(CommandGroup):
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    """Print the version of v6t and exit."""
     if value and not ctx.resilient_parsing:
         from importlib.metadata import version
 
@@ -117,7 +119,7 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command; print an error in one or two lines and return the exit status."""
+    """Run a command, print an error in one or two lines, and exit with its status."""
     # imported modules stay: garbage collection among them takes a tenth of the start
     gc.set_threshold(100_000, 20, 20)
     _open_standard_streams()
@@ -168,10 +170,12 @@ def _run_command(words: list[str]) -> int:
     except OSError as exc:  # a full disk, a file that is gone
         message = ": ".join(map(str, filter(None, (exc.filename, exc.strerror or exc))))
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-            return _print_error(message, f"{TRIALS_SAVED}; free space on the disk", 3, "disk-full")
-        return _print_error(message, TRIALS_SAVED, 3, "system-error")
+            return _print_error(
+                message, f"{TRIALS_SAVED_HINT}; free space on the disk", 3, "disk-full"
+            )
+        return _print_error(message, TRIALS_SAVED_HINT, 3, "system-error")
     except MemoryError:
-        return _print_error("not enough memory", TRIALS_SAVED, 3, "resource-missing")
+        return _print_error("not enough memory", TRIALS_SAVED_HINT, 3, "resource-missing")
     except Exception as exc:
         if os.environ.get("V6T_DEBUG"):
             raise
@@ -208,6 +212,7 @@ def _describe_click_error(error: click.ClickException) -> tuple[str, str, int, s
 
 
 def _print_error(message: str, hint: str, status: int, code: str) -> int:
+    """Print an error without secrets and return its exit status."""
     if os.environ.get("V6T_DEBUG") and sys.exc_info()[0]:
         import traceback
 

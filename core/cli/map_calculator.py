@@ -111,6 +111,7 @@ def list_map_warnings(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
+    """Return the PSID that is given or owns the port; 0 if addresses are not shared."""
     owner = None
     if port is not None:
         if not 0 <= port <= 65535:
@@ -211,6 +212,7 @@ def calc_eam(
 
 
 def _check_one_address(ipv4: str | None, ipv6: str | None) -> None:
+    """Refuse a command line with neither or both addresses."""
     if (ipv4 is None) == (ipv6 is None):
         raise UsageError("give either --ipv4 or --ipv6", code="missing-setting")
 

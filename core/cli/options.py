@@ -23,7 +23,7 @@ RFC_SIZES = "rfc"  # value of --frame-size: the sizes that RFC 8219 lists
 _VERBOSITY_KEY = "v6t.verbosity"
 """In a context's ``meta``: -v or -q is given."""
 _WITHOUT_SETTINGS_KEY = "v6t.without_settings"
-"""In a context's ``meta``: the command line has no option that stands for a setting."""
+"""In a context's ``meta``: options that stand for a setting are left out."""
 
 
 # ---------------------------------------------------------------- types of values
@@ -152,7 +152,7 @@ def name_option(*names: str, text: str) -> Callable[[F], F]:
     return click.option(*names, shell_complete=complete_parameter, help=text)
 
 
-def combine(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+def combine_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     """Return a decorator that adds options, which help texts list in this order."""
 
     def decorate(command: Any) -> Any:
@@ -193,7 +193,7 @@ parameters_option = assignments_option("--set", "params", text="Plugin parameter
 def device_options(command: F) -> F:
     """Add the options that name a device and its required configuration."""
     dut_text = "Option of the driver, for example version=24.02; repeatable."
-    return combine(
+    return combine_options(
         run_file_argument,
         name_option("--plugin", text="What the device shall be."),
         path_option("--testbed", text="Testbed file."),
@@ -209,7 +209,7 @@ def run_options(command: F) -> F:
     from v6t.core.modifiers import MODIFIERS
     from v6t.drivers.testers import AUTOMATIC, TESTERS
 
-    return combine(
+    return combine_options(
         run_file_argument,
         name_option("--plugin", text="Technology to measure."),
         click.option(
@@ -278,6 +278,7 @@ def run_options(command: F) -> F:
 
 
 def _configure_log(ctx: click.Context, _param: click.Parameter, value: int) -> None:
+    """Set the verbosity given by -v or -q; refuse both together."""
     if not value or ctx.resilient_parsing:
         return
     if ctx.meta.get(_VERBOSITY_KEY):
@@ -289,6 +290,7 @@ def _configure_log(ctx: click.Context, _param: click.Parameter, value: int) -> N
 
 
 def _set_color(ctx: click.Context, _param: click.Parameter, value: str) -> None:
+    """Set whether the command prints colors."""
     ctx.color = {"always": True, "never": False}.get(value)
 
 
@@ -333,8 +335,9 @@ class CommandGroup(click.Group):
 class RunCommand(Command):
     """Command with :func:`run_options` and an option for each setting that declares one.
 
-    Only the benchmarks know these options, and importing all benchmarks takes half of the start: they are
-    imported if such an option is used, or if all are listed. Values are in the parameter ``settings``.
+    Their values are in the parameter ``settings``, by option name. Benchmarks declare these options, and
+    importing all benchmarks takes half of the start: they are imported only if an option is unknown
+    without them, and for help.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -345,15 +348,17 @@ class RunCommand(Command):
         return [*params[:end], *self._setting_options, *params[end:]]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        known = {name for param in super().get_params(ctx) for name in _list_names(param)}
-        used = {word.partition("=")[0] for word in args if word.startswith("--")}
-        listed = ctx.resilient_parsing or not {*used, *args}.isdisjoint(ctx.help_option_names)
-        ctx.meta[_WITHOUT_SETTINGS_KEY] = used <= known and not listed
-        rest = super().parse_args(ctx, args)
-        options = () if ctx.meta[_WITHOUT_SETTINGS_KEY] else self._setting_options
-        texts = {option.opts[0]: ctx.params.pop(option.name or "", None) for option in options}
-        ctx.params["settings"] = {name: text for name, text in texts.items() if text is not None}
-        return rest
+        ctx.params["settings"] = {}
+        ctx.meta[_WITHOUT_SETTINGS_KEY] = not ctx.resilient_parsing
+        try:
+            return super().parse_args(ctx, [*args])
+        except click.NoSuchOption:
+            ctx.meta[_WITHOUT_SETTINGS_KEY] = False
+            return super().parse_args(ctx, args)
+
+    def get_help(self, ctx: click.Context) -> str:
+        ctx.meta[_WITHOUT_SETTINGS_KEY] = False
+        return super().get_help(ctx)
 
     @cached_property
     def _setting_options(self) -> Sequence[click.Option]:
@@ -364,22 +369,24 @@ class RunCommand(Command):
         from v6t.core.config.settings import ProcedureSettings
 
         models: dict[str, Any] = {"": ProcedureSettings, **registry.list_sections()}
-        settings = {
-            name: [field] for name, field in list_flags(ProcedureSettings)
-        } | registry.list_flags()
-        known = {name for param in self.params for name in _list_names(param)}
+        general = {name: [field] for name, field in list_flags(ProcedureSettings)}
+        known = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}
         options = []
-        for name, fields in settings.items():
+        for name, fields in (general | registry.list_flags()).items():
             section, _, field = fields[0].rpartition(".")
             if name not in known:
                 text = convert_docstring(describe_fields(models[section])[field])
-                options.append(click.Option([name], metavar="VALUE", help=text))
+                options.append(
+                    click.Option([name], metavar="VALUE", help=text, expose_value=False,
+                                 callback=_add_setting)
+                )  # fmt: skip
         return options
 
 
-def _list_names(param: click.Parameter) -> tuple[str, ...]:
-    """Return all names of a parameter, such as ``-v`` and ``--verbose``."""
-    return (*param.opts, *param.secondary_opts)
+def _add_setting(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Add the value of a setting's option to the parameter ``settings``."""
+    if value is not None:
+        ctx.params["settings"][param.opts[0]] = value
 
 
 # ----------------------------------------------------------------- resolved runs
@@ -410,7 +417,7 @@ def resolve_run(arguments: dict[str, Any]) -> BoundRun:
         arguments["tester_options"]["force"] = "true"
     procedure: Mapping[str, Any] = {"adaptive": {}} if arguments.pop("adaptive") else {}
     bound = resolve_and_bind(run_file, testbed, Flags(**arguments, procedure=procedure))
-    if bound.optional:
+    if bound.optional_benchmarks:
         from v6t.core.runs.bench import drop_unsupported
 
         return drop_unsupported(bound)

@@ -90,6 +90,7 @@ def _describe_clients(p: Any) -> Iterator[str]:
 
 
 def _describe_traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
+    """Yield the technology with its clients, connections and background traffic."""
     technology = bound.technology
     versions = dict.fromkeys(f"IPv{version}" for version in technology.ip_versions)
     yield f"{technology.title}, {' and '.join(versions)}"
@@ -104,6 +105,7 @@ def _describe_traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
 
 
 def _describe_time(planned: RunPlan) -> str:
+    """Return the number of trials with the expected and the minimum duration."""
     text = f"about {pluralize(planned.trial_count, 'trial')}, {format_duration(planned.duration_s)}"
     if planned.least_s < EARLY_SHARE * planned.duration_s:
         text += f" ({format_duration(planned.least_s)} if the device is as fast as the tester)"

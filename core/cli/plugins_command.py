@@ -22,16 +22,17 @@ def command(plugin: str | None, check: bool, drivers: bool, as_json: bool) -> No
         message = "--check is for a plugin"
         raise UsageError(message, "leave --drivers out", code="conflicting-options")
     if check:
-        _check(plugin, as_json)
+        _check_conformance(plugin, as_json)
     elif drivers:
         _show_drivers(plugin, as_json)
     elif plugin:
         _show_technology(plugin, as_json)
     else:
-        _list_technologies(as_json)
+        _print_technologies(as_json)
 
 
-def _list_technologies(as_json: bool) -> None:
+def _print_technologies(as_json: bool) -> None:
+    """Print all technologies with their RFCs."""
     from v6t.core.config.plugins import list_rows
 
     rows = [
@@ -56,6 +57,7 @@ def _list_technologies(as_json: bool) -> None:
 
 
 def _show_technology(name: str, as_json: bool) -> None:
+    """Print a technology with its parameters."""
     from v6t.base.strict_model import describe_fields
     from v6t.core.config.explain import format_yaml
     from v6t.core.config.plugins import load_plugin
@@ -89,6 +91,7 @@ def _show_technology(name: str, as_json: bool) -> None:
 
 
 def _format_default(field: Any) -> Any:
+    """Return a default value in the form that --set takes."""
     value = field.get_default(call_default_factory=True)
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
@@ -119,7 +122,7 @@ def _show_drivers(name: str | None, as_json: bool) -> None:
             print_text(f"  {row:<12} {text}")
 
 
-def _check(name: str | None, as_json: bool) -> None:
+def _check_conformance(name: str | None, as_json: bool) -> None:
     """Print the findings of the conformance suite.
 
     Raises:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from v6t.analysis.record import Record
 
 REFRESH_S = 0.1
-SHORTEST_BAR, LONGEST_BAR = 6, 24
+MIN_BAR_WIDTH, MAX_BAR_WIDTH = 6, 24  # characters
 
 
 @contextlib.contextmanager
@@ -131,6 +131,7 @@ class LiveProgress(LineProgress):
             displays.append(self.show_stopping)
 
     def _refresh(self, closed: threading.Event) -> None:
+        """Redraw the state lines until the display is closed."""
         while not closed.wait(REFRESH_S):
             with self._lock, contextlib.suppress(OSError):
                 if self._live is not None:
@@ -141,6 +142,7 @@ class LiveProgress(LineProgress):
         self._stopping = text
 
     def _render(self) -> Text:
+        """Return the current state lines."""
         from rich.text import Text
 
         if self._stopping or self._current is None:
@@ -161,7 +163,7 @@ class LiveProgress(LineProgress):
             f" {share:4.0%}   trial {current.number:,} of ~{total:,}   "
             f"{format_duration(left_s)} left{self._of_run}"
         )
-        width = max(SHORTEST_BAR, min(LONGEST_BAR, self._console.width - len(state) - 3))
+        width = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, self._console.width - len(state) - 3))
         bar = ("━" * round(width * share)).ljust(width, "─")
         message = self._message or describe_trial(current, self._progress, passed_s)
         return f"  {bar}{state}", f"  {escape_controls(message)}"

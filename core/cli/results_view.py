@@ -116,6 +116,7 @@ def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, 
 
 
 def _describe_bottleneck(data: RunData) -> Iterator[str]:
+    """Yield what limits the device, if it was watched."""
     from v6t.core.runs.bottleneck import describe_entry
 
     entries = data.results.get("bottleneck") or []

@@ -177,9 +177,9 @@ def _audit_device(bound: BoundRun, *, refuse: bool) -> None:
     """
     from v6t.audit.auditor import check_core, core_clauses
     from v6t.core.audit_device import BoundDevice
-    from v6t.core.cli.stopping import describe_device_stop, handle_signals
+    from v6t.core.cli.stopping import handle_signals, make_device_stop
 
-    with handle_signals(lambda: describe_device_stop(bound.settings, "")):
+    with handle_signals(lambda: make_device_stop(bound.settings, "")):
         findings = check_core(BoundDevice(bound), core_clauses(bound.technology))
     failures = [f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in findings if f.fails]
     if failures and refuse:

@@ -14,7 +14,7 @@ from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError
 from v6t.core import log
 from v6t.core.cli.results_view import find_report, show_results
-from v6t.core.cli.stopping import describe_run_stop, handle_signals, print_line
+from v6t.core.cli.stopping import handle_signals, make_run_stop, print_line
 from v6t.core.runs.events import Listener, Listeners
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _show_run(
 
                 view = LiveView(parse_address(live), path, print_line)
                 events = Listeners(events, stack.enter_context(view))
-            with handle_signals(lambda: describe_run_stop(bound.settings, path)):
+            with handle_signals(lambda: make_run_stop(bound.settings, path)):
                 data = measure(events, planned)
             if report and isinstance(terminal, LiveProgress):
                 terminal.on_message("writing the report")

@@ -38,4 +38,5 @@ def command(as_json: bool, **arguments: Any) -> None:
 
 
 def _describe_server(row: Mapping[str, Any]) -> str:
+    """Return the server that a row belongs to; empty if there is only one."""
     return f"server {row['server']}: " if "server" in row else ""

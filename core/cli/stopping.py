@@ -1,4 +1,4 @@
-"""Signals: the first one ends the work in order, the second one at once; each prints what that means.
+"""Signals: the first one ends the work cleanly, the second one at once; each prints its effect.
 
 A signal may arrive after the terminal is gone: nothing here depends on successful output.
 """
@@ -38,8 +38,8 @@ class Stop(NamedTuple):
     second: tuple[str, ...]
 
 
-def describe_run_stop(run: ResolvedRun, path: Path) -> Stop:
-    """Return the stop messages of a run in a directory."""
+def make_run_stop(run: ResolvedRun, path: Path) -> Stop:
+    """Return what to print when the run in this directory is stopped."""
     place = shlex.quote(str(path))
     resume = f"every finished trial is kept: v6t resume {place}"
     if not (path / "config.json").exists():
@@ -60,18 +60,18 @@ def describe_run_stop(run: ResolvedRun, path: Path) -> Stop:
     )
 
 
-def describe_campaign_stop(runs: Callable[[], dict[Path, ResolvedRun]], directory: Path) -> Stop:
-    """Return the stop messages of a campaign; ``runs`` returns the started runs."""
+def make_campaign_stop(runs: Callable[[], dict[Path, ResolvedRun]], directory: Path) -> Stop:
+    """Return what to print when a campaign is stopped; ``runs`` returns the started runs."""
     again = f"v6t campaign --resume {shlex.quote(str(directory))} continues"
     for path, run in runs().items():
         if _find_device(run) and any(path.glob("**/dut-undo.json")):
-            first, second = describe_run_stop(run, path)
+            first, second = make_run_stop(run, path)
             return Stop(first, (second[0], again))
     return Stop("stopping the campaign; a second Ctrl-C ends it at once", (again,))
 
 
-def describe_device_stop(run: ResolvedRun, rollback_command: str) -> Stop:
-    """Return the stop messages of a command that works on a device."""
+def make_device_stop(run: ResolvedRun, rollback_command: str) -> Stop:
+    """Return what to print when a command that works on a device is stopped."""
     device, timer = _find_device(run), _describe_timer(run)
     if not device:
         return Stop("stopping: removing the lab; a second Ctrl-C ends it at once", ())
@@ -93,6 +93,7 @@ def _find_device(run: ResolvedRun) -> str:
 
 
 def _describe_timer(run: ResolvedRun) -> str:
+    """Describe the device's rollback timer; empty if it is off."""
     from v6t.drivers.duts.options import DutOptions
 
     default = DutOptions.model_fields["undo_after_s"].default
@@ -104,7 +105,7 @@ def _describe_timer(run: ResolvedRun) -> str:
 
 @contextmanager
 def handle_signals(describe: Callable[[], Stop] | None) -> Iterator[None]:
-    """Stop in order on the first SIGINT, SIGTERM or SIGHUP, and at once on the second.
+    """Stop cleanly on the first SIGINT, SIGTERM or SIGHUP, and at once on the second.
 
     Args:
         describe: returns the messages at the time of the signal; None in a worker, which receives a signal

@@ -272,7 +272,6 @@ def _print_grid(console: Console, sheet: Table) -> None:
 
 def _print_cards(console: Console, sheet: Table) -> None:
     """Print the subject of each row, then a line for each number."""
-    from rich.table import Table
     from rich.text import Text
 
     console.print(Text(escape_controls(sheet.title), style="bold"))
@@ -289,9 +288,6 @@ def _print_cards(console: Console, sheet: Table) -> None:
         subjects = zip(row[:named], names, texts, strict=False)
         subject = ", ".join(cell if text else f"{cell} {name}" for cell, name, text in subjects)
         console.print(Text(escape_controls(subject), style="bold"))
-        grid = Table.grid(padding=(0, COLUMN_GAP))
-        grid.add_column(width=width + COLUMN_GAP, no_wrap=True)
-        grid.add_column()
         for name, cell in zip(names[named:], row[named:], strict=True):
-            grid.add_row(f"  {name}", Text(escape_controls(cell)))
-        console.print(grid)
+            line = f"  {name:<{width}}  {escape_controls(cell)}"
+            console.print(Text(wrap(line, indent=width + 4, width=console.width)))

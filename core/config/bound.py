@@ -43,7 +43,7 @@ class BoundRun:
         tester: its kind, with options.
         rollback_command: rolls the device back; empty: `v6t dut rollback` with the run directory.
         resolution_warnings: warnings about settings that resolution has changed.
-        optional: benchmarks that `--measure all` stands for; those that the tester lacks are left out.
+        optional_benchmarks: those of `--measure all`, left out if the tester cannot measure them.
     """
 
     settings: ResolvedRun
@@ -53,7 +53,7 @@ class BoundRun:
     tester: TesterKind
     rollback_command: str = ""
     resolution_warnings: tuple[str, ...] = ()
-    optional: frozenset[str] = frozenset()
+    optional_benchmarks: frozenset[str] = frozenset()
 
     @property
     def has_driver(self) -> bool:

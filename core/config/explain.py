@@ -45,8 +45,8 @@ _LIMIT_TEXTS = {
     "exclusiveMaximum": "below {}",
     "maxItems": "at most {} of them",
 }
-MAX_SETTINGS = 5  # of a benchmark, in its explanation
-MAX_TERMS = 5  # of the columns of a benchmark, in its explanation
+MAX_SHOWN_SETTINGS = 5  # of a benchmark, in its explanation
+MAX_SHOWN_TERMS = 5  # of the columns of a benchmark, in its explanation
 OBVIOUS_TERMS = (
     "octets",
     "direction",
@@ -98,6 +98,7 @@ def list_settings(model: Any, above: str = "") -> tuple[Setting, ...]:
 
 
 def _list_settings(model: type[BaseModel], above: str) -> Iterator[Setting]:
+    """Yield the settings of a model, each before those within it."""
     schema, words = model.model_json_schema(), describe_fields(model)
     for name, known in model.model_fields.items():
         inner = _find_models(known.annotation)
@@ -147,6 +148,7 @@ def _find_models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _is_sequence(annotation: Any) -> bool:
+    """Return whether an annotation is or holds a list or tuple."""
     return get_origin(annotation) in (list, tuple) or any(map(_is_sequence, get_args(annotation)))
 
 
@@ -247,6 +249,7 @@ def list_names(plugin: str | None = None) -> dict[str, list[str]]:
 
 
 def _list_benchmarks() -> Iterator[Setting]:
+    """Yield the benchmarks and the titles of their tables."""
     from v6t.benchmarks import registry
 
     for benchmark in registry.load_installed():
@@ -268,15 +271,15 @@ def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
     settings += [row for row in rows if row.name in benchmark.used_settings]
     if settings:
         yield "Settings (--set-procedure NAME=VALUE), their defaults in the preset rfc:"
-    for row in settings[:MAX_SETTINGS]:
+    for row in settings[:MAX_SHOWN_SETTINGS]:
         default = "" if row.default in ("", "none") else f" ({row.default})"
         yield f"  {row.name}{default}: {re.split('[.;:](?: |$)', row.text)[0]}"
-    if others := settings[MAX_SETTINGS:]:
+    if others := settings[MAX_SHOWN_SETTINGS:]:
         keys = dict.fromkeys(f"procedure.{row.name}".rpartition(".")[0] for row in others)
         yield f"  and {len(others)} more: v6t explain {', '.join(keys)}"
     headings = [column.name for column in benchmark.columns if not column.wide]
     terms = find_terms(headings) + find_terms(headings, "common")
-    terms = [row for row in terms if row[0] not in OBVIOUS_TERMS][:MAX_TERMS]
+    terms = [row for row in terms if row[0] not in OBVIOUS_TERMS][:MAX_SHOWN_TERMS]
     if terms:
         yield "Columns: " + "; ".join(
             f"{term}, {re.split('[:;,(]', meaning)[0].strip()}" for term, meaning in terms
@@ -296,6 +299,7 @@ def _list_words() -> Iterator[Setting]:
 
 
 def _list_data_fields() -> Iterator[Setting]:
+    """Yield the columns and fields of all data files."""
     for field in list_fields():
         unit = f" [{field.unit}]" if field.unit else ""
         yield Setting(field.name, f"{field.file}{unit}", "", field.text)
@@ -406,6 +410,7 @@ def list_fields() -> tuple[DataField, ...]:
 
 
 def _make_field(file: str, name: str, text: str) -> DataField:
+    """Make a field; its unit stands in brackets in the text, or follows from its name."""
     text = convert_docstring(text).rstrip(".")
     if found := _UNIT_PATTERN.search(text):
         unit, text = found[1], text[: found.start()] + text[found.end() :]
@@ -435,12 +440,14 @@ def _list_tables() -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _list_journal_fields() -> Iterator[tuple[str, str]]:
+    """Yield the fields of a line of journal.jsonl."""
     yield from _JOURNAL_FIELDS.items()
     yield from _list_dataclass_fields(Trial, "trial.")
     yield from _list_dataclass_fields(TrialResult, "result.")
 
 
 def _list_dataclass_fields(kind: type, above: str) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a dataclass and of those within it."""
     texts, hints = describe_attributes(kind), get_type_hints(kind)
     for name, key, *_ in list_attributes(kind):
         yield above + key, texts[name]

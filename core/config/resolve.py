@@ -146,7 +146,7 @@ def resolve_and_bind(
         driver,
         tester,
         resolution_warnings=left_out,
-        optional=optional,
+        optional_benchmarks=optional,
     )
     bound = _leave_out_benchmarks(bound)
     with locate_errors(run_source, "params"):
@@ -166,7 +166,7 @@ _UNSUPPORTED = ("unsupported-by-device", "unsupported-by-tester", "too-many-for-
 def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
     """Leave out what device or tester cannot do of ``--measure all``, with a warning for each benchmark."""
     unsupported = {}
-    for name in bound.optional:
+    for name in bound.optional_benchmarks:
         alone = replace(bound, settings=bound.settings.model_copy(update={"benchmarks": (name,)}))
         try:
             registry.load(name).check(bound)
@@ -184,6 +184,7 @@ def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
 
 
 def _choose_technology(name: str | None, default: str | None) -> str:
+    """Return the name of the technology; refuse a run without one."""
     chosen = name or default
     if chosen is None:
         problem = "--plugin is missing"
@@ -207,6 +208,7 @@ def find_driver_name(testbed: File) -> str:
 
 
 def _read_run(file: File, flags: Flags) -> tuple[RunFile, Source]:
+    """Return the run file and the source of its settings, flags included."""
     flagged = {
         "plugin": flags.plugin,
         "params": parse_assignments(flags.params),
@@ -220,6 +222,7 @@ def _read_run(file: File, flags: Flags) -> tuple[RunFile, Source]:
 
 
 def _read_testbed(file: File, flags: Flags) -> tuple[TestbedFile, Source]:
+    """Return the testbed file and the source of its settings, flags included."""
     tester = {"kind": flags.tester, "options": parse_assignments(flags.tester_options)}
     flagged = {"tester": {name: value for name, value in tester.items() if value}}
     refusal = RunFile, "a run file", "give it without --testbed"
@@ -247,6 +250,7 @@ def _read_file(
 def _choose_tester(
     bed: TestbedFile, source: Source, flags: Flags
 ) -> tuple[TesterSettings, TesterKind]:
+    """Return the settings and the kind of the tester."""
     with locate_errors(source, "tester", "kind"):
         known = (AUTOMATIC, *TESTERS.names())
         name = check_name(flags.tester or bed.tester.kind, known, "tester")
@@ -259,6 +263,7 @@ def _choose_tester(
 def _choose_driver(
     bed: TestbedFile, source: Source, flags: Flags, default: str, *, swapped: bool = False
 ) -> tuple[DutSettings, Driver]:
+    """Return the settings and the driver of the device."""
     if flags.dut:
         source.flagged["dut"] = {"driver": flags.dut}
     named = bed.dut.driver or default
@@ -300,6 +305,7 @@ def _merge_params(
 def _choose_sizes(
     technology: Technology, preset: str, run: RunFile, source: Source, flags: Flags
 ) -> tuple[int | str, ...]:
+    """Return the frame sizes of flags, file or preset; refuse impossible and duplicate ones."""
     chosen: Sequence[int | str]
     if flags.frame_sizes:
         rfc_sizes = technology.list_rfc_sizes()
@@ -323,6 +329,7 @@ def _choose_sizes(
 def _parse_line_rate(
     bed: TestbedFile, source: Source, technology: Technology, sizes: Sequence[int | str]
 ) -> float:
+    """Return the line rate [bit/s]; refuse one below a frame per second."""
     with locate_errors(source, "line_rate"):
         rate_bps = parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
         for size in sizes:
@@ -343,6 +350,7 @@ def _merge_procedure(
     flags: Flags,
     benchmarks: Sequence[str],
 ) -> ProcedureSettings:
+    """Merge the procedure settings of preset, file and flags; later ones win."""
     texts = {**_expand_setting_flags(flags.settings, benchmarks), **flags.procedure_texts}
     flagged = {name: value for name, value in flags.procedure.items() if value is not None}
     flagged = deep_merge(flagged, parse_assignments(texts))

@@ -31,6 +31,7 @@ Preset = Literal["quick", "rfc"]
 
 
 def _parse_frame_size(value: Any) -> int | str:
+    """Return a number of octets, or a mix in its normal form."""
     if isinstance(value, str) and is_mix(value):
         return normalize_mix(value)
     if isinstance(value, bool) or not isinstance(value, (int, str, float)):
@@ -63,6 +64,7 @@ class LinksSettings(StrictModel):
     @model_validator(mode="before")
     @classmethod
     def _add_background_addresses(cls, values: Any) -> Any:
+        """Add the default addresses of background VLANs."""
         sides: tuple[Port, ...] = ("left", "right")
         for side in sides if isinstance(values, Mapping) else ():
             link = values.get(side)
@@ -205,8 +207,8 @@ def describe_model(model: type[StrictModel]) -> str:
     return inspect.cleandoc(model.__doc__ or "").splitlines()[0]
 
 
-def _add_sections(values: Any) -> Any:
-    """Validate procedure settings with the sections of all benchmarks."""
+def _validate_procedure(values: Any) -> Any:
+    """Validate procedure settings, including the sections of all benchmarks."""
     if isinstance(values, ProcedureSettings):
         return values
     return make_procedure_model().model_validate(values)
@@ -230,7 +232,7 @@ class ResolvedRun(StrictModel):
     benchmarks: tuple[str, ...] = ("throughput",)
     modes: tuple[Mode, ...]
     frame_sizes: tuple[FrameSize, ...]
-    procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_add_sections)]
+    procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_validate_procedure)]
     seed: int
     label: str = ""
     connects: bool = False

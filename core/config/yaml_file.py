@@ -202,6 +202,7 @@ def set_value(values: dict[str, Any], name: str, value: Any) -> str | None:
 
 
 def _parse_value(name: str, text: str) -> Any:
+    """Parse the YAML value of an assignment."""
     try:
         return _parse_yaml(text, {})
     except UsageError as exc:
@@ -209,10 +210,10 @@ def _parse_value(name: str, text: str) -> Any:
         raise UsageError(problem, code="invalid-yaml") from exc
 
 
-def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``below`` updated by ``above``, section by section."""
-    merged = dict(below)
-    for name, value in above.items():
+def deep_merge(defaults: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with some of them overridden, section by section."""
+    merged = dict(defaults)
+    for name, value in overrides.items():
         under = merged.get(name)
         both = isinstance(value, Mapping) and isinstance(under, Mapping)
         merged[name] = deep_merge(under, value) if both else value

@@ -32,7 +32,7 @@ class Modifier:
         description: the condition, as printed with every number.
         needs_driver: it needs a device driver.
         requirements: what the device must do beyond its technology.
-        in_streams: it acts while a stream is sent.
+        needs_stream: it acts while a stream is sent.
         interval_s: time from one action to the next.
     """
 

@@ -36,14 +36,14 @@ FIRST_STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 
 def drop_unsupported(bound: BoundRun) -> BoundRun:
     """Return the run without optional benchmarks that its tester lacks, with a warning for each."""
-    if not bound.optional:
+    if not bound.optional_benchmarks:
         return bound
     able, warnings = make_tester(bound).capabilities, list(bound.resolution_warnings)
     kept = []
     for name in bound.settings.benchmarks:
         lacking = (
             sorted(registry.load(name).list_capabilities(bound) - able)
-            if name in bound.optional
+            if name in bound.optional_benchmarks
             else []
         )
         if lacking:

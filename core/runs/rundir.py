@@ -14,7 +14,7 @@ from typing import Any
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import UsageError
 from v6t.base.files import (
-    LOCK,
+    LOCK_NAME,
     acquire_lock,
     explain_read_error,
     read_json,
@@ -122,7 +122,7 @@ class RunDir:
         """Refuse a directory unless it is empty or holds only a run without trials."""
         entries = {p.name: p for p in self.path.iterdir()}
         begun = JOURNAL in entries and entries[JOURNAL].stat().st_size > 0
-        if not begun and entries.keys() <= {LOCK, LOG, *_REMOVABLE_FILES}:
+        if not begun and entries.keys() <= {LOCK_NAME, LOG, *_REMOVABLE_FILES}:
             return
         if CONFIG in entries:
             problem = f"{self.path} holds a run already"

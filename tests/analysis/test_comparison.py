@@ -13,7 +13,7 @@ KEY = ("throughput", "84/64", "forward")
 
 def line(first, second, **given):
     made = [Quantity("rate", "fps", values, given.get("more_is_better", True),
-                     at=load, share=given.get("share", False))
+                     load=load, is_share=given.get("share", False))
             for values, load in zip((first, second), given.get("at", ("", "")), strict=True)]  # fmt: skip
     return _compare_result("other", KEY, *made, ())
 

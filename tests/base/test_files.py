@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.base.files import LOCK, acquire_lock, hold_lock, locate_cache, write_atomically
+from v6t.base.files import LOCK_NAME, acquire_lock, hold_lock, locate_cache, write_atomically
 
 HOLDER = """
 import sys, time
@@ -103,7 +103,7 @@ def test_lock_in_an_absent_directory_is_a_usage_error(tmp_path):
 
 def test_lock_file_is_private(tmp_path):
     with hold_lock(tmp_path):
-        assert (tmp_path / LOCK).stat().st_mode & 0o777 == 0o600
+        assert (tmp_path / LOCK_NAME).stat().st_mode & 0o777 == 0o600
 
 
 def test_cache_directory_follows_the_environment(monkeypatch, tmp_path):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
+from v6t.tests.core.support import simulate
 
 EVERYTHING = (
     *("throughput", "throughput-frame-timeout", "frame-loss", "back-to-back", "latency", "pdv"),
@@ -14,19 +14,15 @@ EVERYTHING = (
 FINE = {"repetitions": 6, "resolution_fps": 5_000.0, "trial_duration_s": 1.0}
 
 
-def made(path, *benchmarks, plugin="mape-br", modes=("bidirectional",), seed=1, label=None, **rest):
+def made(path, *benchmarks, device=None, procedure=None, modes=("bidirectional",), seed=1, **rest):
     """A finished rehearsal in a new directory; ``device`` and ``procedure`` as in the files."""
-    device = {"capacity_noise": 0.01, **rest.pop("device", {})}
-    flags = Flags(
-        plugin=plugin,
-        tester="sim",
-        tester_options={k: str(v) for k, v in device.items()},
-        benchmarks=benchmarks or ("throughput",),
+    run = simulate(
+        *(benchmarks or ("throughput",)),
+        device={"capacity_noise": 0.01, **(device or {})},
+        procedure={**FINE, **(procedure or {})},
         modes=modes,
-        procedure={**FINE, **rest.pop("procedure", {})},
         seed=seed,
-        label=label,
         **rest,
     )
-    execute(bind(resolve(flags=flags)), path, Listener())
+    execute(bind(run), path, Listener())
     return path

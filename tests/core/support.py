@@ -16,6 +16,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from v6t.core.cli import main
+from v6t.core.config.resolve import resolve
+from v6t.core.config.settings import Flags
+from v6t.core.runs.results import read_results
 
 COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
 SIM = ["run", "--plugin", "mape-br", "--tester", "sim"]
@@ -98,6 +101,30 @@ def bound_by_permissions() -> Iterator[None]:
     finally:
         if libc.capset(header, held) or (root and libc.prctl(_PR_SET_SECUREBITS, bits, 0, 0, 0)):
             raise OSError(ctypes.get_errno(), "capset, prctl")
+
+
+def simulate(*benchmarks, plugin="mape-br", device=None, **flags):
+    """Resolve a run with the simulated tester; ``device`` holds the tester's options."""
+    options = {name: str(value) for name, value in (device or {}).items()}
+    given = Flags(plugin, tester="sim", tester_options=options, benchmarks=benchmarks, **flags)
+    return resolve(flags=given)
+
+
+def read_journal(path):
+    """Read the lines of a run's journal; an incomplete last line is left out."""
+    lines = (path / "journal.jsonl").read_text().split("\n")[:-1]
+    return [json.loads(line.partition(" ")[2]) for line in lines]
+
+
+def read_trial_keys(path):
+    """Read the keys of a run's trials, in order."""
+    return [entry["trial"]["key"] for entry in read_journal(path)]
+
+
+def read_comparable(path):
+    """Read results without the conditions, which differ between machines and moments."""
+    records = read_results(path)["results"]
+    return [{k: v for k, v in record.items() if k != "conditions"} for record in records]
 
 
 def tree(directory: Path) -> dict[str, bytes | None]:

@@ -11,23 +11,19 @@ from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal
+from v6t.core.runs.results import read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
-from .support import bound_by_permissions, tree, v6t
-from .test_run import comparable, journal_keys, results, simulated
-
-
-def entries(path):
-    lines = (path / "journal.jsonl").read_text().splitlines()
-    return [json.loads(line.partition(" ")[2]) for line in lines]
+from .support import bound_by_permissions, read_comparable, read_journal, read_trial_keys, tree, v6t
+from .test_run import simulated
 
 
 def rewrite(path, change):
     """The journal with another content, its checksums right."""
-    changed = [change(entry) for entry in entries(path)]
+    changed = [change(entry) for entry in read_journal(path)]
     text = b""
     for entry in changed:
         body = json.dumps(entry, separators=(",", ":"), sort_keys=True).encode()
@@ -54,7 +50,7 @@ def begun(tmp_path):
     """A run whose tester failed when one direction of three was known."""
     with pytest.raises(TesterError):
         execute(bind(simulated(crash_at=60)), tmp_path / "out", Listener())
-    assert 1 <= len(results(tmp_path / "out")["results"]) < 3
+    assert 1 <= len(read_results(tmp_path / "out")["results"]) < 3
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     config["tester"]["options"].pop("crash_at")
     (tmp_path / "out" / "config.json").write_text(json.dumps(config))
@@ -65,7 +61,7 @@ def test_a_complete_run_is_only_read(complete):
     before = {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in complete.iterdir()}
     assert "nothing was measured" in v6t("resume", complete).err
     again = resume(complete, Listener())
-    assert (len(again.trials), again.measured) == (len(journal_keys(complete)), 0)
+    assert (len(again.trials), again.measured) == (len(read_trial_keys(complete)), 0)
     assert {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in complete.iterdir()} == before
 
 
@@ -118,7 +114,7 @@ def test_a_journal_of_unmarked_lines_whose_trials_are_others_costs_nothing(compl
     """The run's manifest is lost: replaying finds it."""
     (complete / "manifest.json").unlink()
     rewrite(complete, lambda e: unmarked(with_another_field(e)))
-    content = results(complete) | {"status": "running"}
+    content = read_results(complete) | {"status": "running"}
     (complete / "results.json").write_text(json.dumps(content))
     before = tree(complete)
     with expect_error("journal-mismatch"):
@@ -131,12 +127,12 @@ def test_what_is_known_again_is_not_replaced_by_less_meanwhile(begun, monkeypatc
     """At no moment of a resumed run does results.json hold less than before."""
     from v6t.core.runs.results import ResultFiles
 
-    known = [len(results(begun)["results"])]
+    known = [len(read_results(begun)["results"])]
     write = ResultFiles.write
 
     def watched(self, head, *, measured):
         write(self, head, measured=measured)
-        known.append(len(results(begun)["results"]))
+        known.append(len(read_results(begun)["results"]))
 
     monkeypatch.setattr(ResultFiles, "write", watched)
     resume(begun, Listener())
@@ -155,9 +151,9 @@ def test_a_journal_goes_on_where_the_manifest_is_lost(begun, tmp_path):
     (begun / "manifest.json").unlink()
     resume(begun, Listener())
     execute(bind(simulated()), tmp_path / "whole", Listener())
-    assert comparable(begun) == comparable(tmp_path / "whole")
+    assert read_comparable(begun) == read_comparable(tmp_path / "whole")
     assert resume(begun, Listener()).measured == 0
-    assert len({e["run"] for e in entries(begun)}) == 1
+    assert len({e["run"] for e in read_journal(begun)}) == 1
 
 
 def of_the_future(entry):
@@ -184,7 +180,7 @@ def test_a_journal_of_another_version_is_a_sentence(command, change, complete):
 @pytest.mark.parametrize("command", ["resume", "report", "compare"])
 @pytest.mark.parametrize("schema", ["v6t-results/9", None, 7])
 def test_results_of_another_version_are_a_sentence(schema, command, complete):
-    content = results(complete) | {"schema": schema}
+    content = read_results(complete) | {"schema": schema}
     (complete / "results.json").write_text(json.dumps(content))
     before = tree(complete)
     said = expect_refusal(

@@ -5,12 +5,12 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.events import Listener
-from v6t.core.runs.results import load_run
+from v6t.core.runs.results import load_run, read_results
 from v6t.core.runs.runner import execute
 from v6t.core.runs.tester_capacity import SHORT_SELFTEST_SOURCE
 from v6t.core.runs.trials import find_steal_time
 from v6t.tests.core.support import v6t
-from v6t.tests.core.test_measures import by_benchmark, results
+from v6t.tests.core.test_measures import by_benchmark
 from v6t.tests.expect import expect_refusal
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ def test_it_is_the_tester_that_is_measured(tmp_path):
     assert found["throughput"]["conditions"]["ceiling"] == SHORT_SELFTEST_SOURCE
     delays = found["latency"]["directions"]["forward"]["tl"]
     assert delays["median"] == pytest.approx(0.003, rel=0.01)
-    assert any("no device" in c for c in results(tmp_path / "out")["caveats"])
+    assert any("no device" in c for c in read_results(tmp_path / "out")["caveats"])
 
 
 def test_connections_are_made_without_a_device(tmp_path):

@@ -19,7 +19,7 @@ from v6t.drivers.lab import privilege
 from v6t.tests.drivers import faketrex
 
 from . import warm
-from .support import COMMAND, RUN_FILES, SIM, v6t
+from .support import COMMAND, RUN_FILES, SIM, read_comparable, read_trial_keys, v6t
 
 pytestmark = pytest.mark.slow
 
@@ -54,12 +54,8 @@ def started(out, *arguments):
 
 
 def trials(out):
-    """Keys of the trials in a journal, in order."""
-    try:
-        lines = (out / "journal.jsonl").read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    return [json.loads(line.partition(" ")[2])["trial"]["key"] for line in lines]
+    """Keys of the trials in a journal that may not have begun."""
+    return read_trial_keys(out) if (out / "journal.jsonl").exists() else []
 
 
 def wait_for_trials(process, out, count):
@@ -68,11 +64,6 @@ def wait_for_trials(process, out, count):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end, "the run does not get on"
         time.sleep(0.02)
-
-
-def comparable(out):
-    content = json.loads((out / "results.json").read_text())
-    return [{k: v for k, v in r.items() if k != "conditions"} for r in content["results"]]
 
 
 def workers(parent):
@@ -122,7 +113,7 @@ def test_an_interrupted_rehearsal_continues(number, tmp_path, whole):
     done = v6t("resume", out, "--json")
     assert done.status == 0
     assert json.loads(done.out)["status"] == "complete"
-    assert comparable(out) == comparable(whole)
+    assert read_comparable(out) == read_comparable(whole)
     assert trials(out)[: len(before)] == before
     assert trials(out) == trials(whole)
 
@@ -138,7 +129,7 @@ def test_an_interrupted_resume_continues(tmp_path, whole):
         assert process.returncode == 130
         assert f"v6t resume {out}" in said
     assert v6t("resume", out).status == 0
-    assert comparable(out) == comparable(whole)
+    assert read_comparable(out) == read_comparable(whole)
     assert trials(out) == trials(whole)
 
 
@@ -172,7 +163,7 @@ def test_a_terminal_that_is_closed_costs_nothing(tmp_path, whole):
     assert os.waitstatus_to_exitcode(status) == 130
     before = trials(out)
     assert v6t("resume", out).status == 0
-    assert comparable(out) == comparable(whole)
+    assert read_comparable(out) == read_comparable(whole)
     assert trials(out)[: len(before)] == before
 
 
@@ -189,7 +180,7 @@ def test_nobody_who_listens_costs_nothing(tmp_path, whole):
     printed, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     assert f"Results: {out}" in printed
-    assert comparable(out) == comparable(whole)
+    assert read_comparable(out) == read_comparable(whole)
 
 
 def test_interrupted_before_anything_began(tmp_path, monkeypatch):
@@ -311,7 +302,7 @@ def test_a_run_that_sleeps_and_wakes(tmp_path, whole):
         assert trials(out)[: len(known)] == known
     said = process.communicate(timeout=PATIENCE_S)[1]
     assert process.returncode == 0, said
-    assert comparable(out) == comparable(whole)
+    assert read_comparable(out) == read_comparable(whole)
     assert trials(out) == trials(whole)
 
 

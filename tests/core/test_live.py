@@ -17,7 +17,6 @@ from v6t.core.campaigns import results
 from v6t.core.campaigns.campaign import create_campaign, plan_campaign, run_campaign
 from v6t.core.campaigns.results import describe_progress
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import live
 from v6t.core.reporting.live import PAGE_HTML, LiveView, is_own_host, parse_address
 from v6t.core.runs.events import Listener, Listeners
@@ -27,7 +26,7 @@ from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.verdict import Verdict
 
 from . import warm
-from .support import v6t
+from .support import simulate, v6t
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -64,14 +63,9 @@ def view(tmp_path):
 
 
 def run_of(path, watch, **options):
-    flags = Flags(
-        plugin="mape-br",
-        tester="sim",
-        tester_options={k: str(v) for k, v in options.items()},
-        modes=("forward",),
-        procedure={"repetitions": 3, "resolution_fps": 20_000.0},
-    )
-    return execute(bind(resolve(flags=flags)), path, watch)
+    procedure = {"repetitions": 3, "resolution_fps": 20_000.0}
+    run = simulate(device=options, modes=("forward",), procedure=procedure)
+    return execute(bind(run), path, watch)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_capabilities
-from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs import bench
 from v6t.core.runs import device as device_module
 from v6t.core.runs.bench import make_tester
@@ -33,7 +32,14 @@ from v6t.drivers.duts.reference import ReferenceOptions
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.sim.kind import Sim
 from v6t.tests.core import warm
-from v6t.tests.core.support import SIM, make_all_tables, v6t
+from v6t.tests.core.support import (
+    SIM,
+    make_all_tables,
+    read_comparable,
+    read_trial_keys,
+    simulate,
+    v6t,
+)
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.device_events import DeviceEvent
 from v6t.trials.result import TrialResult
@@ -55,32 +61,13 @@ DEVICE = {
 
 
 def wanted(*benchmarks, plugin="mape-br", device=None, modes=("bidirectional",), **procedure):
-    flags = Flags(
-        plugin=plugin,
-        tester="sim",
-        tester_options={k: str(v) for k, v in (device or DEVICE).items()},
-        benchmarks=benchmarks,
-        modes=modes,
-        procedure=procedure,
+    return simulate(
+        *benchmarks, plugin=plugin, device=device or DEVICE, modes=modes, procedure=procedure
     )
-    return resolve(flags=flags)
-
-
-def results(path):
-    return read_results(path)
-
-
-def comparable(path):
-    return [{k: v for k, v in r.items() if k != "conditions"} for r in results(path)["results"]]
-
-
-def journal_keys(path):
-    lines = (path / "journal.jsonl").read_text().splitlines()
-    return [json.loads(line.partition(" ")[2])["trial"]["key"] for line in lines]
 
 
 def by_benchmark(path):
-    return {r["benchmark"]: r for r in results(path)["results"]}
+    return {r["benchmark"]: r for r in read_results(path)["results"]}
 
 
 def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, monkeypatch):
@@ -101,7 +88,7 @@ def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, mon
     found = by_benchmark(tmp_path / "out")
     assert found["latency"]["directions"]["forward"]["tl"]["median"] > 0
     assert not found["latency"]["loopback"]
-    assert not any("loopback" in key for key in journal_keys(tmp_path / "out"))
+    assert not any("loopback" in key for key in read_trial_keys(tmp_path / "out"))
 
 
 def test_every_benchmark_reports_the_devices_truth(tmp_path):
@@ -168,7 +155,7 @@ def test_every_number_comes_with_its_trials(tmp_path):
     text = (tmp_path / "out" / "results.json").read_text()
     assert "Infinity" not in text and "NaN" not in text
     journal = Journal(tmp_path / "out" / "journal.jsonl")
-    for record in results(tmp_path / "out")["results"]:
+    for record in read_results(tmp_path / "out")["results"]:
         assert record["trials"]
         assert set(record["trials"]) <= set(journal.entries)
         assert record["convention"] == "per_direction"
@@ -232,8 +219,10 @@ def test_searches_and_repetition_rules_are_named(tmp_path):
     assert record["search"] == "mlrsearch"
     assert "loss ratio 0" in record["search_label"]
     assert record["title"].startswith("Throughput (MLRsearch, RFC 2544 goal) (adaptive, n=")
-    assert any("MLRsearch" in c for c in results(tmp_path / "out")["caveats"])
-    assert any("adaptive repetition: 6 to 8" in c for c in results(tmp_path / "out")["caveats"])
+    assert any("MLRsearch" in c for c in read_results(tmp_path / "out")["caveats"])
+    assert any(
+        "adaptive repetition: 6 to 8" in c for c in read_results(tmp_path / "out")["caveats"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -258,8 +247,8 @@ def test_resumes_in_the_middle_of_any_benchmark(tmp_path, plugin, benchmarks, at
     config["tester"]["options"].pop("crash_at")
     (cut / "config.json").write_text(json.dumps(config))
     resume(cut, Listener())
-    assert comparable(cut) == comparable(whole)
-    assert journal_keys(cut) == journal_keys(whole)
+    assert read_comparable(cut) == read_comparable(whole)
+    assert read_trial_keys(cut) == read_trial_keys(whole)
 
 
 def test_kills_in_any_benchmark_change_nothing(tmp_path):
@@ -283,8 +272,8 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
             process.wait()
         else:
             assert process.wait() == 0
-    assert comparable(cut) == comparable(whole)
-    assert journal_keys(cut) == journal_keys(whole)
+    assert read_comparable(cut) == read_comparable(whole)
+    assert read_trial_keys(cut) == read_trial_keys(whole)
 
 
 @pytest.mark.parametrize(

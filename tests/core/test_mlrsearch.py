@@ -16,11 +16,11 @@ from v6t.core.reporting.compare import compare_runs
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
-from v6t.core.runs.results import load_run, read_records
+from v6t.core.runs.results import load_run, read_records, read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.search import mlr
-from v6t.tests.core.support import SIM, make_all_tables, v6t
-from v6t.tests.core.test_measures import DEVICE, comparable, results, wanted
+from v6t.tests.core.support import SIM, make_all_tables, read_comparable, v6t
+from v6t.tests.core.test_measures import DEVICE, wanted
 from v6t.tests.expect import expect_error, expect_refusal
 
 # importing it takes a second within pytest, and every worker collects this module
@@ -40,7 +40,7 @@ RFC_GOALS = (GOALS[0], {**GOALS[1], "duration_sum_s": 120.0})
 def measured(path, device=STEADY, goals=GOALS, **procedure):
     given = {"repetitions": 2, "mlrsearch": {"goals": goals}, **procedure}
     execute(bind(wanted("mlrsearch", device=device, **given)), path, Listener())
-    return MlrRecord.model_validate(results(path)["results"][0])
+    return MlrRecord.model_validate(read_results(path)["results"][0])
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_a_search_is_taken_up_where_it_was(tmp_path, at):
     config["tester"]["options"].pop("crash_at")
     (cut / "config.json").write_text(json.dumps(config))
     resume(cut, Listener())
-    assert comparable(cut) == comparable(whole)
+    assert read_comparable(cut) == read_comparable(whole)
     assert rows(cut) == rows(whole)
 
 
@@ -152,7 +152,7 @@ def test_runs_are_compared_goal_by_goal(run, tmp_path):
 
 def test_the_records_of_a_run_are_read_again(run):
     path, record = run
-    again = read_records(path, results(path))[0]
+    again = read_records(path, read_results(path))[0]
     assert isinstance(again, MlrRecord)
     assert again.to_json() == record.to_json()
 
@@ -220,7 +220,7 @@ def test_the_throughput_with_this_search_reports_its_goal(tmp_path):
     execute(
         bind(wanted("throughput", device=STEADY, search="mlrsearch")), tmp_path / "o", Listener()
     )
-    found = results(tmp_path / "o")["results"][0]
+    found = read_results(tmp_path / "o")["results"][0]
     assert found["controller"] == f"{mlr.LIBRARY_NAME} {mlr.SUPPORTED_VERSION}"
     goal = found["goal"]
     assert goal["goal"]["code"] == "0.7f0.7d0l0e"
@@ -229,6 +229,7 @@ def test_the_throughput_with_this_search_reports_its_goal(tmp_path):
     assert all(u > r for u, r in zip(goal["upper_bounds"]["values"], found["rates"], strict=True))
     known = load_presentations()
     said = [
-        str(w) for w in list_warnings(read_records(tmp_path / "o", results(tmp_path / "o")), known)
+        str(w)
+        for w in list_warnings(read_records(tmp_path / "o", read_results(tmp_path / "o")), known)
     ]
     assert any("exceed ratio 0, width" in s for s in said)

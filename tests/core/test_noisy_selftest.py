@@ -6,18 +6,13 @@ import json
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import measure_capacities
 from v6t.procedures.tester_rate import find_plausible_rate
+from v6t.tests.core.support import read_journal, simulate
 
 TESTER_FPS, DEVICE_FPS = 2_000_000.0, 1_000_000.0
-
-
-def entries(path):
-    lines = (path / "journal.jsonl").read_text().splitlines()
-    return [json.loads(line.partition(" ")[2]) for line in lines]
 
 
 class Listening(Listener):
@@ -29,23 +24,22 @@ class Listening(Listener):
 
 
 def a_run(modes, **options):
-    return bind(resolve(flags=Flags(
-        plugin="siit", tester="sim", modes=modes, frame_sizes=(84,), benchmarks=("throughput",),
-        tester_options={"tester_fps": str(TESTER_FPS), "capacity_fps": str(DEVICE_FPS),
-                        **{name: str(value) for name, value in options.items()}},
+    device = {"tester_fps": TESTER_FPS, "capacity_fps": DEVICE_FPS, **options}
+    return bind(simulate(
+        "throughput", plugin="siit", device=device, modes=modes, frame_sizes=(84,),
         procedure={"repetitions": 1},
-    )))  # fmt: skip
+    ))  # fmt: skip
 
 
 def measured(path, bound):
     watch = Listening()
     outcome = execute(bound, path, watch)
     repeated = [said for said in watch.said if "it is repeated" in said]
-    return {r.direction: r.median for r in outcome.records}, repeated, entries(path)
+    return {r.direction: r.median for r in outcome.records}, repeated, read_journal(path)
 
 
 def trials_of_selftest(path, mode):
-    return sum(e["trial"]["key"].startswith(f"selftest/84/{mode}/t") for e in entries(path))
+    return sum(e["trial"]["key"].startswith(f"selftest/84/{mode}/t") for e in read_journal(path))
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
@@ -117,7 +111,7 @@ def test_one_mode_alone_notices_it_when_the_device_carries_all_of_it(tmp_path):
     assert record.median == quiet["forward"] > 0.95 * DEVICE_FPS
     assert record.tester_limited is False
     assert sum("are repeated" in said for said in watch.said) == 1
-    keys = [e["trial"]["key"] for e in entries(tmp_path / "noisy")]
+    keys = [e["trial"]["key"] for e in read_journal(tmp_path / "noisy")]
     assert {k.split("/")[0] for k in record.trials} == {"again1-throughput"}
     assert any(k.startswith("throughput/") for k in keys)
     # and what is on disk replays to the same

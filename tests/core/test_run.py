@@ -1,6 +1,5 @@
 """Whole runs with the simulated tester: results, resume, faults."""
 
-import json
 import random
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results, share_conditions
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
+from v6t.tests.core.support import read_comparable, read_trial_keys, simulate
 from v6t.tests.expect import expect_error
 
 from . import warm
@@ -29,33 +29,13 @@ KEYS = [
 
 
 def simulated(**options):
-    flags = Flags(
-        plugin="mape-br",
-        tester="sim",
-        tester_options={k: str(v) for k, v in options.items()},
-        procedure={"repetitions": 3, "resolution_fps": 10_000.0},
-    )
-    return resolve(flags=flags)
-
-
-def results(path):
-    return read_results(path)
-
-
-def comparable(path):
-    """Results without what differs between machines and moments."""
-    return [{k: v for k, v in r.items() if k != "conditions"} for r in results(path)["results"]]
-
-
-def journal_keys(path):
-    lines = (path / "journal.jsonl").read_text().splitlines()
-    return [json.loads(line.partition(" ")[2])["trial"]["key"] for line in lines]
+    return simulate(device=options, procedure={"repetitions": 3, "resolution_fps": 10_000.0})
 
 
 def test_records_say_what_they_are(tmp_path):
     outcome = execute(bind(simulated(capacity_fps=1_000_000)), tmp_path / "out", Listener())
     assert outcome.status == "complete"
-    records = results(tmp_path / "out")["results"]
+    records = read_results(tmp_path / "out")["results"]
     assert {r["direction"] for r in records} == {"bidirectional", "forward", "reverse"}
     for record in records:
         assert set(KEYS) <= set(record)
@@ -88,7 +68,7 @@ def test_a_wrong_device_is_not_measured(tmp_path):
     with expect_error("translation-incorrect") as caught:
         execute(bind(simulated(mismatch=3)), tmp_path / "out", Listener())
     assert "expected" in caught.value.message
-    content = results(tmp_path / "out")
+    content = read_results(tmp_path / "out")
     assert content["status"] == "translation incorrect"
     assert content["finding"]["why"]
     assert content["results"] == []
@@ -109,7 +89,9 @@ def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, mon
     run = resolve(flags=Flags(plugin="mape-br", tester="sim", procedure=own, **wanted))
     outcome = execute(bind(run), tmp_path / "out", Listener())
     assert outcome.status == "complete"
-    found = {r["benchmark"]: r.get("not_measured") for r in results(tmp_path / "out")["results"]}
+    found = {
+        r["benchmark"]: r.get("not_measured") for r in read_results(tmp_path / "out")["results"]
+    }
     assert (found["throughput"], found["pdv"]) == (None, None)
     assert "1,000" in found["ipdv"]
     assert resume(tmp_path / "out", Listener()).measured == 0
@@ -147,9 +129,9 @@ def test_twenty_kills_change_nothing(tmp_path):
             assert process.wait() == 0
             break
     assert kills == 20
-    assert comparable(tmp_path / "cut") == comparable(whole)
-    keys = journal_keys(tmp_path / "cut")
-    assert keys == journal_keys(whole)
+    assert read_comparable(tmp_path / "cut") == read_comparable(whole)
+    keys = read_trial_keys(tmp_path / "cut")
+    assert keys == read_trial_keys(whole)
     assert len(set(keys)) == len(keys)
 
 

@@ -14,12 +14,12 @@ from v6t.base.errors import TesterError
 from v6t.benchmarks.registry import make_results_schema
 from v6t.benchmarks.soak import CriticalLoad, Soak
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.critical_load import CriticalLoadSpec, measure_critical_load
 from v6t.procedures.soak import SoakSpec, measure_soak
+from v6t.tests.core.support import simulate
 from v6t.tests.needs import sample
 from v6t.trials.conditions import Conditions
 from v6t.trials.load_estimate import LoadEstimate, OfferedLoad
@@ -119,10 +119,7 @@ def test_a_tester_that_falters_says_nothing():
 
 
 def asked(benchmark, modes=("forward",), tester=None, **procedure):
-    return resolve(flags=Flags(
-        "siit", tester="sim", benchmarks=(benchmark,), modes=modes,
-        tester_options={k: str(v) for k, v in (tester or {}).items()}, procedure=procedure,
-    ))  # fmt: skip
+    return simulate(benchmark, plugin="siit", device=tester, modes=modes, procedure=procedure)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run
 from v6t.core.runs.runner import execute
+from v6t.tests.core.support import read_journal
 from v6t.tests.expect import expect_error
 
 pytestmark = pytest.mark.slow
@@ -83,8 +84,7 @@ def test_bursts_and_overloads_pass_through_connections(tmp_path):
     assert [found[n].get("not_measured") for n in names] == [None] * 3
     assert {found[n]["conditions"]["connections"]["count"] for n in names} == {1000}
     assert found["back-to-back"]["average"] > 10_000
-    for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines():
-        entry = json.loads(line.partition(" ")[2])
+    for entry in read_journal(tmp_path / "run"):
         if entry["trial"]["benchmark"] in names[1:]:
             assert entry["trial"]["connections"]["count"] == 1000
 
@@ -103,8 +103,7 @@ def test_each_connection_is_a_flow(tmp_path):
     points = [(p["flows"], p["start"]) for p in record["points"]]
     assert points == [(1, "together"), (6, "together"), (6, "successive")]
     seen = set()
-    for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines():
-        asked = json.loads(line.partition(" ")[2])["trial"]
+    for asked in (entry["trial"] for entry in read_journal(tmp_path / "run")):
         if asked["key"].startswith(("flows", "successive")):
             flows = int("".join(filter(str.isdigit, asked["key"].partition("-")[0])))
             assert asked["connections"]["count"] == flows

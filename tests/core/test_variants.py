@@ -10,14 +10,13 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.flows import FlowsRecord
 from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_capabilities
-from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.reporting import write
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
 from v6t.core.runs.runner import execute
-from v6t.tests.core.support import make_all_tables, v6t
+from v6t.tests.core.support import make_all_tables, read_journal, simulate, v6t
 from v6t.tests.expect import expect_error
 
 pytestmark = pytest.mark.slow
@@ -26,17 +25,10 @@ PROBE = ("run", "--plugin", "ipv4-router", "--tester", "sim", "--measure", "rss-
 
 
 def wanted(benchmark, plugin="ipv4-router", *, device=None, params=None, **procedure):
-    return resolve(
-        flags=Flags(
-            plugin=plugin,
-            params=params or {},
-            tester="sim",
-            tester_options={k: str(v) for k, v in (device or {}).items()},
-            benchmarks=(benchmark,),
-            modes=("forward",),
-            procedure={"repetitions": 1, "resolution_fps": 20_000.0, **procedure},
-        )
-    )
+    return simulate(
+        benchmark, plugin=plugin, device=device, params=params or {}, modes=("forward",),
+        procedure={"repetitions": 1, "resolution_fps": 20_000.0, **procedure},
+    )  # fmt: skip
 
 
 def only(path):
@@ -221,9 +213,8 @@ def test_trials_beside_are_longer_until_all_flows_have_begun(name, seconds, tmp_
     flows = {"counts": [16], "starts": ["successive"], "interval_s": 0.02, "also": [name]}
     execute(bind(wanted("flows", flows=flows)), tmp_path / "out", Listener())
     asked = {}
-    for line in (tmp_path / "out" / "journal.jsonl").read_text().splitlines():
-        trial = json.loads(line.partition(" ")[2]).get("trial", {})
-        asked.setdefault(trial.get("key", "").split("/")[0], trial)
+    for entry in read_journal(tmp_path / "out"):
+        asked.setdefault(entry["trial"]["key"].split("/")[0], entry["trial"])
     one, many = asked[f"flows1-{name}"], asked[f"successive16-{name}"]
     assert one["duration_s"] == seconds[0]
     assert many["duration_s"] == pytest.approx(seconds[0] + 15 * 0.02)

@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 from v6t.core.cli import dut_command
-from v6t.core.cli.stopping import describe_campaign_stop, describe_device_stop, describe_run_stop
+from v6t.core.cli.stopping import make_campaign_stop, make_device_stop, make_run_stop
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
+from v6t.drivers.duts.lab.ssh import LabSshServer
+from v6t.drivers.transport.here import NamespaceTransport
 from v6t.tests.core import warm
-from v6t.tests.core.support import v6t
+from v6t.tests.core.support import COMMAND, v6t
+from v6t.tests.needs import needs_lab
 
-from . import field, sshserver
+from . import sshserver
 from .field import until
 from .support import DUMMY
 from .test_guard import LONG, WAITS, configured, reached, step
@@ -115,7 +118,7 @@ def test_a_terminal_that_is_closed(device):
     """Whatever is written to it fails; the device is put back all the same."""
     before = device.state()
     path = bed(device, [step("waits")])
-    words = ["nsenter", "-t", str(device.operator.pid), "-n", "--", *field.COMMAND]
+    words = ["nsenter", "-t", str(device.operator.pid), "-n", "--", *COMMAND]
     child, terminal = pty.fork()
     if not child:
         words += ["dut", "commit", "--testbed", str(path), *PLUGIN]
@@ -136,15 +139,10 @@ TESTBED = {
 
 
 @pytest.mark.lab
+@needs_lab
+@pytest.mark.skipif(sshserver.lacking() is not None, reason="needs an sshd")
 def test_a_run_that_is_given_up_says_how_to_put_its_device_back(tmp_path):
     """And the command it prints does that: a run's directory says enough."""
-    from v6t.drivers.duts.lab.ssh import LabSshServer
-    from v6t.drivers.lab.privilege import available
-    from v6t.drivers.transport.here import NamespaceTransport
-
-    can, how = available()
-    if not can or sshserver.lacking():
-        pytest.skip(f"no network namespaces here: {how or sshserver.lacking()}")
     (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
     out, lab = tmp_path / "out", LabSshServer(LAB)
     words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
@@ -187,12 +185,12 @@ def remote(tmp_path, **options):
 
 def test_words_of_a_run_with_a_device_elsewhere(tmp_path):
     run, out = remote(tmp_path), tmp_path / "out"
-    assert describe_run_stop(run, out).first.startswith("stopping: nothing")
+    assert make_run_stop(run, out).first.startswith("stopping: nothing")
     out.mkdir()
     (out / "config.json").write_text(run.model_dump_json())
-    assert "removed" in describe_run_stop(run, out).first
+    assert "removed" in make_run_stop(run, out).first
     (out / "dut-undo.json").touch()
-    stop = describe_run_stop(run, out)
+    stop = make_run_stop(run, out)
     assert "dut.example.net" in stop.first
     device, trials = stop.second
     assert device.startswith("dut.example.net ")
@@ -204,11 +202,11 @@ def test_words_of_a_campaign_name_the_run_whose_device_is_configured(tmp_path):
     run, one = remote(tmp_path, undo_after_s=0), tmp_path / "001-x"
     one.mkdir()
     (one / "config.json").write_text(run.model_dump_json())
-    assert describe_campaign_stop(lambda: {one: run}, tmp_path).second == (
+    assert make_campaign_stop(lambda: {one: run}, tmp_path).second == (
         f"v6t campaign --resume {tmp_path} continues",
     )
     (one / "dut-undo.json").touch()
-    assert describe_campaign_stop(lambda: {one: run}, tmp_path).second == (
+    assert make_campaign_stop(lambda: {one: run}, tmp_path).second == (
         f"dut.example.net is still configured: v6t dut rollback {one}",
         f"v6t campaign --resume {tmp_path} continues",
     )
@@ -221,10 +219,7 @@ def test_words_of_a_chain_name_its_devices(tmp_path):
     run = remote(tmp_path).model_copy(
         update={"dut": remote(tmp_path).dut.model_copy(update={"options": {"parts": parts}})}
     )
-    assert (
-        "putting a.example.net, b.example.net back"
-        in describe_device_stop(run, "--testbed x").first
-    )
+    assert "putting a.example.net, b.example.net back" in make_device_stop(run, "--testbed x").first
 
 
 DIRECT = {"driver": "nftables", "options": {"ssh": {"host": "dut.example.net"}}}
