@@ -379,7 +379,7 @@ def test_trials_without_it_are_counted(times, right, verdict, said):
     ]
     data = SimpleNamespace(config={"modifier": "management"})
     (clause,) = compliance._check_modifier(data, trials)
-    assert (clause.done, clause.verdict) == (
+    assert (clause.practice, clause.verdict) == (
         f"management: {said}",
         "follows" if verdict else "deviates",
     )
