@@ -30,7 +30,7 @@ LOWER_BOUND = "at least"  # name of a headline figure that is only a lower bound
 class Card(NamedTuple):
     """A number in large type on the first page of a report."""
 
-    number: str
+    number: str  # formatted value
     unit: str
     what: str  # what was measured
 
@@ -56,7 +56,7 @@ class Quantity:
     name: str  # name in comparisons and trends; empty: these omit the quantity
     unit: str
     values: Sequence[float | None]
-    more_is_better: bool = True
+    more_is_better: bool = True  # whether a larger value is an improvement
     resolution: float = 0.0  # by how much a true value may lie above a measured one
     limited: bool = False  # whether the tester or the medium, not the device, limits the value
     load: str = ""  # load of the measurement; empty where the quantity is itself a load
@@ -80,8 +80,8 @@ class Quantity:
 class TableRow(NamedTuple):
     """A row of a table: a record with one of its values."""
 
-    record: Any
-    value: Any
+    record: Any  # record of the benchmark
+    value: Any  # value of one direction or variant
     direction: str | None = None  # direction of the value; None: that of the record
     case: str = ""  # variant of the benchmark that the value belongs to
 
@@ -236,7 +236,7 @@ class Presentation(Generic[R]):
 class UnknownPresentation(Presentation[Record]):
     """Display of records whose benchmark is not installed."""
 
-    name = ""
+    name = ""  # no benchmark
 
     def find_warnings(self, record: Record) -> Iterator[tuple[str, str]]:
         """Warn that the meaning of the values is unknown."""

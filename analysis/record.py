@@ -28,7 +28,7 @@ F = TypeVar("F", bound="RepeatedFigure")
 K = TypeVar("K", bound="Record")
 T = TypeVar("T")
 
-PER_DIRECTION: Literal["per_direction"] = "per_direction"
+PER_DIRECTION: Literal["per_direction"] = "per_direction"  # convention of rates
 FPS: Literal["frames per second"] = "frames per second"
 CPS: Literal["connections per second"] = "connections per second"
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]  # 5 does not become 5.0

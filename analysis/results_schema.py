@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from v6t.analysis.record import FrameSizes, Number, Record, RecordModel
 
 SCHEMA_TITLE = "v6t results.json, version 1"
-SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"  # version of JSON Schema
 
 
 class Bottleneck(RecordModel):
@@ -20,9 +20,7 @@ class Bottleneck(RecordModel):
     frame_sizes: FrameSizes = Field(description="octets with FCS on either side")
     direction: str = Field(description="direction of the load")
     rate_fps: Number = Field(description="measured rate [frames per second per direction]")
-    unsustained: str = Field(
-        "", description="why the rate failed in the longer trial; empty: it held"
-    )
+    unsustained: str = Field("", description="why a longer trial failed; empty: it passed")
     judged_at: Literal["found", "above"] = "found"
     """whether samples, idle times and verdict are of a trial at the measured rate or above it"""
     judged_fps: Number | None = None
@@ -70,14 +68,12 @@ class Results(RecordModel):
     """after an incorrect translation: the frame as sent, expected and received"""
     fail_below_fps: Number | None = None
     """value of `--fail-below`: a lower throughput fails in JUnit results [fps per direction]"""
-    bottlenecks: Sequence[Bottleneck] = Field(
-        (), alias="bottleneck", description="limits of devices"
-    )
+    bottlenecks: Sequence[Bottleneck] = Field((), alias="bottleneck", description="device limits")
     device_counts: Sequence[DeviceCounts] = Field((), alias="device", description="device counters")
 
 
-class _Schema(GenerateJsonSchema):
-    """Schema generator that omits titles."""
+class _UntitledSchema(GenerateJsonSchema):
+    """Generator of JSON schemas without titles of fields."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -87,7 +83,7 @@ def build_results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
     """Build the schema of ``results.json`` (JSON Schema 2020-12) from the models of records by benchmark."""
     models: Iterable[type[RecordModel]] = dict.fromkeys((Results, Record, *kinds.values()))
     _, schema = models_json_schema(
-        [(model, "serialization") for model in models], schema_generator=_Schema
+        [(model, "serialization") for model in models], schema_generator=_UntitledSchema
     )
     definitions = schema["$defs"]
     for definition in definitions.values():

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-S_CPU_FORMULA = "S_CPU(n) = P(n) / (n * P(1))"
-S_C_FORMULA = "S_C(n, n0) = P(n) / P(n0)"
-# degradation (RFC 8219 section 10.2.1) where higher and where lower values are better
+S_CPU_FORMULA = "S_CPU(n) = P(n) / (n * P(1))"  # efficiency of n cores
+S_C_FORMULA = "S_C(n, n0) = P(n) / P(n0)"  # scale-up from n0 to n connections, CEs or rules
+# degradation with n flows (RFC 8219 section 10.2.1) where higher values are better
 XPD_FORMULA = "Xpd = (X1 - Xn) / X1 * 100 %"
-XPD_LOWER_FORMULA = "Xpd = (Xn - X1) / X1 * 100 %"
+XPD_LOWER_FORMULA = "Xpd = (Xn - X1) / X1 * 100 %"  # lower values are better
+# throughput of a mixture with the translated share a: on several cores, and on one core
 MIN_THROUGHPUT_FORMULA = "T(a) = min(Tt / a, Tn / (1 - a))"
 HARMONIC_THROUGHPUT_FORMULA = "T(a) = 1 / (a / Tt + (1 - a) / Tn)"
 

@@ -40,13 +40,13 @@ class Column(Generic[T]):
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts; with ``cards``, terminals print each row as a list of named cells."""
+    """A table of formatted cells."""
 
     title: str
     columns: tuple[Column[Any], ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-    cards: bool = False
+    rows: tuple[tuple[str, ...], ...]  # texts of the cells
+    notes: tuple[str, ...] = ()  # sentences below the table
+    cards: bool = False  # whether terminals print each row as a list of named cells
 
     def narrow(self) -> Table:
         """Return the table without the columns that narrow media omit."""

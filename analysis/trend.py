@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from v6t.analysis.sheet import pluralize
 from v6t.analysis.statistics import MAD_TO_SIGMA, OUTLIER_DEVIATIONS
 
-SCHEMA = "v6t-trend/1"
+SCHEMA = "v6t-trend/1"  # name and version of the JSON format
 # Largest share of shuffled series with a change as large: a daily check of a dozen series then
 # reports one false change in two years.
 MAX_CHANCE = 0.0001
@@ -44,18 +44,18 @@ class TrendChange:
     after: float  # median of the runs until the next change
     percent: float  # difference of both medians [%]
     chance: float  # share of shuffled series with a change as large; 0.0001: that or less
-    better: bool
+    better: bool  # whether the change is an improvement
 
 
 @dataclass(frozen=True)
 class TrendSeries:
     """Values of one quantity at one test point over all runs."""
 
-    point: str
-    quantity: str
+    point: str  # benchmark, frame sizes and direction
+    quantity: str  # name of the quantity
     unit: str
-    more_is_better: bool
-    values: tuple[TrendValue, ...]
+    more_is_better: bool  # whether a larger value is an improvement
+    values: tuple[TrendValue, ...]  # values in the order of the runs
     changes: tuple[TrendChange, ...]
     resolution: float = 0.0  # coarsest resolution of the searches; 0: no search
     least_percent: float = MIN_CHANGE_PERCENT  # smaller changes are not reported
@@ -84,7 +84,7 @@ class TrendSeries:
 
     @property
     def words(self) -> str:
-        """Sentence about the changes of the series."""
+        """Sentence about the changes in the series."""
         if not self.has_enough_runs:
             return f"{pluralize(len(self.values), 'run')}: too few to tell a change from chance"
         parts = [
@@ -188,8 +188,8 @@ def _compute_chance(series: NDArray[np.float64]) -> float:
 def _find_cut(values: NDArray[np.float64]) -> int:
     """Return the index that splits the values into the two most homogeneous parts."""
 
-    def sum_distances(some: NDArray[np.float64]) -> float:
-        return float(np.abs(some - np.median(some)).sum())
+    def sum_distances(part: NDArray[np.float64]) -> float:
+        return float(np.abs(part - np.median(part)).sum())
 
     places = range(MIN_RUNS_PER_SIDE, len(values) - MIN_RUNS_PER_SIDE + 1)
     return min(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+# parameters of technologies that vary ports and hosts of frames, and ports of connections
 _PORT_PARAMETERS = ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
 _HOST_PARAMETERS = ("left_hosts", "right_hosts", "ipv6_hosts", "ipv4_hosts")
 _PORT_RANGES = ("initiator_ports", "responder_ports")

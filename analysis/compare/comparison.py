@@ -22,7 +22,7 @@ from v6t.analysis.presentation import Presentations, Quantity
 from v6t.analysis.rundata import RunData
 from v6t.analysis.statistics import drop_infinite
 
-SCHEMA = "v6t-comparison/1"
+SCHEMA = "v6t-comparison/1"  # name and version of the JSON format
 MAX_BRIEF_ROWS = 5  # brief tables print up to this number of a benchmark's quantities one by one
 
 

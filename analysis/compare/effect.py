@@ -17,8 +17,8 @@ class EffectEstimate:
     """A difference or a factor with its confidence interval, widened by the resolution of searches."""
 
     estimate: float
-    low: float
-    high: float
+    low: float  # lower end of the interval
+    high: float  # upper end of the interval
     coverage: float  # probability that the interval holds the true value
 
     @property

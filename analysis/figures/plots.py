@@ -20,10 +20,11 @@ BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#000000", "#777777"
 # palette of Okabe and Ito, which people with any colour vision can tell apart
 COLOR_CYCLE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
-MARKERS = ("o", "^", "s", "D", "v", "P", "X")
+MARKERS = ("o", "^", "s", "D", "v", "P", "X")  # markers of matplotlib for successive curves
 # line styles of matplotlib that differ without colours
 LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
+# settings of matplotlib for all figures
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -45,8 +46,9 @@ _STYLE: dict[str, Any] = {
 }
 
 _REFERENCE, _ID = re.compile(r"#([\w.:-]+)"), re.compile(r' id="([^"]*)"')
-_CLIP = re.compile(r'<clipPath id="([^"]*)"')
+_CLIP = re.compile(r'<clipPath id="([^"]*)"')  # finds clip paths in SVG
 _PATH, _DECIMALS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d)\d+")
+# directory for PDF files of figures; None: none are written
 _PDF_DIRECTORY: ContextVar[Path | None] = ContextVar("_PDF_DIRECTORY", default=None)
 LOG_SCALE_RATIO = 20.0  # of the largest to the smallest value, above which axes are logarithmic
 MAX_UPRIGHT_LABELS = 6  # number of labels above which those of an axis are tilted

@@ -10,7 +10,7 @@ from typing import Any
 from v6t.analysis.record import Record
 from v6t.analysis.variation import count_hosts, describe_tuples, describe_variation
 
-Json = Mapping[str, Any]
+Json = Mapping[str, Any]  # a JSON object
 UNKNOWN_CONDITION = "not known"  # text for a value of the run that is not known
 CHAIN_DRIVER = "chain"  # driver of chains, which papers do not name alike
 GENERIC_DRIVERS = ("command", "network-cli")  # drivers that do not show the kind of the device
@@ -20,8 +20,8 @@ GENERIC_DRIVERS = ("command", "network-cli")  # drivers that do not show the kin
 class PublishedCondition:
     """A condition of a published number, compared with the run."""
 
-    name: str
-    published: str
+    name: str  # name of the condition
+    published: str  # value in the paper
     here: str  # value in the run
     alike: bool | None  # None: not known
 

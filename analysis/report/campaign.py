@@ -37,7 +37,7 @@ from v6t.analysis.rundata import (
 )
 from v6t.analysis.warnings import fold_warnings, list_warnings
 
-SCHEMA = "v6t-campaign/1"
+SCHEMA = "v6t-campaign/1"  # name and version of the JSON format
 
 
 def build_campaign_document(

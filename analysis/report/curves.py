@@ -29,10 +29,11 @@ R = TypeVar("R", bound=Record)
 LOG_SCALE_RATIO = 6.0  # of the largest to the smallest value, from which the axis is logarithmic
 CORE_AXES = ("cores", "workers")  # settings that are numbers or lists of processor cores
 _MIXTURE_PARAMETERS = frozenset({"n", "m"})  # m of every n frames are translated
+# models of mixtures: function, formula, label, line style and color of the curve
 _MIXTURE_MODELS = (
     (predict_minimum, MIN_THROUGHPUT_FORMULA, "min(Tt/a, Tn/(1-a))", "--", plots.VERMILLION),
     (predict_harmonic, HARMONIC_THROUGHPUT_FORMULA, "1/(a/Tt + (1-a)/Tn)", ":", plots.GREEN),
-)  # function, formula, label of the curve, its line style and color
+)
 
 
 def draw_curves(
@@ -68,6 +69,7 @@ def draw_curves(
 def _group_by_title(
     runs: Sequence[CampaignRun], kind: type[R]
 ) -> dict[str, list[tuple[CampaignRun, R]]]:
+    """Group the measured records of a class, with their runs, by title."""
     by_title: dict[str, list[tuple[CampaignRun, R]]] = {}
     for run in runs:
         for record in run.records:
@@ -76,13 +78,15 @@ def _group_by_title(
     return by_title
 
 
-def _list_other_values(run: CampaignRun, *without: str) -> list[str]:
-    return [format_axis_value(v) for a, v in run.axes.items() if a not in (*POINT_AXES, *without)]
+def _list_axis_values(run: CampaignRun, *excluded: str) -> list[str]:
+    """Return the values of a run's axes except those of the test point and ``excluded`` ones."""
+    return [format_axis_value(v) for a, v in run.axes.items() if a not in (*POINT_AXES, *excluded)]
 
 
 def _list_scaling_blocks(
     axis: str, runs: Sequence[CampaignRun], name: str, figures: bool
 ) -> Iterator[Block]:
+    """Yield tables and figures of rates over a numeric axis."""
     values = [_parse_number(axis, r.axes.get(axis)) for r in runs]
     if axis in POINT_AXES or None in values or len(set(values)) < 2:
         return
@@ -90,7 +94,7 @@ def _list_scaling_blocks(
     for part, (title, pairs) in enumerate(_group_by_title(runs, RateRecord).items()):
         lines: dict[str, dict[Any, RateRecord]] = {}
         for run, record in pairs:
-            label = ", ".join([*_list_other_values(run, axis), record.sizes, record.direction])
+            label = ", ".join([*_list_axis_values(run, axis), record.sizes, record.direction])
             lines.setdefault(label, {})[_parse_number(axis, run.axes[axis])] = record
         lines = {
             label: line
@@ -111,6 +115,7 @@ def _list_scaling_blocks(
 
 
 def _parse_number(axis: str, value: Any) -> float | None:
+    """Return the number of a value of an axis, for lists of cores their number; else None."""
     if axis.rpartition(".")[2] in CORE_AXES:
         return count_cores(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -152,7 +157,7 @@ def _draw_overlays(
     for number, pairs in enumerate(_group_by_title(runs, Record).values()):
         if curved and pairs[0][1].as_rate_record:
             continue  # the figure of the curve shows these rates
-        rows = [(tuple(_list_other_values(run)), record) for run, record in pairs]
+        rows = [(tuple(_list_axis_values(run)), record) for run, record in pairs]
         presentation = presentations.find(pairs[0][1])
         yield from presentation.draw_overlays(rows, f"{name}-{number}", line_rate_bps)
 
@@ -164,12 +169,13 @@ def _list_mixture_blocks(
     name: str,
     figures: bool,
 ) -> Iterator[Block]:
+    """Yield tables and figures of mixtures of translated and native traffic."""
     lines: dict[tuple[str, ...], dict[float, float]] = {}
     for run in runs:
         for record in run.records:
             if record.throughput_fps:
                 share = run.axes[axis]["m"] / run.axes[axis]["n"]
-                place = (*_list_other_values(run, axis), record.sizes, record.direction)
+                place = (*_list_axis_values(run, axis), record.sizes, record.direction)
                 lines.setdefault(place, {})[share] = record.throughput_fps
     natives = _find_native_rates(all_runs)
     for number, (place, line) in enumerate(lines.items()):

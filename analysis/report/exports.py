@@ -17,7 +17,7 @@ from v6t.analysis.report.render import replace_controls
 from v6t.analysis.rundata import RunData
 from v6t.analysis.warnings import list_run_warnings, list_warnings
 
-SCHEMA = "v6t-report/1"
+SCHEMA = "v6t-report/1"  # name and version of the JSON format
 
 
 def to_json(data: RunData, presentations: Presentations, paper: str | None = None) -> str:

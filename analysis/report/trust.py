@@ -20,7 +20,7 @@ from v6t.analysis.sheet import (
 )
 
 MAX_INVALID_ROWS = 50  # rows of the table of invalid trials
-_NUMBER = re.compile(r"\d[\d.,]*")
+_NUMBER = re.compile(r"\d[\d.,]*")  # matches numbers in reasons
 
 
 def assess_validity(data: RunData) -> Iterator[Block]:

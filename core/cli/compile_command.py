@@ -16,6 +16,7 @@ from v6t.base.quantities import convert_quantity, is_bit_rate
 from v6t.core.cli.options import (
     Command,
     OneOf,
+    check_same_technology,
     complete_parameter,
     flag,
     frame_size_option,
@@ -34,7 +35,8 @@ DEFAULT_CAPTURE_FRAMES = 1000  # in a capture without ``--count``
 
 
 @click.command(cls=Command)
-@click.option("--plugin", required=True, shell_complete=complete_parameter, help="Technology.")
+@click.argument("technology_name", metavar="[TECHNOLOGY]", required=False)
+@click.option("--plugin", shell_complete=complete_parameter, help="Technology.")
 @parameters_option
 @path_option("--testbed", text="Testbed file (MACs, VLANs).")
 @click.option("--direction", type=OneOf("direction", "forward", "reverse"), default="forward",
@@ -57,7 +59,8 @@ DEFAULT_CAPTURE_FRAMES = 1000  # in a capture without ``--count``
              "for stateful technologies: the device chooses their ports.")  # fmt: skip
 @flag("--force", text="Overwrite the files.")
 def command(
-    plugin: str,
+    technology_name: str | None,
+    plugin: str | None,
     params: dict[str, str],
     testbed: Path | None,
     direction: Direction,
@@ -78,6 +81,11 @@ def command(
     from v6t.profiles import exports
     from v6t.profiles.compiler.compile import compile_traffic
 
+    plugin = plugin or technology_name
+    if plugin is None:
+        raise UsageError("no technology", "try: v6t compile mape-br", code="missing-setting")
+    if technology_name is not None:
+        check_same_technology(technology_name, plugin)
     if count is not None and count < 1:
         raise UsageError(f"{count} frames cannot be sent", code="out-of-range")
     if cores < 1:

@@ -459,15 +459,23 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
 
 def _is_technology(arguments: Mapping[str, Any]) -> bool:
     """Return whether the first argument names a technology in place of a file."""
-    from v6t.core.config.plugins import is_technology, resolve_alias
+    from v6t.core.config.plugins import is_technology
 
     path = arguments["run_file"]
     if path.exists() or not is_technology(str(path)):
         return False
-    if arguments["plugin"] not in (None, str(path), resolve_alias(str(path))):
+    if arguments["plugin"] is not None:
+        check_same_technology(str(path), arguments["plugin"])
+    return True
+
+
+def check_same_technology(name: str, plugin: str) -> None:
+    """Refuse an argument and an option ``--plugin`` that name different technologies."""
+    from v6t.core.config.plugins import resolve_alias
+
+    if plugin not in (name, resolve_alias(name)):
         raise UsageError(
-            f"{path} and --plugin {arguments['plugin']} name different technologies",
+            f"{name} and --plugin {plugin} name different technologies",
             "leave out one of them",
             code="conflicting-options",
         )
-    return True

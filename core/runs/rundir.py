@@ -86,6 +86,15 @@ class RunDir:
                 self.close()
                 raise
 
+    def discard(self) -> None:
+        """Delete the directory of a run without trials, unless it holds other files."""
+        self._check_free()
+        for name in {LOG, *_REMOVABLE_FILES}:
+            (self.path / name).unlink(missing_ok=True)
+        self.close()
+        (self.path / LOCK_NAME).unlink(missing_ok=True)
+        self.path.rmdir()
+
     def write_json(self, name: str, value: Any) -> None:
         """Replace a file by JSON, atomically and durably."""
         self.write_text(name, json.dumps(value, indent=1, sort_keys=True) + "\n")

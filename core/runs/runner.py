@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -11,7 +12,14 @@ from typing import Any
 
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
-from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError
+from v6t.base.errors import (
+    BeyondTester,
+    DutError,
+    EnvironmentLacking,
+    TesterError,
+    TranslationError,
+    UsageError,
+)
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepare_connections
@@ -61,10 +69,15 @@ def execute(
         document = make_manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
         run_dir.write_json(MANIFEST, document)
         run_dir.write_json(CONFIG, bound.settings.model_dump(mode="json"))
-        with log_run(events, path) as log:
-            for warning in list_setting_warnings(bound):
-                log.on_message(f"note: {warning}")
-            return Runner(planned, run_dir, log, read_journal(run_dir, {}), {}).run()
+        try:
+            with log_run(events, path) as log:
+                for warning in list_setting_warnings(bound):
+                    log.on_message(f"note: {warning}")
+                return Runner(planned, run_dir, log, read_journal(run_dir, {}), {}).run()
+        except EnvironmentLacking:  # this machine cannot measure: there is nothing to resume
+            with suppress(UsageError, OSError):
+                run_dir.discard()
+            raise
 
 
 def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunData:

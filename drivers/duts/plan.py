@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -206,7 +207,12 @@ def expect_lines(*lines: str) -> Expectation:
         """Return what is wrong with the output; None if it is as expected."""
         present = {" ".join(line.split()) for line in output.splitlines()}
         missing = [line for line in expected_lines if line not in present]
-        return f"the line '{missing[0]}' is missing" if missing else None
+        if not missing:
+            return None
+        similar = difflib.get_close_matches(missing[0], present, n=1)
+        return f"the line '{missing[0]}' is missing" + (
+            f"; the most similar line is '{similar[0]}'" if similar else ""
+        )
 
     return Expectation(" and ".join(f"'{line}'" for line in expected_lines), find_problem)
 

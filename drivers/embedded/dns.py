@@ -264,7 +264,7 @@ class DnsClient(ClientPort):
 
 
 class DnsTrials:
-    """Client and authority as workers, and the names that have not been asked yet.
+    """Client and authority as workers, and how many names were used.
 
     Args:
         place: where workers run, and the longest frame there.

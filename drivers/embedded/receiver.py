@@ -249,6 +249,7 @@ class Receiver(HostPort):
 
 
 def _count_frames(tally: StreamTally) -> dict[str, int]:
+    """Return the counts of a tally as fields of a ClassCount."""
     received = int(np.count_nonzero(tally.seen))
     return {
         "received": received,

@@ -96,6 +96,7 @@ class TcpClient(ClientPort, TcpEnd):
         }
 
     def _is_complete(self) -> bool:
+        """Whether every connection has an outcome of the current step."""
         here, there = self._account.client, self._account.server
         if self._step == "open":
             undecided = (here & SENT != 0) & (here & DECIDED == 0)
@@ -134,6 +135,7 @@ class TcpClient(ClientPort, TcpEnd):
             heapq.heappush(self._unanswered, (due, next(self._order), tries, which))
 
     def _retransmit(self) -> None:
+        """Send the SYNs that are due again."""
         while self._unanswered and self._unanswered[0][0] <= time.monotonic():
             _, _, tries, which = heapq.heappop(self._unanswered)
             which = which[self._account.client[which] & DECIDED == 0]
@@ -223,6 +225,7 @@ class TcpClient(ClientPort, TcpEnd):
         return found[found < self._count]
 
     def _handle_syn_acks(self, read: SegmentFields, which: Connections, known: Mask) -> None:
+        """Open the connections of valid SYN-ACKs."""
         mine = known & (read.flags & (SYN | ACK | RST | FIN) == SYN | ACK)
         right = read.acknowledgement == self._compute_client_isns(which) + np.uint32(1)
         right &= read.sequence == self._compute_server_isns(which)
@@ -258,6 +261,7 @@ class TcpClient(ClientPort, TcpEnd):
             self._reply(chosen, ACK, beyond=1)
 
     def _handle_data(self, read: SegmentFields, frames: U8, which: Connections, mine: Mask) -> None:
+        """Check segments with data of objects."""
         place = (read.sequence - self._compute_server_isns(which) - np.uint32(1)).astype(np.int64)
         number = place // SEGMENT_OCTETS
         right = (number < len(self._parts)) & (place % SEGMENT_OCTETS == 0)
@@ -269,6 +273,7 @@ class TcpClient(ClientPort, TcpEnd):
                 self._complete_part(chosen, part)
 
     def _complete_part(self, chosen: Connections, part: int) -> None:
+        """Note a received part of objects; acknowledge complete ones."""
         client = self._account.client
         if len(self._parts) > 1:
             np.bitwise_or.at(self._got, chosen, np.uint16(1 << part))

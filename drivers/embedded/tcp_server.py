@@ -66,6 +66,7 @@ class TcpServer(ServerPort, TcpEnd):
         self._answer_fins(read, which, known & (read.flags & FIN != 0))
 
     def _accept(self, read: SegmentFields, frames: U8, which: Connections, known: Mask) -> Mask:
+        """Answer SYNs; return the rows of known connections."""
         server = self._account.server
         opening = known & (read.flags & (SYN | ACK) == SYN)
         right = self._check(NUMBERS, opening, read.sequence == self._compute_client_isns(which))
@@ -86,6 +87,7 @@ class TcpServer(ServerPort, TcpEnd):
     def _handle_acknowledgements(
         self, read: SegmentFields, which: Connections, known: Mask, times: NDArray[np.int64]
     ) -> None:
+        """Note opened and closed connections."""
         server = self._account.server
         mine = known & (read.flags & ACK != 0)
         opened = mine & (read.acknowledgement == self._compute_server_isns(which) + np.uint32(1))
@@ -120,6 +122,7 @@ class TcpServer(ServerPort, TcpEnd):
         self._emit(chosen, FIN | ACK, self._next_sequence(chosen), end, read.timestamp[mine])
 
     def _next_sequence(self, which: Connections) -> NDArray[np.uint32]:
+        """Return the sequence number after what was sent."""
         answered = (self._account.server[which] & ASKED != 0) * np.uint32(len(self._answer))
         number: NDArray[np.uint32] = self._compute_server_isns(which) + np.uint32(1) + answered
         return number

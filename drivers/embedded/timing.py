@@ -66,7 +66,7 @@ class TimedTrial:
     def make_class_times(
         self, required: Sequence[int], unsent: Sequence[NDArray[np.bool_] | None]
     ) -> list[ClassTimes | None]:
-        """Return the delays of each class, still empty; None: the trial asks for none."""
+        """Return an empty collection of delays for each class; None: the trial has no delays."""
         asked = self.trial.delays
         if asked is None:
             return [None] * len(required)

@@ -63,7 +63,7 @@ class SshOptions(StrictModel):
 
     @property
     def suffix(self) -> str:
-        """Text that tells it from other devices on its machine."""
+        """Text that distinguishes the device from others on its machine."""
         return f" netns {self.netns}" if self.netns else ""
 
     @property

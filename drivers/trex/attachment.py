@@ -186,6 +186,7 @@ class Attachment:
         return None if self._bed is None else self._bed.namespaces().get("tester")
 
     def _start_worker(self) -> None:
+        """Start the worker with TRex's client."""
         options, deadline_s = self._options, self._options.start_deadline_s
         modules = STL_MODULES if self._engine == "STL" else ASTF_MODULES
         where = {"remote": options.remote, "namespace_pid": self.namespace()}
@@ -217,6 +218,7 @@ class Attachment:
         return None
 
     def _connect(self) -> bool:
+        """Connect to a running server; return whether there is one."""
         options = self._options
         failure = self._try_connect()
         if failure is not None and (options.start == "never" or options.is_elsewhere):
@@ -312,6 +314,7 @@ class Attachment:
         self._steering = {"cpus": cpus, "interfaces": interfaces, **trouble}
 
     def _check_facts(self) -> None:
+        """Check the server's engine and ports."""
         mode = self.facts.mode
         if mode not in {None, self._engine}:
             raise TesterError(
@@ -370,6 +373,7 @@ class Attachment:
         return max(self.facts.cores_per_port, math.ceil(rate_fps / MAX_RECORDED_FPS))
 
     def _can_stamp_all(self) -> bool:
+        """Whether TRex can stamp and recognize every frame."""
         return self.facts.cores_per_port == 1 and self._is_in_software()
 
     def _is_in_software(self) -> bool:

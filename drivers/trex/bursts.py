@@ -107,7 +107,7 @@ class OfferedLoad:
 
     @property
     def marked_classes(self) -> dict[int, list[Burst]]:
-        """Marked bursts by the class that their marks tell."""
+        """Marked bursts by class number."""
         by_class: dict[int, list[Burst]] = {}
         for burst in self.marked_bursts:
             by_class.setdefault(class_number(self.stream(burst)), []).append(burst)

@@ -175,6 +175,7 @@ class ClientWorker:
         return json.loads(line)
 
     def _make_death_error(self) -> TesterError:
+        """Make the error of a worker that has ended, with its last words."""
         words = "it closed its output"
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = self._process.wait(timeout=5)
@@ -185,6 +186,7 @@ class ClientWorker:
 
 
 def _pack_modules(paths: Sequence[str]) -> bytes:
+    """Encode the worker's modules for the first line of its input."""
     top = Path(__file__).parent.parent.parent
     names = ["v6t." + path.removesuffix(".py").replace("/", ".") for path in paths]
     packages = sorted({name[:at] for name in names for at in range(len(name)) if name[at] == "."})

@@ -287,7 +287,7 @@ class TrexTester(BedTester):
         time.sleep(trial.pause_s)
 
     def _change_nonce(self) -> None:
-        """Choose another octet that tells the frames of the next trial or phase from earlier ones."""
+        """Choose the octet that marks the frames of the next trial or phase."""
         self._nonce = self._nonce % 255 + 1
 
     def _run_phase(self, trial: Trial, load: OfferedLoad, recording: dict[str, Any]) -> PhaseCounts:

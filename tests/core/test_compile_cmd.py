@@ -265,3 +265,16 @@ def test_expected_capture_over_the_output_is_rejected(tmp_path):
         "conflicting-options",
     )
     assert tree(tmp_path) == {}
+
+
+@pytest.mark.parametrize("name", ["mape-br", "map-e"])
+def test_compile_takes_the_technology_as_argument(name):
+    assert v6t("compile", name, "--format", "text").out == compiled("--format", "text")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [((), "missing-setting"), (("nat44", "--plugin", "mape-br"), "conflicting-options")],
+)
+def test_compile_without_or_with_two_technologies_is_refused(arguments, code):
+    expect_refusal(v6t("compile", *arguments), code)

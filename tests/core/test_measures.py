@@ -324,6 +324,18 @@ def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatc
     assert not (tmp_path / "out").exists()
 
 
+def test_run_lacking_something_at_its_start_leaves_no_directory(tmp_path, monkeypatch):
+    from v6t.drivers.sim.tester import SimTester
+
+    def refuse(*_: object, **__: object) -> None:
+        raise EnvironmentLacking("no interfaces", code="missing-interface")
+
+    monkeypatch.setattr(SimTester, "open", refuse)
+    with expect_error("missing-interface", kind=EnvironmentLacking):
+        execute(bind(wanted("latency", **QUICK_LATENCY)), tmp_path / "out", Listener())
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_missing_library_is_said(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
     with expect_error("missing-package"):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from v6t.tests.core.support import COMMAND
 from v6t.tests.drivers.matrix import NAMED, Row, lacking, program
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit-results.md"
@@ -57,10 +58,7 @@ ROWS = (
     Audited("tayga-nftables", "nat64", "TAYGA and nftables, NAT64"),
     Audited("vpp", "nat64", "VPP, NAT64"),
     Audited(
-        "vpp",
-        "mapt-br",
-        "VPP, MAP-T BR with a rule it takes",
-        {"rule_ipv6": "2001:db8:ce::/48"},
+        "vpp", "mapt-br", "VPP, MAP-T BR with a rule it takes", {"rule_ipv6": "2001:db8:ce::/48"}
     ),
     Audited(
         "vpp",
@@ -146,16 +144,7 @@ def note(row: Audited, found: Mapping[str, Any], *, whole: bool = True) -> None:
 
 def _audit(row: Audited, words: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
-        command = [
-            sys.executable,
-            "-m",
-            "v6t.core.cli.main",
-            "audit",
-            "--plugin",
-            row.plugin,
-            "--dut",
-            row.device,
-        ]
+        command = [*COMMAND, "audit", "--plugin", row.plugin, "--dut", row.device]
         for name, value in row.params.items():
             command += ["--set", f"{name}={value}"]
         options = dict(row.options)

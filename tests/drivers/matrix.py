@@ -153,11 +153,6 @@ def program(device: str) -> str:
     return os.environ.get(variable) or shutil.which(name) or ""
 
 
-def vpp() -> str:
-    """The VPP of this machine; empty: none."""
-    return program("vpp")
-
-
 def lacking(tester: str, row: Row) -> str:
     """What this machine lacks for a cell; empty: nothing."""
     if tester == "trex" and NO_TREX:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from v6t.core.audit_device import ProbedDevice
-from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t
+from v6t.tests.needs import needs_lab
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}"),
+    needs_lab,
 ]
 LONG_S = 3.0
 """Pauses from this on pass in the table. Shorter ones are waited: the kernel assures an entry after 2 s."""

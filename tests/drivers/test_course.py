@@ -17,11 +17,11 @@ from v6t.drivers import clock
 from v6t.drivers.clock import Reading, find_faults_between
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, TimedTrial
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.bursts import OfferedLoad
 from v6t.drivers.trex.counting import make_timeline
 from v6t.drivers.trex.stats import TrialStats
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.tests.needs import needs_lab
 from v6t.tools.accuracy.certify import _Bench
 from v6t.tools.accuracy.known_behaviour import Behaviour, Known
 from v6t.trials.device_events import DeviceEvent
@@ -29,8 +29,6 @@ from v6t.trials.result import TrialResult
 from v6t.trials.trial import FlowStarts, Segment, Trial
 
 from . import planted
-
-LAB, WHY = available()
 
 
 def trial(rate=3000.0, duration=1.0, mode="forward", **more):
@@ -165,7 +163,7 @@ def test_only_long_trials_are_watched_and_by_one_reading():
 
 @pytest.mark.lab
 @pytest.mark.slow
-@pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
+@needs_lab
 def test_a_planted_hiccup_is_seen_in_a_real_trial():
     with closing(planted.Benchmarked("embedded")) as bench:
         fault = planted.Fault(

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from v6t.drivers import clock
 from v6t.drivers.lab.workers import PROCESS_TITLE
+from v6t.tests.core.support import COMMAND
 from v6t.tests.needs import needs_lab
 from v6t.trials.trial import DelayRequest, FlowStarts, Segment
 from v6t.trials.verdict import assess_trial
@@ -147,7 +148,7 @@ def left_behind(processes, namespaces):
 
 
 def test_nothing_is_left_after_kill_9(tmp_path):
-    command = [sys.executable, "-m", "v6t.core.cli.main", "run", "--plugin", "mape-br", "-o", "out"]
+    command = [*COMMAND, "run", "--plugin", "mape-br", "-o", "out"]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

@@ -14,7 +14,6 @@ from v6t.drivers.duts.plan import Step, expect_words
 from v6t.drivers.duts.steps import make_config_file_step
 from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.embedded.tester import EmbeddedTester
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.oracle.connection_oracle import TableLocation, foreground, make_connection_oracle
 from v6t.drivers.oracle.replay import Order, Replay
 from v6t.drivers.oracle.state_table import (
@@ -26,13 +25,13 @@ from v6t.drivers.oracle.state_table import (
 from v6t.packets import trailer
 from v6t.packets.walker import find_problems
 from v6t.profiles.expand import Expander
+from v6t.tests.needs import needs_lab
 from v6t.tests.plugins.foreign_stateful import ALL, QueryNat, TcpNat
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
 
 COUNT = 500
 SIZE = 128
-LAB, WHY = available()
 PORTS = {TcpNat: (slice(34, 36), slice(36, 38)), QueryNat: (slice(38, 40), slice(38, 40))}
 """Source and destination in a frame of the plugin."""
 
@@ -119,7 +118,7 @@ def test_what_a_device_made_of_connections_is_learned_and_replayed(kind, table):
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
+@needs_lab
 def test_icmp_queries_through_the_kernels_nat():
     if not all(map(shutil.which, ("nft", "conntrack"))):
         pytest.skip("needs the Debian packages nftables and conntrack")

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 from v6t.core.config.bound import BoundRun
-from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t, v6t_process
 from v6t.tests.needs import needs_lab
 
@@ -15,12 +14,10 @@ from . import accuracy_page, matrix, peers, planted
 from .figures import ALWAYS, assert_timed
 from .shown import Run
 
-POSSIBLE, WHY = available()
-
 
 def marks(tester, row):
     """What takes whole cores has them alone; the others measure slowly enough for company."""
-    found = [pytest.mark.lab, pytest.mark.slow, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+    found = [pytest.mark.lab, pytest.mark.slow, needs_lab]
     if tester == "trex":
         found += [pytest.mark.trex]
     if row.device == "vpp":

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 from v6t.core.runs.journal import Journal
-from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t_process
+from v6t.tests.needs import needs_lab
 
 from . import matrix
 from .figures import assert_timed
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "tuning.md"
-POSSIBLE, WHY = available()
+VPP = matrix.program("vpp")
 LACKING = matrix.lacking("trex", next(r for r in matrix.ROWS if r.device == "vpp"))
 
 pytestmark = [
     pytest.mark.lab,
     pytest.mark.trex,
     pytest.mark.vpp,
-    pytest.mark.skipif(not POSSIBLE, reason=WHY),
+    needs_lab,
     pytest.mark.skipif(bool(LACKING), reason=LACKING),
 ]
 
@@ -41,7 +41,7 @@ def written(name, where):
 def vpp(tmp_path):
     written("memif.vpp", tmp_path)
     log = (tmp_path / "log").open("w")
-    program = [matrix.vpp(), "-c", str(written("vpp.conf", tmp_path))]
+    program = [VPP, "-c", str(written("vpp.conf", tmp_path))]
     process = subprocess.Popen(program, stdout=log, stderr=log)
     until = time.monotonic() + 30
     while not (tmp_path / "memif.sock").exists():
@@ -56,7 +56,7 @@ def vpp(tmp_path):
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
 def test_the_example_of_the_page(vpp, plugin):
     bed, out = written("memif.yaml", vpp), vpp / "out"
-    text = bed.read_text().replace("{start", f"{{vppctl: {matrix.vpp()}ctl, start")
+    text = bed.read_text().replace("{start", f"{{vppctl: {VPP}ctl, start")
     bed.write_text(f"{text}line_rate: 30M\n")
     row = matrix.Row("vpp", plugin, "over memif")
     run = vpp / "run.yaml"

@@ -11,7 +11,6 @@ from contextlib import closing
 
 import pytest
 from v6t.drivers.lab.namespaces import Lab
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.here import enter
 from v6t.drivers.trex import doctor
 from v6t.drivers.trex import server as trex_server
@@ -19,11 +18,8 @@ from v6t.drivers.trex.channel import ClientWorker
 from v6t.drivers.trex.client import host
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import make_server_program
+from v6t.tests.needs import needs_lab
 
-needs_lab = [
-    pytest.mark.lab,
-    pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}"),
-]
 needs_nft = pytest.mark.skipif(shutil.which("nft", path=os.environ["PATH"] + ":/usr/sbin") is None,
                                reason="needs nft (apt-get install nftables)")  # fmt: skip
 LISTEN = "import socket,time; s=socket.create_server(('', 4501)); print('listening', flush=True); time.sleep(99)"
@@ -53,7 +49,7 @@ def said(worker, *command):
 
 @needs_nft
 @pytest.mark.lab
-@needs_lab[1]
+@needs_lab
 @pytest.mark.parametrize("fence", [True, False])
 def test_only_its_own_host_reaches_a_server(lab, tmp_path, fence):
     listening = f'{sys.executable} -c "{LISTEN}"'

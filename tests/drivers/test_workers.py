@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 from v6t.drivers.lab import workers
 from v6t.drivers.lab.namespaces import Holder
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.workers import PROCESS_TITLE, Worker
 from v6t.tests.expect import expect_error
+from v6t.tests.needs import needs_lab
 
 from . import faketrex
 
-LAB, WHY = available()
-pytestmark = [pytest.mark.lab, pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")]
+pytestmark = [pytest.mark.lab, needs_lab]
 
 
 @pytest.fixture(params=["fork", "forkserver"])

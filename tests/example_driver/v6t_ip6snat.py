@@ -31,7 +31,6 @@ class Ip6tablesSnat(NetfilterNat):
     programs: Mapping[str, str] = {"ip6tables": "iptables", "conntrack": "conntrack"}
     version_command = "ip6tables --version"
     options_model = SnatOptions
-    ip_version = 6
     supported_settings = ("udp_timeout_s",)
     forward_drop_check = ("ip6tables -S FORWARD", "-P FORWARD DROP")
 

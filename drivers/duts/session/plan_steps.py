@@ -55,7 +55,10 @@ def make_undo_entries(
         section = states.get(str(number), Section("", 0))
         if section.status:
             problem = f"{device}: cannot read the state to restore (status {section.status})"
-            hint = f"nothing was changed; the command was: {step.before}"
+            hint = (
+                f"nothing was changed; the command was: {step.before}; "
+                "it must exit with 0 also if the object does not exist"
+            )
             raise DutError(problem, hint, code="command-failed")
         if step.existing is Existing.REFUSE and section.text.strip():
             raise DutError(

@@ -78,6 +78,7 @@ class NeighborResponder:
             thread.join()
 
     def _run(self, port: int) -> None:
+        """Answer requests of one port until closed."""
         try:
             pair = self._context.socket(self._zmq.PAIR)
             pair.setsockopt(self._zmq.RCVTIMEO, _POLL_MS)
@@ -94,6 +95,7 @@ class NeighborResponder:
             self._failure = exc
 
     def _serve(self, port: int, pair: Any, frame: bytes) -> None:
+        """Send queued requests and the answer to a frame."""
         if port in self._waiting:
             for question in self._hosts[port].introductions():
                 self._send(port, pair, question)
@@ -103,6 +105,7 @@ class NeighborResponder:
             self._send(port, pair, answer)
 
     def _send(self, port: int, pair: Any, frame: bytes) -> None:
+        """Give a frame to TRex, and count it."""
         # counted first: a look at the counters meanwhile finds too few test frames, never too many
         self.sent[port] += 1
         self._last = time.monotonic()

@@ -74,7 +74,7 @@ def is_link_down(client: Any, port: int) -> bool:
 
 
 def forget_streams(client: Any, port: int) -> None:
-    """Drop the client's copies of a port's streams: lists are long."""
+    """Drop the client's copies of a port's streams, whose lists are long."""
     client.ports[port].streams.clear()
 
 
@@ -114,7 +114,7 @@ def read_counters(client: Any, ports: list[int]) -> tuple[float, dict[int, int],
 
 
 def start_ports(client: Any, ports: list[int], at: float, *, force: bool) -> str:
-    """Start ports at a moment of the server's clock; return what the first that refused said."""
+    """Start ports at a time of the server's clock; return the error of the first that refused."""
     whole = {"type": "raw", "op": "abs", "value": 1.0}
     for port in ports:
         done = client.ports[port].start(whole, -1, force, None, at)
@@ -136,6 +136,7 @@ def stop_port_capture(client: Any, port: int) -> None:
 
 
 def _transmit(client: Any, method: str, port: int, **parameters: Any) -> Any:
+    """Send a request about a port to the server."""
     known = client.ports[port]
     return known.transmit(method, dict(parameters, port_id=port, handler=known.handler))
 

@@ -329,6 +329,7 @@ class StlWorker:
         return before, {p: n - answered[p] for p, n in sent.items()}, after
 
     def _add_streams(self, bursts: dict[str, list[Any]]) -> None:
+        """Give TRex the streams of a trial, one by one."""
         self.client.remove_all_streams(ports=self.ports)
         for port in sorted(map(int, bursts)):
             for number, burst in enumerate(bursts[str(port)]):
@@ -338,6 +339,7 @@ class StlWorker:
                     rpc.forget_streams(self.client, port)
 
     def make_stream(self, port: int, burst: dict[str, Any], number: int) -> Any:
+        """Make TRex's stream object of a burst."""
         trex = dict(self.streams[str(port)][burst["index"]])
         rate = {"type": "pps", "value": burst["pps"]}
         trex["mode"] = {"type": "single_burst", "total_pkts": burst["frames"], "rate": rate}
@@ -356,9 +358,11 @@ class StlWorker:
         return self.api.STLStream.from_json(trex)
 
     def _pause_answers(self) -> Any:
+        """Return a context in which no neighbor frames are sent."""
         return contextlib.nullcontext() if self.answering is None else self.answering.pause()
 
     def _count_answers(self) -> dict[int, int]:
+        """Count the neighbor frames that each port has sent so far."""
         sent = {} if self.answering is None else self.answering.sent
         return {port: sent.get(port, 0) for port in self.ports}
 
@@ -398,6 +402,7 @@ class StlWorker:
             time.sleep(0.005 if start.is_complete else max(0.0, min(0.005, due - now)))
 
     def _check_health(self, at: float, ports: list[int], watched: dict[str, list[Any]]) -> None:
+        """Check server and links; record load and port counters."""
         if not host.is_reachable(self.address):  # the client takes a dozen seconds to notice
             raise Trouble("server", "the TRex server is gone: it does not answer")
         stats = self.client.get_stats(ports=self.ports)
@@ -422,6 +427,7 @@ class StlWorker:
         self.in_service = True
 
     def _start_captures(self, captures: list[dict[str, Any]]) -> list[int]:
+        """Start captures; return TRex's numbers of them."""
         if captures:
             self._enter_service_mode()
         numbers = []
@@ -440,6 +446,7 @@ class StlWorker:
     def _collect_captures(
         self, captures: list[dict[str, Any]], numbers: list[int]
     ) -> list[dict[str, Any]]:
+        """Stop captures; return their counters and frames."""
         status = self.client.get_capture_status()
         collected = []
         for one, number in zip(captures, numbers):

@@ -9,7 +9,6 @@ operator's v6t is a process; the device's console is reached without any network
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +17,8 @@ from v6t.drivers.duts.lab import namespaces
 from v6t.tests.core import warm
 
 from . import intents, sshserver
+from .support import run_v6t
 
-COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
 DEVICE, CLIENT, GATEWAY, PORT = "10.8.8.2", "10.9.9.2", "10.8.8.1", 2222
 LINK_LOCAL = "fe80::8%to-device"
 SSHD = """\
@@ -137,9 +136,6 @@ class Field:
         path.write_text(json.dumps({"dut": {"driver": driver, "options": {"ssh": ssh, **options}}}))
         return path
 
-    def _there(self) -> list[str]:
-        return ["nsenter", "-t", str(self.operator.pid), "-n", "--"]
-
     def start(self, *words: object) -> warm.Process:
         """``v6t WORDS`` at the operator's."""
         return warm.Process(
@@ -152,11 +148,8 @@ class Field:
 
     def v6t(self, *words: object, status: int = 0) -> str:
         """The same to its end; what it said."""
-        done = subprocess.run(
-            [*self._there(), *warm.command(), *map(str, words)],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120,
-        )  # fmt: skip
-        assert done.returncode == status, done
+        enter = ["nsenter", "-t", str(self.operator.pid), "-n", "--"]
+        done = run_v6t(*words, enter=enter, status=status)
         return done.stdout + done.stderr
 
     def cut(self) -> None:

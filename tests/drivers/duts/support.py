@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.lab.privilege import available
+from v6t.tests.core import warm
+from v6t.tests.core.support import COMMAND
+from v6t.tests.needs import needs_lab
 
 from . import sshserver
 
-POSSIBLE, WHY = available()
-in_lab = [pytest.mark.lab, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+in_lab = [pytest.mark.lab, needs_lab]
 over_ssh = [
     pytest.mark.lab,
     pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
@@ -53,6 +55,32 @@ def read_captured(name):
 def make_plan(driver, intent, **options):
     made = make_driver(driver, options)
     return made.plan(intent, made.make_example_facts(intent))
+
+
+def run_v6t(*words, enter=(), status=0):
+    """Run v6t in a process of its own, perhaps in another namespace; return it when it has ended."""
+    done = subprocess.run(
+        [*enter, *warm.command(), *map(str, words)],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=250,
+    )  # fmt: skip
+    assert done.returncode == status, done.stderr
+    return done
+
+
+@contextmanager
+def measuring(*words):
+    """Start a run; yield its process once its devices are configured."""
+    with subprocess.Popen(
+        [*COMMAND, *map(str, words)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as process:
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if "how much the tester itself" in line:
+                break
+        else:
+            pytest.fail("".join(said))
+        yield process
 
 
 def run_shell(line, text="", *, sh=("sh",), check=True, **options):

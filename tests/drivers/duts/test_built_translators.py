@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 import pytest
 from v6t.drivers.duts.kinds.tayga import has_workers
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.lab.privilege import available
 from v6t.tests.drivers import matrix
 from v6t.tests.expect import expect_error
+from v6t.tests.needs import needs_lab
 
 from . import intents, sshserver
 from .bench import standing, traffic_classes
 from .cases import CASES
 from .support import make_plan, run_shell
 
-POSSIBLE, WHY = available()
 CASE = {c.name: c for c in CASES}
 
 
@@ -62,7 +61,7 @@ def lab(built, *more):
     missing = f"no program of {built.program_of or built.device}; a variable may name one"
     marks = [
         pytest.mark.lab,
-        pytest.mark.skipif(not POSSIBLE, reason=WHY),
+        needs_lab,
         pytest.mark.skipif(not built.own["program"], reason=missing),
     ]
     return pytest.param(built, *more, id="-".join([built.device, built.plugin, *more]), marks=marks)

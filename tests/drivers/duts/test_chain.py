@@ -14,20 +14,17 @@ from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.chain.session import ChainPartSession, ChainSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
 from v6t.drivers.duts.session.connection import Lock
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.here import HereTransport, NamespaceTransport
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.nat46 import Nat46
 from v6t.tests.drivers.faketrex import children
 from v6t.tests.expect import expect_error
+from v6t.tests.needs import needs_lab
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
 
 from . import intents
 from .support import find_missing_package
-
-POSSIBLE, WHY = available()
-lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
 
 COUNT, RATE = 500, 2000.0
 DEVICES = {
@@ -65,7 +62,7 @@ def establish(sizes, purpose="establish"):
     )
 
 
-@lab
+@needs_lab
 @pytest.mark.lab
 @pytest.mark.parametrize("name", DEVICES)
 def test_connections_go_through_and_are_counted(name):
@@ -109,7 +106,7 @@ def test_connections_go_through_and_are_counted(name):
             assert report[part.name]["link left"]["rx.packets"] >= COUNT
 
 
-@lab
+@needs_lab
 @pytest.mark.lab
 def test_a_part_that_cannot_be_made_leaves_no_other_one(tmp_path):
     program = tmp_path / "tayga"

@@ -560,3 +560,13 @@ def test_nft_prints_a_range_of_addresses_as_a_prefix(written, printed):
     head = "type nat hook postrouting priority srcnat; policy accept;"
     listing = f"table ip v6t {{\n\tchain post {{\n\t\t{head}\n\t\t{rule}{printed}\n\t}}\n}}\n"
     assert expect_rules("nat hook postrouting", [f"{rule}{written}"]).find_problem(listing) is None
+
+
+def test_missing_line_is_reported_with_the_most_similar_line():
+    other = "\n".join(f"-A CHAIN -s 2001:db8::{n:x} -j DROP" for n in range(50))
+    problem = expect_lines("-A CHAIN -p icmpv6 -j SNAT").find_problem(
+        f"{other}\n-A CHAIN -p ipv6-icmp -j SNAT"
+    )
+    assert problem is not None
+    assert "'-A CHAIN -p ipv6-icmp -j SNAT'" in problem
+    assert "DROP" not in problem

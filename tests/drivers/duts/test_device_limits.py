@@ -13,16 +13,17 @@ from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.lab.privilege import available
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.dslite import DsLiteAftr
 from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit import Siit, SiitParams
 from v6t.tests.expect import expect_error
+from v6t.tests.needs import needs_lab
 
 from .cases import B4
 from .support import make_plan, run_shell
+from .walk import NO_EA_BITS
 
 OWN = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}], "prefix": "2001:db8:64::/96"}
 VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-16-g8a028c7")
@@ -157,12 +158,6 @@ def test_recursor_with_old_settings_is_planned(version):
     make_plan("pdns-recursor", Dns64().make_dut_intent(), version=version)
 
 
-NO_EA_BITS = {
-    "rule_ipv4": "192.0.2.18/32",
-    "rule_ipv6": "2001:db8:12:3400::/56",
-    "ea_len": 0,
-    "psid_len": 8,
-}
 TWO_RELAYS = """\
 198.51.100.1 1 6 0 2001:db8:b4:1::1 2001:db8:6::1
 198.51.100.1 2 6 0 2001:db8:b4:2::1 2001:db8:6::7
@@ -257,7 +252,6 @@ def test_vpp_read_back_compares_every_domain_and_rule(old, new):
     assert any(said) is (old != new)
 
 
-POSSIBLE, WHY = available()
 EDGE = MapECe().make_dut_intent().configuration
 
 
@@ -290,7 +284,7 @@ def test_a_whole_address_has_no_rules_for_ports():
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(not POSSIBLE, reason=WHY)
+@needs_lab
 @pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
 @pytest.mark.parametrize("psid_offset", [0, 6])
 def test_nft_lists_the_rules_as_they_were_given(psid_offset):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
-from v6t.tests.core import warm
 from v6t.tests.core.support import v6t
+from v6t.tests.needs import needs_lab
 
 from . import intents
 from .field import until
-from .support import DUMMY, FORWARDING, POSSIBLE, WHY
+from .support import DUMMY, FORWARDING, run_v6t
 from .test_devices import missing
 
 ROUTER = ("--plugin", "ipv4-router")
@@ -67,12 +66,7 @@ def make_dut(server, tmp_path, driver, **options):
 
     def run(verb, *words, status=0):
         enter = ["nsenter", "-t", str(server.pid), "-n", "--"]
-        done = subprocess.run(
-            [*enter, *warm.command(), "dut", verb, "--testbed", str(path), *words],
-            capture_output=True, text=True, check=False, timeout=100,
-        )  # fmt: skip
-        assert done.returncode == status, done.stderr
-        return done
+        return run_v6t("dut", verb, "--testbed", path, *words, enter=enter, status=status)
 
     return run
 
@@ -239,11 +233,8 @@ def test_the_lab_takes_no_device_elsewhere(dut):
     assert "[unsupported-by-device]" in done.stderr
 
 
-def in_the_lab(test):
-    return pytest.mark.lab(pytest.mark.skipif(not POSSIBLE, reason=WHY)(test))
-
-
-@in_the_lab
+@pytest.mark.lab
+@needs_lab
 @pytest.mark.parametrize(
     ("plugin", "driver"), [("nat64", "tayga-nftables"), ("ipv6-router", "linux-router")]
 )
@@ -259,7 +250,8 @@ def test_verify_reads_back_and_sends_frames_each_way(plugin, driver):
     assert "is undone" in told[-1]
 
 
-@in_the_lab
+@pytest.mark.lab
+@needs_lab
 def test_verify_sees_a_device_that_reads_back_well_and_forwards_nothing(tmp_path):
     if package := missing("linux-router", "directly"):
         pytest.skip(f"needs {package}")

@@ -14,7 +14,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from v6t.drivers.duts.lab.ssh import LabSshServer
+from v6t.drivers.transport.here import NamespaceTransport
 from v6t.tests.core import warm
+from v6t.tests.needs import needs_lab
 
 from . import sshserver
 from .field import until
@@ -196,15 +199,9 @@ LONG = (
 )
 
 
+@needs_lab
 def test_a_connection_cut_during_a_measurement(tmp_path):
     """The trial in which it happened counts for nothing; the run goes on where it was."""
-    from v6t.drivers.duts.lab.ssh import LabSshServer
-    from v6t.drivers.lab.privilege import available
-    from v6t.drivers.transport.here import NamespaceTransport
-
-    can, how = available()
-    if not can:
-        pytest.skip(f"no network namespaces here: {how}")
     (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
     out, lab = tmp_path / "out", LabSshServer(LAB)
     words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]

@@ -1,20 +1,24 @@
-"""Refusals of drivers end with options that work, where a parameter or an option is the remedy."""
+"""Capabilities of drivers as users see them, and refusals that end with options that work."""
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import replace
 
 import pytest
 from v6t.core.cli.hints import list_drivers_for
-from v6t.core.config.compatibility import list_technologies
+from v6t.core.config.compatibility import list_capabilities, list_technologies
 from v6t.core.config.plugins import list_names as technologies
+from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities, list_driver_options
+from v6t.drivers.duts.kinds.linux_router import LinuxRouter
 from v6t.drivers.duts.registry import list_driver_names as drivers
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.siit import Siit
 from v6t.tests.core.support import v6t
-from v6t.tests.expect import expect_error
+from v6t.tests.expect import expect_error, expect_refusal
 
+from . import intents
 from .support import run_shell
 
 EAM = "eam=[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/64}, {ipv4: 198.19.0.0/24, ipv6: 2001:2:0:1000::/64}]"
@@ -149,3 +153,53 @@ PARTS = [
 @pytest.mark.parametrize("words", PARTS, ids=" ".join)
 def test_hint_of_a_part_of_a_chain_is_an_option_that_works(words, snapshot):
     expect_working_hint(["run", "--dry-run", "--plugin", "ipv4aas", *words], snapshot)
+
+
+@pytest.mark.parametrize(
+    ("driver", "row", "value"),
+    [
+        ("jool", "technologies", "clat, mapt-br, mapt-ce, nat64, siit"),
+        ("jool", "versions", "4.0.9, 4.1.9, 4.1.15, 4.2.0-rc3"),
+        ("jool", "settings", "lowest_ipv6_mtu, udp_timeout_s"),
+        ("nftables", "settings", "udp_timeout_s, port_block"),
+        ("openbsd-pf", "timers", "timeout_s"),
+        ("openbsd-pf", "counters", "cpu, pf, table"),
+        ("tayga", "options", "queue_length, ipv4_addr, ipv6_addr, mend_checksums, program, workers"),
+        ("network-cli", "technologies", "any"),
+    ],
+)  # fmt: skip
+def test_capabilities_of_a_driver_are_those_of_its_technologies(driver, row, value):
+    assert dict(list_capabilities(driver))[row] == value
+
+
+def test_operations_are_those_that_the_driver_plans():
+    stateful = find_capabilities(make_driver("nftables", {}), intents.nat44())
+    assert {"count sessions", "empty the table", "filter"} <= set(stateful.operations)
+    stateless = find_capabilities(make_driver("linux-router", {}), intents.ROUTER6)
+    assert not {"count sessions", "empty the table"} & set(stateless.operations)
+
+
+def test_shared_options_are_not_a_drivers_own():
+    assert list_driver_options(LinuxRouter.options_model) == ()
+
+
+def test_rows_leave_out_what_a_driver_lacks():
+    one, other = DriverCapabilities(timers=("a",)), DriverCapabilities(timers=("a", "b"))
+    assert (one | other).to_rows() == [("timers", "a, b")]
+
+
+def test_plugins_shows_the_capabilities_of_drivers():
+    table = json.loads(v6t("plugins", "--drivers", "jool", "--json").out)["jool"]
+    assert table["settings"] == "lowest_ipv6_mtu, udp_timeout_s"
+    assert {"tayga", "vpp"} <= json.loads(v6t("plugins", "--drivers", "--json").out).keys()
+    assert "  settings     lowest_ipv6_mtu\n" in v6t("plugins", "--drivers", "tayga").out
+    expect_refusal(v6t("plugins", "--drivers", "--check", "jool"), "conflicting-options")
+
+
+def test_plan_and_doctor_show_the_capabilities_of_the_driver(tmp_path):
+    plan = v6t("run", "--plugin", "nat64", "--dut", "jool", "--dry-run", "-v").out
+    assert "\n  settings     udp_timeout_s\n" in plan
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("dut: {driver: jool}")
+    findings = v6t("doctor", "--testbed", bed, "--plugin", "nat64").out
+    assert "ok      driver: jool: versions: 4.0.9, " in findings

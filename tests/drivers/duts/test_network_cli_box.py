@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,14 +16,13 @@ from v6t.core.runs.events import log_to
 from v6t.drivers.duts.kinds.network_cli.driver import NetworkCliDriver
 from v6t.drivers.duts.kinds.network_cli.session import CliSession
 from v6t.drivers.transport.redaction import HIDDEN
-from v6t.tests.core import warm
-from v6t.tests.core.support import v6t
+from v6t.tests.core.support import COMMAND, v6t
 from v6t.tests.expect import expect_error
 
 from . import intents, sshserver
 from .boxes import DIALECTS, BoxServer
 from .field import until
-from .support import in_lab
+from .support import in_lab, run_v6t
 
 LACKING = sshserver.lacking()
 pytestmark = [
@@ -32,7 +30,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}"),
 ]
-COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
 INTENT = intents.ROUTER6
 
 
@@ -226,11 +223,7 @@ def test_killed_commit_is_rolled_back_later(dialect, tmp_path):
         assert box.configuration
     record = tmp_path / "state" / "record.json"
     assert record.exists()
-    done = subprocess.run(
-        [*warm.command(), "dut", "rollback", "--testbed", str(path)],
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    done = run_v6t("dut", "rollback", "--testbed", path)
     assert "configure ipv6-router: undone" in done.stdout
     assert not record.exists()
     assert not box.find_pid()  # the lab's device goes with its restore
@@ -334,11 +327,7 @@ def test_run_measures_frames_through_the_device(tmp_path):
     server = BoxServer("ios", "run")
     try:
         path = bed_file(server, tmp_path)
-        done = subprocess.run(
-            [*warm.command(), *QUICK, "--testbed", str(path), "-o", str(tmp_path / "out")],
-            capture_output=True, text=True, check=False, timeout=250,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        done = run_v6t(*QUICK, "--testbed", path, "-o", tmp_path / "out")
         order = ("configured as ipv6-router", "read-backs agree", "octets, forward", "is undone")
         places = [done.stderr.index(words) for words in order]
         assert places == sorted(places)

@@ -7,19 +7,17 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
-from contextlib import contextmanager
 
 import jsonschema
 import pytest
 from v6t.benchmarks.registry import make_results_schema
 from v6t.drivers.duts.lab.ssh import LabSshServer
 from v6t.drivers.transport.here import NamespaceTransport
-from v6t.tests.core import warm
+from v6t.tests.core.support import COMMAND
 
 from . import sshserver
-from .support import in_lab
+from .support import in_lab, measuring, run_v6t
 from .test_devices import missing
 
 LACKING = missing("tayga", "over ssh")
@@ -54,29 +52,8 @@ def testbed(tmp_path):
     LabSshServer(NAME).stop()
 
 
-def command(*words):
-    return [sys.executable, "-c", "from v6t.core.cli.main import main; main()", *map(str, words)]
-
-
-def v6t(*words):
-    words = (*warm.command(), *map(str, words))
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
-
-
-@contextmanager
-def measuring(testbed, path):
-    """Start a run; yield its process once the device is configured."""
-    with subprocess.Popen(
-        command("run", *QUICK, "--testbed", testbed, "-o", path),
-        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-    ) as process:  # fmt: skip
-        next(line for line in process.stderr if "how much the tester itself" in line)
-        yield process
-
-
 def test_a_run_configures_verifies_measures_and_restores(testbed, tmp_path):
-    done = v6t("run", *QUICK, "--bottleneck", "--testbed", testbed, "-o", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
+    done = run_v6t("run", *QUICK, "--bottleneck", "--testbed", testbed, "-o", tmp_path / "run")
     order = ("configured as siit", "read-backs agree", "octets, forward", "is undone")
     places = [done.stderr.index(words) for words in order]
     assert places == sorted(places)
@@ -98,7 +75,7 @@ def test_a_run_configures_verifies_measures_and_restores(testbed, tmp_path):
 
 def test_an_interrupted_run_restores_and_says_how_to_go_on(testbed, tmp_path):
     path = tmp_path / "run"
-    with measuring(testbed, path) as process:
+    with measuring("run", *QUICK, "--testbed", testbed, "-o", path) as process:
         process.send_signal(signal.SIGINT)
         told = process.stderr.read()
     assert process.returncode == 130
@@ -110,7 +87,7 @@ def test_an_interrupted_run_restores_and_says_how_to_go_on(testbed, tmp_path):
 
 def killed(testbed, path):
     """A run that got kill -9 while it measured; its device still stands, configured."""
-    with measuring(testbed, path) as process:
+    with measuring("run", *QUICK, "--testbed", testbed, "-o", path) as process:
         process.kill()
     assert process.returncode == -signal.SIGKILL
     pid = LabSshServer(NAME).find_pid()
@@ -124,8 +101,7 @@ def killed(testbed, path):
 
 def test_after_kill_9_the_next_run_begins_with_restoring(testbed, tmp_path):
     killed(testbed, tmp_path / "first")
-    done = v6t("run", *QUICK, "--testbed", testbed, "-o", tmp_path / "second")
-    assert done.returncode == 0, done.stderr
+    done = run_v6t("run", *QUICK, "--testbed", testbed, "-o", tmp_path / "second")
     lines = done.stderr.splitlines()
     first = next(n for n, line in enumerate(lines) if "rolling back what" in line)
     assert "is undone" in lines[first + 1]
@@ -145,15 +121,16 @@ def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, tmp_path):
     kills, seed = (int(os.environ.get(f"V6T_{name}", "1")) for name in ("KILLS", "SEED"))
     dice = random.Random(seed)
     whole, flags = tmp_path / "whole", (*QUICK, "--testbed", testbed, "-o")
-    done = v6t("run", *flags, whole)
-    assert done.returncode == 0, done.stderr
+    done = run_v6t("run", *flags, whole)
     trials = (whole / "journal.jsonl").read_bytes().count(b"\n")
     drawn = []
     for number in range(kills):
         path, wanted = tmp_path / f"{number}", dice.randrange(1, trials)
         journal = path / "journal.jsonl"
         process = subprocess.Popen(
-            command("run", *flags, path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*COMMAND, "run", *map(str, (*flags, path))],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         while not journal.exists() or journal.read_bytes().count(b"\n") < wanted:
             assert process.poll() is None
@@ -163,8 +140,7 @@ def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, tmp_path):
         begun = journal.read_bytes()
         drawn.append(begun.count(b"\n"))
         assert LabSshServer(NAME).find_pid()
-        done = v6t("resume", path, "--no-report")
-        assert done.returncode == 0, done.stderr
+        done = run_v6t("resume", path, "--no-report")
         assert "is undone" in done.stderr
         assert journal.read_bytes().startswith(begun)
         assert read_outcome(path) == read_outcome(whole)

@@ -29,13 +29,12 @@ from v6t.drivers.duts.steps import (
     make_object_step,
     make_value_step,
 )
-from v6t.drivers.lab.privilege import available
 from v6t.plugins.nat44 import Nat66
+from v6t.tests.needs import needs_lab
 
 from .field import until
 from .support import run_shell
 
-POSSIBLE, WHY = available()
 DUTS = Path(drivers.__path__[0]) / "duts"
 
 
@@ -165,7 +164,7 @@ def test_no_checker_searches_its_text_anywhere_in_the_output():
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(not POSSIBLE, reason=WHY)
+@needs_lab
 @pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
 def test_live_change_of_nat66_is_added_changed_and_removed_by_nft():
     driver, intent = make_driver("nftables66", {}), Nat66().make_dut_intent()

@@ -15,10 +15,13 @@ from v6t.core.cli import dut_command
 from v6t.core.cli.stopping import make_campaign_stop, make_device_stop, make_run_stop
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
+from v6t.drivers.duts.lab.ssh import LabSshServer
+from v6t.drivers.transport.here import NamespaceTransport
 from v6t.tests.core import warm
-from v6t.tests.core.support import v6t
+from v6t.tests.core.support import COMMAND, v6t
+from v6t.tests.needs import needs_lab
 
-from . import field, sshserver
+from . import sshserver
 from .field import until
 from .support import DUMMY
 from .test_guard import LONG, WAITS, configured, reached, step
@@ -115,7 +118,7 @@ def test_a_terminal_that_is_closed(device):
     """Whatever is written to it fails; the device is put back all the same."""
     before = device.state()
     path = bed(device, [step("waits")])
-    words = ["nsenter", "-t", str(device.operator.pid), "-n", "--", *field.COMMAND]
+    words = ["nsenter", "-t", str(device.operator.pid), "-n", "--", *COMMAND]
     child, terminal = pty.fork()
     if not child:
         words += ["dut", "commit", "--testbed", str(path), *PLUGIN]
@@ -136,15 +139,10 @@ TESTBED = {
 
 
 @pytest.mark.lab
+@needs_lab
+@pytest.mark.skipif(sshserver.lacking() is not None, reason="needs an sshd")
 def test_a_run_that_is_given_up_says_how_to_put_its_device_back(tmp_path):
     """And the command it prints does that: a run's directory says enough."""
-    from v6t.drivers.duts.lab.ssh import LabSshServer
-    from v6t.drivers.lab.privilege import available
-    from v6t.drivers.transport.here import NamespaceTransport
-
-    can, how = available()
-    if not can or sshserver.lacking():
-        pytest.skip(f"no network namespaces here: {how or sshserver.lacking()}")
     (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
     out, lab = tmp_path / "out", LabSshServer(LAB)
     words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]

@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-from contextlib import contextmanager
 
 import pytest
-from v6t.tests.core import warm
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.shown import Run
 
 from . import sites, sshserver
-from .support import in_lab
+from .support import in_lab, measuring, run_v6t
 
 pytestmark = [*in_lab, pytest.mark.slow]
 every_site = pytest.mark.parametrize("site", sites.asked_for(sites.TWO, sites.ONE))
@@ -27,8 +23,6 @@ RUN = (
     *("--set-procedure", "sending_time_tolerance=1.5"),
     *("--set-procedure", "invalid_retries=10"),  # other tests run beside it
 )
-MEASURING = "how much the tester itself"
-"""What a run says once its devices are configured."""
 
 
 @pytest.fixture
@@ -37,33 +31,8 @@ def standing(site, tmp_path):
         yield found
 
 
-def v6t(*words, status=0):
-    words = (*warm.command(), *map(str, words))
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
-    assert done.returncode == status, done.stderr
-    return done
-
-
 def flags(standing):
     return (standing.run, "--testbed", standing.testbed)
-
-
-@contextmanager
-def measuring(standing, path):
-    """A run of which some trials are over, perhaps."""
-    words = ["run", *flags(standing), *RUN, "-o", path]
-    command = [sys.executable, "-c", "from v6t.core.cli.main import main; main()", *map(str, words)]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-    ) as process:
-        said = []
-        for line in process.stderr:
-            said.append(line)
-            if MEASURING in line:
-                break
-        else:
-            pytest.fail("".join(said))
-        yield process
 
 
 def killed(standing, path):
@@ -71,7 +40,7 @@ def killed(standing, path):
     for name in standing.site.placed:
         standing.inside(name)("true")  # its namespace is there
     before = standing.states()
-    with measuring(standing, path) as process:
+    with measuring("run", *flags(standing), *RUN, "-o", path) as process:
         os.kill(process.pid, signal.SIGKILL)
     assert all(standing.records().values())
     return before
@@ -79,7 +48,7 @@ def killed(standing, path):
 
 @every_site
 def test_all_are_configured_measured_and_restored(standing, tmp_path):
-    done = v6t("run", *flags(standing), *RUN, "-o", tmp_path / "run")
+    done = run_v6t("run", *flags(standing), *RUN, "-o", tmp_path / "run")
     for place in standing.site.placed.values():
         name = standing.servers[place.machine].name
         said = [line for line in done.stderr.splitlines() if name in line]
@@ -105,7 +74,7 @@ def test_whoever_holds_one_of_them_keeps_others_from_all(standing):
             f"echo ok; cat; rm {directory}/lock"
         )
         assert held.line(10) == "ok"
-        done = v6t("dut", "commit", *flags(standing), status=4)
+        done = run_v6t("dut", "commit", *flags(standing), status=4)
         assert "alice@elsewhere" in done.stderr
         assert server.name in done.stderr
         held.release()
@@ -118,16 +87,16 @@ def test_what_is_applied_stays_and_is_restored(standing):
     """Two operators one after the other: the second one undoes what the first left."""
     standing.cabled()
     before = standing.states()
-    v6t("dut", "commit", *flags(standing))
+    run_v6t("dut", "commit", *flags(standing))
     first = standing.states()
     assert all(first[name] != state for name, state in before.items())
-    again = v6t("dut", "commit", *flags(standing))
+    again = run_v6t("dut", "commit", *flags(standing))
     assert again.stderr.count("rolling back what") == len(standing.site.placed)
     assert standing.states().keys() == first.keys()
     assert all(standing.records().values())
-    told = v6t("dut", "status", *flags(standing), "--json").stdout
+    told = run_v6t("dut", "status", *flags(standing), "--json").stdout
     assert set(json.loads(told)["parts"]) == set(standing.site.placed)
-    v6t("dut", "rollback", *flags(standing))
+    run_v6t("dut", "rollback", *flags(standing))
     assert not any(server.find_pid() for server in standing.servers.values())
 
 
@@ -144,7 +113,7 @@ def test_every_machines_own_timer_undoes_what_kill_9_left(standing, tmp_path):
         assert "undid everything" in shell(fired), shell(f"cat {place}/guard/said")
     # what is killed may take a moment to end
     assert sites.awaited(lambda: standing.states() == before, 10), standing.states()
-    done = v6t("dut", "rollback", *flags(standing))
+    done = run_v6t("dut", "rollback", *flags(standing))
     assert done.stderr.count("rolled back after") == len(standing.site.placed)
 
 
@@ -154,11 +123,11 @@ def test_one_that_cannot_be_reached_keeps_no_other_from_being_restored(standing)
         pytest.skip("it has one machine")
     standing.cabled()
     before = standing.states()
-    v6t("dut", "commit", *flags(standing))
+    run_v6t("dut", "commit", *flags(standing))
     *others, lost = standing.site.placed
     machine = standing.servers[standing.site.placed[lost].machine]
     machine.shell("kill -STOP $(cat /run/sshd.pid)")  # it takes connections and says nothing
-    done = v6t("dut", "rollback", *flags(standing), status=4)
+    done = run_v6t("dut", "rollback", *flags(standing), status=4)
     machine.shell("kill -CONT $(cat /run/sshd.pid)")
     now = standing.states()
     assert all(now[name] == before[name] for name in others)
@@ -168,7 +137,7 @@ def test_one_that_cannot_be_reached_keeps_no_other_from_being_restored(standing)
     assert f"sh {standing.site.directory(lost)}/undo.sh" in done.stderr
     machine.shell(f"sh {standing.site.directory(lost)}/undo.sh")  # exactly so
     assert sites.awaited(lambda: standing.states() == before, 10), standing.states()
-    v6t("dut", "rollback", *flags(standing))
+    run_v6t("dut", "rollback", *flags(standing))
 
 
 def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
@@ -179,7 +148,7 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
     with sites.standing(site, tmp_path / "one.yaml") as standing:
         standing.cabled()
         before = standing.states()
-        v6t("dut", "commit", *flags(standing))
+        run_v6t("dut", "commit", *flags(standing))
         (server,) = standing.servers.values()
         for name in reversed(list(site.placed)):
             server.shell(f"sh {site.directory(name)}/undo.sh")
@@ -190,7 +159,7 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
         )
         alone = tmp_path / "alone.yaml"
         alone.write_text(f"dut: {{driver: tayga, options: {{ssh: {{lab: {server.name}}}}}}}\n")
-        done = v6t("dut", "commit", "--plugin", "clat", "--testbed", alone, status=4)
+        done = run_v6t("dut", "commit", "--plugin", "clat", "--testbed", alone, status=4)
         assert "configured on it: plat" in done.stderr
         assert "sh /run/v6t/part-plat/undo.sh" in done.stderr
 
@@ -200,6 +169,6 @@ def test_restoring_asks_for_no_room_for_connections(tmp_path):
     aftr = {"driver": "vpp", "options": {"ssh": {"lab": sshserver.unique("gone")}}}
     path.write_text(json.dumps({"dut": {"driver": "chain", "options": {"parts": {"aftr": aftr}}}}))
     flags = ("--plugin", "ipv4aas", "--set", "variant=ds-lite", "--testbed", path)
-    refused = v6t("run", "--dry-run", *flags, status=2).stderr
+    refused = run_v6t("run", "--dry-run", *flags, status=2).stderr
     assert "AFTR keeps 1000 sessions of a B4" in refused
-    assert "nothing is left" in v6t("dut", "rollback", *flags).stdout
+    assert "nothing is left" in run_v6t("dut", "rollback", *flags).stdout

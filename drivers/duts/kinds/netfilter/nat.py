@@ -17,7 +17,7 @@ from v6t.drivers.duts.kinds.netfilter.conntrack import (
 )
 from v6t.drivers.duts.plan import Intent, Plan, Step, find_line
 from v6t.drivers.duts.refusals import make_unsupported_error
-from v6t.intent.families import NatConfig
+from v6t.intent.families import Nat66Config, NatConfig
 
 PROTOCOLS_WITH_PORTS = ("udp", "tcp")
 PROTOCOLS = (*PROTOCOLS_WITH_PORTS, "icmp")
@@ -93,11 +93,15 @@ class NetfilterNat(ConntrackDriver):
     has_filters = True
     notes = ("source ports within the range are kept where they are free",)
     version_pattern = r"\bv(\d\S*)"
-    ip_version: ClassVar[int] = 4  # IP version of the translated packets
     # names of the supported settings beyond addresses and ports
     supported_settings: ClassVar[tuple[str, ...]] = ("port_block", "udp_timeout_s")
     # command that lists the chain FORWARD, and the line that shows that it drops packets
     forward_drop_check: ClassVar[tuple[str, str] | None] = None
+
+    @property
+    def ip_version(self) -> int:
+        """The version of IP that is translated."""
+        return 6 if Nat66Config in self.supported_configurations else 4
 
     @abstractmethod
     def make_rule_steps(self, pools: Sequence[NatPool], port: str) -> list[Step]:

@@ -70,7 +70,6 @@ class Nftables66(Nftables):
     name = "nftables66"
     title = "Linux kernel NAT66 with nftables"
     supported_configurations = (Nat66Config,)
-    ip_version = 6
     forward_drop_check = None
     supported_settings = ()
 
