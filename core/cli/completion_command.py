@@ -12,7 +12,7 @@ from v6t.core.cli.options import Command, OneOf
 def command(ctx: click.Context, shell: str) -> None:
     """Print shell completion code; for example: eval "$(v6t completion bash)".
 
-    Likewise for zsh; in fish: v6t completion fish | source.
+    Use zsh the same way; in fish: v6t completion fish | source.
     """
     from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
