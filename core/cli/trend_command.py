@@ -29,7 +29,7 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> int:
-    """Order runs of the same point, and find where their results change for good.
+    """Sort comparable runs by time or label, and find lasting changes of their results.
 
     Each directory is a run, or holds some. Runs of another device, or under other
     conditions, than the last one are left out.

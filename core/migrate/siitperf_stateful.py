@@ -197,6 +197,7 @@ def _choose_pool(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _count_ports(bounds: dict[str, int]) -> int:
+    """Return the number of ports of a range."""
     return bounds["max"] - bounds["min"] + 1
 
 

@@ -246,7 +246,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Serves three texts under this server's own address."""
+    """Serves the page, its state and the report, only under this server's own address."""
 
     timeout = CLIENT_TIMEOUT_S
 

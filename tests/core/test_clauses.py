@@ -59,7 +59,7 @@ def book(tmp_path_factory):
 
 def found(data):
     """Verdicts by source and what is asked for."""
-    return {(c.source, c.asked): c.verdict for c in list_rulings(data, load_presentations())}
+    return {(c.source, c.requirement): c.verdict for c in list_rulings(data, load_presentations())}
 
 
 # ------------------------------------------------------------------ damages

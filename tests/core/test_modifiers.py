@@ -44,7 +44,7 @@ from v6t.trials.codec import result_from_json, result_to_json
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
-from .support import v6t
+from .support import read_journal, v6t
 
 LAB, WHY = available()
 DRIVEN = ("management", "snmp", "routing", "bgp", "filters-1", "filters-25")
@@ -514,10 +514,7 @@ def test_a_real_router_under_each(modifier, tmp_path):
     if modifier.startswith("filters"):
         assert "jump from_left" in report
         return
-    trials = [
-        json.loads(line.partition(" ")[2])
-        for line in (tmp_path / "out" / "journal.jsonl").read_text().splitlines()
-    ]
+    trials = read_journal(tmp_path / "out")
     beside = [t for t in trials if "modifier" in t["result"]]
     done = [t["result"]["modifier"] for t in beside if t["trial"]["benchmark"] != "preflight"]
     assert all(each["times"] == each["right"] for each in done)

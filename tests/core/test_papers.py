@@ -108,9 +108,3 @@ def test_differences_stand_in_the_report(campaign):
     assert content.differs, "tester and devices of the papers are of another time"
     for text in content.differs.values():
         assert text.rstrip(".") in notes[""]
-
-
-@pytest.mark.parametrize("campaign", PAPERS)
-def test_no_campaign_blames_trex_for_powers_of_two(campaign):
-    text = list_packaged()[campaign].read_text()
-    assert not re.search(r"powers? of two|2\^|TRex cannot", text)
