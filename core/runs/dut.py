@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.duts.lab.ssh import LabSshServer
     from v6t.drivers.duts.plan import Plan
-    from v6t.drivers.duts.session.plan_steps import Difference
+    from v6t.drivers.duts.session.plan_steps import StepComparison
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def open_session(
         session.close()
 
 
-def compare(bound: BoundRun) -> tuple[str, list[Difference]]:
+def compare(bound: BoundRun) -> tuple[str, list[StepComparison]]:
     """Compare the plan with the present state of the device; return the device name and the differences."""
     with open_session(bound, lock=False) as device:
         device.make_plan()

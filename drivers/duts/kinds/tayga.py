@@ -127,7 +127,7 @@ class Tayga(TunTranslator):
         )
 
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
-        table = addresses.get_address_table(intent)
+        table = addresses.get_siit_config(intent)
         prefix, lowest = table.prefix, table.lowest_ipv6_mtu
         if parse_version(facts.version) < FIRST_OFFLINK_MTU_VERSION:
             why = f"TAYGA {facts.version} has no offlink-mtu"

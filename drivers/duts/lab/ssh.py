@@ -185,7 +185,7 @@ class LabTransport(SshTransport):
 
 
 def find_transport(ssh: SshOptions) -> SshTransport | None:
-    """Return the transport to a device; None if it is a lab device that does not run."""
+    """Return the transport to a device; None if it is a lab device that is not running."""
     if not ssh.lab:
         return SshTransport(ssh)
     lab = LabSshServer(ssh.lab)

@@ -104,7 +104,7 @@ def make_forwarding_step(ports: Iterable[str]) -> Step:
 
 
 def make_neighbor_table_step(neighbors: int) -> Step:
-    """Return the step that makes room for neighbors, which the kernel would drop silently."""
+    """Return the step that enlarges the neighbor table, as a full one loses entries silently."""
     room = 1 << (2 * neighbors).bit_length()
     values = {
         f"net.ipv{v}.neigh.default.gc_thresh{n}": room * n // 3 if n < 3 else room

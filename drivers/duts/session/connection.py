@@ -26,7 +26,7 @@ PART_SEPARATOR = ", part "  # between the owner of a lock and the name of a chai
 # Holder of the lock while the rollback timer acts.
 TIMER_LOCK_HOLDER = "the device's own timer, which undoes what a lost v6t did"
 LOCK_DEADLINE_S = 15.0  # time to take the lock
-LOCK_SILENCE_S = 30  # time without a beat that frees the lock
+LOCK_SILENCE_S = 30  # time without a beat after which the lock is freed
 BEAT_PERIOD_S = 5.0  # between the beats of the lock's owner
 
 

@@ -181,12 +181,12 @@ def describe_undo(entries: Iterable[UndoEntry]) -> str:
     return "; ".join(f"{u.why}: {format_command(u.command, u.text)}" for u in entries)
 
 
-PART_PREFIX = "part-"  # of the directories of a chain's further parts on one machine
+PART_PREFIX = "part-"  # prefix of the directories of a chain's further parts on a machine
 LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"
 
 
 class DamagedRecordError(DeviceNotRestoredError):
-    """The undo record of a changed device is empty, damaged or lost."""
+    """The undo record of a changed device is empty, damaged or missing."""
 
 
 class TimerStatus(NamedTuple):
@@ -194,7 +194,7 @@ class TimerStatus(NamedTuple):
 
     lock_holder: str  # empty: nobody holds the lock
     remaining_s: int | None  # time until the timer acts; None: it does not run
-    fired: str  # message of a timer that has acted; empty: none has
+    fired: str  # message of the timer after it has acted; empty before
 
 
 class UndoStore:
@@ -278,7 +278,7 @@ class UndoStore:
         return self._transport.run(f"sh {path}", deadline_s=deadline_s)
 
     def mark_for_undo(self, numbers: Iterable[int]) -> None:
-        """Mark steps that ``undo.sh`` must undo once more."""
+        """Mark steps that ``undo.sh`` must undo again."""
         self._call("mark_for_undo", *sorted(numbers))
 
     def remove(self) -> None:
