@@ -393,7 +393,7 @@ def _add_setting(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 
 def resolve_run(arguments: dict[str, Any]) -> BoundRun:
-    """Return the run that the values of :func:`run_options` describe.
+    """Return the run described by the values of :func:`run_options`.
 
     In place of a run file a technology can be named, or the directory of a run to repeat it; an existing
     file or directory wins.

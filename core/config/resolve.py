@@ -69,7 +69,7 @@ F = TypeVar("F", RunFile, TestbedFile)
 
 
 def resolve(run_file: File = None, testbed: File = None, flags: Flags | None = None) -> ResolvedRun:
-    """Resolve a run; see :func:`resolve_and_bind`."""
+    """Return the resolved settings of a run; see :func:`resolve_and_bind`."""
     return resolve_and_bind(run_file, testbed, flags).settings
 
 

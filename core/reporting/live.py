@@ -78,7 +78,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class LiveView(Listener):
-    """Serves the page of a running measurement or campaign.
+    """Serves the live page of a running measurement or campaign.
 
     The port is open from the beginning; requests are answered after :meth:`__enter__`.
 
