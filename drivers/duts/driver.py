@@ -91,7 +91,7 @@ class Driver(ABC):
     def convert_flags(
         cls, settings: Mapping[str, Any], flags: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return the options that ``--dut-param`` flags change."""
+        """Return the options that the ``--dut-param`` flags set."""
         return flags
 
     @property

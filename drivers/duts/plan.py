@@ -152,7 +152,7 @@ class Plan:
     driver: str
     version: str
     steps: tuple[Step, ...]
-    flush: tuple[Step, ...] = ()  # empty the device's state between trials; none: it has no state
+    flush: tuple[Step, ...] = ()  # steps that empty the state between trials; empty: no state
     checks: tuple[Check, ...] = ()  # read-backs beyond those of the steps
     notes: tuple[str, ...] = ()  # defaults and deviations that a reader should know
     live_change: Change | None = None  # change to make under traffic

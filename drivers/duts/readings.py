@@ -23,7 +23,7 @@ class LossReason(str, Enum):
 
 @dataclass(frozen=True)
 class Reading:
-    """Figures that one cheap command prints while the device works."""
+    """A command that prints figures while the device is under load, and the parser of its output."""
 
     command: str  # prints the figures
     parse: Callable[[str], Mapping[str, float]]  # returns the figures in the output, by name
@@ -60,7 +60,7 @@ def sum_matches(pattern: str, name: str = "") -> Callable[[str], dict[str, float
 
 @dataclass(frozen=True)
 class ParameterOverride:
-    """A default value for a technology whose own default the device does not support."""
+    """A default value that replaces a default of a technology that the device does not support."""
 
     value: Any
     why: str  # the reason, for a warning

@@ -78,7 +78,7 @@ def list_equal_mappings(intent: Intent, display_name: str) -> list[tuple[IPv4Net
 
 
 def get_prefix(intent: Intent) -> IPv6Network | None:
-    """Return the RFC 6052 prefix, if there is one."""
+    """Return the RFC 6052 prefix; None if the intent has none."""
     return get_siit_config(intent).prefix
 
 

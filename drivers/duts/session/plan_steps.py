@@ -38,7 +38,7 @@ class StepComparison:
     why: str  # purpose of the step or check
     state: StepState
     found: str = ""  # the part of the output that differs
-    wanted: str = ""  # the expectation in its place
+    wanted: str = ""  # the expected text in place of ``found``
 
     @property
     def differs(self) -> bool:

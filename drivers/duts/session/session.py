@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 FLUSH_TRIES = 100  # maximum number of read-backs after a flush
 FLUSH_PAUSE_S = 0.1  # between these read-backs
 QUERY_LIMIT_S = 5.0  # time for a management query or a route update
-REBOOT_COMMAND_DEADLINE_S = 10.0  # for the command, not the reboot
+REBOOT_COMMAND_DEADLINE_S = 10.0  # time limit of the command, not of the reboot
 REBOOT_PAUSE_S = 1.0  # between attempts to log in after a reboot
 
 

@@ -78,7 +78,9 @@ class UndoRecord:
     started: str  # time in ISO 8601
     directory: str  # state directory on the device
     undo: tuple[UndoEntry, ...] = ()  # one entry for each step
-    program: str = ""  # undoes a record from its standard input; empty: ``undo.sh`` does
+    program: str = (
+        ""  # shell line that undoes a record from its standard input; empty: ``undo.sh`` does
+    )
     deadline_s: float = UNDO_LIMIT_S  # time limit for undoing everything
     netns: str = ""  # network namespace that was configured; empty: the machine's own
     notes_verified: bool = False  # verification is recorded; False: an older v6t wrote the record
@@ -227,7 +229,7 @@ class UndoStore:
         return None
 
     def read_progress(self) -> CommitProgress:
-        """Return how far the commit has come."""
+        """Return how many steps were begun, and whether the commit was verified."""
         lines = set(self._call("read_progress").out.split())
         return CommitProgress(len(lines - {"verified"}), "verified" in lines)
 
