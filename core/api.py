@@ -27,7 +27,7 @@ from v6t.core.runs.results import load_run
 if TYPE_CHECKING:
     import pandas as pd
 
-Row = dict[str, Any]
+Row = dict[str, Any]  # values by column name
 TRIALS_TABLE = "trials"
 
 
@@ -89,7 +89,7 @@ class Run(Tables):
 
     @property
     def verdict(self) -> str:
-        """The throughput in a sentence; empty if none was measured."""
+        """Throughput in one sentence; empty if none was measured."""
         return "".join(write_verdict(self.data)[:1])
 
     def table(self, name: str) -> list[Row]:
@@ -187,7 +187,7 @@ def run(
     label: str | None = None,
     listener: Listener | None = None,
 ) -> Run:
-    """Measure a technology; see ``v6t run --help``, whose options have these names.
+    """Measure a technology; the parameters are named like the options of ``v6t run --help``.
 
     Args:
         technology: name or alias; default: that of the run file.

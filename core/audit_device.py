@@ -33,7 +33,7 @@ SETTLE_S = 0.3  # wait after the tester's hosts have introduced themselves
 
 @dataclass
 class ProbedDevice:
-    """A probe of a configured device (see :class:`v6t.audit.clause.Probe`).
+    """Configured device to which an audit sends frames (see :class:`v6t.audit.clause.Probe`).
 
     Attributes:
         prober: sends and receives at both links.
@@ -44,7 +44,7 @@ class ProbedDevice:
 
     prober: Prober
     session: DeviceSession | None
-    about: str
+    about: str  # name and version of the device
     model: PacketModelDevice | None = None
 
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
@@ -53,6 +53,7 @@ class ProbedDevice:
         return [Frame(*received) for received in self.prober.exchange(sent, wait_s, quiet_s)]
 
     def pause(self, seconds: float) -> None:
+        """Wait without sending frames."""
         time.sleep(seconds)
 
     def flush(self) -> None:
@@ -93,7 +94,7 @@ class ProbedDevice:
 
 @dataclass(frozen=True)
 class BoundDevice:
-    """A bound run as the device of an audit (see :class:`v6t.audit.auditor.AuditedDevice`).
+    """Device of a run that an audit opens (see :class:`v6t.audit.auditor.AuditedDevice`).
 
     Attributes:
         bound: technology, driver and tester.
@@ -103,10 +104,11 @@ class BoundDevice:
 
     bound: BoundRun
     interfaces: tuple[str, str] | None = None
-    opened: Callable[[str], None] = lambda about: None
+    opened: Callable[[str], None] = lambda about: None  # called once the device is open
 
     @property
     def technology(self) -> Technology:
+        """Technology that the device implements."""
         return self.bound.technology
 
     @contextmanager
@@ -225,7 +227,7 @@ def _make_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str] | No
 
 
 class SocketProber:
-    """Raw sockets on two interfaces, in another process; see :class:`v6t.drivers.prober.Prober`.
+    """Sends and receives frames on two interfaces; see :class:`v6t.drivers.prober.Prober`.
 
     Args:
         links: MAC addresses and MTUs.
@@ -263,9 +265,10 @@ class SocketProber:
         return received
 
     def close(self) -> None:
+        """End the process and close its sockets."""
         self._worker.close()
 
 
 def _format_device(bound: BoundRun, described: Mapping[str, Any]) -> str:
-    """Return name and version of the device."""
+    """Return the driver's name and the version among the described facts of the device."""
     return f"{bound.driver.name} {described.get('version') or ''}".strip()

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from v6t.audit.auditor import AuditProgress
     from v6t.core.config.bound import BoundRun
 
+# File name of each format of an audit report.
 AUDIT_FILES = {"json": AUDIT, "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
 CAPTURE_NAME = "frames.pcap"
+# Rate of the frames in a capture; no clause depends on their times.
 _CAPTURE_FPS = 1000.0
-"""Rate of the frames in the capture; no clause depends on their times."""
 
 
 @contextmanager

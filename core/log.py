@@ -22,7 +22,7 @@ Write = Callable[[str], None]
 
 
 class LineHandler(logging.Handler):
-    """Pass each record, without secrets and control characters, to a function."""
+    """Passes each record, without secrets and control characters, to a function."""
 
     def __init__(self, write: Write, level: int) -> None:
         super().__init__(level)
@@ -43,7 +43,7 @@ def _print(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-_screen = LineHandler(_print, NOTICE)
+_stderr_handler = LineHandler(_print, NOTICE)
 
 
 def configure_verbosity(verbosity: int) -> None:
@@ -52,25 +52,25 @@ def configure_verbosity(verbosity: int) -> None:
     Args:
         verbosity: ``QUIET`` (warnings only), ``NORMAL``, ``VERBOSE`` or ``DEBUG``.
     """
-    _screen.setLevel(_LEVELS[max(QUIET, min(verbosity, DEBUG))])
-    if _screen not in _ROOT.handlers:
-        _ROOT.addHandler(_screen)
+    _stderr_handler.setLevel(_LEVELS[max(QUIET, min(verbosity, DEBUG))])
+    if _stderr_handler not in _ROOT.handlers:
+        _ROOT.addHandler(_stderr_handler)
     _set_level()
 
 
 def is_quiet() -> bool:
     """Return whether only results, paths and errors are printed."""
-    return _screen.level > NOTICE
+    return _stderr_handler.level > NOTICE
 
 
 def is_verbose() -> bool:
     """Return whether details are printed."""
-    return _screen.level < NOTICE
+    return _stderr_handler.level < NOTICE
 
 
 def list_flags() -> list[str]:
     """Return the flags that give another command the verbosity of this one."""
-    level = _screen.level
+    level = _stderr_handler.level
     return {logging.WARNING: ["-q"], logging.INFO: ["-v"], logging.DEBUG: ["-vv"]}.get(level, [])
 
 
@@ -82,11 +82,11 @@ def print_notice(text: str) -> None:
 @contextlib.contextmanager
 def redirect_records(write: Write) -> Iterator[None]:
     """Send log records to a display that draws on the terminal while the context is open."""
-    before, _screen.write = _screen.write, write
+    before, _stderr_handler.write = _stderr_handler.write, write
     try:
         yield
     finally:
-        _screen.write = before
+        _stderr_handler.write = before
 
 
 @contextlib.contextmanager
@@ -97,11 +97,11 @@ def record_log(write: Write, notify: Write | None = None) -> Iterator[None]:
         write: appends a text to the file.
         notify: receives notices in its place, and shows them, too.
     """
-    handlers = [LineHandler(write, min(logging.INFO, _screen.level))]
+    handlers = [LineHandler(write, min(logging.INFO, _stderr_handler.level))]
     if notify is not None:
         handlers.append(LineHandler(notify, NOTICE))
         handlers[0].addFilter(_below_notice)
-        _screen.addFilter(_below_notice)
+        _stderr_handler.addFilter(_below_notice)
     for handler in handlers:
         _ROOT.addHandler(handler)
     _set_level()
@@ -111,7 +111,7 @@ def record_log(write: Write, notify: Write | None = None) -> Iterator[None]:
         for handler in handlers:
             _ROOT.removeHandler(handler)
         if notify is not None:
-            _screen.removeFilter(_below_notice)
+            _stderr_handler.removeFilter(_below_notice)
         _set_level()
 
 

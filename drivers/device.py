@@ -25,7 +25,7 @@ class StateDevice(Protocol):
 
     @property
     @abstractmethod
-    def by_endpoint(self) -> bool:
+    def counts_endpoints(self) -> bool:
         """Whether it counts inside endpoints instead of connections."""
 
     @abstractmethod
@@ -142,7 +142,7 @@ class HookState:
     """The connection table of a device that the user's commands empty and count."""
 
     timeout_s: float | None = None
-    by_endpoint = False
+    counts_endpoints = False
 
     def __init__(self, flush: Callable[[], object], count: Callable[[], str] | None) -> None:
         self._flush = flush

@@ -70,7 +70,7 @@ class CampaignRun:
 
 @dataclass(frozen=True)
 class Campaign:
-    """A complete campaign; ``notes`` maps each experiment to its notes, ``""`` to those on all of it."""
+    """A campaign with all its runs; ``notes`` maps experiments to notes, ``""`` to general ones."""
 
     name: str
     title: str
@@ -100,15 +100,15 @@ class Overrides:
     """Command line options that apply to every run.
 
     Attributes:
-        beds: testbed files in place of the campaign's, by name; of the only one, by ``""``.
+        testbeds: testbed files in place of the campaign's, by name; of the only one, by ``""``.
         experiments: names of the experiments that are wanted; all if empty.
-        only: values that the settings of a run must have, separated by commas, by setting.
+        run_filter: values that a run must have, separated by commas, by setting.
         tester: another tester; its options are those of the testbed only if it is the same one.
     """
 
-    beds: Mapping[str, Path] = field(default_factory=dict)
+    testbeds: Mapping[str, Path] = field(default_factory=dict)
     experiments: Sequence[str] = ()
-    only: Mapping[str, str] = field(default_factory=dict)
+    run_filter: Mapping[str, str] = field(default_factory=dict)
     tester: str | None = None
     preset: str | None = None
     repetitions: int | None = None
@@ -119,15 +119,15 @@ def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> 
     """Read a campaign file and return the campaign with all its runs resolved."""
     changes = overrides or Overrides()
     path = file.path if isinstance(file, YamlFile) else file
-    content, planned = read_campaign(file, changes.beds, changes.experiments)
-    own = path in list_packaged().values() and not changes.beds and changes.tester is None
-    if own and not all(_is_lab(p.bed.data) for p in planned):
+    content, planned = read_campaign(file, changes.testbeds, changes.experiments)
+    own = path in list_packaged().values() and not changes.testbeds and changes.tester is None
+    if own and not all(_is_lab(p.testbed_settings.data) for p in planned):
         problem = f"the campaign {path.stem} comes without a testbed"
         hint = "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses"
         raise UsageError(problem, hint, code="missing-setting")
     compiled: dict[str, Mapping[str, Streams]] = {}
     runs = [_resolve_run(i, p, changes, compiled) for i, p in enumerate(planned, 1)]
-    for name, values in changes.only.items():
+    for name, values in changes.run_filter.items():
         runs = _select_runs(runs, name, values)
     notes = {e.name: _add_differences(e.note, e.differs) for e in content.experiments}
     if content.differs:
@@ -156,9 +156,9 @@ def _select_runs(runs: Sequence[CampaignRun], name: str, values: str) -> list[Ca
     return [run for run in runs if run in selected]
 
 
-def _is_lab(bed: Mapping[str, Any]) -> bool:
+def _is_lab(testbed: Mapping[str, Any]) -> bool:
     """Return whether the testbed of a campaign file uses the lab on this machine."""
-    tester = bed.get("tester") or {}
+    tester = testbed.get("tester") or {}
     return bool(tester) and load_kind(tester["kind"], tester.get("options", {})).in_lab
 
 
@@ -175,17 +175,17 @@ def _resolve_run(
     compiled: dict[str, Mapping[str, Streams]],
 ) -> CampaignRun:
     """Return a planned run with its settings resolved and its trials counted."""
-    tester = planned.bed.data.get("tester") or {}
+    tester = planned.testbed_settings.data.get("tester") or {}
     # a tester that is not a section is an error of the resolution
     is_other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
     if overrides.tester is not None and is_other:
-        planned.bed.data["tester"] = {"kind": overrides.tester}
+        planned.testbed_settings.data["tester"] = {"kind": overrides.tester}
     flags = Flags(
         preset=overrides.preset,
         procedure={"repetitions": overrides.repetitions},
         procedure_texts=overrides.procedure,
     )
-    bound = resolve_and_bind(planned.run, planned.bed, flags)
+    bound = resolve_and_bind(planned.run, planned.testbed_settings, flags)
     cost = plan(bound, compiled)
     return CampaignRun(
         name_directory(f"{number:03d}", planned.experiment, planned.axes),
@@ -205,7 +205,7 @@ def name_directory(number: str, experiment: str, axes: Mapping[str, Any]) -> str
 
 
 def _make_slug(value: Any) -> str:
-    """Return a varying value in a form that suits a directory name."""
+    """Return a varying value in a form that is allowed in a directory name."""
     if isinstance(value, dict):
         value = [f"{k}{v}" for k, v in value.items()]
     if isinstance(value, list):
@@ -256,6 +256,7 @@ def load_campaign(directory: Path) -> Campaign:
 
 
 def _write_plan(directory: Path, campaign: Campaign) -> None:
+    """Write ``campaign.json``, which lists all runs with their settings."""
     content = {"schema": SCHEMA, **asdict(campaign)}
     write_atomically(directory / PLAN, json.dumps(content, indent=1) + "\n", private=True)
 
@@ -302,7 +303,7 @@ def read_status(directory: Path, run: CampaignRun) -> str:
 
 
 def read_failure(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
-    """Return why a run failed; None if it did not fail or has not started."""
+    """Return the stored error of a run; None if it did not fail or has not started."""
     return rundir.find_json_object(directory / FAILURES / f"{run.directory}.json")
 
 
@@ -338,6 +339,7 @@ def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener)
 
 
 def _execute_run(directory: Path, run: CampaignRun, events: Listener) -> None:
+    """Execute or resume a run of the campaign."""
     path = directory / run.directory
     (directory / FAILURES / f"{run.directory}.json").unlink(missing_ok=True)
     if read_status(directory, run) == INCORRECT or not (path / rundir.CONFIG).exists():
@@ -354,6 +356,7 @@ def _execute_run(directory: Path, run: CampaignRun, events: Listener) -> None:
 
 
 def _write_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
+    """Write the error that ended a run to a file in its directory."""
     if read_status(directory, run) == INCORRECT:
         return  # its results record the mismatch
     folder = directory / FAILURES

@@ -73,13 +73,13 @@ class CampaignFile(StrictModel):
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """Run as described in a campaign file; ``axes`` maps each varying setting to its value."""
+    """Run of a campaign file before its resolution; ``axes`` maps each varying setting to its value."""
 
     experiment: str
     testbed: str
     axes: Mapping[str, Any]
     run: ExperimentSettings
-    bed: ExperimentSettings
+    testbed_settings: ExperimentSettings
 
 
 class ExperimentSettings(YamlFile):
@@ -96,16 +96,18 @@ class ExperimentSettings(YamlFile):
 
 
 def read_campaign(
-    file: Path | YamlFile, beds: Mapping[str, Path] | None = None, only: Sequence[str] = ()
+    file: Path | YamlFile,
+    testbeds: Mapping[str, Path] | None = None,
+    experiments: Sequence[str] = (),
 ) -> tuple[CampaignFile, list[PlannedRun]]:
-    """Read a campaign file and list its runs."""
+    """Read a campaign file and list its runs; replace testbeds, and select experiments by name."""
     document = file if isinstance(file, YamlFile) else YamlFile(file)
     path = document.path
     content: CampaignFile = validate(CampaignFile, document.data, document)
-    for name, bed in (beds or {}).items():
-        content.testbeds[_choose_bed(content, name) or bed.stem] = str(bed.absolute())
+    for name, testbed in (testbeds or {}).items():
+        content.testbeds[_choose_testbed(content, name) or testbed.stem] = str(testbed.absolute())
     names = [e.name for e in content.experiments]
-    for name in only:
+    for name in experiments:
         if name not in names:
             problem = f"{path}: unknown experiment '{name}'"
             raise UsageError(problem, "one of " + ", ".join(names), code="unknown-name")
@@ -118,7 +120,7 @@ def read_campaign(
             check_name(content.paper, tuple(list_sources()), "paper")
     runs: list[PlannedRun] = []
     for number, experiment in enumerate(content.experiments):
-        if only and experiment.name not in only:
+        if experiments and experiment.name not in experiments:
             continue
         runs += _plan_runs(document, content, experiment, ("experiments", number))
         if len(runs) > MAX_RUNS:
@@ -135,20 +137,22 @@ def _plan_runs(
             axes = dict(zip(experiment.matrix, (name for name, _ in choice), strict=True))
             if any(all(axes.get(k) == v for k, v in rule.items()) for rule in experiment.skip):
                 continue
-            bed_name = _choose_bed(content, str(axes.get("testbed", experiment.testbed or "")))
-            bed = _load_bed(document, content, bed_name)
+            testbed_name = _choose_testbed(
+                content, str(axes.get("testbed", experiment.testbed or ""))
+            )
+            testbed = _load_testbed(document, content, testbed_name)
             run = deepcopy(deep_merge(content.run, experiment.run))
             for _, settings in choice:
                 for name, value in settings.items():
                     if name != "testbed":
                         section = name.partition(".")[0]
-                        _set_axis(bed if section in TESTBED_SECTIONS else run, name, value)
+                        _set_axis(testbed if section in TESTBED_SECTIONS else run, name, value)
             yield PlannedRun(
                 experiment.name,
-                bed_name,
+                testbed_name,
                 axes,
                 ExperimentSettings(run, document, keys),
-                ExperimentSettings(bed, document, keys),
+                ExperimentSettings(testbed, document, keys),
             )
 
 
@@ -178,7 +182,7 @@ def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]
     return axes
 
 
-def _choose_bed(content: CampaignFile, name: str) -> str:
+def _choose_testbed(content: CampaignFile, name: str) -> str:
     """Return the name of a testbed, by default that of the only one; empty if the file has none."""
     if not name and len(content.testbeds) < 2:
         return next(iter(content.testbeds), "")
@@ -190,7 +194,8 @@ def _choose_bed(content: CampaignFile, name: str) -> str:
     raise UsageError(f"unknown testbed '{name}'", hint, code="unknown-name")
 
 
-def _load_bed(document: YamlFile, content: CampaignFile, name: str) -> dict[str, Any]:
+def _load_testbed(document: YamlFile, content: CampaignFile, name: str) -> dict[str, Any]:
+    """Return the settings of a testbed of a campaign file, which may name another file."""
     given = content.testbeds.get(name, {})
     if isinstance(given, str):
         return YamlFile(document.path.parent / given).data
@@ -198,7 +203,7 @@ def _load_bed(document: YamlFile, content: CampaignFile, name: str) -> dict[str,
 
 
 def _set_axis(values: dict[str, Any], name: str, value: Any) -> None:
-    """Set a setting named like ``a.b.c``: merge sections, and turn a single frame size into a list."""
+    """Set a setting named like ``a.b.c``; sections are merged, and lists accept a single value."""
     *path, last = name.split(".")
     section: Any = values
     for part in path:

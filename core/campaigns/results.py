@@ -81,6 +81,7 @@ def render_page(directory: Path, campaign: Campaign, complete: dict[str, RunResu
 
 
 def _make_document(campaign: Campaign, runs: Sequence[RunResult], **options: bool) -> Any:
+    """Return the report of a campaign as a document."""
     from v6t.analysis.report.campaign import build_campaign_document
 
     head = (campaign.name, campaign.title, campaign.paper, campaign.notes)
@@ -115,6 +116,7 @@ def load_runs(
 
 
 def _load_run(directory: Path, run: CampaignRun) -> RunResult:
+    """Load the results of a run, or its failure."""
     from v6t.analysis.rundata import CampaignRun as RunResult
 
     status, data = read_status(directory, run), None
@@ -211,8 +213,8 @@ def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> R
     return RunComparison(tuple(names), tuple(lines), tuple(dict.fromkeys(left_out)), {})
 
 
-def find_campaign_trends(directories: Sequence[Path], order: str, min_percent: float) -> Trend:
-    """Return the trend of each run in the last campaign."""
+def find_campaign_trend(directories: Sequence[Path], order: str, min_percent: float) -> Trend:
+    """Return the trend over several campaigns of each run of the last one."""
     from v6t.analysis.trend import Trend
     from v6t.core.reporting.trend import find_trend_of_runs
 

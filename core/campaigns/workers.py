@@ -21,7 +21,7 @@ def run_in_parallel(
     report: bool,
     attend: Callable[[Callable[[], bool]], None],
 ) -> int:
-    """Carry out each group of runs in its own process.
+    """Execute each group of runs in its own process; ``attend`` waits for their end.
 
     Returns:
         The first exit status that is not 0, or 0.
@@ -54,4 +54,5 @@ def run_in_parallel(
 
 
 def _die_with_parent() -> None:
+    """Let Linux interrupt this process when its parent process ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)

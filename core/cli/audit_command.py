@@ -44,7 +44,7 @@ DEVIATION_STATUS = 6  # exit status: the device deviates from a MUST or SHOULD
 def parse_interfaces(
     _ctx: click.Context, _param: click.Parameter, value: str | None
 ) -> tuple[str, str] | None:
-    """Parse two names separated by a comma."""
+    """Parse the names of two interfaces, separated by a comma."""
     if value is None:
         return None
     left, comma, right = (part.strip() for part in value.partition(","))
@@ -217,13 +217,13 @@ def _print_record(record: AuditRecord, out: Path, show_all: bool, as_json: bool)
         suites = ", ".join(record.suites)
         print_text(f"{record.plugin} by {record.device}, suites {suites}, {record.seconds:.0f} s")
         print_table(make_console(), count_clauses(record))
-        _print_findings(record)
+        _print_deviations(record)
     print_text(f"\n{summary_sentence(record)}", indent=0)
     print_text(f"Report: {out / 'audit.html'}")
 
 
-def _print_findings(record: AuditRecord) -> None:
-    """Print a line for each deviation, grouped by what was received, and the first one in full."""
+def _print_deviations(record: AuditRecord) -> None:
+    """Print a line for each deviation, grouped by the received frame, and the first in full."""
     for verdict in ("deviates", "not testable", "information"):
         groups: dict[str, list[AuditFinding]] = {}
         for finding in record.select(verdict):

@@ -11,12 +11,12 @@ from v6t.core.cli.options import CommandGroup, OneOf, json_option
 from v6t.core.cli.terminal import print_json, print_text
 from v6t.core.log import print_notice
 
-MAX_SHOWN_RANGES = 8
+MAX_SHOWN_RANGES = 8  # of the ports of a CE
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
 def command() -> None:
-    """Arithmetic of addresses, ports and rates."""
+    """Calculate addresses, ports and frame rates."""
 
 
 @command.command("map")
@@ -33,7 +33,7 @@ def command() -> None:
               default="rfc7597", show_default=True, help="rfc7597 or draft.")  # fmt: skip
 @json_option
 def map_command(as_json: bool, **arguments: Any) -> None:
-    """End-user prefix, MAP address, PSID and ports of a CE (RFC 7597)."""
+    """Print the end-user prefix, MAP address, PSID and ports of a CE (RFC 7597)."""
     from v6t.core.cli.map_calculator import calc_map, list_map_warnings
 
     _print_values(calc_map(**arguments), as_json, list_map_warnings(arguments))
@@ -45,7 +45,7 @@ def map_command(as_json: bool, **arguments: Any) -> None:
 @click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to extract from.")
 @json_option
 def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bool) -> None:
-    """IPv4-embedded IPv6 addresses, both ways."""
+    """Embed an IPv4 address in an IPv6 address, or extract it (RFC 6052)."""
     from v6t.core.cli.map_calculator import calc_rfc6052, list_rfc6052_warnings
 
     values = calc_rfc6052(prefix, ipv4, ipv6)
@@ -59,7 +59,7 @@ def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bo
 @click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to translate.")
 @json_option
 def eam_command(pairs: tuple[str, ...], as_json: bool, **arguments: Any) -> None:
-    """Translate an address by a table of explicit mappings (RFC 7757), both ways."""
+    """Translate an IPv4 or IPv6 address by explicit address mappings (RFC 7757)."""
     from v6t.core.cli.map_calculator import calc_eam
 
     if any(pair.count("=") != 1 for pair in pairs):
@@ -78,7 +78,7 @@ def eam_command(pairs: tuple[str, ...], as_json: bool, **arguments: Any) -> None
 @click.option("--overhead", default=0, show_default=True, type=int, help="Octets added on the way.")
 @json_option
 def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) -> None:
-    """Frames per second a line carries at most, per direction (RFC 8219 appendix A)."""
+    """Print the maximum frame rate of a link per direction (RFC 8219 appendix A)."""
     from v6t.core.cli.map_calculator import calc_rate
 
     _print_values(calc_rate(line_rate, frame_size, overhead), as_json)

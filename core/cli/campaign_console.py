@@ -142,7 +142,7 @@ def _load_configs(directory: Path) -> dict[Path, ResolvedRun]:
 
 
 def _show_states(
-    directory: Path, campaign: Campaign, view: LiveView | None, at_work: Callable[[], bool]
+    directory: Path, campaign: Campaign, view: LiveView | None, is_working: Callable[[], bool]
 ) -> None:
     """Show on the live page which runs other processes execute."""
     if view is None:
@@ -150,7 +150,7 @@ def _show_states(
     from v6t.core.campaigns.results import describe_progress
 
     with view:
-        while at_work():
+        while is_working():
             view.show_state(lambda: describe_progress(directory, campaign))
             time.sleep(POLL_INTERVAL_S)
 

@@ -22,7 +22,7 @@ TWO_RUNS_NEEDED = "a comparison needs two runs, but no later run exists here or 
 
 
 class _Options(NamedTuple):
-    """Options of the command."""
+    """Options of ``v6t compare``."""
 
     ignore_conditions: bool
     published: bool
@@ -39,7 +39,7 @@ class _Options(NamedTuple):
 def command(
     directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None, as_json: bool
 ) -> int:
-    """Compare runs with the first of them: differences, their intervals and verdicts.
+    """Compare each run with the first one: print differences, confidence intervals and verdicts.
 
     The word `latest` is the latest run here or below ./runs; one directory alone is compared with it,
     and without any the latest two are.

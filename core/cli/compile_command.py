@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from v6t.packets.direction import Direction
     from v6t.plugins.base import Technology
 
+# Procedure settings: as nothing is measured, the number of connections is free.
 ONE_CONNECTION = {"connections": {"count": 1}}
-"""Nothing is measured: the traffic can have any size, independent of the connections of a run."""
 DEFAULT_CAPTURE_FRAMES = 1000  # in a capture without ``--count``
 
 
@@ -74,7 +74,7 @@ def command(
     expected: Path | None,
     force: bool,
 ) -> None:
-    """Write what TRex would send; needs neither TRex nor root."""
+    """Write the traffic that TRex would send, without using TRex or root rights."""
     from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.config.settings import Flags
     from v6t.core.runs.bench import FIRST_STREAM_IDS

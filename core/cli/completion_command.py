@@ -10,7 +10,10 @@ from v6t.core.cli.options import Command, OneOf
 @click.argument("shell", type=OneOf("shell", "bash", "zsh", "fish"))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print completion code: eval "$(v6t completion bash)", also zsh; fish: ... | source."""
+    """Print shell completion code; for example: eval "$(v6t completion bash)".
+
+    Use zsh the same way; in fish: v6t completion fish | source.
+    """
     from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
     kind = {"bash": BashComplete, "fish": FishComplete, "zsh": ZshComplete}[shell]

@@ -11,7 +11,7 @@ from v6t.base.text import escape_line
 from v6t.core.cli.options import Command, json_option, name_option, path_option
 from v6t.core.cli.terminal import print_json, print_text
 
-STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}
+STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}  # of findings, padded
 
 
 @click.command(cls=Command)
@@ -21,7 +21,7 @@ STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}
 )
 @json_option
 def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
-    """Check this machine, and with --testbed whether a run on it would start.
+    """Check this machine and, with --testbed, whether a run on that testbed could start.
 
     Exit status 3: the lab, or the testbed's tester or device, cannot be used. The device is
     logged in to and looked at; nothing on it is changed.

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 ROLLBACK_COMMAND = ("v6t", "dut", "rollback")
 DIFFERENCE_STATUS = 7  # exit status: a comparison found a difference
+# Procedure settings for audits; they also suit devices that hold few sessions.
 FEW_CONNECTIONS = {"connections": {"count": 16}}
-"""Procedure settings for audits; they also suit devices that hold few sessions."""
 
 dut_options = combine_options(device_options, json_option)
 
@@ -55,7 +55,7 @@ def command() -> None:
 @command.command(name="list", short_help="list the device drivers")
 @json_option
 def list_drivers(as_json: bool) -> None:
-    """List drivers, the technologies of each, and whether its programs are on this machine."""
+    """List the device drivers, their technologies, and whether their programs are installed here."""
     from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.doctor import DriverSummary, list_drivers
 
@@ -73,6 +73,7 @@ def list_drivers(as_json: bool) -> None:
         return truncate(" ".join(p for p, there in programs if there == is_ready), programs_width)
 
     def list_technologies(driver: DriverSummary) -> str:
+        """Return the technologies of a driver in one short line."""
         return truncate(" ".join(driver.technologies) or "any", technologies_width)
 
     columns = [
@@ -92,7 +93,7 @@ def list_drivers(as_json: bool) -> None:
 @command.command(short_help="print every command, its undo and its check")
 @dut_options
 def plan(as_json: bool, **arguments: Any) -> None:
-    """Print what the driver would do. Nothing is opened."""
+    """Print what the driver would do, without connecting to the device or a tester."""
     run = _resolve(arguments)
     from v6t.core.runs import dut
 
@@ -106,7 +107,7 @@ def plan(as_json: bool, **arguments: Any) -> None:
 @command.command(short_help="show how the device differs from the plan")
 @dut_options
 def compare(as_json: bool, **arguments: Any) -> int:
-    """Compare the plan with the present state of the device. Nothing is changed.
+    """Compare the plan with the present state of the device, without changing the device.
 
     Prints the steps that differ; with -v all. Exit status 7: a step differs.
     """
@@ -114,7 +115,7 @@ def compare(as_json: bool, **arguments: Any) -> int:
     from v6t.core.runs import dut
     from v6t.drivers.duts.session.plan_steps import StepState, format_comparison
 
-    with _log_device_session(arguments):
+    with _guard_session(arguments):
         name, steps = dut.compare(run)
     if as_json:
         print_json({"device": name, "steps": [asdict(step) for step in steps]})
@@ -142,11 +143,11 @@ def compare(as_json: bool, **arguments: Any) -> int:
     text="Roll back the finished configuration of another operator or technology first.",
 )
 def commit(as_json: bool, revert_in: int | None, replaces: bool, **arguments: Any) -> None:
-    """Configure the device and read everything back; `rollback` undoes it."""
+    """Configure the device and verify it by read-back; `v6t dut rollback` undoes it."""
     run = _resolve(arguments)
     from v6t.core.runs import dut
 
-    with _log_device_session(arguments, run):
+    with _guard_session(arguments, run):
         done = dut.commit(run, revert_in, replace=replaces)
     _print_done(done, as_json)
 
@@ -154,11 +155,11 @@ def commit(as_json: bool, revert_in: int | None, replaces: bool, **arguments: An
 @command.command(short_help="stop the rollback timer")
 @dut_options
 def confirm(as_json: bool, **arguments: Any) -> None:
-    """Stop the rollback timer of a configured device: the configuration stays."""
+    """Stop the rollback timer of a configured device, which then stays configured."""
     run = _resolve(arguments, any_technology=True)
     from v6t.core.runs import dut
 
-    with _log_device_session(arguments):
+    with _guard_session(arguments):
         done = dut.confirm(run)
     _print_done(done, as_json)
 
@@ -167,12 +168,12 @@ def confirm(as_json: bool, **arguments: Any) -> None:
 @dut_options
 @frame_size_option
 def verify(as_json: bool, **arguments: Any) -> None:
-    """Prove the configuration: read-back, and frames each way through the tester."""
+    """Verify the configuration by read-back and by frames that the tester sends both ways."""
     run = _resolve(arguments)
     from v6t.core.runs import dut
 
     run.tester.prepare()
-    with _log_device_session(arguments, run):
+    with _guard_session(arguments, run):
         done = dut.verify(run)
     _print_done(done, as_json)
 
@@ -184,7 +185,7 @@ def status(as_json: bool, **arguments: Any) -> None:
     run = _resolve(arguments, any_technology=True)
     from v6t.core.runs import dut
 
-    with _log_device_session(arguments):
+    with _guard_session(arguments):
         state = dut.status(run)
     if as_json:
         print_json(state)
@@ -196,11 +197,11 @@ def status(as_json: bool, **arguments: Any) -> None:
 @command.command(short_help="empty its session table")
 @dut_options
 def flush(as_json: bool, **arguments: Any) -> None:
-    """Empty the state of a configured device, and see that it is empty."""
+    """Empty the connection table of a configured device, and check that it is empty."""
     run = _resolve(arguments)
     from v6t.core.runs import dut
 
-    with _log_device_session(arguments):
+    with _guard_session(arguments):
         done = dut.flush(run)
     _print_done(done, as_json)
 
@@ -210,14 +211,14 @@ def flush(as_json: bool, **arguments: Any) -> None:
 @flag("--forget", text="Drop the undo record even if the device is not as it was.")
 @flag("--by-script", text="Run undo.sh where the undo record is damaged.")
 def rollback(as_json: bool, forget: bool, by_script: bool, **arguments: Any) -> None:
-    """Undo what v6t configured. Works after a crash and from any host that can log in.
+    """Undo what v6t configured, also after a crash and from any host that can log in.
 
     The undo record is kept until the device is as it was.
     """
     run = _resolve(arguments, any_technology=True)
     from v6t.core.runs import dut
 
-    with _log_device_session(arguments, run):
+    with _guard_session(arguments, run):
         done = dut.rollback(
             run, record_dir=_find_run_dir(arguments), forget=forget, by_script=by_script
         )
@@ -249,7 +250,7 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
         )
     run.tester.prepare()
     show = print_notice if as_json else print_text
-    with _log_device_session(arguments, run):
+    with _guard_session(arguments, run):
         entries = watch_device(directory, show, duration, run)
     if as_json:
         print_json(entries)
@@ -263,7 +264,7 @@ def resolve_device(arguments: dict[str, Any]) -> BoundRun:
 def _resolve(
     arguments: dict[str, Any], *, any_technology: bool = False, single_frames: bool = False
 ) -> BoundRun:
-    """Return the run; ``any_technology`` chooses a technology if none is given."""
+    """Return the run of the options; ``any_technology`` chooses a technology if none is given."""
     if _find_run_dir(arguments) is not None:
         from v6t.core.config.bound import bind
         from v6t.core.runs.rundir import read_config
@@ -330,8 +331,8 @@ def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
 
 
 @contextmanager
-def _log_device_session(arguments: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
-    """Log the session with a device; if a run is given, restore the device on a signal."""
+def _guard_session(arguments: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
+    """Log a device session; if a run is given, restore the device when a signal arrives."""
     from v6t.core.cli.stopping import handle_signals, make_device_stop
     from v6t.core.runs.events import log_to
 

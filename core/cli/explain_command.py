@@ -15,7 +15,7 @@ from v6t.core.cli.terminal import print_json, print_text
 @flag("--all", "everything", text="Explain all settings.")
 @json_option
 def command(setting: tuple[str, ...], plugin: str | None, everything: bool, as_json: bool) -> None:
-    """Explain settings of run file and testbed file (kind, default, meaning), benchmarks, terms.
+    """Explain settings of the run and testbed files, benchmarks, terms and error codes.
 
     NAME is a setting, as in `procedure.latency.tags`, or the beginning or the end of several, as
     in `tester.options` or `tags`; a benchmark, as in `pdv`; or a word of tables, as in `P99` or

@@ -10,7 +10,7 @@ from v6t.core.config.compatibility import can_configure
 from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.registry import DEFAULT_DRIVER, list_driver_names
 
-SET_COMMANDS = ("run", "audit", "compile", "dut")
+SET_COMMANDS = ("run", "audit", "compile", "dut")  # commands with the option ``--set``
 """Commands with ``--set`` and ``--set-dut``."""
 
 

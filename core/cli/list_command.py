@@ -14,7 +14,7 @@ from v6t.core.cli.terminal import make_console, print_json, print_table
 @click.argument("directory", required=False, type=PATH_TYPE)
 @json_option
 def command(directory: Path | None, as_json: bool) -> None:
-    """List the runs in DIRECTORY and in campaigns below it, oldest first; default: ./runs, else here."""
+    """List the runs in DIRECTORY and its campaigns, oldest first (default: ./runs, or else .)."""
     from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.results import RunSummary, list_runs
 

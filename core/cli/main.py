@@ -41,8 +41,8 @@ COMMANDS = {
 }
 """Summary of each command by its name."""
 
+# Exit statuses whose message is one line; others may show frames or output of a tester.
 ONE_LINE_STATUSES = (1, 2, 3)
-"""Exit statuses whose message is one line; the others may show frames or output of a tester."""
 BROKEN_PIPE_STATUS = 141  # exit status if the reader of the output is gone, as for SIGPIPE
 CLICK_ERROR_CODES: dict[type[click.ClickException], str] = {
     click.NoSuchOption: "unknown-option",

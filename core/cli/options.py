@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from v6t.core.config.yaml_file import YamlFile
 
 F = TypeVar("F", bound=Callable[..., Any])
-RFC_SIZES = "rfc"  # value of --frame-size: the sizes that RFC 8219 lists
+RFC_SIZES_KEYWORD = "rfc"  # value of --frame-size: the sizes that RFC 8219 lists
 _VERBOSITY_KEY = "v6t.verbosity"
 """In a context's ``meta``: -v or -q is given."""
 _WITHOUT_SETTINGS_KEY = "v6t.without_settings"
@@ -34,7 +34,7 @@ PATH_TYPE = click.Path(path_type=Path, readable=False)
 
 
 class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic from 8.2 on
-    """Option type for one of several names; an unknown one has the code ``unknown-name``."""
+    """Option type for one of several names; an unknown name is the error ``unknown-name``."""
 
     name = "text"
 
@@ -86,7 +86,7 @@ def parse_frame_sizes(
     from v6t.profiles.mixes import is_mix
 
     parts = [p.strip() for text in values for p in ([text] if is_mix(text) else text.split(","))]
-    return tuple(p if p == RFC_SIZES else FrameSize().convert(p, param, ctx) for p in parts)
+    return tuple(p if p == RFC_SIZES_KEYWORD else FrameSize().convert(p, param, ctx) for p in parts)
 
 
 def parse_assignments(
@@ -127,7 +127,7 @@ def complete_parameter(
 
 
 def flag(*names: str, text: str) -> Callable[[F], F]:
-    """Return a decorator that adds an option without a value."""
+    """Return a decorator that adds an option without a value; ``text`` is its help."""
     return click.option(*names, is_flag=True, help=text)
 
 
@@ -393,7 +393,7 @@ def _add_setting(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 
 def resolve_run(arguments: dict[str, Any]) -> BoundRun:
-    """Return the run that the values of :func:`run_options` describe.
+    """Return the run described by the values of :func:`run_options`.
 
     In place of a run file a technology can be named, or the directory of a run to repeat it; an existing
     file or directory wins.

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.plan import Step
     from v6t.intent.device import LinkIntent
 
-NAME_WIDTH = 13
+NAME_WIDTH = 13  # characters of the labels of lines
 MAX_SHOWN_ADDRESSES = 3
-MAX_SHOWN_PURPOSES = 6
+MAX_SHOWN_PURPOSES = 6  # of the steps that configure a device
 EARLY_SHARE = 0.8  # the minimum duration is printed below this share of the planned one
 
 MANY_CLIENTS_OPTIONS = "--set subscribers=N --set connections_per_subscriber=M"
 
 
 def show_plan(bound: BoundRun, as_json: bool, detailed: bool) -> None:
-    """Print what the run would do."""
+    """Print the plan of a run."""
     planned = plan(bound)
     if as_json:
         print_json(planned.to_json())

@@ -17,7 +17,7 @@ from v6t.core.cli.terminal import print_json, print_text
 @flag("--drivers", text="Show what device drivers can do, or the driver NAME.")
 @json_option
 def command(plugin: str | None, check: bool, drivers: bool, as_json: bool) -> None:
-    """List technologies, show the parameters of one, or check that one conforms."""
+    """List technologies, show the parameters of one, or check one for conformance."""
     if check and drivers:
         message = "--check is for a plugin"
         raise UsageError(message, "leave --drivers out", code="conflicting-options")

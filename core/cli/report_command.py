@@ -44,7 +44,7 @@ def command(
     no_figures: bool,
     figures: FiguresWanted,
 ) -> None:
-    """Write report.html and its companions of the run in DIRECTORY, or the latest here or below ./runs.
+    """Write report.html and its data files for the run in DIRECTORY (default: the latest).
 
     The HTML file holds everything, figures included, and fetches nothing. Runs that were
     interrupted, or are going on, have reports too.

@@ -15,7 +15,7 @@ from v6t.core.log import print_notice
 @run_options
 @json_option
 def command(as_json: bool, **arguments: Any) -> None:
-    """Measure what the tester itself sends and receives without loss, without a device."""
+    """Measure the rates that the tester itself sends and receives without loss or device."""
     bound = resolve_run(arguments)
     from v6t.core.runs.tester_capacity import measure_capacities
     from v6t.profiles.mixes import format_sizes

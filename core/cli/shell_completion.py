@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import click
     from v6t.base.entry_points import Extensions
 
+# Parameters with one or several names, separated by commas.
 LIST_PARAMETERS = ("benchmarks", "suites")
-"""Parameters whose names can be separated by commas."""
 
 
 def complete_value(

@@ -15,7 +15,7 @@ from v6t.core.log import is_verbose
 @flag("--trials", text="List the trials.")
 @flag("--json", "as_json", text="Print results.json.")
 def command(directory: Path | None, warnings: bool, trials: bool, as_json: bool) -> None:
-    """Print the tables, warnings and verdict of RUN, or of the latest run here or below ./runs.
+    """Print the tables, warnings and verdict of RUN (default: the latest here or below ./runs).
 
     With -v: the complete tables, as in the report.
     """

@@ -34,8 +34,8 @@ class Stop(NamedTuple):
         second: commands for that, one line each.
     """
 
-    first: str
-    second: tuple[str, ...]
+    first: str  # printed after the first signal
+    second: tuple[str, ...]  # lines printed after the second signal
 
 
 def make_run_stop(run: ResolvedRun, path: Path) -> Stop:

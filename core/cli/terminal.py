@@ -74,6 +74,8 @@ def make_console(width: int = PIPE_WIDTH, *, stderr: bool = False) -> Console:
     from rich.console import Console
 
     class PipeConsole(Console):
+        """Console that lets the caller handle a broken pipe."""
+
         def on_broken_pipe(self) -> None:
             """Raise the error, because rich would end the program with status 1."""
             raise BrokenPipeError
@@ -234,6 +236,7 @@ def _print_lines(console: Console, sheet: Table) -> None:
     widths = list(_compute_widths(sheet, capped=False))
 
     def align(cells: Sequence[str]) -> str:
+        """Return the cells of a row padded to the widths of the columns."""
         return "".join(
             " " * COLUMN_GAP + cell.ljust(width - COLUMN_GAP) if column.text else cell.rjust(width)
             for cell, width, column in zip(

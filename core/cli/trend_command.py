@@ -29,7 +29,7 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> int:
-    """Order runs of the same point, and find where their results change for good.
+    """Sort comparable runs by time or label, and find lasting changes of their results.
 
     Each directory is a run, or holds some. Runs of another device, or under other
     conditions, than the last one are left out.
@@ -38,12 +38,12 @@ def command(
 
     Exit status 7: the last change of some result is for the worse.
     """
-    from v6t.core.campaigns.results import are_campaigns, find_campaign_trends
+    from v6t.core.campaigns.results import are_campaigns, find_campaign_trend
     from v6t.core.reporting.trend import find_trend, make_document
     from v6t.core.runs.rundir import check_paths_exist
 
     check_paths_exist(directories)
-    find = find_campaign_trends if are_campaigns(directories) else find_trend
+    find = find_campaign_trend if are_campaigns(directories) else find_trend
     trend = find(directories, order, least_percent)
     has_figures = output is not None
     deliver(lambda: make_document(trend, figures=has_figures), output, as_json, trend.to_json)

@@ -33,7 +33,7 @@ MAX_SHARED_CORES = 2  # with more cores, tester and device need not share them
 
 @dataclass(frozen=True)
 class BoundRun:
-    """A resolved run and its objects.
+    """A resolved run with its technology, driver and tester.
 
     Attributes:
         settings: content of the run directory's ``config.json``.
@@ -48,7 +48,7 @@ class BoundRun:
 
     settings: ResolvedRun
     technology: Technology
-    device: Technology
+    device: Technology  # as configured on the device; may differ from ``technology``
     driver: Driver
     tester: TesterKind
     rollback_command: str = ""
@@ -130,7 +130,7 @@ class BoundRun:
 
     @property
     def flush_description(self) -> str:
-        """How the device's table is emptied between trials."""
+        """Description of how the device's table is emptied between trials."""
         return "simulated" if self.tester.simulates else self.driver.describe_flush(self.intent)
 
 
@@ -154,10 +154,10 @@ def validate_params(
     kind: type[Technology],
     values: Mapping[str, Any],
     origin: Origin = None,
-    above: tuple[str, ...] = ("params",),
+    prefix: tuple[str, ...] = ("params",),
 ) -> PluginParams:
-    """Return the parameters of a technology; ``above`` are the keys of the values in their file."""
-    return validate(kind.params_model, values, origin, above)  # type: ignore[no-any-return]
+    """Return the parameters of a technology; ``prefix`` is the path to the values in their file."""
+    return validate(kind.params_model, values, origin, prefix)  # type: ignore[no-any-return]
 
 
 def make_technology(
@@ -165,11 +165,11 @@ def make_technology(
     params: PluginParams,
     links: Links,
     origin: Origin = None,
-    above: tuple[str, ...] = ("params",),
+    prefix: tuple[str, ...] = ("params",),
 ) -> Technology:
     """Return a technology; refuse addresses that its device cannot have."""
     technology = kind(params, links)
-    with locate_errors(origin, *above):
+    with locate_errors(origin, *prefix):
         check_addresses(technology.make_dut_intent(), params)
     return technology
 
@@ -183,6 +183,6 @@ def make_device_view(
     """Return the technology as configured on the device, where ``overrides`` replace ``values``."""
     if not overrides:
         return technology
-    kind, above = type(technology), ("dut", "options", "params")
-    params = validate_params(kind, {**values, **overrides}, origin, above)
-    return make_technology(kind, params, technology.links, origin, above)
+    kind, prefix = type(technology), ("dut", "options", "params")
+    params = validate_params(kind, {**values, **overrides}, origin, prefix)
+    return make_technology(kind, params, technology.links, origin, prefix)

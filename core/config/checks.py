@@ -47,7 +47,7 @@ def check_benchmark_settings(bound: BoundRun, *, single_frames: bool = False) ->
     p = bound.settings.procedure
     benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
     check_connections(bound, benchmarks)
-    if bound.tester.negative_traffic_problem and _sends_negative(bound):
+    if bound.tester.negative_traffic_problem and _sends_negative_frames(bound):
         raise UsageError(*bound.tester.negative_traffic_problem, code="unsupported-by-tester")
     for benchmark in benchmarks:
         if benchmark.runs_alone and len(benchmarks) > 1:
@@ -65,8 +65,8 @@ def check_benchmark_settings(bound: BoundRun, *, single_frames: bool = False) ->
         raise UsageError(problem, code="empty-range")
 
 
-def _sends_negative(bound: BoundRun) -> bool:
-    """Return whether the device must drop some of the frames."""
+def _sends_negative_frames(bound: BoundRun) -> bool:
+    """Return whether the traffic contains frames that the device must drop."""
     technology = bound.technology
     if technology.exchange != "frames":
         return False

@@ -92,13 +92,13 @@ class Setting:
 
 
 @cache
-def list_settings(model: Any, above: str = "") -> tuple[Setting, ...]:
-    """List the settings of a pydantic model and of models within it; names begin with ``above``."""
-    return tuple(_list_settings(model, above))
+def list_settings(model: Any, prefix: str = "") -> tuple[Setting, ...]:
+    """List the settings of a model and of its nested models; names begin with ``prefix``."""
+    return tuple(_list_settings(model, prefix))
 
 
-def _list_settings(model: type[BaseModel], above: str) -> Iterator[Setting]:
-    """Yield the settings of a model, each before those within it."""
+def _list_settings(model: type[BaseModel], prefix: str) -> Iterator[Setting]:
+    """Yield each setting of a model, followed by those of its nested model."""
     schema, words = model.model_json_schema(), describe_fields(model)
     for name, known in model.model_fields.items():
         inner = _find_models(known.annotation)
@@ -107,14 +107,14 @@ def _list_settings(model: type[BaseModel], above: str) -> Iterator[Setting]:
         kind = _describe_schema(schema["properties"][known.alias or name], schema.get("$defs", {}))
         if not inner:
             shown = "" if known.is_required() else format_yaml(default)
-            yield Setting(above + name, kind, shown, text)
+            yield Setting(prefix + name, kind, shown, text)
             continue
         many = _is_sequence(known.annotation)
         off = "none" if many or default is None else ""
         kind = "list of settings" if many else "settings"
-        yield Setting(above + name, kind, off, text or summarize_docstring(inner[0]))
+        yield Setting(prefix + name, kind, off, text or summarize_docstring(inner[0]))
         for other in inner:
-            yield from list_settings(other, f"{above}{name}{'[].' if many else '.'}")
+            yield from list_settings(other, f"{prefix}{name}{'[].' if many else '.'}")
 
 
 def summarize_docstring(thing: Any) -> str:
@@ -187,7 +187,7 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     Where nothing has the name, these are searched in turn: fields of data files, parameters of every
     technology, the name without its unit, titles of tables, and the terms within the name.
     """
-    known = [*list_all_settings(plugin), *_list_benchmarks(), *_list_words()]
+    known = [*list_all_settings(plugin), *_list_benchmarks(), *_list_terms()]
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if row.parts == wanted]
     matches = _filter_rows(known, wanted) or _filter_rows(_list_data_fields(), wanted)
@@ -239,7 +239,7 @@ def _filter_rows(rows: Iterable[Setting], wanted: list[str]) -> list[Setting]:
 
 def list_names(plugin: str | None = None) -> dict[str, list[str]]:
     """List the names that can be looked up, by kind."""
-    words = list(_list_words())
+    words = list(_list_terms())
     return {
         "benchmarks": [row.name for row in _list_benchmarks() if row.kind != TITLE_KIND],
         "words of tables and figures": [row.name for row in words if row.kind == TERM_KIND],
@@ -286,7 +286,7 @@ def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
         )
 
 
-def _list_words() -> Iterator[Setting]:
+def _list_terms() -> Iterator[Setting]:
     """Yield the terms of tables and the error codes."""
     from v6t.analysis.sheet import read_terms
     from v6t.base.error_codes import ERROR_CODES
@@ -410,7 +410,7 @@ def list_fields() -> tuple[DataField, ...]:
 
 
 def _make_field(file: str, name: str, text: str) -> DataField:
-    """Make a field; its unit stands in brackets in the text, or follows from its name."""
+    """Return a field; its unit is given in brackets in the text or implied by its name."""
     text = convert_docstring(text).rstrip(".")
     if found := _UNIT_PATTERN.search(text):
         unit, text = found[1], text[: found.start()] + text[found.end() :]
@@ -446,12 +446,12 @@ def _list_journal_fields() -> Iterator[tuple[str, str]]:
     yield from _list_dataclass_fields(TrialResult, "result.")
 
 
-def _list_dataclass_fields(kind: type, above: str) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a dataclass and of those within it."""
+def _list_dataclass_fields(kind: type, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield names and texts of the fields of a dataclass and of its nested dataclasses."""
     texts, hints = describe_attributes(kind), get_type_hints(kind)
     for name, key, *_ in list_attributes(kind):
-        yield above + key, texts[name]
-        for inner, path in _find_objects(hints[name], above + key):
+        yield prefix + key, texts[name]
+        for inner, path in _find_objects(hints[name], prefix + key):
             yield from _list_dataclass_fields(inner, path + ".")
 
 

@@ -13,7 +13,7 @@ ENTRY_POINT_GROUP = "v6t.plugins"
 TECHNOLOGIES: Extensions[Technology] = Extensions(
     ENTRY_POINT_GROUP, "v6t.plugins.base:Technology", "plugin"
 )
-ALIASES = {
+ALIASES = {  # plugin name by other name of the technology
     "464xlat": "clat",
     "4in6": "dslite-aftr",
     "aftr": "dslite-aftr",

@@ -64,12 +64,12 @@ if TYPE_CHECKING:
 DEMONSTRATION_TECHNOLOGY = "mape-br"  # of a run without any file or flag
 DEFAULT_LINE_RATE = "10G"
 
-File = Path | YamlFile | None
+File = Path | YamlFile | None  # a settings file; None: not given
 F = TypeVar("F", RunFile, TestbedFile)
 
 
 def resolve(run_file: File = None, testbed: File = None, flags: Flags | None = None) -> ResolvedRun:
-    """Resolve a run; see :func:`resolve_and_bind`."""
+    """Return the resolved settings of a run; see :func:`resolve_and_bind`."""
     return resolve_and_bind(run_file, testbed, flags).settings
 
 
@@ -79,7 +79,7 @@ def resolve_and_bind(
     """Read, merge and check the settings of a run, and return the run with its objects."""
     flags = flags or Flags()
     run, run_source = _read_run(run_file, flags)
-    bed, bed_source = _read_testbed(testbed, flags)
+    testbed_file, testbed_source = _read_testbed(testbed, flags)
     is_bare = flags == Flags() and not run_file and not testbed
     name = _choose_technology(
         flags.plugin or run.plugin, DEMONSTRATION_TECHNOLOGY if is_bare else None
@@ -94,20 +94,22 @@ def resolve_and_bind(
         benchmarks, left_out = registry.expand_all(kind, named)
     with locate_errors(run_source, "modes"):
         modes = check_names(flags.modes or run.modes or kind.modes, TRAFFIC_MODES, "mode")
-    initiator: Any = check_name(flags.initiator or bed.initiator, ("left", "right"), "port")
-    tester_settings, tester = _choose_tester(bed, bed_source, flags)
+    initiator: Any = check_name(
+        flags.initiator or testbed_file.initiator, ("left", "right"), "port"
+    )
+    tester_settings, tester = _choose_tester(testbed_file, testbed_source, flags)
     default_driver = (tester.in_lab and kind.default_driver) or DEFAULT_DRIVER
     dut_settings, driver = _choose_driver(
-        bed, bed_source, flags, default_driver, swapped=initiator == "right"
+        testbed_file, testbed_source, flags, default_driver, swapped=initiator == "right"
     )
     given = {**run.params, **run_source.flagged.get("params", {})}
     known = {*given, *kind.params_model.derive_params(given)}
     own = driver.get_parameter_overrides(name)
-    suited = {k: v.value for k, v in own.items() if k in given or k not in known}
-    values, params = _merge_params(kind, benchmarks, suited, run, run_source)
-    links = make_links(bed.links.left, bed.links.right, initiator)
+    driver_params = {k: v.value for k, v in own.items() if k in given or k not in known}
+    values, params = _merge_params(kind, benchmarks, driver_params, run, run_source)
+    links = make_links(testbed_file.links.left, testbed_file.links.right, initiator)
     technology = make_technology(kind, params, links, run_source)
-    with locate_errors(bed_source, "tester", "options"):
+    with locate_errors(testbed_source, "tester", "options"):
         tester.check_links(links)
     with locate_errors(run_source, "preset"):
         preset: Any = check_name(flags.preset or run.preset or "quick", PRESETS, "preset")
@@ -117,11 +119,11 @@ def resolve_and_bind(
         {
             "plugin": name,
             "params": values,
-            "suited": [n for n in suited if n not in given],
-            "links_left": bed.links.left,
-            "links_right": bed.links.right,
+            "suited": [n for n in driver_params if n not in given],
+            "links_left": testbed_file.links.left,
+            "links_right": testbed_file.links.right,
             "initiator": initiator,
-            "line_rate_bps": _parse_line_rate(bed, bed_source, technology, sizes),
+            "line_rate_bps": _parse_line_rate(testbed_file, testbed_source, technology, sizes),
             "tester": tester_settings,
             "dut": dut_settings,
             "preset": preset,
@@ -135,8 +137,8 @@ def resolve_and_bind(
             "connects": technology.stateful,
         },
     )
-    device = make_device_view(technology, settings.params, driver.device_params, bed_source)
-    with locate_errors(bed_source, "dut", "driver"):
+    device = make_device_view(technology, settings.params, driver.device_params, testbed_source)
+    with locate_errors(testbed_source, "dut", "driver"):
         driver.check_intent(technology.make_dut_intent())
     optional = frozenset(benchmarks) - {*named}
     bound = BoundRun(
@@ -159,12 +161,12 @@ def resolve_and_bind(
     return bound
 
 
-_UNSUPPORTED = ("unsupported-by-device", "unsupported-by-tester", "too-many-for-trex")
+_UNSUPPORTED_CODES = ("unsupported-by-device", "unsupported-by-tester", "too-many-for-trex")
 """Codes of errors for which ``--measure all`` leaves out a benchmark."""
 
 
 def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
-    """Leave out what device or tester cannot do of ``--measure all``, with a warning for each benchmark."""
+    """Leave out benchmarks of ``--measure all`` that device or tester cannot do; add warnings."""
     unsupported = {}
     for name in bound.optional_benchmarks:
         alone = replace(bound, settings=bound.settings.model_copy(update={"benchmarks": (name,)}))
@@ -173,7 +175,10 @@ def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
             if bound.settings.connects:
                 list(check_tester_connections(alone))
         except UsageError as exc:
-            if exc.code in _UNSUPPORTED and len(unsupported) < len(bound.settings.benchmarks) - 1:
+            if (
+                exc.code in _UNSUPPORTED_CODES
+                and len(unsupported) < len(bound.settings.benchmarks) - 1
+            ):
                 unsupported[name] = (
                     f"left out of '{registry.ALL_BENCHMARKS}': {name}: {exc.message}"
                 )
@@ -195,11 +200,11 @@ def _choose_technology(name: str | None, default: str | None) -> str:
 
 def resolve_tester(testbed: Path) -> TesterKind:
     """Return the tester of a testbed file after validating the whole file."""
-    bed, source = _read_testbed(testbed, Flags())
+    testbed_file, source = _read_testbed(testbed, Flags())
     with locate_errors(source, "line_rate"):
-        parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
-    _choose_driver(bed, source, Flags(), DEFAULT_DRIVER)
-    return _choose_tester(bed, source, Flags())[1]
+        parse_line_rate(testbed_file.line_rate or DEFAULT_LINE_RATE)
+    _choose_driver(testbed_file, source, Flags(), DEFAULT_DRIVER)
+    return _choose_tester(testbed_file, source, Flags())[1]
 
 
 def find_driver_name(testbed: File) -> str:
@@ -248,30 +253,30 @@ def _read_file(
 
 
 def _choose_tester(
-    bed: TestbedFile, source: Source, flags: Flags
+    testbed_file: TestbedFile, source: Source, flags: Flags
 ) -> tuple[TesterSettings, TesterKind]:
     """Return the settings and the kind of the tester."""
     with locate_errors(source, "tester", "kind"):
         known = (AUTOMATIC, *TESTERS.names())
-        name = check_name(flags.tester or bed.tester.kind, known, "tester")
+        name = check_name(flags.tester or testbed_file.tester.kind, known, "tester")
     name = DEFAULT if name == AUTOMATIC else name
-    options = deep_merge(bed.tester.options, parse_assignments(flags.tester_options))
+    options = deep_merge(testbed_file.tester.options, parse_assignments(flags.tester_options))
     with locate_errors(source, "tester", "options"):
         return TesterSettings(kind=name, options=options), load_kind(name, options)
 
 
 def _choose_driver(
-    bed: TestbedFile, source: Source, flags: Flags, default: str, *, swapped: bool = False
+    testbed_file: TestbedFile, source: Source, flags: Flags, default: str, *, swapped: bool = False
 ) -> tuple[DutSettings, Driver]:
     """Return the settings and the driver of the device."""
     if flags.dut:
         source.flagged["dut"] = {"driver": flags.dut}
-    named = bed.dut.driver or default
+    named = testbed_file.dut.driver or default
     with locate_errors(source, "dut", "driver"):
         known = (DEFAULT_DRIVER, *(n for n in driver_names() if n != DEFAULT_DRIVER))
         name = check_name(flags.dut or named, known, "device driver")
         kind = load_driver_type(name)
-    options = dict(bed.dut.options) if name == named else {}
+    options = dict(testbed_file.dut.options) if name == named else {}
     given = kind.convert_flags(options, parse_assignments(flags.dut_params))
     if given:
         source.flagged.setdefault("dut", {})["options"] = given
@@ -284,12 +289,12 @@ def _choose_driver(
 def _merge_params(
     kind: type[Technology],
     benchmarks: Sequence[str],
-    suited: Mapping[str, Any],
+    driver_params: Mapping[str, Any],
     run: RunFile,
     source: Source,
 ) -> tuple[dict[str, Any], PluginParams]:
-    """Merge parameters of the driver, the benchmarks, the file and the flags; later ones win."""
-    values = {**suited, **run.params}
+    """Return the merged values of driver, benchmarks, file and flags, raw and validated."""
+    values = {**driver_params, **run.params}
     for benchmark in map(registry.load, benchmarks):
         values = {**benchmark.suggest_parameters(kind), **values}
     values |= source.flagged.get("params", {})
@@ -327,11 +332,11 @@ def _choose_sizes(
 
 
 def _parse_line_rate(
-    bed: TestbedFile, source: Source, technology: Technology, sizes: Sequence[int | str]
+    testbed_file: TestbedFile, source: Source, technology: Technology, sizes: Sequence[int | str]
 ) -> float:
     """Return the line rate [bit/s]; refuse one below a frame per second."""
     with locate_errors(source, "line_rate"):
-        rate_bps = parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
+        rate_bps = parse_line_rate(testbed_file.line_rate or DEFAULT_LINE_RATE)
         for size in sizes:
             if max_frame_rate_fps(rate_bps, technology.make_sizes(size).longest) < 1:
                 raise UsageError(

@@ -174,7 +174,7 @@ class Flags:
     modifier: str | None = None
     seed: int | None = None
     label: str | None = None
-    single_frames: bool = False
+    single_frames: bool = False  # no benchmark is measured
 
 
 def make_procedure_model() -> type[ProcedureSettings]:
@@ -219,7 +219,7 @@ class ResolvedRun(StrictModel):
 
     plugin: str
     params: dict[str, Any] = Field(default_factory=dict)
-    suited: tuple[str, ...] = ()
+    suited: tuple[str, ...] = ()  # parameters whose default the driver replaces
     """Parameters with the driver's own default: the device cannot take the technology's."""
     links_left: Link  # one link; saved files use this name
     links_right: Link
@@ -256,7 +256,7 @@ def load_saved_run(values: Any) -> ResolvedRun:
 
 PRESETS = ("quick", "rfc")
 TRAFFIC_MODES = ("bidirectional", "forward", "reverse")
-RFC_REPETITIONS = 20
+RFC_REPETITIONS = 20  # RFC 8219 section 7
 
 _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
     "quick": {

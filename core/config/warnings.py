@@ -27,8 +27,8 @@ from v6t.profiles.mixes import parse_mix
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
-HIGH_LOSS_TOLERANCE = 0.01
-SHORT_WAIT_S = 0.05
+HIGH_LOSS_TOLERANCE = 0.01  # share of frames from which a warning is given
+SHORT_WAIT_S = 0.05  # a warning is given below this wait for late frames
 TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 """Clock sources of Linux that are counters of the processor, read without a system call."""
 

@@ -19,7 +19,7 @@ from v6t.base.validation import describe_problem
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-EXAMPLES = Path(__file__).parent / "examples"
+EXAMPLES = Path(__file__).parent / "examples"  # directory of example files
 MAX_DEPTH = 50  # of nested values
 MAX_VALUES = 200_000  # of a file with its aliases expanded
 MAX_BITS = 256  # of a whole number: twice an IPv6 address
@@ -30,8 +30,7 @@ _TAGS = {
 }
 """Tags of plain values; others would construct Python objects."""
 
-Keys = tuple[str | int, ...]
-"""Path to a value in nested settings."""
+Keys = tuple[str | int, ...]  # path to a value in nested settings
 
 
 class YamlFile:
@@ -230,7 +229,7 @@ class Source:
     """
 
     document: YamlFile | None = None
-    flagged: dict[str, Any] = field(default_factory=dict)
+    flagged: dict[str, Any] = field(default_factory=dict)  # values of the flags
 
     def format_location(self, keys: Keys) -> str:
         """Return ``file:line: `` of a setting; empty if a flag gives it, or no file does."""
@@ -247,7 +246,7 @@ class Source:
         return "" if self.document is None else self.document.format_location(keys)
 
 
-Origin = YamlFile | Source | None
+Origin = YamlFile | Source | None  # of settings, to locate errors in them
 
 
 def check_names(
@@ -271,17 +270,17 @@ def check_name(name: str, known: Sequence[str], noun: str, path: Keys = ()) -> s
 
 
 def validate(
-    model: type[BaseModel], data: Mapping[str, Any], origin: Origin = None, above: Keys = ()
+    model: type[BaseModel], data: Mapping[str, Any], origin: Origin = None, prefix: Keys = ()
 ) -> Any:
     """Return settings as a validated model; errors name the file, the line and the setting."""
     from pydantic import ValidationError
 
-    with locate_errors(origin, *above):
+    with locate_errors(origin, *prefix):
         try:
             return model.model_validate(data)
         except ValidationError as exc:
             problem = describe_problem(model, exc)
-            name = problem.name_settings(*map(str, above))
+            name = problem.name_settings(*map(str, prefix))
             text = (
                 f"unknown setting '{name}'"
                 if problem.unknown

@@ -10,7 +10,7 @@ from v6t.base.errors import UsageError
 from v6t.core.migrate.migration import NOT_USED, Migration
 from v6t.core.migrate.siitperf_stateful import STATEFUL_PLUGINS, read_stateful
 
-SIDES = (("L", "left"), ("R", "right"))
+SIDES = (("L", "left"), ("R", "right"))  # letter in parameter names, and name
 PORT_PARAMETERS = (
     ("Fwd-var-sport", "Fwd-sport", "fw_sport", 1024, 65535),
     ("Fwd-var-dport", "Fwd-dport", "fw_dport", 1, 49151),
@@ -30,7 +30,7 @@ KNOWN_PARAMETERS = (
     *("Stateful", "Enumerate-ports", "Enumerate-ips", "Responder-tuples"),
 )
 PARAMETER_ALIASES = {"responder-ports": "Responder-tuples"}
-ORIENTATIONS = {("6", "4"): "nat64", ("4", "6"): "nat46"}
+ORIENTATIONS = {("6", "4"): "nat64", ("4", "6"): "nat46"}  # by IP versions of left and right
 ROUTER_HOSTS = {
     "4": ("198.18.0.2", "198.19.0.2", 2, 65534, 2),
     "6": ("2001:2::2", "2001:2:0:8000::2", 0, 65535, 12),
@@ -88,6 +88,7 @@ def _swap_sides(name: str) -> str:
 
 
 def _read_stateless(source: Migration, versions: tuple[str, str]) -> None:
+    """Fill in the run of a stateless test."""
     if versions in ORIENTATIONS:
         plugin, params = "siit", _read_translator(source, ORIENTATIONS[versions])
     else:

@@ -197,11 +197,12 @@ def _choose_pool(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _count_ports(bounds: dict[str, int]) -> int:
+    """Return the number of ports of a range."""
     return bounds["max"] - bounds["min"] + 1
 
 
 def _count_tuples(params: dict[str, Any]) -> int:
-    """Count the possible connections."""
+    """Count the connections that the address and port ranges allow."""
     total = 1
     if params["enumerate_ports"]:
         total *= _count_ports(params["initiator_ports"]) * _count_ports(params["responder_ports"])

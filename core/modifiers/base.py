@@ -93,7 +93,7 @@ def repeat_action(trial: Trial, action: Action, interval_s: float) -> Iterator[d
     failures: list[BaseException] = []
 
     def act() -> None:
-        """Act once on the device and count the outcome."""
+        """Execute the action once and count its outcome."""
         began, what, why = time.monotonic(), counts["what"], ""
         try:
             what = action()
@@ -106,7 +106,7 @@ def repeat_action(trial: Trial, action: Action, interval_s: float) -> Iterator[d
             counts["right"] += not why
 
     def run() -> None:
-        """Act repeatedly while the stream is sent."""
+        """Repeat the action while the stream is sent."""
         due = time.monotonic() + trial.pause_s
         end = due + trial.total_duration_s
         try:

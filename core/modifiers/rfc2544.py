@@ -23,7 +23,7 @@ ROUTE_INTERVAL_S = 30.0  # RFC 2544, appendix C.2.3, for trials longer than a mi
 
 
 class Broadcast(Modifier):
-    """Every hundredth frame is a broadcast that the device must drop (section 11.1)."""
+    """Makes every hundredth frame a broadcast that the device must drop (section 11.1)."""
 
     name = "broadcast"
     source = "RFC 2544 section 11.1"
@@ -48,7 +48,7 @@ class Broadcast(Modifier):
 
 
 class Management(Modifier):
-    """Every second a read-back of the driver over its management connection (section 11.2)."""
+    """Reads the configuration back every second over the driver's connection (section 11.2)."""
 
     name = "management"
     source = "RFC 2544 section 11.2"
@@ -75,7 +75,7 @@ class Management(Modifier):
 
 
 class Snmp(Management):
-    """Every second an SNMP query for the forwarding state of the device (section 11.2)."""
+    """Queries the forwarding state of the device by SNMP every second (section 11.2)."""
 
     name = "snmp"
     requirements = DeviceRequirements(snmp_agent=True)
@@ -89,7 +89,7 @@ class Snmp(Management):
 
 
 class Routing(Modifier):
-    """A route that no test frame takes alternates between two states (section 11.3)."""
+    """Alternates a route that no test frame takes between two states (section 11.3)."""
 
     name = "routing"
     source = "RFC 2544 section 11.3"
@@ -108,7 +108,7 @@ class Routing(Modifier):
 
 
 class Bgp(Routing):
-    """A route alternates by updates of a BGP speaker that the driver starts (section 11.3)."""
+    """Alternates a route by updates of a BGP speaker that the driver starts (section 11.3)."""
 
     name = "bgp"
     requirements = DeviceRequirements(route_updates=True, bgp_speaker=True)
@@ -120,7 +120,7 @@ class Bgp(Routing):
 
 
 class OneFilter(Modifier):
-    """The device lets the test traffic pass and denies all else (section 11.4)."""
+    """Filters all traffic but the test traffic on the device (section 11.4)."""
 
     name = "filters-1"
     source = "RFC 2544 section 11.4, RFC 5180 section 6.2.2"
@@ -133,7 +133,7 @@ class OneFilter(Modifier):
 
 
 class ManyFilters(OneFilter):
-    """The thirteenth of 25 filters lets the test traffic pass (section 11.4)."""
+    """Configures 25 filters, of which the thirteenth accepts the test traffic (section 11.4)."""
 
     name = "filters-25"
     requirements = DeviceRequirements(filters=25)

@@ -51,7 +51,7 @@ METHOD_TEXT = (
 
 
 def compare_runs(runs: Sequence[RunData], allow_differences: bool) -> RunComparison:
-    """Compare runs with the first of them.
+    """Compare each run with the first one.
 
     Raises:
         UsageError: the runs are not comparable.
@@ -110,6 +110,7 @@ def make_brief_document(comparison: RunComparison, directories: Sequence[Path]) 
 
 
 def _describe_runs(comparison: RunComparison, runs: Sequence[RunData]) -> Table:
+    """Return a table of the compared runs, with their testers, dates and labels."""
     rows = [
         (
             name,

@@ -78,7 +78,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class LiveView(Listener):
-    """Serves the page of a running measurement or campaign.
+    """Serves the live page of a running measurement or campaign.
 
     The port is open from the beginning; requests are answered after :meth:`__enter__`.
 
@@ -246,7 +246,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Serves three texts under this server's own address."""
+    """Serves the page, its state and the report, only under this server's own address."""
 
     timeout = CLIENT_TIMEOUT_S
 

@@ -78,7 +78,7 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, min_percent: float) 
             if not key(run):
                 problem = f"{run.name} does not contain the sort key {order}"
                 raise UsageError(problem, "--by given takes the order given", code="not-comparable")
-        runs = sorted(runs, key=lambda run: _split_numbers(key(run)))
+        runs = sorted(runs, key=lambda run: _make_natural_key(key(run)))
     last, left_out, comparable = runs[-1], [], []
     for run in runs:
         devices = last.config["dut"]["driver"], run.config["dut"]["driver"]
@@ -98,8 +98,8 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, min_percent: float) 
     return Trend(tuple(run.name for run in comparable), order, tuple(series), tuple(left_out))
 
 
-def _split_numbers(text: str) -> list[tuple[int, str]]:
-    """Return a sort key that orders numbers in a text by value."""
+def _make_natural_key(text: str) -> list[tuple[int, str]]:
+    """Return a natural sort key: digits in the text compare by their numeric value."""
     return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
 
 

@@ -91,6 +91,7 @@ def watch_device(
 
 
 def _list_throughputs(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the measured throughputs among the results, without rates of zero."""
     entries = results.get("results", [])
     records = [r for r in entries if r.get("benchmark") == THROUGHPUT and r.get("median")]
     if not records:

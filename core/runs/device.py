@@ -42,6 +42,7 @@ def run_hook(name: str, hook: Hook) -> str:
 
 
 def _run_hook_command(name: str, command: str, timeout_s: float) -> str:
+    """Run the command once and return its output; refuse a failure or timeout."""
     began = time.monotonic()
     try:
         done = subprocess.run(
@@ -75,6 +76,7 @@ def measure_with_event(
     failures: list[DutError] = []
 
     def run() -> None:
+        """Run the event and keep its error."""
         try:
             run_event()
         except DutError as exc:
@@ -105,6 +107,7 @@ def with_device_load(measure: Measure, session: Callable[[], DeviceSession | Non
     """Wrap ``measure`` to sample the cores of driven devices once a second in long trials."""
 
     def measure_watched(trial: Trial) -> TrialResult:
+        """Measure a trial and add the load of the device to its result."""
         driven = session() if trial.total_duration_s >= MIN_SAMPLED_TRIAL_S else None
         watchers: dict[str, TelemetryWatcher] = {}
         samples: dict[str, Sequence[Any]] = {}
@@ -167,7 +170,7 @@ class DeviceCounts:
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """Entries, one for each device and benchmark at a point."""
+        """Counters to store, one entry for each device and benchmark at a point."""
         return list(self._entries.values())
 
     def begin(self, session: DeviceSession | None) -> None:
@@ -193,10 +196,12 @@ class DeviceCounts:
 
 
 def _make_entry_key(entry: Mapping[str, Any]) -> str:
+    """Return the device, benchmark, frame sizes and direction of an entry as a key."""
     return repr([entry[name] for name in ("device", "benchmark", "frame_sizes", "direction")])
 
 
 def _read_counters(session: DeviceSession | None) -> dict[str, Any]:
+    """Return the counters of each device by its name."""
     readings = {}
     for name, device in session.get_sessions() if session is not None else ():
         with contextlib.suppress(V6tError, OSError):

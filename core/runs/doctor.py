@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from v6t.drivers.tester_kind import TesterKind
 
 MIN_FREE_BYTES = 1 << 30
-SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
+SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"  # where programs are also looked for
 State = Literal["ok", "note", "missing"]
 UNCONFIGURED_TEXT = "configured by you, not by v6t (dut.driver names a driver)"
 
@@ -35,7 +35,7 @@ UNCONFIGURED_TEXT = "configured by you, not by v6t (dut.driver names a driver)"
 class Finding:
     """Result of one check; ``missing`` if the lab or the tester cannot work without it."""
 
-    what: str
+    what: str  # checked part of the machine or testbed
     state: State
     text: str
 
@@ -88,6 +88,7 @@ def examine_machine(tester: TesterKind | None = None) -> list[Finding]:
 
 
 def _check_system() -> Finding:
+    """Check that the operating system is Linux, as the lab requires."""
     text = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
     if platform.system() != "Linux":
         return Finding("system", "missing", f"{text}; the lab needs Linux, --tester sim does not")
@@ -95,6 +96,7 @@ def _check_system() -> Finding:
 
 
 def _check_cores(cores: int) -> Finding:
+    """Report the number of CPU cores; a single one is too few for tester and device."""
     if cores == 1:
         return Finding("cores", "note", "1; tester and device will disturb each other much")
     return Finding("cores", "ok", str(cores))
@@ -122,6 +124,7 @@ def _check_output() -> Finding:
 
 
 def _check_extensions() -> Iterator[Finding]:
+    """Report how many extensions of each kind are installed, and those that fail to load."""
     groups: tuple[tuple[str, Extensions[Any]], ...] = (
         ("technologies", TECHNOLOGIES),
         ("device drivers", DRIVERS),
@@ -195,6 +198,7 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
 
 
 def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Finding]:
+    """Yield findings about a device outside the lab."""
     from v6t.drivers.duts.devices import make_session
     from v6t.drivers.duts.session.session import Session
 
@@ -228,6 +232,7 @@ def _describe_refusal(exc: UsageError, plugin: str | None) -> Finding:
 
 
 def _describe_error(exc: V6tError) -> str:
+    """Return the message and the hint of an error."""
     return exc.message + (f": {exc.hint}" if exc.hint else "")
 
 

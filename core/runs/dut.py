@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.duts.lab.ssh import LabSshServer
     from v6t.drivers.duts.plan import Plan
-    from v6t.drivers.duts.session.plan_steps import Difference
+    from v6t.drivers.duts.session.plan_steps import StepComparison
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def open_session(
         session.close()
 
 
-def compare(bound: BoundRun) -> tuple[str, list[Difference]]:
+def compare(bound: BoundRun) -> tuple[str, list[StepComparison]]:
     """Compare the plan with the present state of the device; return the device name and the differences."""
     with open_session(bound, lock=False) as device:
         device.make_plan()
@@ -72,7 +72,7 @@ def compare(bound: BoundRun) -> tuple[str, list[Difference]]:
 
 
 def commit(bound: BoundRun, revert_in: int | None = None, *, replace: bool = True) -> str:
-    """Configure the device and read everything back, or roll back.
+    """Configure the device and verify it by read-back; roll back if that fails.
 
     Args:
         bound: whose device.
@@ -211,7 +211,7 @@ def rollback(
     forget: bool = False,
     by_script: bool = False,
 ) -> list[str]:
-    """Undo what v6t configured, from any host that can log in.
+    """Undo what v6t configured on the device, from any host that can log in.
 
     Args:
         bound: whose device.
@@ -241,7 +241,7 @@ def rollback(
 
 
 def find_technology(driver: str) -> str | None:
-    """Return a technology that the driver can configure, or None for a chain."""
+    """Return the name of a technology that the driver can configure, or None for a chain."""
     from v6t.core.config.compatibility import list_technologies
     from v6t.core.config.plugins import list_names
     from v6t.drivers.duts.registry import list_driver_names as drivers

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CurrentTrial:
-    """Trial that starts now, with its number and the estimated rest of the run.
+    """Trial that starts now, with its number and the estimated remaining time of the run.
 
     Attributes:
         previous_result: of the trial before it in this stage; None for the first.
@@ -54,7 +54,7 @@ class CurrentTrial:
 
 
 class Listener:
-    """Receives the events of a run; this one ignores them."""
+    """Receives the events of a run; this base class ignores them."""
 
     def on_run_start(self, name: str) -> None:
         """Receive the name of each run of a campaign; empty after the last."""
@@ -84,6 +84,7 @@ class Listeners(Listener):
 
 
 def _call_all(receivers: Sequence[Callable[[Any], None]], value: Any) -> None:
+    """Pass a value to each receiver."""
     for receive in receivers:
         receive(value)
 
@@ -154,6 +155,7 @@ class RemainingTime:
         return current_s + sum(p.expected_s * find_pace(p.stage) for p in self._coming)
 
     def _elapsed_s(self) -> float:
+        """Return the time since the run began, in seconds."""
         taken_s = self._taken_s.get(self.stage, 0.0) if self.stage is not None else 0.0
         return taken_s + self._clock() - self._since
 

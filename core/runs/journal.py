@@ -31,7 +31,7 @@ def find_run_mark(manifest: Any) -> str | None:
 
 
 class Journal:
-    """The trials of a run: read at once, appended to one by one.
+    """File with the trials of a run, read when it is opened and extended by each new trial.
 
     Attributes:
         entries: results by trial key, in the order they were measured.
@@ -100,6 +100,7 @@ class Journal:
         """Wrap ``measure`` to return the results of known trials and to record new ones."""
 
         def replay_or_measure(trial: Trial) -> TrialResult:
+            """Return the stored result of a trial, or measure and store it."""
             known = self.trials.get(trial.key)
             if known is None:
                 self.append(trial, measure(trial))
@@ -122,6 +123,7 @@ class Journal:
         return [RunTrial(self.trials[key], result) for key, result in self.entries.items()]
 
     def _store_trial(self, trial: dict[str, Any], result: TrialResult) -> None:
+        """Keep a trial and its result in memory."""
         self.trials[trial["key"]] = trial
         self.entries[trial["key"]] = result
 

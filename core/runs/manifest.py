@@ -99,6 +99,7 @@ def utc_now() -> str:
 
 
 def _read_version(name: str) -> str | None:
+    """Return the version of an installed package, or None."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -119,6 +120,7 @@ def find_commit() -> str | None:
 
 
 def _describe_processor() -> str | None:
+    """Return the name of the processor, or None if it is unknown."""
     text = _read_system_file("/proc/cpuinfo") or ""
     for line in text.splitlines():
         if line.startswith("model name"):
@@ -127,6 +129,7 @@ def _describe_processor() -> str | None:
 
 
 def _describe_memory() -> int | None:
+    """Return the memory of this machine [KiB], or None if it is unknown."""
     first = (_read_system_file("/proc/meminfo") or "").splitlines()[:1]
     return int(first[0].split()[1]) if first else None
 

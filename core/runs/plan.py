@@ -36,7 +36,7 @@ FLUSH_S_PER_CONNECTION = 12e-6
 
 @dataclass
 class IdealDevice:
-    """Simulated point: a device without loss up to a rate, measured in no time.
+    """Simulated device that loses no frame up to a given rate; its trials take no real time.
 
     It is the runner of a planned point (:class:`v6t.benchmarks.point.PointRunner`).
 
@@ -92,6 +92,7 @@ class IdealDevice:
     def on_progress(self, progress: Progress) -> None: ...
     def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]:
+        """Return no measurement conditions."""
         return {}
 
     def measure(self, trial: Trial) -> TrialResult:
@@ -112,6 +113,7 @@ class IdealDevice:
         return result
 
     def _add_time(self, seconds: float, weight: int | None = None) -> None:
+        """Add the time of an action, once for each trial that it counts for."""
         self.seconds += seconds * (self.trial_weight if weight is None else weight)
 
     def _add_filling_time(self, connections: Connections) -> None:
@@ -127,6 +129,7 @@ class IdealDevice:
         self._add_time(filling_s, 1 if connections.reuse else self.trial_weight)
 
     def _count_frames(self, trial: Trial) -> DirectionResult:
+        """Return the sent and received frames of a direction."""
         required = trial.frames
         half_fps = (trial.search_limit_fps or trial.rate_fps) / 2
         max_fps = half_fps if self.max_fps is None else self.max_fps
@@ -166,7 +169,7 @@ class IdealDevice:
 
 
 def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | None = None) -> Point:
-    """Return a planned point whose tester reaches the rate of the medium."""
+    """Return a planned point whose tester reaches the maximum frame rate of the link."""
     if media_fps is None:
         media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
     device = IdealDevice(bound, (TesterCapacity(mode, media_fps, (), ()), "assumed"))
@@ -216,7 +219,7 @@ _STREAM_SETTINGS = {
 
 @dataclass(frozen=True)
 class Stage:
-    """Stage of a run: a benchmark or other work at a frame size and in a mode."""
+    """Part of a run: a benchmark, a self-test or a set-up at one frame size and mode."""
 
     name: str
     octets: str
@@ -225,7 +228,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """Stage with its planned trials; ``seconds`` is its maximum duration.
+    """Stage with its planned number of trials and its maximum duration, ``seconds``.
 
     Attributes:
         least_s: its time if the device carries the upper bound at once; None: the same.
@@ -238,18 +241,18 @@ class PlannedStage:
 
     @property
     def shortest_s(self) -> float:
-        """Minimum duration: the device carries the upper bound at once."""
+        """Minimum duration [s], if the device carries the upper bound of each search at once."""
         return self.seconds if self.least_s is None else self.least_s
 
     @property
     def expected_s(self) -> float:
-        """Mean of the minimum and the maximum duration."""
+        """Mean of the minimum and the maximum duration [s]."""
         return (self.seconds + self.shortest_s) / 2
 
 
 @dataclass(frozen=True)
 class PlannedPoint:
-    """One benchmark at one frame size and mode, without invalid trials.
+    """Planned benchmark at one frame size and mode, if no trial is invalid and repeated.
 
     The first benchmark at a size or in a mode bears the time of the set-up and of the self-test.
 
@@ -262,7 +265,7 @@ class PlannedPoint:
     benchmark: str
     frame_sizes: dict[str, Any]
     mode: str
-    media_fps: int
+    media_fps: int  # maximum frame rate of the link, per direction
     trials: int
     duration_s: float
     least_s: float
@@ -271,7 +274,7 @@ class PlannedPoint:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Plan of a run; ``stream_sets`` has the streams by the label of the frame sizes."""
+    """Plan of a run; ``stream_sets`` maps the label of each frame size to the streams."""
 
     bound: BoundRun
     points: tuple[PlannedPoint, ...]

@@ -181,6 +181,7 @@ def remeasure_tester(point: Point, number: int) -> Point | None:
 
 
 def _make_point(trials: Trials, sizes: Sizes, media_fps: float, test: SelfTest) -> Point:
+    """Return a point of the run with the capacity of its self-test."""
     find = trials.journal.entries.__getitem__
     runner = MeasuredPoint(trials, sizes, test)
     return Point(trials.bound, sizes, test.spec.mode, media_fps, runner, trials.device, find)

@@ -59,6 +59,7 @@ def with_loopback_setup(bound: BoundRun, measure: Measure) -> Measure:
 
 
 def _with_queries(measure: Measure, queries: Queries) -> Measure:
+    """Wrap ``measure`` so that each trial sends queries."""
     return lambda trial: measure(replace(trial, queries=queries))
 
 

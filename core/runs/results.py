@@ -247,6 +247,7 @@ def make_run_data(
 
 
 def _load_technology(run: ResolvedRun) -> Technology | None:
+    """Return the technology of a run; None if its plugin is not installed or has changed."""
     try:
         plugin = load_plugin(run.plugin)
         links = make_links(run.links_left, run.links_right, run.initiator)
@@ -304,6 +305,7 @@ def _summarize(path: Path) -> Iterator[RunSummary]:
 
 
 def _find_state(path: Path, manifest: dict[str, Any]) -> str:
+    """Return the state of a run, for a list of runs."""
     state = manifest.get("status")
     try:
         state = str(state or read_results(path).get("status", RUNNING))

@@ -53,7 +53,7 @@ def make_no_run_error(path: Path) -> UsageError:
 
 
 def check_paths_exist(paths: Iterable[Path]) -> None:
-    """Refuse missing paths; ``latest`` is accepted."""
+    """Refuse paths that do not exist, except the keyword ``latest``."""
     for path in paths:
         if not path.exists() and str(path) != LATEST:
             problem = f"{path} does not exist"
@@ -122,6 +122,7 @@ class RunDir:
         self.close()
 
     def _create(self) -> None:
+        """Create the directory, or accept one without trials."""
         with report_write_errors(self.path):
             if self.path.exists():
                 self._check_free()
@@ -285,6 +286,7 @@ def make_testbed_file(run: ResolvedRun) -> dict[str, Any]:
 
 
 def _format_rate(rate_bps: float) -> str:
+    """Return a line rate as in a testbed file, for example ``10G``."""
     for letter, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if (rate_bps / factor).is_integer():
             return f"{rate_bps / factor:.0f}{letter}"

@@ -159,6 +159,7 @@ class Runner:
         )
 
     def _measure(self) -> None:
+        """Measure every frame size of the run."""
         try:
             for number, size in enumerate(self._run.frame_sizes):
                 self._measure_size(self._bound.technology.make_sizes(size), first=number == 0)
@@ -193,6 +194,7 @@ class Runner:
                 rates = {**rates, **found}
 
     def _check_translation(self, sizes: Sizes, *, first: bool) -> None:
+        """Check the translation of a few frames of a size before they are measured."""
         self._events.on_message(f"{sizes.label} octets: checking the translation")
         finding = check_point(self._bound.technology, sizes, self._trials.device)
         if finding is not None:

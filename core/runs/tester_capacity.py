@@ -57,7 +57,7 @@ SHORT_SELFTEST_SOURCE = (
 )
 CAPACITY_FILE = "tester-capacity.json"
 """In the cache, and in a run directory: there the remembered capacities that the run used."""
-MIN_OPENING_TRIAL_S = 1.0
+MIN_OPENING_TRIAL_S = 1.0  # shortest trial that opens TCP connections
 """A TCP client listens while it sends: one wait for a core must be short compared with the trial."""
 _SHORT_SELFTEST_FACTOR = 2
 _MACHINE_KEYS = ("processor", "cores", "kernel", "governor", "smt", "isolated_cores")
@@ -142,7 +142,7 @@ class SelfTest:
         return TesterCapacity(spec.mode, found["fps"], (), ()), found["source"]
 
     def measure_capacity(self, min_fps: float, *, store: bool = False) -> TesterCapacity:
-        """Measure the capacity of the tester; ``store`` keeps it for later runs."""
+        """Measure the capacity of the tester; ``store`` also stores it for later runs."""
         spec = self._start_at(min_fps)
         capacity = measure_plausible_capacity(spec, self.measure, min_fps, self.say)
         if store:
@@ -196,13 +196,13 @@ class SelfTest:
         return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
 
     def _start_at(self, min_fps: float) -> SelfTestSpec:
-        """Return the specification of a search that begins at a rate that is known to pass."""
+        """Return the specification with a search that begins at ``min_fps``, if that is higher."""
         begins = self.bound.tester.in_lab and min_fps > self.spec.start_fps
         return replace(self.spec, start_fps=min_fps) if begins else self.spec
 
     @property
     def _is_cacheable(self) -> bool:
-        """Whether the run may use, and keep, a capacity from another run."""
+        """Whether the run may use a capacity that another run stored, and store its own."""
         if self.bound.technology.exchange == "queries":  # RFC 8219, section 9.2.1: measured first
             return False
         return (
@@ -247,6 +247,7 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator[
 
 
 def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    """Yield the capacity of a single tester at each frame size and in each mode."""
     run, plugin = bound.settings, bound.technology
     with closing(Bench(bound, loopback=True)) as bench:
         measure: Measure = bench.measure
@@ -277,6 +278,7 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator
 
 
 def _read_cache() -> dict[str, dict[str, Any]]:
+    """Return the stored capacities by the key of their self-test."""
     return find_json_object(locate_cache() / CAPACITY_FILE) or {}
 
 

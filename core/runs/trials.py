@@ -141,6 +141,7 @@ class Trials:
         """Wrap ``measure`` to announce each trial and to read the device's counters before it."""
 
         def announce_and_measure(trial: Trial) -> TrialResult:
+            """Announce a trial to the listeners and measure it."""
             self.measured += 1
             self.events.on_trial_start(self.remaining.start_trial(trial, self._before))
             if bench is self.bench:
@@ -162,6 +163,7 @@ class Trials:
         """Wrap ``measure`` to end the run at a wrong frame, and to collect figures for warnings."""
 
         def measure_and_evaluate(trial: Trial) -> TrialResult:
+            """Measure a trial and evaluate its frames and its steal time."""
             result = measure(trial)
             share = find_steal_time(result)
             if share is not None:
@@ -181,6 +183,7 @@ def with_steal_time(measure: Measure, *, in_lab: bool = True) -> Measure:
     """Wrap ``measure`` to add the machine's share of stolen CPU time to the tester's figures."""
 
     def measure_steal_time(trial: Trial) -> TrialResult:
+        """Measure a trial and add the share of stolen CPU time."""
         before = _read_ticks()
         result = measure(trial)
         spent = [now - then for then, now in zip(before, _read_ticks(), strict=False)]

@@ -17,7 +17,7 @@ from v6t.drivers.duts.telemetry_summary import (
 
 BUSY_CORE_IDLE_PERCENT = 3.0  # a core that is idle for less of the time is saturated
 FREE_CORE_IDLE_PERCENT = 80.0  # if every core is idle for more of the time, the device has capacity
-FULL_VECTORS_PER_CALL = 200.0  # frames, of at most 256: a VPP that polls is saturated from here
+FULL_VECTORS_PER_CALL = 200.0  # frames per call, of at most 256, from which VPP is saturated
 FULL_THREAD_PERCENT = 90.0  # a thread that runs or waits for more of the time is saturated
 THROTTLED_PERCENT = 25.0  # the CPU quota limits a process throttled in more of its periods
 FULL_TABLE_PERCENT = 99.0  # a table of which a larger share is in use counts as full
@@ -40,7 +40,7 @@ class Verdict:
 def judge_device(
     samples: Sequence[Sample], tester: str = "", lost: int | None = None, *, shared: bool = False
 ) -> Verdict:
-    """Judge what limits a device.
+    """Judge from telemetry what limits a device under load, with evidence.
 
     Args:
         samples: of a trial at the highest rate without loss or just above, without its first and last
@@ -60,7 +60,7 @@ def judge_device(
     median_idle = {core: median_high(shares) for core, shares in cores.items()}
     no_time = _judge_full_cores(median_idle, tester if shared else "")
     finding = (
-        losses.judge_table(at_least=MIN_RELEVANT_LOSSES)
+        losses.judge_table(min_losses=MIN_RELEVANT_LOSSES)
         or device.judge_rule_drops()
         or device.judge_process()
         or device.judge_full_vectors()
@@ -145,21 +145,21 @@ class _VerdictRules:
         self.node, self.vectors = max(nodes, key=itemgetter(1), default=("", 0.0))
         self.worst = _find_largest(summary.drops_by_reason) if summary.drops else ""
         # losses for want of room have nothing to do with time
-        room = (LossReason.ROOM, LossReason.ENTRY)
+        room = (LossReason.TABLE_FULL, LossReason.ENTRY)
         self.lacks_room = bool(self.worst) and summary.lost_for[self.worst] in room
 
-    def judge_table(self, at_least: float = 0.0) -> _Finding | None:
-        """Judge losses caused by a full table: at least half of all losses, or any if the table is full.
+    def judge_table(self, min_losses: float = 0.0) -> _Finding | None:
+        """Judge losses caused by a table that is full, or that explains most of all losses.
 
         Frames of connections that the device does not know follow from that, and are none of the others.
         """
         summary = self.summary
         is_full = summary.table.get("full", 0.0) >= FULL_TABLE_PERCENT
         unknown = summary.select_drops(LossReason.UNKNOWN)
-        short = summary.select_drops(LossReason.ROOM, LossReason.ENTRY) | (
+        short = summary.select_drops(LossReason.TABLE_FULL, LossReason.ENTRY) | (
             unknown if is_full else {}
         )
-        if not short or sum(short.values()) < at_least:
+        if not short or sum(short.values()) < min_losses:
             return None
         reason, problem = _find_largest(short), "its table has no room for a connection more"
         if is_full:
@@ -220,7 +220,7 @@ class _VerdictRules:
         return ("unknown", f"{room}; {UNEXPLAINED_LOSS}") if self.lost else ("nothing here", room)
 
     def judge_polling(self) -> _Finding | None:
-        """Judge a device other than VPP whose cores are busy without load, too."""
+        """Judge a device other than VPP whose cores are busy even without load."""
         if not self.summary.polls or self.node:
             return None
         unfetched = self.summary.select_drops(LossReason.INGRESS)
@@ -234,7 +234,7 @@ class _VerdictRules:
         return "unknown", f"it polls: its cores are busy without load, too; {why}"
 
     def judge_queue(self) -> _Finding | None:
-        """Judge a device that lost frames although its process had time left."""
+        """Judge a device that lost frames although its process did not use all of its CPU time."""
         if not self.summary.process or not self.worst or self.lacks_room:
             return None
         unused = f"{100 - self.ran - self.waited:.0f} % of it: {self.worst} grew"

@@ -126,7 +126,7 @@ class Driver(ABC):
         return Facts(system="", version="")
 
     def assume_facts(self, intent: Intent, system: str) -> Facts:
-        """Return facts with the version of the options, or the last one, and both interfaces."""
+        """Return facts with both interfaces and the configured version, else the newest one."""
         links, options = intent.links, self.options
         macs = {options.left: links.left.dut_mac, options.right: links.right.dut_mac}
         interfaces = {name: Interface(mac.lower()) for name, mac in macs.items()}
@@ -164,11 +164,11 @@ class Driver(ABC):
         return {}
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
-        """Return a change to make under load, which affects no test packet; None: not supported."""
+        """Return a change under load that affects no test packet; None: not supported."""
         return None
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
-        """Return a route that updates move and no test packet takes; None: not supported."""
+        """Return the updates of a route that no test packet takes; None: not supported."""
         return None
 
     def plan_bgp_speaker(
@@ -237,7 +237,7 @@ class Driver(ABC):
     def _require_capability(
         self, capability: CapabilityT | None, problem: str, hint: str
     ) -> CapabilityT:
-        """Return the capability; raise UsageError if it is empty."""
+        """Return the capability; raise UsageError if the driver lacks it."""
         if not capability:
             problem = f"the {self.name} driver {problem}"
             raise UsageError(problem, hint, code="unsupported-operation")

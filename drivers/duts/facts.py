@@ -8,16 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts import management_path
+from v6t.drivers.duts.management_path import (
+    CLIENT_COMMAND,
+    MANAGEMENT_COMMAND,
+    ManagementPath,
+    make_survey_command,
+    parse_management_path,
+)
 
 # The commands of every Linux device, by section.
 LINUX_SURVEY_COMMANDS = {
     "system": "uname -sr",
     "boot": "cat /proc/sys/kernel/random/boot_id",
     "user": "id -u",
-    "client": management_path.CLIENT_COMMAND,
-    "management": management_path.MANAGEMENT_COMMAND,
-    "way": management_path.make_survey_command(),
+    "client": CLIENT_COMMAND,
+    "management": MANAGEMENT_COMMAND,
+    "way": make_survey_command(),
     "links": "ip -j link show",
     "default4": "ip -j -4 route show default",
     "default6": "ip -j -6 route show default",
@@ -52,11 +58,15 @@ class Facts:
     boot_id: str = "?"
     is_root: bool = True  # commands run as root
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
-    management_interfaces: frozenset[str] = frozenset()  # those that carry this connection
-    management_path: management_path.ManagementPath | None = None
+    management_interfaces: frozenset[str] = (
+        frozenset()
+    )  # interfaces that carry the connection to the device
+    management_path: ManagementPath | None = None
     default_route_interfaces: frozenset[str] = frozenset()  # with a default route
     advertised_route_interfaces: frozenset[str] = frozenset()  # with an advertised default route
-    programs: frozenset[str] = frozenset()  # installed ones among those that the driver asks for
+    programs: frozenset[str] = (
+        frozenset()
+    )  # installed ones of the programs that the driver looks up
     sections: Mapping[str, str] = field(default_factory=dict)  # outputs of the survey commands
 
     def parse_number(self, section: str) -> int | None:
@@ -120,7 +130,7 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
         is_root=sections.get("user", "").strip() == "0",
         interfaces=interfaces,
         management_interfaces=frozenset(management),
-        management_path=management_path.parse_management_path(client, survey_output, management),
+        management_path=parse_management_path(client, survey_output, management),
         default_route_interfaces=frozenset(r["dev"] for r in hops if "dev" in r),
         advertised_route_interfaces=frozenset(advertised),
         programs=frozenset(sections.get("programs", "").split()),

@@ -36,7 +36,7 @@ class HeaderProfile(HeaderPolicy):
     df: Literal["reference", "set", "clear"] = "reference"
     tunnel_keeps_ttl: bool = False  # the TTL is not decremented before encapsulation into IPv6
     exit_keeps_ttl: bool = False  # the TTL is not decremented after decapsulation
-    least_octets: int = 0  # frames are padded to this length without FCS; 0: not padded
+    least_octets: int = 0  # shorter frames are padded to this length without FCS; 0: none
     why: str = ""  # source of these values, for the manifest
 
     @property
@@ -49,7 +49,7 @@ class FrameOracle(OracleDecorator):
     """Base of oracles that adjust expected frames in groups with equal headers and length."""
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """Return the expected frames after the adjustment; those out of hops are dropped."""
+        """Return the expected frames after the adjustment; frames whose hop limit expires are dropped."""
         answer = self.oracle.expect(direction, frames)
         out, length, reason = answer.frames.copy(), answer.length.copy(), answer.reason.copy()
         for rows in self._group_frames(frames, out, length):
@@ -72,7 +72,7 @@ class FrameOracle(OracleDecorator):
 
 
 class ProfiledOracle(FrameOracle):
-    """The reference translation adjusted to one implementation. Picklable."""
+    """A picklable oracle that adjusts the reference translation to one implementation."""
 
     def __init__(self, oracle: Oracle, profile: HeaderProfile) -> None:
         super().__init__(oracle)
@@ -127,7 +127,7 @@ class ProfiledOracle(FrameOracle):
 
 
 class ChainOracle(FrameOracle):
-    """The reference translation adjusted to one chain. Picklable.
+    """A picklable oracle that adjusts the reference translation to one chain.
 
     Outside the chain the parts cannot be told apart: a field may have any value that one of them allows.
 

@@ -68,8 +68,8 @@ class ManagementPeer:
 
     role: str  # a key of ROLE_DESCRIPTIONS
     address: Address
-    prefix_length: int  # of the route to it, which a longer prefix of the test would replace
-    interfaces: tuple[str, ...] = ()  # those that the route leads through
+    prefix_length: int  # of the route to it; a longer prefix of the test would replace it
+    interfaces: tuple[str, ...] = ()  # interfaces of the route
 
     @property
     def description(self) -> str:
@@ -79,7 +79,7 @@ class ManagementPeer:
 
 @dataclass(frozen=True)
 class ManagementPath:
-    """Path of this session: hosts that the device must keep reaching."""
+    """Path of the management session: the hosts that the device must keep reaching."""
 
     peers: tuple[ManagementPeer, ...] = ()
     unknown_reason: str = ""  # why the path cannot be determined; empty: it is known
@@ -129,7 +129,7 @@ def make_client_path(client: str) -> ManagementPath:
 
 
 def check_management_path(path: ManagementPath, intent: Intent, plan: Plan) -> None:
-    """Raise DutError for a plan that would cut the path; nothing was changed yet."""
+    """Raise DutError if a plan would cut the path, before anything is changed."""
     if path.unknown_reason:
         problem = f"the path of this SSH session cannot be determined: {path.unknown_reason}"
         hint = "nothing was changed: v6t does not change a device whose management path is unknown"

@@ -25,7 +25,7 @@ DirectoryPath = Annotated[
 
 
 class Hook(StrictModel):
-    """A user's command that acts on a device, with limits; a plain string is accepted, too."""
+    """A user's command that acts on a device, with limits; a plain string is accepted as the command."""
 
     command: str
     """Program with its arguments; it is split as in a shell, but no shell runs it."""
@@ -136,7 +136,7 @@ class LinuxOptions(DutOptions):
     sessions: int = Field(default=0, ge=0, le=1 << 30)
     """Connections that the device must hold; 0: the technology's requirement, if it has one."""
     timeout_s: int = Field(default=3600, ge=0, le=864_000)
-    """UDP timeout, longer than any test [s]; 0: the device's default."""
+    """Lifetime of idle UDP connections on the device, longer than any test [s]; 0: its default."""
 
     @property
     def machine_wide_options(self) -> tuple[str, ...]:

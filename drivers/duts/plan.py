@@ -50,14 +50,14 @@ class Check:
     """A read-back: a read-only shell line and its expected output; the exit status proves nothing."""
 
     command: str  # read-only shell line
-    expected: Expectation  # of its output
+    expected: Expectation  # what the output must be
 
     @property
     def description(self) -> str:
         return self.expected.description
 
     def find_problem(self, output: str) -> str | None:
-        """Return what is wrong with the command's output, which is quoted; None if it is as expected."""
+        """Return what is wrong with the command's output, and quote it; None if it is as expected."""
         problem = self.expected.find_problem(output)
         return problem and f"{problem}; the output is {shorten_output(output)}"
 
@@ -73,7 +73,7 @@ class Step:
     """
 
     command: str  # shell line that makes the change
-    why: str  # one phrase
+    why: str  # reason for the change, in one phrase
     text: str = ""  # standard input of the command
     read: str = ""  # read-only shell line that prints the state
     expected: Expectation | None = None  # of the read's output after the change; None: no read-back
@@ -103,7 +103,7 @@ class Step:
         return Check(f"{self.wait}; {self.read}" if self.wait else self.read, self.expected)
 
 
-Action = Literal["add", "change", "remove"]  # of a change under traffic
+Action = Literal["add", "change", "remove"]  # what a change under traffic does to its object
 # The changes of a configured device under traffic, in this order.
 ACTIONS: tuple[Action, ...] = ("add", "change", "remove")
 
@@ -112,18 +112,18 @@ ACTIONS: tuple[Action, ...] = ("add", "change", "remove")
 class Change:
     """An object that is added, changed and removed under traffic, and that no test packet uses."""
 
-    description: str  # of the object
-    add: str  # shell line
-    change: str  # shell line
-    remove: str  # shell line, harmless if the object does not exist
+    description: str  # phrase for the object
+    add: str  # shell line that adds the object
+    change: str  # shell line that changes it
+    remove: str  # shell line that removes it, harmless if the object does not exist
     show_command: str  # shell line that prints the object, and nothing if it does not exist
     added_words: str  # whole words in one line of the output after ``add``
     changed_words: str  # whole words in one line of the output after ``change``
     note: str = ""  # how the object is changed on a device that has no command for it
     deadline_s: float = 60.0  # time limit of each shell line
-    exclusive: bool = False  # the output must contain nothing else
+    exclusive: bool = False  # the output must contain only these words
 
-    def command(self, action: Action) -> str:
+    def get_command(self, action: Action) -> str:
         """Return the shell line of an action."""
         return str(getattr(self, action))
 
@@ -155,7 +155,7 @@ class Plan:
     flush: tuple[Step, ...] = ()  # empty the device's state between trials; none: it has no state
     checks: tuple[Check, ...] = ()  # read-backs beyond those of the steps
     notes: tuple[str, ...] = ()  # defaults and deviations that a reader should know
-    live_change: Change | None = None  # made under traffic
+    live_change: Change | None = None  # change to make under traffic
     route_update: Change | None = None  # route that updates move by ``add`` and ``change`` in turn
     management_query: Check | None = None  # repeated under traffic; None: the shortest read-back
 
@@ -165,11 +165,11 @@ class Plan:
 
     @property
     def all_checks(self) -> tuple[Check, ...]:
-        """The read-backs of the steps, and the further ones."""
+        """All read-backs: those of the steps, then the further checks."""
         return (*(s.check for s in self.steps if s.check), *self.checks)
 
 
-_NAME_CHARACTER = re.compile(r"[\w%/.:@-]")  # of names, numbers and addresses
+_NAME_CHARACTER = re.compile(r"[\w%/.:@-]")  # a character of names, numbers and addresses
 _PHRASE_START = r"(?<![\w%/.:@-])"  # not in the middle of a name, number or address
 # a full stop or colon may end a sentence, and ``@`` may precede a lower interface
 _PHRASE_END = r"(?![\w%/-]|[.:]+[\w%/-]|[.:]{2})"
@@ -236,22 +236,22 @@ def expect_matching_line(pattern: str, description: str) -> Expectation:
 def expect_output(
     test: Callable[[str], object], description: str, problem: str = ""
 ) -> Expectation:
-    """Expect an output that passes a test; ``problem`` describes one that does not."""
+    """Expect an output that passes a test; ``problem`` describes any other output."""
     reason = problem or f"not {description}"
     return Expectation(description, lambda output: None if test(output) else reason)
 
 
-def expect_empty(
-    parse: Callable[[str], Mapping[str, float]], noun: str, description: str = "", at_most: int = 0
+def expect_at_most(
+    parse: Callable[[str], Mapping[str, float]], noun: str, description: str = "", limit: int = 0
 ) -> Expectation:
-    """Expect an output in which ``parse`` finds no, or only few, ``sessions``."""
+    """Expect at most ``limit`` sessions in the output; ``noun`` names one in messages."""
 
     def find_problem(output: str) -> str | None:
         """Return what is wrong with the output; None if it is as expected."""
         count = parse(output).get("sessions")
         if count is None:
             return f"it does not tell the number of {noun}s"
-        return f"{count:.0f} {noun}s are left" if count > at_most else None
+        return f"{count:.0f} {noun}s are left" if count > limit else None
 
     return Expectation(description or f"no {noun}", find_problem)
 

@@ -14,9 +14,9 @@ class LossReason(str, Enum):
 
     QUEUE = "queue"  # a queue was full, or the counter does not tell the reason
     INGRESS = "ingress"  # a queue of frames that the device had not fetched yet was full
-    ROOM = "room"  # a table had no room for a new connection, or a NAT no port
+    TABLE_FULL = "room"  # a table of connections was full, or a NAT had no free port
     ENTRY = "entry"  # a connection was not created: no free port, or two frames began it at once
-    UNKNOWN = "no connection"  # frames of no known connection; the table may have had no room
+    UNKNOWN = "no connection"  # frames of no known connection; the table may have been full
     RULE = "rule"  # a rule or an impossible translation drops them, whatever the frame rate
     ALL = "all"  # any reason: other figures count the same frames by reason
 
@@ -30,7 +30,7 @@ class Reading:
     description: str = ""  # meaning of the figures, for the documentation
     # Why frames were lost, by a pattern of the figure's complete name; the first match decides.
     loss_reasons: Mapping[str, LossReason] = field(default_factory=dict)
-    polls: bool = False  # the device polls: its cores are busy without load, too
+    polls: bool = False  # the device polls: its cores are busy even without load
     duration_s: float = 0.0  # time that the command itself takes
 
     def find_loss_reason(self, figure: str) -> LossReason | None:

@@ -59,7 +59,7 @@ def make_daemon_step(
         probe: shell line that prints something once the program is ready, and nothing before.
         expected: expected read-back: the name of the process, then the output of ``probe``.
         log: file with the program's messages, whose last lines are shown if it has ended.
-        stop: shell line that stops it; empty: :func:`stop_process`.
+        stop: shell line that stops it; empty: :func:`make_process_stop_command`.
         deadline_s: time for starting and for stopping [s].
     """
     comm = f"cat /proc/$(cat {pid_file})/comm"
@@ -71,7 +71,7 @@ def make_daemon_step(
     runs = f"{{ [ ! -s {pid_file} ] || [ -e /proc/$(cat {pid_file}) ]; }}"
     return make_object_step(
         start,
-        stop or stop_process(pid_file, process),
+        stop or make_process_stop_command(pid_file, process),
         why,
         read=f"{{ {name}; {f'{probe}; ' if probe else ''}}} 2>/dev/null; true",
         expected=expected or expect_text(process),
@@ -86,14 +86,14 @@ def build_background_command(pid_file: str, command: str, log: str = "/dev/null"
     return f"setsid sh -c '{run}' </dev/null >{log} 2>&1 &"
 
 
-def stop_process(pid_file: str, process: str) -> str:
+def make_process_stop_command(pid_file: str, process: str) -> str:
     """Return the shell line that stops the process in ``pid_file`` if it has this name."""
     return _build_stop_command(
         pid_file, f'[ "$(cat /proc/$p/comm 2>/dev/null)" = {process} ]', "kill $p"
     )
 
 
-def stop_group(pid_file: str, program: str) -> str:
+def make_group_stop_command(pid_file: str, program: str) -> str:
     """Return the shell line that stops the process group in ``pid_file`` if it runs this program."""
     members = "ps -eo pid=,pgid= | while read q g; do [ $g != $p ] || readlink /proc/$q/exe; done"
     return _build_stop_command(pid_file, f"{members} | grep -q '/{program}$'", "kill -- -$p")

@@ -25,7 +25,7 @@ from typing import Any
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.session.telemetry import Sample
 
-_Figures = Mapping[str, float]  # of one reading
+_Figures = Mapping[str, float]  # figures of one reading, by name
 LINK_PREFIX = "link "  # begins the name of the reading of an interface that faces the tester
 INTERFACES_READING = "interfaces"  # the reading of all interfaces that face the tester
 ROUNDING_ERROR = 0.005  # maximum relative error of figures with three digits
@@ -36,8 +36,8 @@ MAX_RELATIVE_ERROR = 0.1  # differences of rounded figures with a larger relativ
 class TelemetrySummary:
     """Summary of one device's telemetry; shares are percentages, and empty fields are unknown."""
 
-    seconds: float = 0.0  # time between the first and the last sample
-    polls: bool = False  # its cores are busy without load, too
+    seconds: float = 0.0  # duration from the first to the last sample [s]
+    polls: bool = False  # the device polls: its cores are busy even without load
     # ``busy``, ``softirq`` and ``steal`` of each core in the median second
     cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     # ``run`` and ``wait`` of the busiest thread in the median second; ``throttled`` periods of its quota
@@ -46,14 +46,14 @@ class TelemetrySummary:
     vectors_per_call: Mapping[str, float] = field(default_factory=dict)
     # ``cycles`` and ``instructions`` of all cores, and ``clocks`` of the nodes of a VPP that do not poll
     per_packet: Mapping[str, float] = field(default_factory=dict)
-    # lost frames by the device's own counters, and the reason why each counter grows
+    # lost frames, by the name of the device's counter
     drops: Mapping[str, float] = field(default_factory=dict)
-    lost_for: Mapping[str, LossReason] = field(default_factory=dict)
+    lost_for: Mapping[str, LossReason] = field(default_factory=dict)  # reasons of these drops
     # ``used`` and ``limit`` in connections, and ``full``, the largest share in use
     table: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields that are known."""
+        """Return the known fields as JSON values."""
         return {name: value for name, value in asdict(self).items() if value}
 
     @property
@@ -90,7 +90,7 @@ def summarize_samples(samples: Sequence[Sample]) -> TelemetrySummary:
 
 
 def is_polling(samples: Sequence[Sample]) -> bool:
-    """Return whether the device polls: its cores are busy without load, too."""
+    """Return whether the device polls, that is, whether its cores are busy even without load."""
     return any(reading.polls for sample in samples for reading in sample.readings.values())
 
 

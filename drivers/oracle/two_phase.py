@@ -156,7 +156,7 @@ class TwoPhaseTester:
             outside_endpoints=phase.outside_endpoints,
             sessions_before=before,
             sessions=self._count_sessions(before),
-            by_endpoint=self._device is not None and self._device.by_endpoint,
+            by_endpoint=self._device is not None and self._device.counts_endpoints,
             device=self._read_limits(),
             example=phase.example,
             tcp=phase.tcp,

@@ -14,7 +14,7 @@ from v6t.drivers.sim.device import SimOptions
 class SimTable:
     """Connection table of a simulated device."""
 
-    by_endpoint = False
+    counts_endpoints = False
 
     def __init__(self, options: SimOptions) -> None:
         self._options = options

@@ -207,10 +207,10 @@ def test_only_selects_runs_by_the_value_of_a_setting():
     overrides = Overrides(tester="sim", experiments=("frame-loss",))
     drivers = {run.config["dut"]["driver"] for run in plan_campaign(campaign, overrides).runs}
     assert len(drivers) > 1
-    selected = plan_campaign(campaign, replace(overrides, only={"dut.driver": "tayga"}))
+    selected = plan_campaign(campaign, replace(overrides, run_filter={"dut.driver": "tayga"}))
     assert {run.config["dut"]["driver"] for run in selected.runs} == {"tayga"}
     with pytest.raises(UsageError, match="no run has") as caught:
-        plan_campaign(campaign, replace(overrides, only={"dut.driver": "nobody"}))
+        plan_campaign(campaign, replace(overrides, run_filter={"dut.driver": "nobody"}))
     assert "tayga" in caught.value.hint
 
 
@@ -374,7 +374,7 @@ def test_another_testbed_takes_the_place_of_the_campaigns(tmp_path):
     path = written(tmp_path)
     for given in (str(bed), f"model={bed}"):
         name, _, file = given.rpartition("=")
-        campaign = plan_campaign(path, Overrides(beds={name: type(bed)(file)}))
+        campaign = plan_campaign(path, Overrides(testbeds={name: type(bed)(file)}))
         found = {r.config["tester"]["options"]["capacity_fps"] for r in campaign.runs}
         assert found == {123456}
 

@@ -340,7 +340,7 @@ class Scripted:
     log: list[str] = field(default_factory=list)
     clock: float = 0.0
     full: bool = False
-    by_endpoint: bool = False
+    counts_endpoints: bool = False
     outside: int | None = None
 
     def read_clock(self):
@@ -706,7 +706,7 @@ def test_phase_1_is_one_stream_however_phase_2_goes():
 @pytest.mark.parametrize(("count", "fits"), [(60, True), (59, False)])
 def test_device_that_counts_endpoints_is_compared_with_those(count, fits):
     """VPP's nat44-ei has one session for an address and port, whatever it talks to (RFC 4787 REQ-1)."""
-    device = Scripted(count=count, outside=60, by_endpoint=True)
+    device = Scripted(count=count, outside=60, counts_endpoints=True)
     if fits:
         _, (result,) = prepared(device)
         assert (result.connections.sessions, result.connections.expected_sessions) == (60, 60)

@@ -192,7 +192,7 @@ def test_connection_of_somebody_else_ends_the_run(kind):
 
         class Another:
             timeout_s = state.timeout_s
-            by_endpoint = state.by_endpoint
+            counts_endpoints = state.counts_endpoints
             flush = staticmethod(state.flush)
             count_sessions = staticmethod(lambda: count() + (7 if count() else 0))
 

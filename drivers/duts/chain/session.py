@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from v6t.base.errors import DutError, V6tError
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.chain.driver import ChainPart
-from v6t.drivers.duts.session.plan_steps import Difference
+from v6t.drivers.duts.session.plan_steps import StepComparison
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.setup import LabDevice
@@ -53,7 +53,7 @@ class ChainSession(DeviceSession):
         for session in self._sessions:
             session.make_plan()
 
-    def compare(self) -> list[Difference]:
+    def compare(self) -> list[StepComparison]:
         return [
             replace(difference, why=f"{p.part.name}: {difference.why}")
             for p in self.parts
@@ -127,8 +127,8 @@ class ChainSession(DeviceSession):
         return min((limit for limit in limits if limit is not None), default=None)
 
     @property
-    def by_endpoint(self) -> bool:
-        return any(s.by_endpoint for s in self._stateful_sessions)
+    def counts_endpoints(self) -> bool:
+        return any(s.counts_endpoints for s in self._stateful_sessions)
 
     def count_sessions(self) -> int | None:
         counts = [s.count_sessions() for s in self._stateful_sessions]

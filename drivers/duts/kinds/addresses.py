@@ -37,8 +37,8 @@ def find_prefix_parameter(configuration: DeviceConfig) -> str:
     return next(name for kind, name in _PREFIX_PARAMETERS if isinstance(configuration, kind))
 
 
-def get_address_table(intent: Intent) -> SiitConfig:
-    """Return the mappings of a stateless translator or of a MAP-T CE (RFC 7599, section 6)."""
+def get_siit_config(intent: Intent) -> SiitConfig:
+    """Return the mappings of a stateless translator, or of a MAP-T CE as SIIT (RFC 7599, section 6)."""
     edge = intent.configuration
     if isinstance(edge, Nat64Config):
         return SiitConfig(prefix=edge.prefix)
@@ -55,11 +55,11 @@ def get_address_table(intent: Intent) -> SiitConfig:
 
 def list_mappings(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
     """Return explicit address mappings: pairs of an IPv4 and an IPv6 prefix."""
-    return list(get_address_table(intent).eam)
+    return list(get_siit_config(intent).eam)
 
 
 def list_equal_mappings(intent: Intent, display_name: str) -> list[tuple[IPv4Network, IPv6Network]]:
-    """Return the mappings; raise UsageError for one whose prefixes have unequally many host bits."""
+    """Return the mappings; raise UsageError if the two prefixes of one differ in host bits."""
     table = list_mappings(intent)
     nearest = [
         (four, IPv6Network((six.network_address, 96 + four.prefixlen), strict=False))
@@ -79,24 +79,24 @@ def list_equal_mappings(intent: Intent, display_name: str) -> list[tuple[IPv4Net
 
 def get_prefix(intent: Intent) -> IPv6Network | None:
     """Return the RFC 6052 prefix, if there is one."""
-    return get_address_table(intent).prefix
+    return get_siit_config(intent).prefix
 
 
 def get_ipv6_side(intent: Intent) -> str:
     """Return the side with IPv6 hosts."""
-    return get_address_table(intent).ipv6_side
+    return get_siit_config(intent).ipv6_side
 
 
 def get_opposite_side(side: str) -> str:
-    """Return the side opposite to this one."""
+    """Return ``right`` for ``left``, and ``left`` for ``right``."""
     return "right" if side == "left" else "left"
 
 
 def check_lowest_mtu(intent: Intent, display_name: str) -> None:
-    """Raise UsageError for a ``lowest_ipv6_mtu`` that a translator without fragmentation lacks."""
+    """Raise UsageError for a ``lowest_ipv6_mtu`` that requires fragmentation."""
     reason = f"{display_name} fragments no packet that fits the IPv6 link"
     link = getattr(intent.links, get_ipv6_side(intent))
-    softwires.check_lowest_mtu(get_address_table(intent).lowest_ipv6_mtu, reason, link.mtu)
+    softwires.check_lowest_mtu(get_siit_config(intent).lowest_ipv6_mtu, reason, link.mtu)
 
 
 def find_networks_behind(intent: Intent, side: str, ip_version: int) -> list[Any]:
@@ -172,7 +172,7 @@ def find_test_networks(intent: Intent) -> list[Any]:
 def choose_free_address(
     option: str, configured_address: str, candidates: Sequence[str], used_networks: Sequence[Any]
 ) -> str:
-    """Return an option's address, else an unused candidate; refuse an address that overlaps the test."""
+    """Return the configured address, else an unused candidate; raise UsageError for an overlap."""
     unused = next((text for text in candidates if not _find_overlap(text, used_networks)), "")
     if not configured_address and not unused:
         problem = f"dut.options.{option}: the test uses all of {', '.join(candidates)}"
@@ -206,7 +206,7 @@ def find_spare_network(intent: Intent, ip_version: int, skip: int = 0) -> Networ
 def find_next_hops(
     intent: Intent, ports: Mapping[str, str]
 ) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
-    """Return an IP version with hosts on both sides, and (host, interface) of right and of left."""
+    """Return an IP version with hosts on both sides, and the right and left (host, interface)."""
     for ip_version in (4, 6):
         right, left = (
             next(((str(h), ports[side]) for h in hosts if h.version == ip_version), None)

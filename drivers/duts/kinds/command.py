@@ -184,7 +184,7 @@ class CommandOptions(LinuxOptions):
 
 
 # loss reasons of the names that the user chooses
-LOSS_REASONS = {"drop.*": LossReason.QUEUE, "refused.*": LossReason.ROOM}
+LOSS_REASONS = {"drop.*": LossReason.QUEUE, "refused.*": LossReason.TABLE_FULL}
 
 
 class CommandDriver(LinuxDriver):
@@ -193,7 +193,7 @@ class CommandDriver(LinuxDriver):
     name = "command"
     title = "any device: your own shell lines for commit, rollback, check, flush and telemetry"
     supported_configurations = (DeviceConfig,)
-    tested_with = "with shell lines that make a Linux router; what yours do only you know"
+    tested_with = "with shell lines that make a Linux router; test your own lines yourself"
     options_model = CommandOptions
 
     def get_survey_commands(self) -> Mapping[str, str]:
@@ -268,14 +268,14 @@ class CommandDriver(LinuxDriver):
         )
 
     def _add_variables(self, intent: Intent, text: str) -> str:
-        """Return a shell line after assignments of ``LEFT``, ``RIGHT`` and ``STATE``."""
+        """Return a shell line that assigns ``LEFT``, ``RIGHT`` and ``STATE`` before it runs the text."""
         left, right = self.get_ports(intent).values()
         places = {"LEFT": left, "RIGHT": right, "STATE": self.options.state_dir}
         return " ".join(f"{k}={shlex.quote(v)};" for k, v in places.items()) + f" {text}"
 
 
 def parse_numbers(name: str, text: str) -> Mapping[str, float]:
-    """Parse a single number, called ``name``, or ``NAME=number`` words."""
+    """Parse ``NAME=number`` words, or a single number, whose key is ``name``."""
     values: dict[str, float] = {}
     for word in text.split():
         key, equal, value = word.partition("=")

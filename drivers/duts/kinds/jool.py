@@ -24,7 +24,7 @@ FIRST_MAPT_VERSION = (4, 1, 255)  # reported by release candidates of 4.2.0
 RELEASE_CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}  # published name by reported version
 MIN_UDP_TIMEOUT_S = 120  # of UDP sessions [s] (RFC 4787, section 4.3)
 COMMON_NOTES = ("IPv4 packets whose UDP checksum is 0 are dropped",)
-# notes by program
+# notes of plans, by program
 PROGRAM_NOTES = {
     NAT64: ("source ports are not preserved (f-args 11)",),
     MAPT: ("the BR of 4.2.0-rc3 does not check source ports against the PSID",),
@@ -75,7 +75,7 @@ class Jool(LinuxDriver):
         return RELEASE_CANDIDATES.get(version, version)
 
     def make_example_facts(self, intent: Intent) -> Facts:
-        """Return facts with the configured version, or the one that the tests use."""
+        """Return facts with the configured version, else the one that v6t was tested with."""
         tested = "4.2.0-rc3" if choose_program(intent) == MAPT else "4.1.9"
         return replace(super().make_example_facts(intent), version=self.options.version or tested)
 

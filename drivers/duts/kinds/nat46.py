@@ -55,8 +55,8 @@ class MappedSide:
         """Return a side with all of IPv4 behind a prefix (RFC 6052, section 2.2)."""
         return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
 
-    def format_words(self, side: str) -> str:
-        """Return the words of a rule about the side ``local`` or ``remote``."""
+    def format_rule_part(self, side: str) -> str:
+        """Return the part of a rule that describes this side as ``local`` or ``remote``."""
         values = (self.ipv4_prefix, self.ipv6_prefix, self.style, self.ea_len, self.psid_offset)
         return " ".join(map(f"{side}.{{}} {{}}".format, _RULE_WORDS, values))
 
@@ -188,7 +188,7 @@ def parse_counters(text: str) -> Mapping[str, float]:
 def _make_rule_steps(local: Sequence[MappedSide], remote: Sequence[MappedSide]) -> list[Step]:
     """Return the steps that add a rule for each pair of a local and a remote side."""
     pairs = [
-        f"{own.format_words('local')} {other.format_words('remote')}"
+        f"{own.format_rule_part('local')} {other.format_rule_part('remote')}"
         for own in local
         for other in remote
     ]

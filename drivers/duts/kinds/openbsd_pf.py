@@ -23,7 +23,7 @@ from v6t.drivers.duts.plan import (
     Intent,
     Plan,
     Step,
-    expect_empty,
+    expect_at_most,
     expect_text,
     shorten_output,
 )
@@ -35,7 +35,7 @@ from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfi
 NAT44_STATES, NAT64_STATES = 2, 1
 """States of a connection: one on the inside and one on the outside interface; packets that ``af-to`` has
 translated are not filtered again."""
-STATE_LIMIT_MARGIN = 1.05  # limit of states for each required state
+STATE_LIMIT_FACTOR = 1.05  # ratio of the state limit to the required number of states
 REUSED_PORT_NOTE = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
 )
@@ -223,7 +223,7 @@ class OpenBsdPf(Driver):
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
         description = "hardly any state of the rule that translates"
-        few = expect_empty(
+        few = expect_at_most(
             pf_rules.parse_translated_states, "state", description, MAX_OWN_CONNECTIONS
         )
         return Step(
@@ -239,7 +239,7 @@ def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     pool = nat.get_pool(intent)
     required_states = conntrack.count_required_sessions(options.sessions, intent)
     is_nat64 = isinstance(intent.configuration, Nat64Config)
-    states = int(required_states * STATE_LIMIT_MARGIN) * (
+    states = int(required_states * STATE_LIMIT_FACTOR) * (
         NAT64_STATES if is_nat64 else NAT44_STATES
     )
     limit = max(100_000, states)

@@ -12,10 +12,10 @@ from v6t.drivers.duts.plan import Expectation, Intent
 from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.intent.families import Nat64Config
 
-RELOAD_TRIES = 60  # of loading the rules, one each second
+RELOAD_TRIES = 60  # attempts to load the rules, one each second
 # ports that PF omits in listed rules (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
 DEFAULT_NAT_PORTS = (50001, 65535)
-PURGE_INTERVAL_S = 10  # after which PF has freed all states that are marked for deletion
+PURGE_INTERVAL_S = 10  # time until PF has freed all states marked for deletion
 # prints tables that pfctl has created, as definitions
 LIST_TABLES_COMMAND = r"""\
 for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
@@ -36,7 +36,7 @@ LIST_RULES_COMMAND = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g
 AUTOMATIC_TABLE = re.compile(r"<__automatic_\w+>")
 # PF's reasons (``PFRES_NAMES`` of pfvar.h) for which it drops; ``translate``: it found no port
 LOSS_REASONS = {
-    **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), LossReason.ROOM),
+    **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), LossReason.TABLE_FULL),
     "state_insert": LossReason.ENTRY,
     "congestion": LossReason.QUEUE,
     **dict.fromkeys(

@@ -21,7 +21,7 @@ from v6t.drivers.duts.steps import (
     build_background_command,
     make_config_file_step,
     make_daemon_step,
-    stop_group,
+    make_group_stop_command,
 )
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
@@ -137,7 +137,8 @@ class SnabbLwAftr(LinuxDriver):
         cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""
         run = f"{self.options.program} lwaftr run --name v6t --conf {file}{cpus}"
         # its workers poll on when it has ended
-        stop = f"( {stop_group(pid, PROCESS_NAME)} ) && rm -f {directory}/snabb.log {directory}/lwaftr.o"
+        stop = make_group_stop_command(pid, PROCESS_NAME)
+        stop = f"( {stop} ) && rm -f {directory}/snabb.log {directory}/lwaftr.o"
         # every command creates the directory: only a running Snabb is queried
         answers = f"[ ! -s {pid} ] || {{ {self._state_command} >/dev/null && echo answers; }}"
         text = format_configuration(intent, self.options)
@@ -145,7 +146,7 @@ class SnabbLwAftr(LinuxDriver):
             make_config_file_step(file, text, "the lwAFTR's configuration"),
             *([_make_kernel_driver_step(self.options)] if _uses_pci(self.options) else []),
             *([] if self.options.in_lab else [_make_huge_page_step()]),
-            _make_directory_step(),
+            _make_shared_memory_step(),
             make_daemon_step(
                 build_background_command(pid, run, f"{directory}/snabb.log"),
                 pid,
@@ -190,7 +191,7 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
 
 
 def _make_kernel_driver_step(options: SnabbOptions) -> Step:
-    """Return the step whose undo gives the PCI devices back to the kernel's drivers."""
+    """Return a step that changes nothing; its undo returns the PCI devices to the kernel's drivers."""
     names = (n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right))
     addresses = " ".join(names)
     show = (
@@ -207,14 +208,14 @@ def _make_kernel_driver_step(options: SnabbOptions) -> Step:
 
 
 def _make_huge_page_step() -> Step:
-    """Return the step whose undo restores the number of huge pages, to which Snabb adds."""
+    """Return a step that changes nothing; its undo restores the number of huge pages."""
     why = "huge pages, of which Snabb makes more by itself"
     read = "sysctl -e vm.nr_hugepages kernel.shmmax"
     return Step("true", why, read=read, undo="sysctl -q -e -p -", undo_text="{old}")
 
 
-def _make_directory_step() -> Step:
-    """Return the step whose undo removes the shared memory once no process uses it."""
+def _make_shared_memory_step() -> Step:
+    """Return a step that changes nothing; its undo removes Snabb's unused shared memory."""
     used = f'for d in {SHARED_MEMORY_DIR}/[0-9]*; do [ ! -d "/proc/${{d##*/}}" ] || used=1; done'
     remove = f"umount {SHARED_MEMORY_DIR}/hugetlbfs; find {SHARED_MEMORY_DIR} -xdev -depth -delete"
     why = "Snabb's directory of shared memory, which it leaves behind"

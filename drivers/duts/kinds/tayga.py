@@ -26,7 +26,7 @@ DEFAULT_LOWEST_MTU = 1280  # longest IPv6 packet made of an IPv4 packet without 
 FIRST_LOCAL_USE_VERSION = (0, 9, 2, 10)  # supports 64:ff9b:1::/48 (RFC 8215)
 FIRST_CLASS_E_VERSION = (0, 9, 4)  # translates 240.0.0.0/4; treats 100.64.0.0/10 as private
 FIRST_LINK_LOCAL_VERSION = (0, 9, 6)  # maps 169.254.0.0/16, and addresses in 64:ff9b::/96
-EXAMPLE_PREFIX = "2001:db8:64::/96"
+EXAMPLE_PREFIX = "2001:db8:64::/96"  # a network-specific prefix
 _UNTRANSLATED_NETWORKS = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4")))
 _CLASS_E_NETWORK = IPv4Network("240.0.0.0/4")
 _BROADCAST_NETWORK = IPv4Network("255.255.255.255/32")
@@ -127,7 +127,7 @@ class Tayga(TunTranslator):
         )
 
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
-        table = addresses.get_address_table(intent)
+        table = addresses.get_siit_config(intent)
         prefix, lowest = table.prefix, table.lowest_ipv6_mtu
         if parse_version(facts.version) < FIRST_OFFLINK_MTU_VERSION:
             why = f"TAYGA {facts.version} has no offlink-mtu"

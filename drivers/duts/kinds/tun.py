@@ -20,7 +20,7 @@ from v6t.drivers.duts.steps import (
     make_config_file_step,
     make_daemon_step,
     make_object_step,
-    stop_process,
+    make_process_stop_command,
 )
 
 TUN_NAME = "v6t-nat64"  # name of the TUN device
@@ -102,7 +102,7 @@ class TunTranslator(LinuxDriver):
 
     @property
     def ipv4_candidates(self) -> Sequence[str]:
-        """Addresses for the translator itself, the first unused of which is taken."""
+        """Candidates for the translator's own IPv4 address; the first unused one is chosen."""
         return addresses.TRANSLATOR_IPV4_CANDIDATES
 
     def choose_translator_addresses(self, intent: Intent) -> tuple[str, str]:
@@ -154,7 +154,7 @@ class TunTranslator(LinuxDriver):
 
     def make_stop_command(self) -> str:
         """Return the shell line that stops only the translator that v6t started."""
-        command = stop_process(self.fill_in("{pid}"), self.process_name)
+        command = make_process_stop_command(self.fill_in("{pid}"), self.process_name)
         return f"rm -f {self.fill_in('{log}')}; {command}" if self.writes_log else command
 
     def make_daemon_step(self) -> Step:

@@ -90,11 +90,11 @@ class Tundra(TunTranslator):
             instead = {"eam": [], "prefix": EXAMPLE_PREFIX}
             raise make_unsupported_error(problem, hint, params=instead)
         self._get_prefix(intent)
-        self._get_single_host(intent)
+        self._get_single_host_addresses(intent)
         addresses.check_lowest_mtu(intent, self.display_name)
 
     def _get_prefix(self, intent: Intent) -> IPv6Network:
-        """Return the intent's /96 prefix; raise UsageError for another one."""
+        """Return the intent's /96 prefix; raise UsageError if it is not a /96."""
         prefix = addresses.get_prefix(intent)
         if prefix is None or prefix.prefixlen != 96:
             problem = f"Tundra translates a prefix of /96, not {prefix or 'mappings alone'}"
@@ -103,8 +103,8 @@ class Tundra(TunTranslator):
             raise make_unsupported_error(problem, hint, params=instead)
         return prefix
 
-    def _get_single_host(self, intent: Intent) -> tuple[Any, ...]:
-        """Return the addresses of a CLAT's only host; empty for SIIT."""
+    def _get_single_host_addresses(self, intent: Intent) -> tuple[Any, ...]:
+        """Return the IPv4 and IPv6 address of a CLAT's only host; empty for SIIT."""
         if not isinstance(intent.configuration, ClatConfig):
             return ()
         table = addresses.list_mappings(intent)
@@ -134,7 +134,10 @@ class Tundra(TunTranslator):
             f"router.ipv6 = {six}",
             "router.generated_packet_ttl = 64",
             f"addressing.mode = {'clat' if isinstance(intent.configuration, ClatConfig) else 'siit'}",
-            *(f"addressing.nat64_clat.ipv{a.version} = {a}" for a in self._get_single_host(intent)),
+            *(
+                f"addressing.nat64_clat.ipv{a.version} = {a}"
+                for a in self._get_single_host_addresses(intent)
+            ),
             f"addressing.nat64_clat_siit.prefix = {self._get_prefix(intent).network_address}",
             # test addresses are not those that the well-known prefix is for (RFC 6052, section 3.1)
             "addressing.nat64_clat_siit.allow_translation_of_private_ips = yes",

@@ -104,7 +104,7 @@ def make_forwarding_step(ports: Iterable[str]) -> Step:
 
 
 def make_neighbor_table_step(neighbors: int) -> Step:
-    """Return the step that makes room for neighbors, which the kernel would drop silently."""
+    """Return the step that enlarges the neighbor table, as a full one loses entries silently."""
     room = 1 << (2 * neighbors).bit_length()
     values = {
         f"net.ipv{v}.neigh.default.gc_thresh{n}": room * n // 3 if n < 3 else room
@@ -216,7 +216,7 @@ def make_address_step(interface: Interface, port: str) -> Step:
 
 
 def make_address_restore_step(name: str) -> Step:
-    """Return the step that restores IPv6 addresses and routes lost when IPv6 is disabled."""
+    """Return the step that restores IPv6 addresses and routes that disabling IPv6 removes."""
     addresses = (
         f"ip -o -6 addr show dev {name} permanent 2>/dev/null | sed -e 's/.* inet6 /address /' "
         "-e 's/ *\\\\.*//; s/ tentative//; s/ dadfailed//; s/ stable-privacy//' "

@@ -31,8 +31,8 @@ class StepState(str, Enum):
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Comparison of one step, or of a further check of the plan, with the device."""
+class StepComparison:
+    """Comparison of the device with one step, or with a further check, of the plan."""
 
     number: int  # number of the step; 0: the check belongs to no step
     why: str  # purpose of the step or check
@@ -135,7 +135,7 @@ def find_own_steps(plan: Plan, entries: Iterable[UndoEntry]) -> frozenset[int]:
 
 def compare_plan(
     plan: Plan, answers: Mapping[str, Section], own_steps: frozenset[int]
-) -> list[Difference]:
+) -> list[StepComparison]:
     """Compare each step of a plan with the present state of the device."""
     differences = []
     for number, step in enumerate(plan.steps, 1):
@@ -148,9 +148,9 @@ def compare_plan(
             state = _compare_output(step.proof.expected, answers[f"proof-{number}"].text)
         else:
             state = (StepState.UNREADABLE, "", "")
-        differences.append(Difference(number, step.why, *state))
+        differences.append(StepComparison(number, step.why, *state))
     return differences + [
-        Difference(
+        StepComparison(
             0,
             check.description,
             *_compare_output(check.expected, answers[f"further-{number}"].text),
@@ -165,7 +165,7 @@ def _compare_output(expected: Expectation, output: str) -> tuple[StepState, str,
     return (StepState.CHANGE, *difference) if difference else (StepState.PRESENT, "", "")
 
 
-def format_comparison(differences: Iterable[Difference], *, with_equal: bool) -> list[str]:
+def format_comparison(differences: Iterable[StepComparison], *, with_equal: bool) -> list[str]:
     """Return the lines of a comparison for users, perhaps without steps that do not differ."""
     lines = []
     for d in differences:
@@ -208,7 +208,7 @@ def format_plan(plan: Plan) -> list[str]:
         how = f" ({change.note})" if change.note else ""
         lines += ["", f"# under traffic: {change.description} beside it{how}"]
         for action in ACTIONS:
-            lines += [f"#    {action}", change.command(action)]
+            lines += [f"#    {action}", change.get_command(action)]
         lines += _format_comment("check", change.show_command)
     if update := plan.route_update:
         lines += ["", f"# under traffic, in turn: {update.description} is moved"]
@@ -237,7 +237,7 @@ def export_plan(plan: Plan) -> dict[str, Any]:
         "notes": list(plan.notes),
     }
     if plan.live_change:
-        commands = {action: plan.live_change.command(action) for action in ACTIONS}
+        commands = {action: plan.live_change.get_command(action) for action in ACTIONS}
         data["beside"] = {"what": plan.live_change.description, **commands}
     if plan.route_update:
         data["updates"] = [plan.route_update.add, plan.route_update.change]

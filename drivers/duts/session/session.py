@@ -28,7 +28,7 @@ from v6t.drivers.transport.contract import (
 _LOG = logging.getLogger(__name__)
 
 FLUSH_TRIES = 100  # maximum number of read-backs after a flush
-FLUSH_PAUSE_S = 0.1  # between them
+FLUSH_PAUSE_S = 0.1  # between these read-backs
 QUERY_LIMIT_S = 5.0  # time for a management query or a route update
 REBOOT_COMMAND_DEADLINE_S = 10.0  # for the command, not the reboot
 REBOOT_PAUSE_S = 1.0  # between attempts to log in after a reboot
@@ -126,7 +126,7 @@ class Session(Transaction, DeviceSession):
             progress = self._store.read_progress()
             configured = {"owner": record.owner, "started": record.started}
             configured["steps"] = len(record.undo)
-            configured |= {"begun": progress.begun, "verified": progress.verified}
+            configured |= {"begun": progress.begun, "verified": progress.is_verified}
             configured["finished"] = progress.is_finished(record)
         return {
             "device": self.name,
@@ -146,12 +146,12 @@ class Session(Transaction, DeviceSession):
         return self.read_telemetry()
 
     def read_telemetry(self) -> dict[str, dict[str, float]]:
-        """Read all telemetry once, by reading and figure."""
+        """Read all telemetry once; return the values by reading, then by figure."""
         readings = self.driver.get_telemetry_readings(self.intent)
         return {name: self._read_figures(reading) for name, reading in readings.items()}
 
     def _read_figures(self, reading: Reading | None) -> dict[str, float]:
-        """Return the figures of a reading; None has no figures."""
+        """Return the figures of a reading; empty for None."""
         return dict(reading.parse(self.transport.run(reading.command).out)) if reading else {}
 
     @property
@@ -159,7 +159,7 @@ class Session(Transaction, DeviceSession):
         return self.driver.get_timeout_s(self.intent)
 
     @property
-    def by_endpoint(self) -> bool:
+    def counts_endpoints(self) -> bool:
         return self.driver.has_endpoint_sessions(self.intent)
 
     def count_sessions(self) -> int | None:
@@ -173,19 +173,19 @@ class Session(Transaction, DeviceSession):
         return [(self.name, self)]
 
     def start_watcher(self, *readings: str) -> TelemetryWatcher:
-        """Start to sample the named readings once a second; none named: all."""
+        """Start to sample the named readings once a second; without names, all of them."""
         chosen = self.select_readings(readings)
         script = telemetry.build_watch_script(chosen, telemetry.WATCH_INTERVAL_S)
         process = self.transport.hold(script)
         return TelemetryWatcher(telemetry.read_samples(process, chosen), process.release)
 
     def select_readings(self, names: Sequence[str]) -> dict[str, Reading]:
-        """Return the telemetry readings of these names; no name: all."""
+        """Return the telemetry readings with these names; without names, all of them."""
         readings = self.driver.get_telemetry_readings(self.intent)
         return {n: r for n, r in readings.items() if not names or n in names}
 
     def read_sample(self, readings: Mapping[str, Reading] | None = None) -> Sample:
-        """Read one sample; None: of all readings whose commands take no time of their own."""
+        """Read one sample; None: of all readings whose commands return at once."""
         if readings is None:
             known = self.driver.get_telemetry_readings(self.intent)
             readings = {name: reading for name, reading in known.items() if not reading.duration_s}
@@ -203,7 +203,7 @@ class Session(Transaction, DeviceSession):
 
     def _apply_change(self, change: Change, action: Action) -> str:
         """Apply an action of a change and check its effect; return its shell line."""
-        result = self.run_tracked(change.command(action), "", change.deadline_s)
+        result = self.run_tracked(change.get_command(action), "", change.deadline_s)
         if result.status:
             problem = f"{self.name}: {action} {change.description} failed: {result.words}"
             raise DutError(problem, code="command-failed")
@@ -213,7 +213,7 @@ class Session(Transaction, DeviceSession):
             raise DutError(
                 f"{self.name}: {action} {change.description}: {problem}", code="check-failed"
             )
-        return change.command(action)
+        return change.get_command(action)
 
     def _await_flush(self, check: Check) -> None:
         """Repeat a check until it succeeds; raise DutError if the state is not emptied."""

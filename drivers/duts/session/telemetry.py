@@ -27,7 +27,7 @@ WATCH_INTERVAL_S = 1.0  # between samples
 class Sample:
     """Figures of a device at one time."""
 
-    figures: Mapping[str, Mapping[str, float]]  # by reading and figure
+    figures: Mapping[str, Mapping[str, float]]  # values by reading, then by name of the figure
     seen_s: float = 0.0  # wall clock time of arrival
     readings: Mapping[str, Reading] = field(default_factory=dict)
 

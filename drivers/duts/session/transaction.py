@@ -20,7 +20,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.session import plan_steps, undo_store
 from v6t.drivers.duts.session.connection import Connection, DeviceBusyError
-from v6t.drivers.duts.session.plan_steps import Difference
+from v6t.drivers.duts.session.plan_steps import StepComparison
 from v6t.drivers.duts.session.shell import Section
 from v6t.drivers.transport.contract import (
     ConnectionLost,
@@ -97,7 +97,7 @@ class Transaction(Connection):
         """Return the undo record on the device; None: it has not been changed."""
         return self._store.read()
 
-    def compare(self) -> list[Difference]:
+    def compare(self) -> list[StepComparison]:
         plan, record = self.require_plan(), self.read_record()
         identity = (self.driver.name, self.intent.technology)
         is_own = record is not None and (record.driver, record.technology) == identity
@@ -348,7 +348,7 @@ class Transaction(Connection):
         return lines + [f"{u.why}: left as it is: {text}" for u, text in different.items()]
 
     def _run_script_only(self, *, forget: bool) -> list[str]:
-        """Run ``undo.sh`` for a damaged record; nothing can be compared."""
+        """Run ``undo.sh`` for a damaged record, without comparing states."""
         result = self._store.run_script(UNKNOWN_UNDO_LIMIT_S)
         if result.status and not forget:
             output = shorten_output(f"{result.out}\n{result.err}")

@@ -51,7 +51,7 @@ class UndoEntry:
 
     @property
     def state_command(self) -> str:
-        """Command that prints the state; if the object is gone, it prints the old one."""
+        """Command that prints the state; if the object no longer exists, it prints the old one."""
         if not self.gone:
             return self.before
         old = f"printf '%s\\n' {shlex.quote(self.old)}"
@@ -111,11 +111,11 @@ class CommitProgress(NamedTuple):
     """Progress of a commit."""
 
     begun: int  # number of steps begun
-    verified: bool  # everything has been read back
+    is_verified: bool  # everything has been read back
 
     def is_finished(self, record: UndoRecord) -> bool:
         """Return whether all steps of the record were begun and verified."""
-        return self.begun >= len(record.undo) and (self.verified or not record.notes_verified)
+        return self.begun >= len(record.undo) and (self.is_verified or not record.notes_verified)
 
 
 def build_undo_script(record: UndoRecord) -> str:
@@ -181,12 +181,12 @@ def describe_undo(entries: Iterable[UndoEntry]) -> str:
     return "; ".join(f"{u.why}: {format_command(u.command, u.text)}" for u in entries)
 
 
-PART_PREFIX = "part-"  # of the directories of a chain's further parts on one machine
+PART_PREFIX = "part-"  # prefix of the directories of a chain's further parts on a machine
 LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"
 
 
 class DamagedRecordError(DeviceNotRestoredError):
-    """The undo record of a changed device is empty, damaged or lost."""
+    """The undo record of a changed device is empty, damaged or missing."""
 
 
 class TimerStatus(NamedTuple):
@@ -194,7 +194,7 @@ class TimerStatus(NamedTuple):
 
     lock_holder: str  # empty: nobody holds the lock
     remaining_s: int | None  # time until the timer acts; None: it does not run
-    fired: str  # message of a timer that has acted; empty: none has
+    fired: str  # message of the timer after it has acted; empty before
 
 
 class UndoStore:
@@ -278,7 +278,7 @@ class UndoStore:
         return self._transport.run(f"sh {path}", deadline_s=deadline_s)
 
     def mark_for_undo(self, numbers: Iterable[int]) -> None:
-        """Mark steps that ``undo.sh`` must undo once more."""
+        """Mark steps that ``undo.sh`` must undo again."""
         self._call("mark_for_undo", *sorted(numbers))
 
     def remove(self) -> None:

@@ -254,7 +254,7 @@ def test_figures_of_refused_connections_are_losses_for_want_of_room():
     )
     figures = readings["drops"].parse("no port 5\nlost 2\n")
     reasons = {name: readings["drops"].find_loss_reason(name) for name in figures}
-    assert reasons == {"refused port": LossReason.ROOM, "all": LossReason.QUEUE}
+    assert reasons == {"refused port": LossReason.TABLE_FULL, "all": LossReason.QUEUE}
 
 
 def test_reading_has_the_figures_of_all_its_lines():

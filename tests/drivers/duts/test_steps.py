@@ -21,7 +21,7 @@ from v6t.drivers.duts.plan import (
     expect_text,
 )
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.plan_steps import Difference, StepState, format_comparison
+from v6t.drivers.duts.session.plan_steps import StepComparison, StepState, format_comparison
 from v6t.drivers.duts.steps import (
     build_background_command,
     make_config_file_step,
@@ -79,9 +79,9 @@ def test_settings_difference_holds_only_keys_that_differ():
 
 def test_comparison_prints_steps_that_differ_and_all_on_request():
     steps = [
-        Difference(1, "mtu", StepState.PRESENT),
-        Difference(2, "queue", StepState.CHANGE, "'8'", "7"),
-        Difference(3, "reload", StepState.UNREADABLE),
+        StepComparison(1, "mtu", StepState.PRESENT),
+        StepComparison(2, "queue", StepState.CHANGE, "'8'", "7"),
+        StepComparison(3, "reload", StepState.UNREADABLE),
     ]
     different = ["2. queue: to change", "    found '8'", "    wanted 7"]
     assert format_comparison(steps, with_equal=False) == different
@@ -176,7 +176,8 @@ def test_live_change_of_nat66_is_added_changed_and_removed_by_nft():
     )
     script = [f"cat >/tmp/v6t-$$.nft; nft -f /tmp/v6t-$$.nft && rm /tmp/v6t-$$.nft; {load.read}"]
     script += [
-        f"{change.command(action)}; {change.show_command}" for action in ("add", "change", "remove")
+        f"{change.get_command(action)}; {change.show_command}"
+        for action in ("add", "change", "remove")
     ]
     script += [load.read]
     output = run("unshare -n sh -c " + f"'{_quote('; echo @@; '.join(script))}'", text)
@@ -201,7 +202,9 @@ def sleeper():
 
 def stop(pid_file, name, before=""):
     """Begin to stop a process; as a child of this process it has to be waited for."""
-    return subprocess.Popen(["sh", "-c", before + steps.stop_process(str(pid_file), name)])
+    return subprocess.Popen(
+        ["sh", "-c", before + steps.make_process_stop_command(str(pid_file), name)]
+    )
 
 
 def test_ours_is_ended(sleeper, tmp_path):
@@ -243,10 +246,10 @@ def test_all_that_ours_leads_are_ended(fate, tmp_path):
     until(lambda: len(group(leader)) == 3, "its processes")
     if fate != "at work":
         os.kill(leader, 9)
-    run_shell(steps.stop_group(str(file), "nobody"))
+    run_shell(steps.make_group_stop_command(str(file), "nobody"))
     assert "sleep 61" in group(leader)
     file.write_text(f"{leader}\n")
-    run_shell(steps.stop_group(str(file), "sleep"))
+    run_shell(steps.make_group_stop_command(str(file), "sleep"))
     assert group(leader) == []
 
 

@@ -247,7 +247,7 @@ def judged(readings, name, *texts, lost):
 def test_every_reason_of_jools_is_of_a_kind():
     reading = readings_of("jool", intents.nat64())["jool"]
     kinds = {
-        "JSTAT_BIB6_NOT_FOUND": LossReason.ROOM, "JSTAT_BIB4_NOT_FOUND": LossReason.UNKNOWN,
+        "JSTAT_BIB6_NOT_FOUND": LossReason.TABLE_FULL, "JSTAT_BIB4_NOT_FOUND": LossReason.UNKNOWN,
         "JSTAT_ENOMEM": LossReason.QUEUE, "JSTAT_UNKNOWN": LossReason.QUEUE, "JSTAT_DST_OUTPUT": LossReason.QUEUE,
         "JSTAT_OF_A_LATER_ONE": LossReason.QUEUE, "JSTAT_FAILED_ROUTES": LossReason.RULE, "JSTAT64_TTL": LossReason.RULE,
         "JSTAT46_DST": None, "JSTAT_SESSIONS": None, "JSTAT_RECEIVED6": None,
@@ -315,5 +315,9 @@ def test_a_users_own_names_say_what_they_count():
     readings = readings_of("command", intents.ROUTER4, watch=watch)
     ring, one = readings["ring"], readings["dropped"]
     figures = ring.parse("drops=7 refused_ports=2 missed=3")
-    assert [ring.find_loss_reason(f) for f in figures] == [LossReason.QUEUE, LossReason.ROOM, None]
+    assert [ring.find_loss_reason(f) for f in figures] == [
+        LossReason.QUEUE,
+        LossReason.TABLE_FULL,
+        None,
+    ]
     assert [one.find_loss_reason(f) for f in one.parse("5")] == [LossReason.QUEUE]

@@ -244,7 +244,7 @@ def test_figure_that_a_reading_does_not_declare_is_not_a_loss(reason, limited):
 
 
 LIMITS = {
-    LossReason.ROOM: "table",
+    LossReason.TABLE_FULL: "table",
     LossReason.UNKNOWN: "rules",
     LossReason.RULE: "rules",
     LossReason.QUEUE: "queue",

@@ -242,7 +242,7 @@ def test_nat44_ei_has_one_session_for_all_servers_of_a_port():
         }
         assert len(ports) == 1
         assert bed.session.count_sessions() == 1
-        assert bed.session.by_endpoint
+        assert bed.session.counts_endpoints
 
 
 @pytest.mark.parametrize("plugin", ["ed", "ei"])

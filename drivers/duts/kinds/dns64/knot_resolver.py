@@ -9,7 +9,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, expect_text
-from v6t.drivers.duts.steps import stop_group
+from v6t.drivers.duts.steps import make_group_stop_command
 from v6t.intent.families import Dns64Config
 
 CACHE_FILE_NAME = "data.mdb"  # LMDB's file in the working directory of kresd
@@ -80,7 +80,11 @@ end)
 
     def make_stop_command(self, pid: str) -> str:
         one = self.options.threads == 1
-        return super().make_stop_command(pid) if one else stop_group(pid, self.process_name)
+        return (
+            super().make_stop_command(pid)
+            if one
+            else make_group_stop_command(pid, self.process_name)
+        )
 
     def make_flush_step(self, directory: str) -> Step:
         """Return the step that requests a flush by a file, which kresd polls for and removes."""

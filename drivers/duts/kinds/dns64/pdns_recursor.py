@@ -11,8 +11,8 @@ from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.plan import Intent, expect_text
 from v6t.intent.families import Dns64Config
 
-FIRST_SUPPORTED_VERSION = (4, 4)  # has dns64-prefix
-FIRST_YAML_VERSION = (5, 2)  # reads old-style settings only with an option
+FIRST_SUPPORTED_VERSION = (4, 4)  # the first with the setting dns64-prefix
+FIRST_YAML_VERSION = (5, 2)  # the first that requires an option for old-style settings
 
 
 class PdnsRecursor(Dns64Server):

@@ -18,7 +18,7 @@ from v6t.drivers.duts.steps import (
     make_config_file_step,
     make_daemon_step,
     make_directory_step,
-    stop_process,
+    make_process_stop_command,
 )
 from v6t.intent.families import Dns64Config
 
@@ -31,17 +31,17 @@ class ServerOptions(LinuxOptions):
 
 
 class Dns64Server(LinuxDriver):
-    """Base of drivers of DNS64 servers, which v6t starts in addition to the device's name service."""
+    """Base of drivers of DNS64 servers that v6t starts beside the device's own name service."""
 
     supported_configurations = (Dns64Config,)
     options_model = ServerOptions
     notes = ("the cache is emptied before each trial",)
     process_name: ClassVar[str]  # name of the process
     start_command: ClassVar[str] = ""  # runs the server in the foreground
-    control_command: ClassVar[str] = ""  # control client, which a verb follows
+    control_command: ClassVar[str] = ""  # command of the control client, without the verb
     flush_verb: ClassVar[str] = "flush"
     status_verb: ClassVar[str] = "status"
-    expected_status: ClassVar[Expectation]  # of the output of the status
+    expected_status: ClassVar[Expectation]  # expected output of the status verb
     config_file_name: ClassVar[str] = "server.conf"  # name of its configuration file
     # supported lengths of the prefix
     prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)
@@ -50,7 +50,7 @@ class Dns64Server(LinuxDriver):
     def make_configuration(self, dns64: Dns64Config, directory: str) -> str: ...
 
     def fill_in(self, template: str, directory: str) -> str:
-        """Return a command with the options, the directory and the configuration file."""
+        """Return a command with the options, directory and configuration file in its placeholders."""
         config = f"{directory}/{self.config_file_name}"
         return template.format(options=self.options, directory=directory, config=config)
 
@@ -67,7 +67,7 @@ class Dns64Server(LinuxDriver):
         return Step(flush, "flush the DNS cache", proof=Check(status, self.expected_status))
 
     def make_stop_command(self, pid: str) -> str:
-        return stop_process(pid, self.process_name)
+        return make_process_stop_command(pid, self.process_name)
 
     def make_preparation_steps(self, directory: str) -> Sequence[Step]:
         """Return the steps between creating the directory and writing the configuration."""

@@ -22,7 +22,7 @@ class Unbound(Dns64Server):
     process_name = "unbound"
     start_command = "unbound -d -c {config}"
     control_command = "unbound-control -c {config}"
-    flush_verb = "reload"  # it also clears the timings of servers
+    flush_verb = "reload"  # unlike ``flush``, it also clears the timings of servers
     expected_status = expect_matching_line(r"unbound \(pid \d+\) is running\.\.\.", "'is running'")
 
     def make_configuration(self, dns64: Dns64Config, directory: str) -> str:

@@ -148,7 +148,7 @@ class LinuxDriver(Driver):
         return services.make_bgp_speaker_steps(facts, directory, version, str(net), hops)
 
     def make_route_change(self, intent: Intent, skip: int = 0) -> Change | None:
-        """Return a change of a route from a right to a left host; None without a common IP version."""
+        """Return a change that moves a route from a right to a left host; None: no common IP version."""
         ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
@@ -205,7 +205,7 @@ class LinuxDriver(Driver):
         flush: Iterable[Step] = (),
         notes: Iterable[str] | None = None,
     ) -> Plan:
-        """Return a plan whose steps follow those of :meth:`make_base_steps`; None: the class's notes."""
+        """Return a plan whose steps follow the base steps; ``notes`` default to those of the class."""
         all_steps = (*self.make_base_steps(intent, facts), *steps)
         notes = self.notes if notes is None else tuple(notes)
         return Plan(self.name, facts.version, all_steps, tuple(flush), notes=notes)

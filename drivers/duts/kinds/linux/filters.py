@@ -16,7 +16,7 @@ from v6t.intent.device import LinkIntent
 
 NFT_TABLE = "inet v6t_filters"
 FILTER_PROGRAM = "nft"
-DESTINATION_OFFSET = 100  # added to a denied source for its destination in the spare network
+DESTINATION_OFFSET = 100  # from the source to the destination of a drop rule, in addresses
 
 
 def make_filter_steps(

@@ -10,7 +10,7 @@ from v6t.drivers.duts.steps import (
     make_config_file_step,
     make_daemon_step,
     make_directory_step,
-    stop_process,
+    make_process_stop_command,
 )
 
 AGENT, CLIENT = "snmpd", "snmpget"
@@ -117,7 +117,7 @@ def _make_bird_steps(state_dir: str, role: str, number: int, family: str, text: 
     file, pid, socket = (f"{state_dir}/bgp-{role}.{kind}" for kind in ("conf", "pid", "ctl"))
     head = f"router id 192.0.2.{number};\nprotocol device {{}}\nprotocol direct {{ {family}; }}\n"
     start = f"{DAEMON} -c {file} -s {socket} -P {pid}"
-    stop = f"( {stop_process(pid, DAEMON)} ) && rm -f {socket}"
+    stop = f"( {make_process_stop_command(pid, DAEMON)} ) && rm -f {socket}"
     return [
         make_config_file_step(file, head + text, f"BIRD's configuration, {role}"),
         make_daemon_step(start, pid, DAEMON, f"BIRD, {role}", stop=stop),

@@ -14,12 +14,12 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import make_sysctls_step
 from v6t.drivers.duts.plan import Check, Intent, Step, expect_output
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
-from v6t.drivers.duts.steps import make_daemon_step, stop_process
+from v6t.drivers.duts.steps import make_daemon_step, make_process_stop_command
 from v6t.intent.families import NatConfig
 
 COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count"  # number of connections
-TABLE_SIZE_MARGIN = 1.05  # table entries for each required connection
-CONNECTIONS_PER_BUCKET = 8
+TABLE_SIZE_FACTOR = 1.05  # ratio of table entries to required connections
+CONNECTIONS_PER_BUCKET = 8  # of the hash table
 """Each connection is in two buckets. The kernel refuses a connection whose bucket already holds 50 to 79
 (``chaintoolong``): with 15 connections per bucket it refused 4 of 4,000,000. Kernels without commit
 c77737b736ce (Linux 6.3) may refuse from 8 to 31 on; refused connections are counted."""
@@ -92,7 +92,7 @@ def count_required_sessions(configured: int, intent: Intent) -> int:
 
 
 def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
-    """Return the steps that set timeouts, make room for all connections and log new ones."""
+    """Return the steps that set timeouts, enlarge the table and log new connections."""
     timeout_s = intent.configuration_as(NatConfig).udp_timeout_s
     lives_s = options.get_udp_timeout_s(intent)
     values = dict(RFC_TIMERS) if options.rfc_timers else {}
@@ -118,8 +118,8 @@ def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
     if not count:
         return []
     room, buckets = facts.parse_number("conntrack_max"), facts.parse_number("conntrack_buckets")
-    size = 1 << (int(count * TABLE_SIZE_MARGIN) - 1).bit_length()
-    grows = room is None or room < count * TABLE_SIZE_MARGIN
+    size = 1 << (int(count * TABLE_SIZE_FACTOR) - 1).bit_length()
+    grows = room is None or room < count * TABLE_SIZE_FACTOR
     crowded = buckets is not None and buckets * CONNECTIONS_PER_BUCKET < count
     if not (grows or crowded):
         return []
@@ -181,7 +181,7 @@ def _make_log_steps(options: ConntrackOptions) -> list[Step]:
         f"setsid sh -c 'echo $$ >{pid}; exec conntrack -E -e NEW -b 8388608' "
         f"</dev/null >{file} 2>{directory}/connections.err & sleep 0.3"
     )
-    stop = f"( {stop_process(pid, 'conntrack')} ) && rm -f {file} {directory}/connections.err"
+    stop = f"( {make_process_stop_command(pid, 'conntrack')} ) && rm -f {file} {directory}/connections.err"
     why = "every connection that begins has its record"
     return [make_daemon_step(start, pid, "conntrack", why, stop=stop)]
 
@@ -221,7 +221,7 @@ INSERT_FAILURES = Reading(
     "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
     "is free), for want of room (`drop`), for which older ones went (`early_drop`), or whose bucket "
     "was full (`chaintoolong`)",
-    {"insert_failed": LossReason.ENTRY, "drop|early_drop|chaintoolong": LossReason.ROOM},
+    {"insert_failed": LossReason.ENTRY, "drop|early_drop|chaintoolong": LossReason.TABLE_FULL},
 )
 # ``used`` entries of the conntrack table and their ``limit``
 TABLE_OCCUPANCY = Reading(

@@ -18,7 +18,7 @@ LIST_RULES_COMMAND = "iptables -t nat -S POSTROUTING"
 
 
 class Iptables(NetfilterNat):
-    """Driver of NAT44 by SNAT rules of iptables, which the comment ``v6t`` marks."""
+    """Driver of NAT44 with SNAT rules of iptables, which the comment ``v6t`` marks."""
 
     name = "iptables"
     title = "Linux kernel NAT44 with iptables"
@@ -78,7 +78,7 @@ def _make_append_step(command: str, rule: str, why: str, read: str) -> Step:
 
 
 class Ip6tablesNpt(LinuxDriver):
-    """Driver of NPTv6 by one rule of ip6tables for each direction."""
+    """Driver of NPTv6 with one rule of ip6tables for each direction."""
 
     name = "ip6tables-npt"
     title = "Linux kernel NPTv6 with ip6tables (SNPT, DNPT)"
@@ -88,7 +88,7 @@ class Ip6tablesNpt(LinuxDriver):
     programs: Mapping[str, str] = {"ip6tables": "iptables"}
     has_filters = True
     version_command = "ip6tables --version"
-    notes = ("packets whose source is not of the inside are forwarded as they are",)
+    notes = ("packets with a source outside the inside prefix are forwarded unchanged",)
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         npt = intent.configuration_as(NptConfig)

@@ -31,10 +31,10 @@ from v6t.drivers.transport.process import MAX_OUTPUT_OCTETS, Process, build_clea
 PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
 # time for a prompt before and after a key is pressed, for which some devices wait [s]
 FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
-MAX_QUESTIONS = 50  # answered after one line; more mean that the device repeats its question
+MAX_QUESTIONS = 50  # limit after one line; more mean that the device repeats its question
 PASSWORD_VARIABLES = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
-MAX_PROMPT_LENGTH = 512  # of prompts and questions: patterns are slow on longer lines
-PROMPT_STEM_LENGTH = 12  # of a device's name: some devices truncate it in deeper modes
+MAX_PROMPT_LENGTH = 512  # longest prompt or question: patterns are slow on longer lines
+PROMPT_STEM_LENGTH = 12  # characters of a device's name in each prompt, which may truncate it
 EFFECT_UNKNOWN_HINT = "the effect of the last line is unknown"
 _PASSWORD_PROMPT = re.compile(r"(?i)password[^\n:]*:\s*$")
 _TERMINAL_SEQUENCE = re.compile(
@@ -53,7 +53,7 @@ class LineRejectedError(DutError):
 
 
 class Dialogue:
-    """Transport to a device's command line: one login, with the same prompt after each call."""
+    """Transport to a device's command line over one login; each call ends at the same prompt."""
 
     where = ON_DEVICE
 
@@ -112,7 +112,7 @@ class Dialogue:
         with self._turn:
             try:
                 for line in command.splitlines():
-                    answers.append(self._type(line))
+                    answers.append(self._send_line(line))
                 if answers and not self._is_at_home_prompt:
                     prompts = (
                         f"{shorten_output(self._last_line)} and not {shorten_output(self._home)}"
@@ -140,7 +140,7 @@ class Dialogue:
         return Output(1, out, error.message) if error else Output(0, out, "")
 
     def close(self) -> None:
-        """Hang up. May be called twice."""
+        """Hang up; a second call does nothing."""
         process, self._process = self._process, None
         self._closed.set()
         if process is not None:
@@ -161,7 +161,7 @@ class Dialogue:
         self._store_home_prompt()
         enable = [self._options.enable] if self._options.enable and self._home[-1:] == ">" else []
         for line in (*enable, *self._options.open):
-            self._type(line, at_login=True)
+            self._send_line(line, at_login=True)
         self._store_home_prompt()
 
     def _store_home_prompt(self) -> None:
@@ -195,8 +195,8 @@ class Dialogue:
         if not self._is_at_home_prompt:
             self.close()
 
-    def _type(self, line: str, *, at_login: bool = False) -> str:
-        """Type a line, log it and return the answer."""
+    def _send_line(self, line: str, *, at_login: bool = False) -> str:
+        """Send a line, log it and return the answer."""
         began = time.monotonic()
         result, answer = "answered", ""
         try:
@@ -263,7 +263,7 @@ class Dialogue:
                 self._text += "\n"
 
     def _find_answer(self, last_line: str, description: str, *, at_login: bool) -> str | None:
-        """Return what to type after a line: nothing at a prompt; None to read on."""
+        """Return the answer to type: empty at a prompt, None if more output must be read."""
         if len(last_line) > MAX_PROMPT_LENGTH:
             return None
         if self._options.is_pager(last_line):
@@ -325,7 +325,7 @@ class Dialogue:
         return shorten_output(self._hide_secrets("\n".join(map(render_line, text))))
 
     def _insert_secrets(self, text: str) -> str:
-        """Replace placeholders by secrets from the environment, which answers then hide."""
+        """Replace placeholders by secrets from the environment; later answers hide these secrets."""
         typed, secrets = redaction.fill_in_environment(text)
         self._secrets += secrets
         try:
@@ -344,7 +344,7 @@ class Dialogue:
         try:
             for line in self._options.abort:
                 with contextlib.suppress(LineRejectedError):
-                    self._type(line)
+                    self._send_line(line)
         except DutError:
             self.close()
         if not self._is_at_home_prompt:

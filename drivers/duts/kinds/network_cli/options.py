@@ -121,7 +121,7 @@ def is_same_mode(first: str, second: str) -> bool:
 
 
 DROPS_READING = "drops"  # name of the reading of all drops
-LOSS_REASONS = {"refused.*": LossReason.ROOM, ".*": LossReason.QUEUE}  # of drops
+LOSS_REASONS = {"refused.*": LossReason.TABLE_FULL, ".*": LossReason.QUEUE}  # loss reasons of drops
 # reading by the name of a group of a user's pattern
 _READING_BY_GROUP = {
     "core": "cpu", "busy": "cpu", "idle": "cpu", "used": "table", "limit": "table",
@@ -184,7 +184,7 @@ def _split_drop(name: str) -> tuple[str, str]:
 
 
 def _parse_number(text: str) -> float | None:
-    """Return a number without its separators and unit, or None if there is none."""
+    """Return a number without its separators and unit, or None if the text is no number."""
     try:
         number = float(re.sub(r"[,_'\s%]", "", text))
     except ValueError:

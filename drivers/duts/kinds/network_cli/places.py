@@ -57,7 +57,7 @@ class Placeholders:
     def expand_rows(
         self, texts: Sequence[str], quote: Callable[[str], str] = str
     ) -> Iterator[tuple[str, ...]]:
-        """Yield the texts together, once for each row of the values that they name."""
+        """Yield the texts with values in place of placeholders, once for each row of values."""
         try:
             yield from self._expand_group(texts, quote)
         except UsageError as exc:

@@ -37,7 +37,7 @@ from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_client import find_ends
 from v6t.drivers.transport.ssh_options import SshOptions
 
-BUSY_CHECK_REJECTED = "v6t: it was refused"  # section ``busy`` if the device rejects the command
+BUSY_CHECK_REJECTED = "v6t: it was refused"  # text of the section ``busy`` after a rejected command
 
 
 class CliSession(Session):

@@ -21,16 +21,16 @@ MAX_SESSIONS_PER_B4 = 1000  # a further one silently replaces the oldest (dslite
 _SESSION_LIMIT_REASON = (
     f"VPP keeps {MAX_SESSIONS_PER_B4} sessions of a B4, and drops the oldest of more without a word"
 )
-# the device itself has at most one of them
+# public addresses to suggest to the user; two, since the device may already have one of them
 _SUGGESTED_PUBLIC_ADDRESSES = ("198.19.0.1", "192.0.2.1")
 
 
 class DsLite(VppFunction):
-    """VPP as an AFTR of DS-Lite (RFC 6333)."""
+    """VPP as a DS-Lite AFTR (RFC 6333)."""
 
     plugin = "dslite"
     session_counter = "/dslite/total-sessions"
-    notes = ("nothing empties the table but another VPP, which takes seconds a trial",)
+    notes = ("only restarting VPP empties the table, which takes seconds in each trial",)
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         # room for as many connections as a run makes by default
         "initiator_count": ParameterOverride(100, _SESSION_LIMIT_REASON),
@@ -77,7 +77,7 @@ class DsLite(VppFunction):
             )
 
     def get_link_setup(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
-        """Return the link without the AFTR's address, which VPP must not own, and extra steps."""
+        """Return the link without the AFTR's address, which no interface may have, and extra steps."""
         link, steps = super().get_link_setup(side)
         if side != "left":
             return link, steps

@@ -69,7 +69,7 @@ class VppOptions(DutOptions):
         return f"{place}{slash}vpp_get_stats{socket}"
 
 
-DEFAULT_UDP_TIMEOUT_S = 300.0  # of VPP; no command changes that of NAT64
+DEFAULT_UDP_TIMEOUT_S = 300.0  # VPP's default; for NAT64, no command changes it
 
 
 class Vppctl:
@@ -98,7 +98,7 @@ class Vppctl:
 
 
 class VppFunction:
-    """VPP as a plain router, and base of its other functions."""
+    """VPP as a plain router, and base class of the other functions of VPP."""
 
     plugin: ClassVar[str] = ""  # plugin that the function needs; empty: none
     notes: ClassVar[tuple[str, ...]] = ()
@@ -160,7 +160,7 @@ class VppFunction:
         return float(self.get_configured_timeout_s() or DEFAULT_UDP_TIMEOUT_S)
 
     def get_configured_timeout_s(self) -> int:
-        """Return the timeout of UDP sessions to configure [s]; 0 for VPP's own."""
+        """Return the timeout of UDP sessions to configure [s]; 0: VPP's default."""
         return getattr(self.intent.configuration, "udp_timeout_s", 0) or self.options.timeout_s
 
     def make_live_change(self) -> Change | None:

@@ -113,7 +113,7 @@ def make_route_step(cli: Vppctl, destination: str, next_hop: str, why: str) -> S
 
 
 def make_route_read_back(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:
-    """Return the arguments ``read`` and ``expected`` of a step, with which it reads a route back."""
+    """Return the step arguments ``read`` and ``expected`` that read a route back."""
     show = cli(f"show ip{'6' if ':' in net else ''} fib {net}")
     read = f"{show} | sed -n '\\|^{net} fib:0 |,$p'"
     expected = expect_output(

@@ -36,8 +36,8 @@ class MapDomainFunction(VppFunction):
     """Base of relays that VPP configures as a table of MAP domains."""
 
     plugin = "map"
-    notes = ("packets whose ports are not of the CE's PSID are dropped",)
-    feature = "ip4-map"  # shown for an interface with MAP
+    notes = ("packets with ports outside the CE's PSID are dropped",)
+    feature = "ip4-map"  # name that VPP shows for an interface with MAP
     mode = ""  # suffix of the command that enables the feature
 
     @abstractmethod
@@ -61,10 +61,18 @@ class MapDomainFunction(VppFunction):
         description: str,
         added: MapDomain,
         changed: MapDomain,
-        words: tuple[str, str],
+        distinguishing_words: tuple[str, str],
         rule_command: str = "true",
     ) -> Change:
-        """Return a change that adds one domain and replaces it with another; ``words`` tell them apart."""
+        """Return a change that adds the domain ``added`` and replaces it with ``changed``.
+
+        Args:
+            description: of the domain.
+            added: the first domain.
+            changed: the domain that replaces it.
+            distinguishing_words: words that are listed only for ``added``, and only for ``changed``.
+            rule_command: shell line that adds a rule to the new domain.
+        """
         add, change = (
             self.cli(f"map add domain {domain.command_words}") for domain in (added, changed)
         )
@@ -75,14 +83,14 @@ class MapDomainFunction(VppFunction):
             change=f"{remove}; {change} && {rule_command}",
             remove=remove,
             show_command=f"{self.cli('show map domain')} | grep -F '{{{LIVE_DOMAIN_TAG}}}' || true",
-            added_words=words[0],
-            changed_words=words[1],
+            added_words=distinguishing_words[0],
+            changed_words=distinguishing_words[1],
             note="changed: removed and added anew, VPP has no other way",
         )
 
 
 def make_list_domains_command(cli: Vppctl) -> str:
-    """Return the command that lists all domains, including those of others."""
+    """Return the command that lists all domains, including domains that v6t did not add."""
     return f"{cli('show map domain')} | grep -F ']' || true"
 
 
@@ -284,7 +292,7 @@ class MapRulesFunction(MapDomainFunction):
 
 
 class MapT(MapRulesFunction):
-    """VPP as a border relay of MAP-T."""
+    """VPP as a MAP-T border relay."""
 
     feature = "ip4-map-t"
     mode = " map-t"
@@ -337,7 +345,7 @@ class MapT(MapRulesFunction):
 
 
 class MapE(MapRulesFunction):
-    """VPP as a border relay of MAP-E; CEs without EA bits are configured as softwires."""
+    """VPP as a MAP-E border relay; CEs without EA bits are configured as softwires."""
 
     profile = TUNNEL_PROFILE
     notes = (

@@ -21,7 +21,7 @@ from v6t.drivers.duts.plan import (
     Expectation,
     Intent,
     Step,
-    expect_empty,
+    expect_at_most,
     expect_lines,
     expect_matching_line,
     expect_text,
@@ -32,11 +32,11 @@ from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.device import Address
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, NptConfig
 
-MIN_NAT64_BUCKETS = 1024  # default of VPP
+MIN_NAT64_BUCKETS = 1024  # VPP's default, and the least that v6t configures
 SESSIONS_PER_BUCKET = 10  # capacity of a bucket (nat64_db.c)
 FIRST_NPT66_VERSION = (24, 2)  # has ``show npt66 bindings``; the plugin came with 23.10
-DEFAULT_SESSIONS = 63 * 1024  # per worker
-SUPPORTED_PORTS = (1024, 65535)  # allocated on public addresses
+DEFAULT_SESSIONS = 63 * 1024  # VPP's default capacity of each worker
+SUPPORTED_PORTS = (1024, 65535)  # first and last port that VPP allocates on public addresses
 SPARE_VRF = 4086  # a VRF without interfaces
 NAT44_TABLES = ("addresses", "interfaces", "static mappings")  # listed by ``show nat44``
 
@@ -73,7 +73,7 @@ class Nat44(VppFunction):
     def make_empty_check(self) -> Check:
         """Return the check that no session is left."""
         reading = self.get_session_reading()
-        return Check(reading.command, expect_empty(reading.parse, "session"))
+        return Check(reading.command, expect_at_most(reading.parse, "session"))
 
     def _make_timeout_steps(self) -> list[Step]:
         lives_s = self.get_configured_timeout_s()
@@ -137,7 +137,7 @@ class EndpointDependentNat44(Nat44):
         )
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Clear the sessions; before 25.02, which added a command, remove and recreate the NAT."""
+        """Return the step that clears the sessions; before 25.02 it recreates the NAT."""
         has_command = parse_version(version) >= (25, 2)
         clear = [self.cli("clear nat44 ed sessions")]
         lines = clear if has_command else make_recreate_commands(self.make_steps(version))
@@ -156,7 +156,7 @@ class EndpointIndependentNat44(Nat44):
     session_counter = "/nat44-ei/total-sessions"
     supported_settings = ("session_limit",)
     has_endpoint_sessions = True
-    DEFAULT_MAX_USERS = 1024  # clients
+    DEFAULT_MAX_USERS = 1024  # VPP's default maximum number of clients
 
     def make_enable_step(self, capacity: int) -> Step:
         nets = self.intent.configuration_as(Nat44Config).inside4
@@ -168,7 +168,7 @@ class EndpointIndependentNat44(Nat44):
         return self.cli.make_step(command, why, read=read, undo=undo, existing=Existing.REFUSE)
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Remove and re-add the public addresses, which frees all ports.
+        """Return the step that removes and re-adds the public addresses, which frees all ports.
 
         ``clear nat44 ei sessions`` forgets sessions and leaves their ports in use
         (nat44_ei_sessions_clear): after 64,512 of them over all trials no address has one left.
@@ -181,7 +181,7 @@ class EndpointIndependentNat44(Nat44):
         return Reading(self.cli("show nat44 ei sessions"), outputs.parse_nat44_ei_sessions)
 
     def get_timeout_s(self) -> float | None:
-        """Return no limit: an idle session stays until a new one needs its place in the hash."""
+        """Return None: an idle session stays until a new one replaces it in the hash table."""
         return None
 
 
@@ -263,7 +263,7 @@ def make_interfaces_step(cli: Vppctl, ports: Mapping[str, str], noun: str) -> St
 
 
 class Nat64(VppFunction):
-    """VPP as a stateful NAT64."""
+    """VPP as a stateful NAT64 translator."""
 
     plugin = "nat64"
     session_counter = "/nat64/total-sessions"
@@ -278,7 +278,7 @@ class Nat64(VppFunction):
         return self.intent.configuration_as(Nat64Config)
 
     def choose_bucket_count(self) -> int:
-        """Return the number of hash buckets for the limit or the number of required sessions."""
+        """Return the number of hash buckets for the session limit or the required sessions."""
         if limit := self.nat64_config.session_limit:
             if limit % SESSIONS_PER_BUCKET:
                 problem = f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}"
@@ -330,7 +330,7 @@ class Nat64(VppFunction):
         """Return the step that removes and recreates the NAT64: VPP has no command to empty it."""
         bindings = self.cli("show nat64 bib all")
         seen = f"! {bindings} | grep -vq -e BIB -e '^$'"
-        empty = Check(bindings, expect_empty(outputs.parse_bindings, "binding"))
+        empty = Check(bindings, expect_at_most(outputs.parse_bindings, "binding"))
         return (make_flush_step(make_recreate_commands(self.make_steps(version)), seen, empty),)
 
     def get_capacity(self) -> int:
@@ -341,7 +341,7 @@ class Nat64(VppFunction):
 
 
 class Npt66(VppFunction):
-    """VPP as NPTv6, with a single binding on the interface of the right side."""
+    """VPP as an NPTv6 translator, with a single binding on the right-hand interface."""
 
     plugin = "npt66"
 

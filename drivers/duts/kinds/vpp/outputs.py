@@ -9,17 +9,23 @@ from typing import NamedTuple
 
 from v6t.drivers.duts.readings import LossReason, sum_matches
 
-OLDEST_VERSION = (22, 6)  # supported by the driver
-VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")  # one of each group with the same commands
+OLDEST_VERSION = (22, 6)  # oldest version that the driver supports
+VERSIONS = (
+    "22.06",
+    "24.02",
+    "24.06",
+    "25.02",
+    "26.06",
+)  # one version of each group with equal commands
 
 
 class MapDomain(NamedTuple):
     """A line of ``show map domain``, without its index."""
 
     tag: str
-    ipv4: str
-    ipv6: str
-    source: str
+    ipv4: str  # prefix or shared address
+    ipv6: str  # prefix of the CEs
+    source: str  # IPv6 source of packets to CEs
     ea_len: int
     psid_offset: int
     psid_len: int
@@ -76,7 +82,7 @@ def parse_runtime(text: str) -> Mapping[str, float]:
     """Parse ``show runtime``: ``thread0.node.ip4-input.calls`` (``vectors``, ``clocks``), and rates.
 
     ``node.ip4-input.vectors_per_call`` is since VPP began, of the thread where they are most. Clocks of a
-    node that polls hold its empty rounds, too: they are left out.
+    node that polls include its empty rounds: they are left out.
     """
     found: dict[str, float] = {}
     threads = re.split(r"^(?=Time )", text, flags=re.MULTILINE)
@@ -173,8 +179,8 @@ def parse_interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[
 
 # parts of error reasons that mean loss, as ``show errors`` prints them; other errors are harmless
 ERROR_TEXT_REASONS = {
-    "out of ports": LossReason.ROOM,
-    "maximum sessions": LossReason.ROOM,
+    "out of ports": LossReason.TABLE_FULL,
+    "maximum sessions": LossReason.TABLE_FULL,
     "no translation": LossReason.UNKNOWN,
     "security check failed": LossReason.RULE,
     "bad protocol": LossReason.RULE,

@@ -11,10 +11,14 @@ from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import Check, Intent, Step, expect_output
-from v6t.drivers.duts.steps import make_config_file_step, make_daemon_step, stop_process
+from v6t.drivers.duts.steps import (
+    make_config_file_step,
+    make_daemon_step,
+    make_process_stop_command,
+)
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
-PROCESS_NAME = "vpp_main"  # once VPP has read its start-up file
+PROCESS_NAME = "vpp_main"  # name of the process once VPP has read its start-up file
 # loaded by every VPP that v6t starts
 PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")
 
@@ -60,7 +64,7 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
             expected=expect_output(
                 is_answering, f"{PROCESS_NAME}, answering", "VPP does not answer"
             ),
-            stop=f"( {stop_process(pid, PROCESS_NAME)} ) && rm -f {files}",
+            stop=f"( {make_process_stop_command(pid, PROCESS_NAME)} ) && rm -f {files}",
         ),
     ]
     for side in ("left", "right"):
@@ -75,7 +79,7 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
 
 
 def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
-    """Yield the steps with a test that tells whether VPP has ended, and their changes with it."""
+    """Yield the steps with a test that succeeds if VPP, and thus their changes, no longer exists."""
     has_ended = f"[ ! -d /proc/$(cat {options.state_dir}/vpp.pid 2>/dev/null || echo none) ]"
     for step in steps:
         yield replace(step, gone_test=has_ended) if step.undo else step
