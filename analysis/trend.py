@@ -13,9 +13,8 @@ from v6t.analysis.sheet import pluralize
 from v6t.analysis.statistics import MAD_TO_SIGMA, OUTLIER_DEVIATIONS
 
 SCHEMA = "v6t-trend/1"  # name and version of the JSON format
-# Largest share of shuffled series with a change as large: a daily check of a dozen series then
-# reports one false change in two years.
-MAX_CHANCE = 0.0001
+# A daily check of a dozen series reports one false change in two years.
+MAX_CHANCE = 0.0001  # largest share of shuffled series with a change as large
 MIN_CHANGE_PERCENT = 1.0  # smaller changes are not reported
 MIN_RUNS_PER_SIDE = 3  # least number of runs before and after a change
 MIN_RUNS = 17  # with fewer runs, even the clearest change may be chance (16: 1 in 6,435)

@@ -43,7 +43,7 @@ class SoakLoss(RecordModel):
     """Loss of one direction in a soak test."""
 
     frames: int = Field(description="frames required")
-    lost: int = Field(description="frames lost, of those required")
+    lost: int = Field(description="required frames that were lost")
     loss_percent: Number | None = Field(description="lost frames; null: no frame was required [%]")
     intervals: int = Field(description="intervals measured")
     lossy: int = Field(description="intervals in which frames were lost")

@@ -60,7 +60,7 @@ class FrameLossSpec(PointSpec):
 
 @dataclass(frozen=True)
 class DirectionLoss:
-    """Numbers of sent, received and lost frames of one direction in one trial."""
+    """Frame counts of one direction in one trial."""
 
     required: int  # frames of foreground and background
     sent: int

@@ -91,7 +91,7 @@ class TesterCapacity:
 
 MAX_REMEASUREMENTS = 2  # repetitions of a self-test with an implausible result
 DOUBTFUL_RATIO = 1.5  # a capacity is doubtful if the tester carries this multiple of it
-PLAUSIBLE_DIVISOR = 4  # a rate per direction below one direction's over this is doubted
+PLAUSIBLE_DIVISOR = 4  # least plausible rate with both directions: that of one over this
 
 
 def find_plausible_rate(mode: Mode, rates_fps: Mapping[Mode, float]) -> float:

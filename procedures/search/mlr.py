@@ -12,7 +12,7 @@ from typing import Any
 from v6t.procedures.search.goals import Goal, ObservedTrial
 
 LIBRARY_NAME = "MLRsearch"
-SUPPORTED_VERSION = "1.2.1"  # release that the RFC refers to; the names in others differ
+SUPPORTED_VERSION = "1.2.1"  # release that RFC 9971 refers to; others have other names
 # name of a throughput that MLRsearch found
 RESULT_LABEL = (
     "MLRsearch relevant lower bound; goal: loss ratio 0, exceed ratio 0, "

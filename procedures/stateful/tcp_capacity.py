@@ -21,7 +21,7 @@ class TcpCapacitySpec:
     """Specification of the TCP capacity and of the trials after it."""
 
     search: CapacitySpec  # with ``phase_one.tcp``, at a fixed rate
-    beyond: float = 0.1  # excess connections over the capacity
+    beyond: float = 0.1  # excess connections, as a share of the capacity
     aging_s: float = 0.0  # longest wait for the device to forget closed connections
 
     @property
