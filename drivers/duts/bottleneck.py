@@ -40,7 +40,7 @@ class Verdict:
 def judge_device(
     samples: Sequence[Sample], tester: str = "", lost: int | None = None, *, shared: bool = False
 ) -> Verdict:
-    """Judge what limits a device.
+    """Judge from telemetry what limits a device under load, with evidence.
 
     Args:
         samples: of a trial at the highest rate without loss or just above, without its first and last
@@ -60,7 +60,7 @@ def judge_device(
     median_idle = {core: median_high(shares) for core, shares in cores.items()}
     no_time = _judge_full_cores(median_idle, tester if shared else "")
     finding = (
-        losses.judge_table(at_least=MIN_RELEVANT_LOSSES)
+        losses.judge_table(min_losses=MIN_RELEVANT_LOSSES)
         or device.judge_rule_drops()
         or device.judge_process()
         or device.judge_full_vectors()
@@ -148,8 +148,8 @@ class _VerdictRules:
         room = (LossReason.TABLE_FULL, LossReason.ENTRY)
         self.lacks_room = bool(self.worst) and summary.lost_for[self.worst] in room
 
-    def judge_table(self, at_least: float = 0.0) -> _Finding | None:
-        """Judge losses caused by a full table: at least half of all losses, or any if the table is full.
+    def judge_table(self, min_losses: float = 0.0) -> _Finding | None:
+        """Judge losses caused by a table that is full, or that explains most of all losses.
 
         Frames of connections that the device does not know follow from that, and are none of the others.
         """
@@ -159,7 +159,7 @@ class _VerdictRules:
         short = summary.select_drops(LossReason.TABLE_FULL, LossReason.ENTRY) | (
             unknown if is_full else {}
         )
-        if not short or sum(short.values()) < at_least:
+        if not short or sum(short.values()) < min_losses:
             return None
         reason, problem = _find_largest(short), "its table has no room for a connection more"
         if is_full:

@@ -57,7 +57,7 @@ class Check:
         return self.expected.description
 
     def find_problem(self, output: str) -> str | None:
-        """Return what is wrong with the command's output, which is quoted; None if it is as expected."""
+        """Return what is wrong with the command's output, and quote it; None if it is as expected."""
         problem = self.expected.find_problem(output)
         return problem and f"{problem}; the output is {shorten_output(output)}"
 
@@ -123,7 +123,7 @@ class Change:
     deadline_s: float = 60.0  # time limit of each shell line
     exclusive: bool = False  # the output must contain only these words
 
-    def command(self, action: Action) -> str:
+    def get_command(self, action: Action) -> str:
         """Return the shell line of an action."""
         return str(getattr(self, action))
 

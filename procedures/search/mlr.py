@@ -25,8 +25,8 @@ class TrialCounts:
     """Frames and losses of a trial in both directions."""
 
     frames: int  # required frames
-    lost: int  # lost frames of these
-    sound: bool  # no fault but loss; a trial with another fault fails for every goal
+    lost: int  # required frames that were lost
+    sound: bool  # no fault but loss; otherwise the trial fails for all goals
 
 
 # runs a trial: load per direction [fps], duration [s], name of the step

@@ -42,7 +42,7 @@ def test_the_plan_says_what_is_changed_and_takes_it_back(plugin, dut):
     assert plan.steps[-1].undo == plan.live_change.remove
     text = format_plan(driver, plan)
     for action in ACTIONS:
-        assert plan.live_change.command(action) in text
+        assert plan.live_change.get_command(action) in text
     bare = plan_without_device(bind(resolve(flags=Flags(plugin, dut=dut))))[1]
     assert bare.live_change is None
     if plugin != "nat44":  # room for the run's connections

@@ -74,7 +74,7 @@ class ChainDriver(Driver):
     name = "chain"
     title = "several parts one after the other, each with its own driver"
     supported_configurations = (DeviceConfig,)
-    tested_with = "as its parts' drivers are"
+    tested_with = "see the drivers of its parts"
     options_model = ChainOptions
     is_chain = True
 

@@ -193,7 +193,7 @@ class CommandDriver(LinuxDriver):
     name = "command"
     title = "any device: your own shell lines for commit, rollback, check, flush and telemetry"
     supported_configurations = (DeviceConfig,)
-    tested_with = "with shell lines that make a Linux router; what yours do only you know"
+    tested_with = "with shell lines that make a Linux router; test your own lines yourself"
     options_model = CommandOptions
 
     def get_survey_commands(self) -> Mapping[str, str]:

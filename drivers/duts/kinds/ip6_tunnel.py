@@ -58,7 +58,7 @@ class Ip6TunnelOptions(LinuxOptions):
 
 
 class Ip6Tunnel(LinuxDriver):
-    """Driver of the kernel's ip6_tunnel, into which packets from the customer are routed."""
+    """Driver of the kernel's IPv4-in-IPv6 tunnel, into which packets from the customer are routed."""
 
     name = "ip6-tunnel"
     title = "Linux ip6_tunnel: B4 of DS-Lite and its other end, lwB4, MAP-E CE"

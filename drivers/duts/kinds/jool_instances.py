@@ -234,9 +234,9 @@ def _format_rule(rule: MapRuleConfig) -> str:
     return f"{rule.ipv6_prefix} {rule.ipv4_prefix} {rule.ea_len} {rule.psid_offset}"
 
 
-def _format_row(words: str) -> str:
-    """Return words as a row of Jool's CSV output."""
-    return ",".join(words.split())
+def _format_row(values: str) -> str:
+    """Return values that spaces separate as a row of Jool's CSV output."""
+    return ",".join(values.split())
 
 
 def is_own_instance(row: str) -> bool:

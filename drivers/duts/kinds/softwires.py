@@ -32,8 +32,8 @@ class Softwire:
     psid: int
     psid_len: int
     psid_offset: int
-    b4_address: IPv6Address
-    br_address: IPv6Address
+    b4_address: IPv6Address  # outer address of the customer
+    br_address: IPv6Address  # outer address of the lwAFTR
 
 
 def generate_softwires(intent: Intent) -> Iterator[Softwire]:
@@ -63,8 +63,8 @@ def generate_softwires(intent: Intent) -> Iterator[Softwire]:
 class TunnelEnd:
     """One end of a customer's IPv4-in-IPv6 tunnel."""
 
-    local: IPv6Address
-    remote: IPv6Address
+    local: IPv6Address  # outer address of this end
+    remote: IPv6Address  # outer address of the opposite end
     ipv6_side: str  # side of the device on which the tunnel's packets leave
     lwb4: LwB4Config | None  # the customer's address and ports; None for a B4
 

@@ -43,7 +43,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
     )
     options_model = TaygaNftablesOptions
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
-    notes = ("TAYGA gives each IPv6 client an IPv4 address of its own, for two hours",)
+    notes = ("TAYGA gives each IPv6 client a separate IPv4 address for two hours",)
 
     @property
     def pool(self) -> IPv4Network:

@@ -77,7 +77,7 @@ class LabSshServer:
         _user_counts[self.name] += 1
 
     def remove_user(self) -> None:
-        """Stop the server if this process has no other user of it."""
+        """Stop the server unless this process has another user of the server."""
         _user_counts[self.name] -= 1
         if _user_counts[self.name] <= 0:
             del _user_counts[self.name]

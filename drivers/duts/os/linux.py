@@ -216,7 +216,7 @@ def make_address_step(interface: Interface, port: str) -> Step:
 
 
 def make_address_restore_step(name: str) -> Step:
-    """Return the step that restores IPv6 addresses and routes lost when IPv6 is disabled."""
+    """Return the step that restores IPv6 addresses and routes that disabling IPv6 removes."""
     addresses = (
         f"ip -o -6 addr show dev {name} permanent 2>/dev/null | sed -e 's/.* inet6 /address /' "
         "-e 's/ *\\\\.*//; s/ tentative//; s/ dadfailed//; s/ stable-privacy//' "

@@ -21,7 +21,7 @@ _HASH_FIELDS = {
     "s": "IP SA", "d": "IP DA", "f": "L4 bytes 0 & 1", "n": "L4 bytes 2 & 3",
     "m": "L2DA", "v": "VLAN tag", "t": "L3 proto",
 }  # fmt: skip
-_CPU_DIRECTORY = "/sys/devices/system/cpu"  # of the kernel's files about cores
+_CPU_DIRECTORY = "/sys/devices/system/cpu"  # contains the kernel's files about cores
 
 
 def get_survey_commands(options: LinuxOptions) -> dict[str, str]:
@@ -101,7 +101,7 @@ def _make_offloads_step(name: str) -> Step:
 
 
 def _make_hash_fields_step(name: str, kind: str, fields: str) -> Step:
-    """Return the step that sets the fields; only ``ethtool -n`` shows whether ``-N`` failed."""
+    """Return the step that sets the receive hash; only ``ethtool -n`` shows whether ``-N`` failed."""
     words = _HASH_FIELDS.items()
     letters = "".join(f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in words)
 

@@ -24,7 +24,7 @@ from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, HeldComman
 
 PART_SEPARATOR = ", part "  # between the owner of a lock and the name of a chain's part
 # Holder of the lock while the rollback timer acts.
-TIMER_LOCK_HOLDER = "the device's own timer, which undoes what a lost v6t did"
+TIMER_LOCK_HOLDER = "the device's rollback timer, which undoes an interrupted run"
 LOCK_DEADLINE_S = 15.0  # time to take the lock
 LOCK_SILENCE_S = 30  # time without a beat after which the lock is freed
 BEAT_PERIOD_S = 5.0  # between the beats of the lock's owner
@@ -205,7 +205,7 @@ class Connection:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the lock, and with it the connection, is lost."""
+        """Whether the connection, and with it the lock, has ended."""
         return self._lock is None or self._lock.silence_s == float("inf")
 
     def find_interruption(self) -> str:

@@ -208,7 +208,7 @@ def format_plan(plan: Plan) -> list[str]:
         how = f" ({change.note})" if change.note else ""
         lines += ["", f"# under traffic: {change.description} beside it{how}"]
         for action in ACTIONS:
-            lines += [f"#    {action}", change.command(action)]
+            lines += [f"#    {action}", change.get_command(action)]
         lines += _format_comment("check", change.show_command)
     if update := plan.route_update:
         lines += ["", f"# under traffic, in turn: {update.description} is moved"]
@@ -237,7 +237,7 @@ def export_plan(plan: Plan) -> dict[str, Any]:
         "notes": list(plan.notes),
     }
     if plan.live_change:
-        commands = {action: plan.live_change.command(action) for action in ACTIONS}
+        commands = {action: plan.live_change.get_command(action) for action in ACTIONS}
         data["beside"] = {"what": plan.live_change.description, **commands}
     if plan.route_update:
         data["updates"] = [plan.route_update.add, plan.route_update.change]

@@ -126,7 +126,7 @@ class Session(Transaction, DeviceSession):
             progress = self._store.read_progress()
             configured = {"owner": record.owner, "started": record.started}
             configured["steps"] = len(record.undo)
-            configured |= {"begun": progress.begun, "verified": progress.verified}
+            configured |= {"begun": progress.begun, "verified": progress.is_verified}
             configured["finished"] = progress.is_finished(record)
         return {
             "device": self.name,
@@ -203,7 +203,7 @@ class Session(Transaction, DeviceSession):
 
     def _apply_change(self, change: Change, action: Action) -> str:
         """Apply an action of a change and check its effect; return its shell line."""
-        result = self.run_tracked(change.command(action), "", change.deadline_s)
+        result = self.run_tracked(change.get_command(action), "", change.deadline_s)
         if result.status:
             problem = f"{self.name}: {action} {change.description} failed: {result.words}"
             raise DutError(problem, code="command-failed")
@@ -213,7 +213,7 @@ class Session(Transaction, DeviceSession):
             raise DutError(
                 f"{self.name}: {action} {change.description}: {problem}", code="check-failed"
             )
-        return change.command(action)
+        return change.get_command(action)
 
     def _await_flush(self, check: Check) -> None:
         """Repeat a check until it succeeds; raise DutError if the state is not emptied."""

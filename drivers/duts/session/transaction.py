@@ -348,7 +348,7 @@ class Transaction(Connection):
         return lines + [f"{u.why}: left as it is: {text}" for u, text in different.items()]
 
     def _run_script_only(self, *, forget: bool) -> list[str]:
-        """Run ``undo.sh`` for a damaged record; nothing can be compared."""
+        """Run ``undo.sh`` for a damaged record, without comparing states."""
         result = self._store.run_script(UNKNOWN_UNDO_LIMIT_S)
         if result.status and not forget:
             output = shorten_output(f"{result.out}\n{result.err}")

@@ -51,7 +51,7 @@ class UndoEntry:
 
     @property
     def state_command(self) -> str:
-        """Command that prints the state; if the object is gone, it prints the old one."""
+        """Command that prints the state; if the object no longer exists, it prints the old one."""
         if not self.gone:
             return self.before
         old = f"printf '%s\\n' {shlex.quote(self.old)}"
@@ -111,11 +111,11 @@ class CommitProgress(NamedTuple):
     """Progress of a commit."""
 
     begun: int  # number of steps begun
-    verified: bool  # everything has been read back
+    is_verified: bool  # everything has been read back
 
     def is_finished(self, record: UndoRecord) -> bool:
         """Return whether all steps of the record were begun and verified."""
-        return self.begun >= len(record.undo) and (self.verified or not record.notes_verified)
+        return self.begun >= len(record.undo) and (self.is_verified or not record.notes_verified)
 
 
 def build_undo_script(record: UndoRecord) -> str:

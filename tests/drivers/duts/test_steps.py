@@ -176,7 +176,8 @@ def test_live_change_of_nat66_is_added_changed_and_removed_by_nft():
     )
     script = [f"cat >/tmp/v6t-$$.nft; nft -f /tmp/v6t-$$.nft && rm /tmp/v6t-$$.nft; {load.read}"]
     script += [
-        f"{change.command(action)}; {change.show_command}" for action in ("add", "change", "remove")
+        f"{change.get_command(action)}; {change.show_command}"
+        for action in ("add", "change", "remove")
     ]
     script += [load.read]
     output = run("unshare -n sh -c " + f"'{_quote('; echo @@; '.join(script))}'", text)

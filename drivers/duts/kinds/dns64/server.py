@@ -31,7 +31,7 @@ class ServerOptions(LinuxOptions):
 
 
 class Dns64Server(LinuxDriver):
-    """Base of drivers of DNS64 servers, which v6t starts in addition to the device's name service."""
+    """Base of drivers of DNS64 servers that v6t starts beside the device's own name service."""
 
     supported_configurations = (Dns64Config,)
     options_model = ServerOptions

@@ -19,7 +19,7 @@ from v6t.intent.families import NatConfig
 
 COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count"  # number of connections
 TABLE_SIZE_FACTOR = 1.05  # ratio of table entries to required connections
-CONNECTIONS_PER_BUCKET = 8
+CONNECTIONS_PER_BUCKET = 8  # of the hash table
 """Each connection is in two buckets. The kernel refuses a connection whose bucket already holds 50 to 79
 (``chaintoolong``): with 15 connections per bucket it refused 4 of 4,000,000. Kernels without commit
 c77737b736ce (Linux 6.3) may refuse from 8 to 31 on; refused connections are counted."""

@@ -88,7 +88,7 @@ class Ip6tablesNpt(LinuxDriver):
     programs: Mapping[str, str] = {"ip6tables": "iptables"}
     has_filters = True
     version_command = "ip6tables --version"
-    notes = ("packets whose source is not of the inside are forwarded as they are",)
+    notes = ("packets with a source outside the inside prefix are forwarded unchanged",)
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         npt = intent.configuration_as(NptConfig)

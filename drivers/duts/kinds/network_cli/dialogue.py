@@ -53,7 +53,7 @@ class LineRejectedError(DutError):
 
 
 class Dialogue:
-    """Transport to a device's command line: one login, with the same prompt after each call."""
+    """Transport to a device's command line over one login; each call ends at the same prompt."""
 
     where = ON_DEVICE
 

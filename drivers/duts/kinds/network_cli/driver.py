@@ -36,7 +36,7 @@ from v6t.drivers.options import parse_options
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.families import DeviceConfig
 
-SYSTEM = "a device with a command line"
+SYSTEM = "a device with a command line"  # value of Facts.system
 MANUAL_PAGE = "docs/duts/network-cli.md"
 SYSTEM_STATE, OWN_STATE = Path("/var/lib/v6t"), Path("~/.local/state/v6t")
 
@@ -131,9 +131,11 @@ class NetworkCliDriver(Driver):
         first, *checks = _make_checks(places, own.verify, "verify")
         steps: list[Step] = []
 
-        def add_step(why: str, lines: Sequence[str], undo: Sequence[str] = (), **more: Any) -> None:
+        def add_step(
+            why: str, lines: Sequence[str], undo: Sequence[str] = (), **fields: Any
+        ) -> None:
             text, undo_text = ("\n".join(places.expand(texts)) for texts in (lines, undo))
-            steps.append(Step(text, why, undo=undo_text, **more))
+            steps.append(Step(text, why, undo=undo_text, **fields))
 
         if own.prepare:
             add_step("save what restoring needs", own.prepare, own.tidy)

@@ -30,7 +30,7 @@ class DsLite(VppFunction):
 
     plugin = "dslite"
     session_counter = "/dslite/total-sessions"
-    notes = ("nothing empties the table but another VPP, which takes seconds a trial",)
+    notes = ("only restarting VPP empties the table, which takes seconds in each trial",)
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         # room for as many connections as a run makes by default
         "initiator_count": ParameterOverride(100, _SESSION_LIMIT_REASON),

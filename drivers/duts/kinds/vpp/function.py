@@ -98,7 +98,7 @@ class Vppctl:
 
 
 class VppFunction:
-    """VPP as a plain router, and base of its other functions."""
+    """VPP as a plain router, and base class of the other functions of VPP."""
 
     plugin: ClassVar[str] = ""  # plugin that the function needs; empty: none
     notes: ClassVar[tuple[str, ...]] = ()

@@ -36,7 +36,7 @@ class MapDomainFunction(VppFunction):
     """Base of relays that VPP configures as a table of MAP domains."""
 
     plugin = "map"
-    notes = ("packets whose ports are not of the CE's PSID are dropped",)
+    notes = ("packets with ports outside the CE's PSID are dropped",)
     feature = "ip4-map"  # name that VPP shows for an interface with MAP
     mode = ""  # suffix of the command that enables the feature
 
@@ -292,7 +292,7 @@ class MapRulesFunction(MapDomainFunction):
 
 
 class MapT(MapRulesFunction):
-    """VPP as a border relay of MAP-T."""
+    """VPP as a MAP-T border relay."""
 
     feature = "ip4-map-t"
     mode = " map-t"
@@ -345,7 +345,7 @@ class MapT(MapRulesFunction):
 
 
 class MapE(MapRulesFunction):
-    """VPP as a border relay of MAP-E; CEs without EA bits are configured as softwires."""
+    """VPP as a MAP-E border relay; CEs without EA bits are configured as softwires."""
 
     profile = TUNNEL_PROFILE
     notes = (

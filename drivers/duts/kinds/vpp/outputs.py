@@ -23,9 +23,9 @@ class MapDomain(NamedTuple):
     """A line of ``show map domain``, without its index."""
 
     tag: str
-    ipv4: str
-    ipv6: str
-    source: str
+    ipv4: str  # prefix or shared address
+    ipv6: str  # prefix of the CEs
+    source: str  # IPv6 source of packets to CEs
     ea_len: int
     psid_offset: int
     psid_len: int
