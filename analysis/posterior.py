@@ -41,7 +41,7 @@ def compute_log_stretch(load: F64, m: F64, a: F64) -> F64:
 _TABLE_START, _TABLE_END, _TABLE_STEP = -6.0, 6.0, 1 / 400
 _TABLE_POINTS = np.linspace(_TABLE_START, _TABLE_END, 4801)  # arguments of both tables
 _ERFC_TABLE = np.array([math.erfc(t) for t in _TABLE_POINTS])  # values of erfc
-_SERIES_LIMIT = 4.0  # argument above which the terms of the next line cancel each other
+_SERIES_LIMIT = 4.0  # largest argument of the closed form; beyond it, its terms cancel
 # logarithms of the integral of erfc
 _LOG_G_TABLE = np.log(
     np.array(

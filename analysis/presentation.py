@@ -133,7 +133,7 @@ class Presentation(Generic[R]):
     name: ClassVar[str]  # name of the benchmark, as for `--measure`
     record: ClassVar[type[Record]] = Record  # class of the benchmark's records
     metrics: ClassVar[Mapping[str, str]] = {}  # quantities by their names in `published.json`
-    columns: ClassVar[Sequence[Column[Any]]] = ()  # of the main table; none: every single value
+    columns: ClassVar[Sequence[Column[Any]]] = ()  # columns of the main table; empty: all values
 
     def list_rows(self, records: Sequence[R]) -> Iterable[Any]:
         """Yield the rows of the main table: records, or a :class:`TableRow` for each direction."""

@@ -31,7 +31,7 @@ T = TypeVar("T")
 PER_DIRECTION: Literal["per_direction"] = "per_direction"  # convention of rates
 FPS: Literal["frames per second"] = "frames per second"
 CPS: Literal["connections per second"] = "connections per second"
-Number = Annotated[int | float, WithJsonSchema({"type": "number"})]  # 5 does not become 5.0
+Number = Annotated[int | float, WithJsonSchema({"type": "number"})]  # integers stay integers
 # size of a frame, or the mean size of a mix, which may have decimals
 FrameOctets = Annotated[int | float, Field(ge=0), WithJsonSchema({"type": "number", "minimum": 0})]
 CsvRow = dict[str, Any]  # values of a row of a CSV file by column
@@ -365,7 +365,7 @@ class Record(RecordModel):
 
     @property
     def rate_origin(self) -> str:
-        """Why a delay was measured at its rate; empty for other records."""
+        """Reason for the rate of a delay measurement; empty for other records."""
         return ""
 
     @property
@@ -390,7 +390,7 @@ class Record(RecordModel):
 
     @property
     def forwarded_at_full_load_fps(self) -> float | None:
-        """Median rate forwarded of the highest rate offered [fps per direction]; None if not measured."""
+        """Median forwarded rate at the highest offered rate [fps per direction], or None."""
         return None
 
     @property

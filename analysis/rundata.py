@@ -17,21 +17,21 @@ JsonObject = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class RunTrial:
-    """A line of ``journal.jsonl``: the trial as requested, and its counters."""
+    """A line of ``journal.jsonl``: the requested trial and its result."""
 
-    asked: JsonObject  # the requested trial
+    request: JsonObject  # fields of the requested trial
     result: TrialResult
 
     @property
     def key(self) -> str:
         """Key of the trial, unique within the run."""
-        return str(self.asked["key"])
+        return str(self.request["key"])
 
     @property
     def sending_s(self) -> float:
         """Length of the requested stream, with the load that follows an overload [s]."""
-        then = self.asked.get("then") or {"duration_s": 0.0}
-        return float(self.asked["duration_s"]) + float(then["duration_s"])
+        then = self.request.get("then") or {"duration_s": 0.0}
+        return float(self.request["duration_s"]) + float(then["duration_s"])
 
 
 def flatten(values: JsonObject, above: str = "", separator: str = ".") -> Iterator[tuple[str, Any]]:

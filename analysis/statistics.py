@@ -40,7 +40,7 @@ def drop_infinite(value: float | None) -> float | None:
 
 UNRELIABLE_PERCENT = 10.0  # dispersion above which the Mapperf paper calls results unreliable
 OUTLIER_DEVIATIONS = 5.0  # least distance of outliers, in scaled median absolute deviations
-MAD_TO_SIGMA = 1.4826  # standard deviation of a normal distribution over its median deviation
+MAD_TO_SIGMA = 1.4826  # ratio of standard deviation to median deviation, if normal
 _MIN_VALUES = 6  # fewer repetitions show neither outliers nor modes
 _MIN_MODE_SHARE = 0.2  # least share of the repetitions in each of two modes
 _MIN_MODE_GAP = 0.02  # least gap between two modes, as a share of the median

@@ -13,12 +13,11 @@ from v6t.analysis.sheet import pluralize
 from v6t.analysis.statistics import MAD_TO_SIGMA, OUTLIER_DEVIATIONS
 
 SCHEMA = "v6t-trend/1"  # name and version of the JSON format
-# Largest share of shuffled series with a change as large: a daily check of a dozen series then
-# reports one false change in two years.
-MAX_CHANCE = 0.0001
+# A daily check of a dozen series reports one false change in two years.
+MAX_CHANCE = 0.0001  # largest share of shuffled series with a change as large
 MIN_CHANGE_PERCENT = 1.0  # smaller changes are not reported
 MIN_RUNS_PER_SIDE = 3  # least number of runs before and after a change
-MIN_RUNS = 17  # of 16 runs, one order in 6,435 has the eight largest on one side: no proof
+MIN_RUNS = 17  # with fewer runs, even the clearest change may be chance (16: 1 in 6,435)
 # A few shuffles suffice for most series, in which nothing changed; the others decide unclear ones.
 _SHUFFLE_BATCHES, _SEED = (499, *[9500] * 21), 2544
 _NEIGHBORS = 2  # runs on either side of a run that show whether it is an outlier
@@ -58,7 +57,7 @@ class TrendSeries:
     values: tuple[TrendValue, ...]  # values in the order of the runs
     changes: tuple[TrendChange, ...]
     resolution: float = 0.0  # coarsest resolution of the searches; 0: no search
-    least_percent: float = MIN_CHANGE_PERCENT  # smaller changes are not reported
+    least_percent: float = MIN_CHANGE_PERCENT  # smallest change to report [%]
 
     @property
     def resolution_percent(self) -> float | None:
@@ -126,7 +125,7 @@ class Trend:
 def find_changes(
     values: Sequence[TrendValue], more_is_better: bool, least_percent: float = MIN_CHANGE_PERCENT
 ) -> tuple[TrendChange, ...]:
-    """Find the runs from which on the values differ."""
+    """Find the runs at which the level of the values changes."""
     usual = _drop_outliers([v.value for v in values])
     found = _find_change_points([values[n].value for n in usual], 0)
     points = [(usual[place], chance) for place, chance in found]

@@ -55,9 +55,9 @@ class BurstRecord(RangedSeries, AnnotatedSeries, Record):
     verifications: int | None = Field(None, description="repeats of a burst that lost frames")
     shortest_frames: int | None = Field(None, description="shortest burst that can be verified")
     longest_s: Number | None = Field(None, description="time to send the longest burst [s]")
-    loss_tolerance: Number | None = Field(None, description="accepted lost share of a burst")
-    implied_buffer_s: Number | None = Field(description="average burst over burst rate [s]")
-    corrected_buffer_s: Number | None = Field(description="buffer time less forwarded frames [s]")
+    loss_tolerance: Number | None = Field(None, description="accepted loss ratio of a burst")
+    implied_buffer_s: Number | None = Field(description="average burst / burst rate [s]")
+    corrected_buffer_s: Number | None = Field(description="corrected buffer time (RFC 9004) [s]")
     formula: str = Field("", description="formula of the corrected buffer time (RFC 9004)")
     residual_wait_s: Number | None = Field(None, description="wait for late frames [s]")
 
@@ -289,7 +289,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
     def check_clauses(self, data: RunData, records: Sequence[BurstRecord]) -> Iterator[Ruling]:
         yield judge("RFC 9004 section 6.3 (B2B-01)", "average of at least 50 searches",
                     *compare_minimum(50, (len(r.values) for r in records), "searches"))  # fmt: skip
-        waits = (t.asked["residual_wait_s"] for t in data.list_valid_trials(records))
+        waits = (t.request["residual_wait_s"] for t in data.list_valid_trials(records))
         yield judge("RFC 9004 section 6.2 (B2B-01)", "2 s for a burst to drain",
                     *compare_minimum(2.0, waits))  # fmt: skip
         complete = [r.algorithm != "" and r.verifications is not None for r in records]

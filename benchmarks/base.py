@@ -61,7 +61,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
 
     summary: ClassVar[str]  # first line of the class docstring; the second paragraph is the method
     phase: ClassVar[Phase] = Phase.STREAMS
-    order: ClassVar[int] = 500  # position among the benchmarks of its phase
+    order: ClassVar[int] = 500  # position in the order of its phase
     # whether the technology must, may or must not track connections
     connection_use: ClassVar[Literal["required", "optional", "forbidden"]] = "forbidden"
     section: ClassVar[str | None] = None  # key below `procedure`: its name with underscores
@@ -69,7 +69,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         None  # model of its settings; the defaults are the preset `rfc`
     )
     quick_settings: S | None = None  # its settings in the preset `quick`
-    shared_settings: ClassVar[Mapping[str, type[StrictModel]]] = {}  # further models, by section
+    shared_settings: ClassVar[Mapping[str, type[StrictModel]]] = {}  # shared models, by section
     # settings of `procedure` that not all benchmarks use, as "rate_from" or "connections.count"
     used_settings: ClassVar[frozenset[str]] = frozenset()
     capabilities: ClassVar[frozenset[Capability]] = frozenset()  # required of the tester

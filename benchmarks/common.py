@@ -135,7 +135,7 @@ def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> R
         for r in data.records
         if r.throughput_fps is not None and (found := r.as_rate_record)
     }
-    offered = [(r, t.asked["rate_fps"]) for r in records for t in data.list_valid_trials([r])]
+    offered = [(r, t.request["rate_fps"]) for r in records for t in data.list_valid_trials([r])]
     right = [fps in throughputs.get((r.sizes, r.direction), ()) for r, fps in offered]
     return judge(f"RFC 8219 section 7 (LAT-01), {name}", "at the throughput of the same point",
                  f"{sum(right)} of {len(right)} streams at the throughput found in this run",
@@ -144,7 +144,7 @@ def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> R
 
 def check_trial_length(name: str, data: RunData, records: Sequence[Record]) -> Ruling:
     """Check that trials lasted 60 s."""
-    lengths = (t.asked["duration_s"] for t in data.list_valid_trials(records))
+    lengths = (t.request["duration_s"] for t in data.list_valid_trials(records))
     return judge(f"RFC 2544 section 24 (GEN-16), {name}", f"trials of {RFC_TRIAL_S:g} s",
                  *compare_minimum(RFC_TRIAL_S, lengths))  # fmt: skip
 

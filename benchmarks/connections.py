@@ -83,7 +83,7 @@ class ConnectionSetup(RecordModel):
 
 
 class ConnectionCounts(RecordModel):
-    """Connections of phase 1, counted on both sides of the device and by it (RFC 9693)."""
+    """Connections of phase 1, as counted by the tester and by the device (RFC 9693)."""
 
     connections: int = Field(description="connections requested")
     learned: int = Field(description="connections that the Responder learned")
@@ -175,12 +175,12 @@ class TeardownRecord(AnnotatedSeries, Record):
     unit: Literal["connections per second"] = Field(description="unit of rates")
     rates: list[Number | None] = Field(description="each repetition's rate; null: undefined")
     connections: int = Field(ge=1, description="connections of each trial")
-    established_at_cps: Number | None = Field(None, description="phase 1 [connections per second]")
+    established_at_cps: Number | None = Field(None, description="rate [connections per second]")
     rate_source: str = Field("", description="origin of that rate")
     method: str = Field(description="how the device's table is emptied")
     full_s: list[Number | None] = Field(description="time to empty a full table, by repetition [s]")
-    idle_s: list[Number | None] = Field(description="time to empty an empty table [s]")
-    sessions: Sequence[int | None] = Field((), description="sessions of the full table, each time")
+    idle_s: list[Number | None] = Field(description="time of the same command, table empty [s]")
+    sessions: Sequence[int | None] = Field((), description="sessions of the full table")
     setup: ConnectionSetup = Field(description="how the connections were made")
 
     @property
@@ -212,15 +212,15 @@ class CapacityRecord(Record):
     first_connections: int | None = Field(None, description="connections of the first passed step")
     r0: Number = Field(description="rate of the first search [connections per second]")
     alpha: Number | None = Field(description="validation over connection rate; null: no validation")
-    beta: Number = Field(description="share of the last rate below which the table was too small")
-    gamma: Number = Field(description="share of the rate from which the table was large enough")
+    beta: Number = Field(description="rate ratio below which the table is too small")
+    gamma: Number = Field(description="smallest rate ratio at which the table is large enough")
     resolution_cps: Number | None = Field(None, description="search error [connections per second]")
     steps: list[CapacitySearchStep] = Field(description="the search, step by step")
     setup: ConnectionSetup = Field(description="how the connections were made")
 
     @property
     def is_bracketed(self) -> bool:
-        """Whether the search ended between two numbers no farther apart than its error."""
+        """Whether the smallest failed number is within the search error of the capacity."""
         held = max((s.connections for s in self.steps if s.carried), default=0)
         failed = min((s.connections for s in self.steps if not s.carried), default=None)
         return failed is not None and held < failed <= held + self.error
@@ -281,7 +281,7 @@ def find_upper_bound(point: Point) -> dict[str, Any]:
 
 
 def find_rate(point: Point) -> tuple[float, str]:
-    """Return R, the connection rate of phase 1 before phase 2, and its origin."""
+    """Return the connection rate of phase 1 (R in RFC 9693) and its origin."""
     c = point.procedure.connections
     return choose_rate(point, CONNECTION_RATE, "connection rate", c.rate_share, c.rate_cps)
 
@@ -506,8 +506,8 @@ class ConnectionRate(TableBenchmark[ConnectionRateRecord, StrictModel]):
 class CapacitySettings(CapacityRange):
     """Settings of the search for the table's capacity; the defaults are the RFC's example."""
 
-    beta: float = Field(0.1, gt=0, le=1, description="The table is too small below this share.")
-    gamma: float = Field(0.5, gt=0, le=1, description="It is large enough from this share on.")
+    beta: float = Field(0.1, gt=0, le=1, description="The table is too small below this ratio.")
+    gamma: float = Field(0.5, gt=0, le=1, description="Smallest ratio of a large enough table.")
     resolution_cps: float | None = Field(default=None, gt=0)
     """Error of the rate searches; None: as for the connection rate."""
 

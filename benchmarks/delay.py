@@ -57,7 +57,7 @@ class DelayFigure(RepeatedFigure):
 
 
 class DelayStatistics(RecordModel):
-    """Figures of one direction, or of one class of its frames."""
+    """Delay figures of one direction, or of one class of its frames."""
 
     timed: list[int] = Field(description="frames (IPDV: pairs) that were timed, each repetition")
     lost: list[int] = Field(description="frames that were not received, each repetition")
@@ -104,11 +104,11 @@ class DelayRecord(StreamRecord):
     """
 
     keys: ClassVar[tuple[str, ...]] = ()  # names of the figures
-    timed_unit: ClassVar[str] = "frames"  # unit of the timed things, in reports
+    timed_unit: ClassVar[str] = "frames"  # what is timed, in reports: frames or pairs
 
     unit: Literal["ms"] = Field(description="unit of all figures")
     convention: Literal["per_direction"] = Field(description="the rate is per direction")
-    share_of_rate: Number = Field(1.0, description="share of that rate that could be measured")
+    share_of_rate: Number = Field(1.0, description="measured rate over the required one")
     duration_s: Number = Field(description="length of the stream [s]")
     definition: str = Field("", description="definition of the delay")
     sampled: bool = Field(description="whether only a part of the load was timed")
@@ -215,7 +215,7 @@ class DelaySettings(StrictModel):
     duration_s: float = Field(60.0, ge=0.001, le=86_400, description="Length of the stream [s].")
 
     def get_rate_fps(self, octets: float) -> float | None:
-        """Return the configured rate, where the larger frame has that many octets, or None."""
+        """Return the configured rate for a larger frame of ``octets``, or None if none is set."""
         if self.rate_bps is None:
             return self.rate_fps
         return frame_rate_fps(self.rate_bps, octets)
@@ -234,7 +234,7 @@ class DelayVariationSettings(DelaySettings):
     """Settings of PDV and IPDV."""
 
 
-FALLBACK_SHARES = (0.75, 0.5, 0.25)  # of the throughput, if the tester cannot time frames at it
+FALLBACK_SHARES = (0.75, 0.5, 0.25)  # rates over the throughput, if the tester fails at it
 
 D = TypeVar("D", bound=DelaySettings)
 
@@ -244,7 +244,7 @@ class DelayColumn(NamedTuple):
 
     key: str  # name of the figure in a record
     column: str  # heading of the table column
-    has_spread: bool = False  # with percentiles and interval
+    has_spread: bool = False  # whether percentiles and interval have columns
     compared: str = ""  # name in comparisons and trends
     headline: str = ""  # name in summaries of campaigns
     card: str = ""  # name on the first page of a report
@@ -509,8 +509,8 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         yield common.check_repetitions(self.name, records)
 
     def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Ruling]:
-        """Check that streams last long enough and that the right frames are timed."""
-        lengths = (t.asked["duration_s"] for t in data.list_valid_trials(records))
+        """Check the length of the streams and which frames are timed."""
+        lengths = (t.request["duration_s"] for t in data.list_valid_trials(records))
         words, enough = common.compare_minimum(RFC_TRIAL_S, lengths)
         sampled = any(r.sampled for r in records)
         timed = "a sample of the frames" if sampled else "every frame"
@@ -576,7 +576,7 @@ class Latency(DelayBenchmark[LatencySettings]):
         yield from super().find_warnings(record)
 
     def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Ruling]:
-        trials = [t.asked for t in data.list_valid_trials(records)]
+        trials = [t.request for t in data.list_valid_trials(records)]
         yield judge("RFC 8219 section 7.2 (LAT-01)", "streams of 120 s",
                     *common.compare_minimum(120.0, (a["duration_s"] for a in trials)))  # fmt: skip
         yield judge("RFC 8219 section 7.2 (LAT-02)", "tags from 60 s on",

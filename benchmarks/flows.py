@@ -52,7 +52,7 @@ _CASE_LABELS = {
     "both": "ports and addresses vary",
 }
 
-MAX_VALUE_COLUMNS = 6  # most quantities with a column each; more of them have a row each
+MAX_VALUE_COLUMNS = 6  # with more quantities, a table has rows in place of columns
 ALL_STARTS: tuple[StartMode, ...] = ("together", "successive")  # default start modes
 
 
@@ -75,7 +75,7 @@ class FlowRates(VariantRates):
 
 
 class FlowDegradation(ValueSeries):
-    """Quantity of another benchmark with a number of flows, and its degradation."""
+    """Quantity of another benchmark at a number of flows, and its degradation from one flow."""
 
     benchmark: str = Field(description="benchmark of the quantity")
     figure: str = Field(description="name of the quantity")
@@ -192,7 +192,7 @@ def _select_rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[st
     return record.model_dump(include={*kind.model_fields}, exclude_unset=True)
 
 
-DEGRADATION_FILE = "flows-degradation.csv"  # every figure with each number of flows
+DEGRADATION_FILE = "flows-degradation.csv"  # CSV file of all figures by number of flows
 
 _RATE_COLUMNS = common.make_rate_columns("median fps\nper direction")
 _LIMIT_COLUMNS: tuple[Column[TableRow], ...] = (
@@ -208,7 +208,7 @@ class FlowSettings(StrictModel):
     """Numbers of flows; one flow is always measured, as the base of Xpd."""
     starts: tuple[StartMode, ...] = Field(ALL_STARTS, description="Flow start modes to measure.")
     interval_s: float = Field(1.0, gt=0, le=3600, description="Time between two starts [s].")
-    quarters: bool = Field(False, description="Also 1/4, 1/2 and 3/4 of the most flows.")
+    quarters: bool = Field(False, description="Also 1/4, 1/2 and 3/4 of the maximum.")
     also: tuple[str, ...] = Field((), description="Further benchmarks with each number of flows.")
     also_starts: tuple[StartMode, ...] = Field(ALL_STARTS, description="Start modes for ``also``.")
 

@@ -45,7 +45,7 @@ from v6t.procedures.frame_loss import (
 from v6t.trials.result import FORWARDED_ROLES
 from v6t.trials.trial import list_directions
 
-FULL_AXIS_PERCENT = 60.0  # with higher rates, the axis ends at the rate of the medium
+FULL_AXIS_PERCENT = 60.0  # above this offered rate, the axis ends at 100 % of the medium
 
 
 class FramesAtRate(RecordModel):
@@ -66,7 +66,7 @@ class LossAtRate(RecordModel):
     loss_percent: dict[str, OrderStatistics]
     """lost share of the required frames, by direction; `sum`: of both together [%]"""
     frames: dict[str, FramesAtRate] = Field(description="frames of each direction")
-    forwarded: OrderStatistics = Field(description="received, both together [frames per second]")
+    forwarded: OrderStatistics = Field(description="received, both directions together [fps]")
     errors: list[str] = Field(description="error messages of the trials at this rate")
     by_role: dict[str, OrderStatistics] = Field(default_factory=dict)
     """lost share of `foreground` and `background` in all directions; empty without both [%]"""
@@ -74,7 +74,7 @@ class LossAtRate(RecordModel):
     @computed_field
     @property
     def fairness(self) -> Number | None:
-        """Forwarded share of the background over that of the foreground."""
+        """Ratio of the forwarded shares of background and foreground."""
         foreground, background = (
             self.by_role[role].median if self.by_role else None for role in FORWARDED_ROLES
         )
@@ -161,7 +161,7 @@ def _summarize_rate(
 
 
 def _summarize_shares(shares: Iterable[float | None]) -> OrderStatistics:
-    """Return order statistics of the known shares [%]."""
+    """Return order statistics of the loss ratios that are known [%]."""
     return OrderStatistics.from_values([100 * share for share in shares if share is not None])
 
 
@@ -427,7 +427,7 @@ def _is_descent(record: FrameLossRecord) -> bool:
 
 
 def _list_losses(row: LossAtRate) -> list[float]:
-    """Return the lost share of each trial in all directions [%]."""
+    """Return the loss of each trial over all directions [%]."""
     required = zip(*(direction.required for direction in row.frames.values()), strict=True)
     received = zip(*(direction.received for direction in row.frames.values()), strict=True)
     return [

@@ -36,7 +36,7 @@ _COMPLIANCE_TEXTS = {
 }
 
 SEARCH_LIBRARY = f"{mlr.LIBRARY_NAME} {mlr.SUPPORTED_VERSION}"
-INITIAL_TRIAL_SHARE = 1 / 30  # default initial trial duration over the final one
+INITIAL_TRIAL_SHARE = 1 / 30  # default ratio of initial to final trial duration
 
 
 class GoalSettings(StrictModel):
@@ -80,7 +80,7 @@ class GoalAttributes(GoalSettings):
 
 
 class LoadSeries(RepeatedFigure):
-    """Load that each repetition found."""
+    """Load found by the search, for each repetition."""
 
     unit_name = "fps"
 
@@ -219,7 +219,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     is_search = True
     connection_use = "optional"
     settings_model = MlrSettings
-    # shorter trials are often invalid on a shared machine, which delays the sender
+    # shorter trials are often invalid on a machine that other programs use
     quick_settings = MlrSettings(
         goals=(
             GoalSettings(name="NDR", initial_trial_s=0.25),

@@ -76,10 +76,10 @@ class RecoveryRecord(OutageRecord):
     throughput: Number | None = Field(None, description="measured throughput [fps per direction]")
     overload: Number = Field(description="overload rate [frames per second per direction]")
     overload_limited: bool = Field(False, description="the limit is below 110 % of the throughput")
-    afterwards: Number | None = Field(None, description="lower rate [fps per direction]")
+    afterwards: Number | None = Field(None, description="rate after it [fps per direction]")
     overload_s: Number | None = Field(None, description="length of the overload [s]")
-    afterwards_s: Number | None = Field(None, description="length of the lower rate [s]")
-    resolution_s: Number | None = Field(None, description="time between frames after it [s]")
+    afterwards_s: Number | None = Field(None, description="time at the rate after it [s]")
+    resolution_s: Number | None = Field(None, description="time between two frames [s]")
 
     @property
     def offered_rates(self) -> Sequence[float]:
@@ -202,7 +202,7 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
             yield "state-survived", text
 
     def check_clauses(self, data: RunData, records: Sequence[ResetRecord]) -> Iterator[Ruling]:
-        trials = [t.asked for t in data.list_valid_trials(records)]
+        trials = [t.request for t in data.list_valid_trials(records)]
         under = [0 < (a["event"] or {"at_s": 0})["at_s"] < a["duration_s"] for a in trials]
         hooks = ", ".join(sorted({a["event"]["hook"] for a in trials if a["event"]}))
         yield judge("RFC 6201 section 4 (RST-01)", "the device is reset under traffic",
@@ -216,7 +216,7 @@ class RecoverySettings(StrictModel):
     """Settings of the system recovery benchmark."""
 
     overload_s: TrialLength = Field(60.0, description="Length of the overload [s].")
-    afterwards_s: TrialLength = Field(60.0, description="Length of the lower rate [s].")
+    afterwards_s: TrialLength = Field(60.0, description="Time at the lower rate [s].")
     repetitions: RepetitionCount | None = Field(None, description="None: as for throughput.")
 
 
@@ -267,7 +267,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
         )
 
     def check_clauses(self, data: RunData, records: Sequence[RecoveryRecord]) -> Iterator[Ruling]:
-        trials = [t.asked for t in data.list_valid_trials(records)]
+        trials = [t.request for t in data.list_valid_trials(records)]
         yield judge("RFC 2544 section 26.5 (REC-01)", "an overload of 60 s",
                     *compare_minimum(RFC_TRIAL_S, (a["duration_s"] for a in trials)))  # fmt: skip
         halves = [math.isclose(a["then"]["rate_fps"] * 2, a["rate_fps"]) for a in trials]
@@ -275,7 +275,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
                     f"half in {sum(halves)} of {len(halves)} trials",
                     halves)  # fmt: skip
         loaded = [
-            math.isclose(t.asked["rate_fps"], 1.1 * r.throughput)
+            math.isclose(t.request["rate_fps"], 1.1 * r.throughput)
             for r in records
             for t in data.list_valid_trials([r])
             if r.throughput
@@ -286,7 +286,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
 
 
 class BlockedTimes(ValueSeries):
-    """Effective blocked times of a direction with one kind of change: lost frames over rate [s]."""
+    """Blocked times of a direction with one kind of change: lost frames over the rate [s]."""
 
     lost: list[int] = Field(description="lost frames of each stream")
     frames: list[int] = Field(description="frames of each stream")
@@ -299,7 +299,7 @@ class BlockedTimes(ValueSeries):
 
 
 class ReconfigurationRecord(StreamRecord):
-    """Record of the loss while another part of the device was changed."""
+    """Record of the loss during changes of the configuration that do not concern the traffic."""
 
     heading = "Reconfiguration under traffic, effective blocked time"
     unit: Literal["s"] = Field(description="unit of blocked times")
@@ -332,7 +332,7 @@ class ReconfigurationSettings(ShareSettings):
 
     duration_s: float = Field(20.0, ge=0.1, le=3600, description="Length of each stream [s].")
     at_s: float = Field(5.0, gt=0, le=3600, description="Time of the change in the stream [s].")
-    repetitions: int = Field(5, ge=1, le=1000, description="Times each change is made.")
+    repetitions: int = Field(5, ge=1, le=1000, description="Number of times each change is made.")
 
 
 class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationSettings]):

@@ -27,7 +27,7 @@ P = TypeVar("P", bound=PointSpec)
 
 
 class TechnologyClass(Protocol):
-    """Properties of a technology that need no parameters."""
+    """Properties of a technology that do not depend on its parameters."""
 
     @property
     def stateful(self) -> bool: ...
@@ -59,28 +59,28 @@ class MeasuredTechnology(Protocol):
 class DeviceDriver(Protocol):
     """The driver of the device under test."""
 
-    is_cable: ClassVar[bool]  # the ports are joined without a device
+    is_cable: ClassVar[bool]  # the ports are connected by a cable, without a device
 
     @property
     def hooks(self) -> Mapping[str, Any]: ...
 
 
 class MeasuringTester(Protocol):
-    """Abilities of the kind of tester; see :class:`v6t.drivers.tester_kind.TesterKind`."""
+    """Tester, as benchmarks see it; implemented by :class:`v6t.drivers.tester_kind.TesterKind`."""
 
     simulates: ClassVar[bool]  # the device is simulated too, and no frame is sent
     sending_error_s: ClassVar[float]  # typical error of the measured sending time
     overhead_s: ClassVar[float]  # time of a trial besides pause, stream and wait
-    usual_retries: ClassVar[float]  # typical share of invalid trials in a search
+    usual_retries: ClassVar[float]  # typical share of trials that are repeated
     usual_cps: ClassVar[float]  # typical connections per second
-    stamps: ClassVar[str]  # when and how finely frames are time-stamped, for reports
+    stamps: ClassVar[str]  # description of the time stamps, for reports
     delay_error: ClassVar[str]  # measured error of the delays, for reports
 
     def describe_counting(
         self, needs: frozenset[Capability], mode: Mode, most_fps: float
     ) -> str: ...
     def check_tcp_connections(
-        self, technology: object, most: int, tcp: Tcp, alpha: float | None
+        self, technology: object, max_connections: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]: ...
 
 
@@ -158,7 +158,7 @@ class PointRunner(Protocol):
 
 @dataclass(frozen=True)
 class Point:
-    """Frame size and mode of a measurement, with the tester and all settings."""
+    """Frame size and mode to measure, with the run's settings and the means to run trials."""
 
     context: RunContext  # the whole run
     sizes: Sizes
@@ -168,8 +168,8 @@ class Point:
     measure: Measure  # measures a trial with the device between the tester's ports
     find: FindResult  # returns the counted result of a trial by its key
     measured_rates: Mapping[str, Sequence[float]] = field(default_factory=dict)  # by benchmark
-    extra_conditions: Mapping[str, Any] = field(default_factory=dict)  # of every result here
-    trial_conditions: Mapping[str, Any] = field(default_factory=dict)  # of every trial here
+    extra_conditions: Mapping[str, Any] = field(default_factory=dict)  # for every record
+    trial_conditions: Mapping[str, Any] = field(default_factory=dict)  # for every trial
 
     @property
     def watch(self) -> Watch:

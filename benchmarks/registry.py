@@ -105,7 +105,7 @@ ALL_BENCHMARKS = "all"  # name that stands for every benchmark that suits the te
 def expand_all(
     plugin: TechnologyClass, named: Collection[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """List the benchmarks of ``all`` for a technology, and messages about those left out."""
+    """Replace ``all`` by the benchmarks that suit a technology; return messages about others."""
     unfit = "forbidden" if plugin.stateful else "required"
     installed = (b for b in load_installed() if b.exchange == plugin.exchange)
     fit = (b for b in installed if b.connection_use != unfit)

@@ -53,20 +53,20 @@ class ResolutionSelfTest(RecordModel):
     """Capacity of the tester without a device (RFC 8219 section 9.2.1)."""
 
     capacity_qps: Number = Field(description="AAAA queries answered in time [queries per second]")
-    timeout_s: Number = Field(description="time limit: a quarter of the timeout [s]")
+    timeout_s: Number = Field(description="time limit, a quarter of the benchmark's [s]")
     delta: Number = Field(description="margin beyond twice the rate (RFC 8219 section 9.2.1)")
-    covered_qps: Number = Field(description="highest rate it covers [queries per second]")
+    covered_qps: Number = Field(description="highest rate it permits [queries per second]")
 
 
 class ResolutionCombination(SearchedRates):
-    """Results with a share of cached names and a share of names with a native AAAA record."""
+    """Query rates with a share of cached names and a share of names with an AAAA record."""
 
     unit_name = "queries/s"
     cached_percent: int = Field(description="queries for names that were queried before [%]")
     own_aaaa_percent: int = Field(description="names with a native AAAA record [%]")
     refused: str | None = Field(None, description="why the self-test does not cover it")
-    asked_aaaa: Number | None = Field(description="AAAA queries to the server for each query")
-    asked_a: Number | None = Field(description="A queries to the server for each query")
+    asked_aaaa: Number | None = Field(description="AAAA queries of the device per client query")
+    asked_a: Number | None = Field(description="A queries of the device per client query")
     cached_found_percent: Number | None = Field(description="cache hits among repeated names [%]")
     reasons: dict[str, int] = Field(description="failed queries of all trials, by reason")
     response_us: Number | None = Field(description="median response time, last decisive trial")
@@ -400,7 +400,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
     def check_clauses(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Ruling]:
         deciding = {key for r in records for f in r.combinations for key in f.decisive_trials}
         lengths = [
-            t.asked["duration_s"] for t in data.list_valid_trials(records) if t.key in deciding
+            t.request["duration_s"] for t in data.list_valid_trials(records) if t.key in deciding
         ]
         trials = common.compare_minimum(RFC_TRIAL_S, lengths)
         yield judge(CLAUSE_SOURCE, "trials of 60 s", *trials)

@@ -41,7 +41,7 @@ class AdaptiveSettings(StrictModel):
 
     fewest: int = Field(default=MIN_ADAPTIVE_REPETITIONS, ge=MIN_ADAPTIVE_REPETITIONS, le=1000)
     """Smallest number of repetitions."""
-    most: int = Field(50, ge=MIN_ADAPTIVE_REPETITIONS, le=1000, description="Most repetitions.")
+    most: int = Field(50, ge=MIN_ADAPTIVE_REPETITIONS, le=1000, description="Maximum number.")
     width: float = Field(default=0.01, gt=0, lt=1)
     """Sufficient relative width of the median's confidence interval."""
     confidence: float = Field(0.95, ge=0.5, lt=1, description="Level of that interval.")
@@ -67,11 +67,11 @@ class ConnectionSettings(StrictModel):
     """Rate of the validation over the connection rate."""
     validate_connections: bool = Field(True, description="Send a frame through each connection.")
     rate_cps: PositiveFloat | None = Field(None, description="R of phase 1; None: ``rate_share``.")
-    rate_share: float = Field(0.5, gt=0, le=0.9, description="R over P1 of the measured rates.")
-    upper_cps: PositiveFloat | None = Field(None, description="Highest rate; None: by the medium.")
+    rate_share: float = Field(0.5, gt=0, le=0.9, description="R / P1 of the measured rates.")
+    upper_cps: PositiveFloat | None = Field(None, description="Highest rate; None: the medium's.")
     resolution_cps: float | None = Field(default=None, gt=0)
     """Error of the search; None: ``resolution_ratio`` of the upper bound."""
-    retakes: int = Field(3, ge=0, le=100, description="Times that a failed phase 1 is repeated.")
+    retakes: int = Field(3, ge=0, le=100, description="Repetitions of a failed phase 1.")
     keep: bool = Field(False, description="Reuse the open connections of a trial in the next one.")
 
 

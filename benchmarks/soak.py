@@ -43,22 +43,22 @@ class SoakLoss(RecordModel):
     """Loss of one direction in a soak test."""
 
     frames: int = Field(description="frames required")
-    lost: int = Field(description="lost frames of these")
-    loss_percent: Number | None = Field(description="lost share; null: nothing was measured [%]")
+    lost: int = Field(description="required frames that were lost")
+    loss_percent: Number | None = Field(description="lost frames; null: no frame was required [%]")
     intervals: int = Field(description="intervals measured")
     lossy: int = Field(description="intervals in which frames were lost")
     episodes: int = Field(description="periods of consecutive intervals with loss")
     longest_s: Number = Field(description="longest time without loss [s]")
-    worst_percent: Number | None = Field(description="lost share of the worst interval [%]")
+    worst_percent: Number | None = Field(description="loss of the worst interval [%]")
     worst_at_s: Number | None = Field(description="start of the worst interval; null: no loss [s]")
-    halves_percent: list[Number | None] = Field(description="lost share of each half [%]")
+    halves_percent: list[Number | None] = Field(description="loss of each half of the test [%]")
 
 
 class SoakRecord(StreamRecord):
-    """Record of the loss over hours at one rate."""
+    """Record of the loss during a long test at one rate."""
 
     heading = "Soak test"
-    unit: Literal["%"] = Field(description="unit of lost shares")
+    unit: Literal["%"] = Field(description="unit of losses")
     duration_s: Number = Field(description="requested length of all stretches [s]")
     measured_s: Number = Field(description="length of the valid stretches [s]")
     stretch_s: Number = Field(description="length of a stretch [s]")
@@ -78,7 +78,7 @@ class CriticalLoadRecord(Record):
     """Record of the load at which a given share of the frames is lost on average."""
 
     unit: Literal["frames per second"] = Field(default=FPS, description="unit of rates")
-    target_percent: Number = Field(description="lost share at the critical load [%]")
+    target_percent: Number = Field(description="loss ratio at the critical load [%]")
     estimate: Number | None
     """the critical load; null: no trial lost frames, or the mean is above `upper_bound`"""
     deviation: Number | None = Field(description="standard deviation of the estimate")
@@ -114,7 +114,7 @@ class CriticalLoadRecord(Record):
 
     @property
     def excess(self) -> str:
-        """Text that replaces a critical load above all offered rates."""
+        """Table text for a critical load that exceeds all offered rates."""
         return f"above {self.highest:,.0f} fps, all that was offered"
 
 
@@ -299,7 +299,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
                     "without a result", whole if records else None)  # fmt: skip
 
 
-MAX_LOAD_RATIO = 1000  # largest load over the smallest
+MAX_LOAD_RATIO = 1000  # ratio of the largest to the smallest load of a search
 
 
 def _make_estimator(point: Point) -> EstimateLoad:
@@ -477,7 +477,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
 
 def _draw_losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
     points = [
-        sum_load(float(trial.asked["rate_fps"]), trial.result)
+        sum_load(float(trial.request["rate_fps"]), trial.result)
         for trial in data.list_valid_trials([record])
     ]
     style = {"linestyle": "", "marker": "o", "markersize": 4, "color": plots.BLUE}

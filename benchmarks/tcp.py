@@ -64,7 +64,7 @@ class TcpExchange(RecordModel):
     http: str = Field(description="HTTP version of client and server")
     object_octets: int = Field(description="size of the requested object, without header [octets]")
     timeout_s: Number = Field(description="time limit for the answer to a SYN or a request [s]")
-    retransmissions: int = Field(description="times an unanswered SYN is sent again")
+    retransmissions: int = Field(description="largest number of retransmissions of a SYN")
     closing: str = Field(description="how connections end: `rst` or `fin`")
 
 
@@ -125,12 +125,12 @@ class TcpRateRecord(ConnectionRateRecord):
 
     @property
     def last(self) -> TcpIteration | None:
-        """Trial that decided the last repetition, if one passed."""
+        """Highest passed trial of the last repetition, or None."""
         return self.decisive[-1] if self.decisive else None
 
 
 class ConnectionEnding(RecordModel):
-    """Counts of closed connections, and the time until the device forgot them."""
+    """Counts of closed connections, and the time until the device removed them."""
 
     closing: str = Field(description="how they were closed: `rst` or `fin`")
     connections: int = Field(description="connections attempted")
@@ -156,12 +156,12 @@ class TcpCapacityRecord(CapacityRecord):
 
     @property
     def last(self) -> TcpIteration | None:
-        """Trial that decided the capacity, if one passed."""
+        """Largest trial that passed, or None."""
         return self.decisive
 
     @property
     def attempted_cps(self) -> float:
-        """Attempt rate of the deciding trial, which is lower in a second try."""
+        """Attempt rate of the decisive trial; a repeated trial uses a lower rate."""
         return self.attempt_rate_cps if self.decisive is None else self.decisive.rate_cps
 
 
@@ -276,11 +276,11 @@ class TcpSettings(StrictModel):
     )
     """Size of the object that each connection requests [octets]."""
     timeout_s: float = Field(1.0, gt=0, le=60, description="Time limit for an answer [s].")
-    retransmissions: int = Field(0, ge=0, le=6, description="Times a SYN is sent again.")
+    retransmissions: int = Field(0, ge=0, le=6, description="Retransmissions of a SYN.")
     closing: Closing = "rst"
     """How connections end: by a reset (RFC 3511 sections 5.2.3, 5.3.3) or by FIN."""
     rate_cps: PositiveFloat | None = Field(None, description="Attempt rate; None: ``rate_share``.")
-    rate_share: float = Field(0.5, gt=0, le=1, description="Rate over P1 of the measured rates.")
+    rate_share: float = Field(0.5, gt=0, le=1, description="Rate / P1 of the measured rates.")
 
     @property
     def trial_settings(self) -> Tcp:

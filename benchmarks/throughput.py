@@ -55,14 +55,14 @@ class ThroughputRecord(RateRecord):
     controller: str | None = Field(None, description="library that chose the trials of MLRsearch")
     goal: GoalBounds | None = Field(None, description="MLRsearch's goal with its bounds")
     adaptive: AdaptiveSettings | None = Field(None, description="limits of adaptive repetition")
-    non_monotonic: int = Field(0, description="repetitions that passed above a failed rate")
+    non_monotonic: int = Field(0, description="repetitions that passed a rate above a failed one")
     unresolved: int = Field(0, description="repetitions that did not reach the resolution")
     confirmations: int = Field(0, description="full trials that confirm each result")
     final_duration_s: Number | None = Field(None, description="length of confirming trials [s]")
     frame_timeout_s: Number | None = Field(None, description="deadline of every frame, if any [s]")
     aggregate_convention: Literal["aggregate"] = Field(description="applies to `aggregate_median`")
-    loss: dict[str, Number | None] = Field(description="largest lost share at the results")
-    loss_tolerance: Number = Field(description="accepted lost share in each direction (RFC: 0)")
+    loss: dict[str, Number | None] = Field(description="largest loss ratio at the results")
+    loss_tolerance: Number = Field(description="accepted loss ratio per direction (RFC: 0)")
     matched: Number | None = Field(description="share of `checked` frames that were correct")
     checked: int = Field(description="frames compared with the reference translation")
     resolution_fps: Number = Field(description="search error [frames per second per direction]")
@@ -95,7 +95,7 @@ class ThroughputRecord(RateRecord):
 
     @property
     def worst_loss(self) -> float | None:
-        """Largest lost share of a direction at the reported rates, or None."""
+        """Largest loss ratio of a direction at the reported rates, or None if unknown."""
         return max((v for v in self.loss.values() if v is not None), default=None)
 
     @property
@@ -337,7 +337,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     def check_clauses(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Ruling]:
         decisive = {key for r in records for key in r.decisive_trials}
         deciding = [t for t in data.list_valid_trials(records) if t.key in decisive]
-        lengths = (t.asked["duration_s"] for t in deciding)
+        lengths = (t.request["duration_s"] for t in deciding)
         yield judge(f"RFC 2544 section 24 (GEN-16), {self.name}", "every result held for 60 s",
                     *common.compare_minimum(RFC_TRIAL_S, lengths))  # fmt: skip
         yield common.check_repetitions(self.name, records)
@@ -423,14 +423,14 @@ def _list_trials(data: RunData, record: ThroughputRecord) -> list[SearchTrial]:
     for number, trial in enumerate(islice(data.find_trials(record), MAX_TRACED_TRIALS), 1):
         repetition = re.search(r"/r(\d+)/", trial.key)
         verdict = assess_trial(
-            Trial(**{k: trial.asked[k] for k in _TRIAL_FIELDS}),
+            Trial(**{k: trial.request[k] for k in _TRIAL_FIELDS}),
             trial.result,
             loss_tolerance=record.loss_tolerance,
             sending_time_tolerance=record.sending_time_tolerance,
         )
         outcome = "passed" if verdict.passed else "failed" if verdict.valid else "invalid"
         of = int(repetition[1]) if repetition else 0
-        steps.append(SearchTrial(of, number, trial.asked["rate_fps"], outcome))
+        steps.append(SearchTrial(of, number, trial.request["rate_fps"], outcome))
     return steps
 
 

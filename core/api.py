@@ -106,7 +106,7 @@ class Run(Tables):
             UsageError: the run has no such table.
         """
         if name == TRIALS_TABLE:
-            return [row for t in self.data.trials for row in list_trial_rows(t.asked, t.result)]
+            return [row for t in self.data.trials for row in list_trial_rows(t.request, t.result)]
         rows = [
             row
             for record in self.records

@@ -16,9 +16,9 @@ from v6t.drivers.transport.redaction import redact_values
 
 QUIET, NORMAL, VERBOSE, DEBUG = -1, 0, 1, 2
 _LEVELS = {QUIET: logging.WARNING, NORMAL: NOTICE, VERBOSE: logging.INFO, DEBUG: logging.DEBUG}
-_ROOT = logging.getLogger("v6t")
+_ROOT = logging.getLogger("v6t")  # parent of all loggers
 
-Write = Callable[[str], None]
+Write = Callable[[str], None]  # function that prints a line
 
 
 class LineHandler(logging.Handler):

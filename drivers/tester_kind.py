@@ -156,13 +156,13 @@ class TesterKind(ABC):
         yield from ()
 
     def check_tcp_connections(
-        self, technology: object, most: int, tcp: Tcp, alpha: float | None
+        self, technology: object, max_connections: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]:
         """Check TCP connections; yield warnings about how they are made.
 
         Args:
             technology: whose connections.
-            most: at a time.
+            max_connections: largest number at a time.
             tcp: how they are made.
             alpha: they ask for objects at this share of the rate at which they were opened; None:
                 they ask for none.
@@ -170,7 +170,7 @@ class TesterKind(ABC):
         Raises:
             UsageError: it cannot make these.
         """
-        del technology, most, tcp, alpha
+        del technology, max_connections, tcp, alpha
         yield from ()
 
     def examine(self, *, named: bool) -> Iterator[Finding]:

@@ -33,8 +33,8 @@ class BurstSpec(PointSpec):
     longest_s: float  # time to send the longest burst [s]
     resolution_frames: int  # error of the search [frames]
     repetitions: int  # the RFC asks for 50
-    verifications: int = 1  # times a burst that lost frames is repeated before it counts
-    shortest_frames: int = 1  # shortest burst that the tester can prove it sent back to back
+    verifications: int = 1  # repetitions that confirm the loss of a burst
+    shortest_frames: int = 1  # shortest burst whose sending rate the tester can verify
 
     @property
     def max_frames(self) -> int:
@@ -81,8 +81,8 @@ class BurstRepetition:
 class BufferTime:
     """Implied and corrected buffer time (RFC 9004 section 6.4)."""
 
-    implied_s: float  # average burst over the burst rate [s]
-    corrected_s: float  # less what the device forwarded meanwhile [s]
+    implied_s: float  # average burst / burst rate [s]
+    corrected_s: float  # corrected for frames forwarded while the buffer fills [s]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from v6t.trials.load_estimate import EstimateLoad, LoadEstimate, OfferedLoad
 from v6t.trials.result import Measure, TrialResult
 
 BENCHMARK = "critical-load"
-LOSSY_LOAD_COPIES = 4  # entries of a load with loss in the list of lossy loads
+LOSSY_LOAD_COPIES = 4  # times a load with loss is listed as lossy
 FORGOTTEN_LOADS = 3  # entries removed for each trial without loss
 
 
@@ -19,7 +19,7 @@ class CriticalLoadSpec(PointSpec):
 
     least_fps: float  # lowest load that may be offered, per direction
     most_fps: float  # highest load that may be offered, per direction
-    target: float  # lost share at the critical load
+    target: float  # loss ratio at the critical load
     search_s: float  # total length of all trials [s]
     first_s: float  # length of the first trial [s]
     longer_s: float  # increment of the length from trial to trial [s]
@@ -85,7 +85,7 @@ class CriticalLoadResult(RepeatedResult[CriticalLoadSpec, tuple[LoadStep, ...]])
 
 @dataclass
 class _LoadChooser:
-    """Chooser of the next load."""
+    """Choice of each next load from the losses so far (PLRsearch)."""
 
     spec: CriticalLoadSpec
     lossless_trials: int = 0  # successive trials without loss so far

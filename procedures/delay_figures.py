@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from v6t.trials.delays import Distribution
 
-Figures = Mapping[str, float]  # of one distribution, by name [ns]; infinite where undefined
+Figures = Mapping[str, float]  # figures of a distribution by name [ns]; infinite: undefined
 
 
 def summarize_latency(delays: Distribution) -> Figures:

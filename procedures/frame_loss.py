@@ -60,7 +60,7 @@ class FrameLossSpec(PointSpec):
 
 @dataclass(frozen=True)
 class DirectionLoss:
-    """Frames of one direction in one trial."""
+    """Frame counts of one direction in one trial."""
 
     required: int  # frames of foreground and background
     sent: int
@@ -72,13 +72,13 @@ class DirectionLoss:
 
     @property
     def loss_ratio(self) -> float:
-        """Lost share of the required frames."""
+        """Lost frames over required frames."""
         return (self.required - self.received) / self.required if self.required else 0.0
 
 
 @dataclass(frozen=True)
-class OfferedRate:
-    """Trial of one rate in one repetition."""
+class RateTrial:
+    """Trial at one rate, within a repetition."""
 
     rate_fps: float  # per direction
     repetition: int  # from 1
@@ -121,15 +121,15 @@ class OfferedRate:
 
 
 @dataclass(frozen=True)
-class FrameLossResult(RepeatedResult[FrameLossSpec, list[OfferedRate]]):
+class FrameLossResult(RepeatedResult[FrameLossSpec, list[RateTrial]]):
     """Result of all descents at a point."""
 
     @property
-    def offered(self) -> tuple[OfferedRate, ...]:
+    def offered(self) -> tuple[RateTrial, ...]:
         """All trials, in order."""
         return tuple(offered for descent in self.repetitions for offered in descent)
 
-    def select_trials(self, rate_fps: float) -> tuple[OfferedRate, ...]:
+    def select_trials(self, rate_fps: float) -> tuple[RateTrial, ...]:
         """Select the trials of a rate."""
         return tuple(o for o in self.offered if o.rate_fps == rate_fps)
 
@@ -156,21 +156,21 @@ def measure_frame_loss(
     return FrameLossResult(spec, done.repetitions, done.attempts)
 
 
-def _descend(spec: FrameLossSpec, trials: TrialRunner) -> list[OfferedRate]:
+def _descend(spec: FrameLossSpec, trials: TrialRunner) -> list[RateTrial]:
     """Offer falling rates until two in succession lose no frame."""
-    rates, offered, lossless = spec.rates, list[OfferedRate](), 0
+    rates, offered, lossless = spec.rates, list[RateTrial](), 0
     for place, rate_fps in enumerate(rates, 1):
         trial = spec.conditions.make_trial(spec.benchmark, rate_fps, spec.duration_s)
         outcome = trials.run(trial, f"l{place:03d}", steps=len(rates))
         counts = _count_losses(spec, outcome.result) if outcome.verdict.valid else {}
-        offered.append(OfferedRate(rate_fps, trials.number, counts, outcome.attempts))
+        offered.append(RateTrial(rate_fps, trials.number, counts, outcome.attempts))
         lossless = lossless + 1 if offered[-1].lossless else 0
         if lossless == 2 and spec.rates_fps is None:
             break
     return offered
 
 
-def _can_stop(adaptive: AdaptiveLimits, done: Sequence[Sequence[OfferedRate]]) -> bool:
+def _can_stop(adaptive: AdaptiveLimits, done: Sequence[Sequence[RateTrial]]) -> bool:
     """Check whether the share of forwarded frames is known well enough.
 
     This is checked in each direction, at every rate that all repetitions offered.
@@ -186,7 +186,7 @@ def _can_stop(adaptive: AdaptiveLimits, done: Sequence[Sequence[OfferedRate]]) -
 
 
 def _count_losses(spec: FrameLossSpec, result: TrialResult) -> dict[str, DirectionLoss]:
-    """Count the frames of a valid trial by direction."""
+    """Return the required, sent and received frames of a valid trial by direction."""
     losses = {}
     for direction in list_directions(spec.conditions.mode):
         d = result.directions[direction]

@@ -20,7 +20,7 @@ class Finding:
     """Reason why a trial before the run failed."""
 
     tester: bool  # the tester failed, so nothing is known about the device
-    direction: str  # that failed; empty: all
+    direction: str  # direction that failed; empty: all
     why: str  # cause of the failure, in a few words
     frames: Mapping[str, str] | None = None  # hexadecimal texts by kind
 
@@ -35,7 +35,7 @@ def check_translation(
     residual_wait_s: float = 0.3,
     pause_s: float = 0.0,
 ) -> Finding | None:
-    """Send some frames at a low rate, and compare them with the reference translation.
+    """Send 200 frames at a low rate, and compare them with the reference translation.
 
     A trial that lost frames is repeated; a wrong frame is not. Without a fault the result is None.
     """

@@ -21,7 +21,7 @@ class ReconfigurationSpec(PointSpec):
     rate_source: str  # origin of the rate
     duration_s: float  # length of each stream [s]
     at_s: float  # time of the change in the stream [s]
-    repetitions: int  # times each change is made
+    repetitions: int  # number of times each change is made
 
     benchmark = BENCHMARK
 
@@ -33,10 +33,10 @@ class ReconfigurationSpec(PointSpec):
 
 @dataclass(frozen=True)
 class BlockedTime:
-    """Loss of one direction during a change."""
+    """Time for which a change blocked one direction, from its frame loss."""
 
-    frames: int  # required in the stream
-    lost: int  # of these frames
+    frames: int  # required frames of the stream
+    lost: int  # required frames that were lost
     blocked_s: float  # lost frames over the offered rate [s]
     silence_s: float | None  # longest time without a received frame [s]; None: unknown
 
@@ -46,7 +46,7 @@ class ChangeStream:
     """Loss during one stream in which the device is changed."""
 
     change: str  # what was done to the device
-    number: int  # of the repetition, from 1
+    number: int  # repetition, from 1
     directions: Mapping[str, BlockedTime]  # empty if every attempt was invalid
 
 
@@ -59,8 +59,8 @@ def measure_reconfiguration(
     """Measure the loss during each change; ``measure`` makes the change during a stream."""
     at = spec.conditions
 
-    def change_device(trials: TrialRunner) -> list[ChangeStream]:
-        """Make each change once."""
+    def measure_changes(trials: TrialRunner) -> list[ChangeStream]:
+        """Make each change during a stream, and return the streams with their losses."""
         done = []
         for change in CONFIGURATION_CHANGES:
             hook = name_change_hook(change)
@@ -78,4 +78,4 @@ def measure_reconfiguration(
             done.append(ChangeStream(change, trials.number, directions))
         return done
 
-    return repeat(spec, spec.repetitions, measure, watch, change_device)
+    return repeat(spec, spec.repetitions, measure, watch, measure_changes)

@@ -17,12 +17,12 @@ MAX_CONFIRMATIONS = 12  # the last confirming rate is below a third of the rate 
 
 @dataclass(frozen=True)
 class TrialRules:
-    """Rules that the trials of a result must meet."""
+    """Length, wait and tolerances of the trials behind a result."""
 
     duration_s: float  # length of the trial [s]
     residual_wait_s: float  # wait for late frames [s]
     sending_time_tolerance: float  # longest sending time over the length
-    max_frames: int | None = None  # number of connections; shortens trials that would send more
+    max_frames: int | None = None  # limit by the connections; shortens longer trials
 
     def compute_duration_s(self, rate_fps: float) -> float:
         """Return the length of a trial at a rate [s]."""
@@ -49,12 +49,12 @@ class SelfTestSpec:
     media_fps: float  # rate of the medium, never exceeded
     start_fps: float = 20_000.0  # first rate offered
     growth: float = 2.0  # factor of the rate while trials pass
-    refinements: int = 2  # halvings of the bracket afterwards
+    refinements: int = 2  # halvings of the bracket after the growth
     duration_s: float = 0.4  # length of a short trial [s]
     residual_wait_s: float = 0.1  # wait for late frames [s]
-    pause_s: float = 0.0  # before each trial [s]
+    pause_s: float = 0.0  # pause before each trial [s]
     sending_time_tolerance: float = 1.02  # longest sending time over the length
-    attempts: int = 2  # times a failing rate is offered in short trials
+    attempts: int = 2  # short trials of a failing rate
     variant: str = ""  # prefix of the trial keys
     rules: TrialRules | None = (
         None  # rules of the trial that confirms the rate; None: no confirmation
@@ -90,8 +90,8 @@ class TesterCapacity:
 
 
 MAX_REMEASUREMENTS = 2  # repetitions of a self-test with an implausible result
-DOUBTFUL_RATIO = 1.5  # multiple of the capacity that, once carried, refutes it
-PLAUSIBLE_DIVISOR = 4  # both directions carry at least the rate of one over this
+DOUBTFUL_RATIO = 1.5  # a capacity is doubtful if the tester carries this multiple of it
+PLAUSIBLE_DIVISOR = 4  # least plausible rate with both directions: that of one over this
 
 
 def find_plausible_rate(mode: Mode, rates_fps: Mapping[Mode, float]) -> float:

@@ -39,8 +39,8 @@ PROBE_PAUSE_S = 5.0  # pause before a short trial: the minimum of RFC 2544 secti
 
 SearchMethod = Literal["binary", "mlrsearch"]
 
-_MAX_DESCENTS = 20  # largest number of steps below a rate that was not confirmed
-_Confirmations = list[tuple[str, float]]  # names of trials, and their lengths over the full length
+_MAX_DESCENTS = 20  # maximum of steps down from an unconfirmed rate
+_Confirmations = list[tuple[str, float]]  # names of confirming trials, lengths over full length
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ThroughputSpec(PointSpec):
     )
     duration_s: float  # length of a full trial [s]
     repetitions: int  # searches; the RFC asks for 20
-    confirmations: int = 0  # times the result must pass again; otherwise a lower rate is tried
+    confirmations: int = 0  # further trials that the result must pass
     final_duration_s: float | None = None  # length of a last trial; None: none
     search: SearchMethod = "binary"
     adaptive: AdaptiveLimits | None = None  # used in place of ``repetitions``
@@ -170,7 +170,7 @@ class _Search:
         )
 
     def _find_goal(self) -> SearchResult:
-        """Search for the RFC 2544 goal (RFC 9971 section 4.10.2); short trials last a thirtieth."""
+        """Search for the RFC 2544 goal (RFC 9971 section 4.10.2); initial trials last 1/30."""
         spec, full_s = self._spec, self._spec.duration_s
         tolerated = spec.conditions.loss_tolerance
         steps: list[SearchStep] = []

@@ -46,7 +46,7 @@ class DelayFigures:
     lost: int  # lost frames, or pairs with a lost frame
     clamped: int  # negative delays counted as 0
     expected: int  # frames that the trial sent, tagged or not
-    share: float = 1.0  # timed share of the connections or, for a separate stream, of the load
+    share: float = 1.0  # timed share of the connections; of the load for a separate stream
     separate_stream: bool = False  # tagged frames are a separate stream
 
 

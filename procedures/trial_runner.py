@@ -41,7 +41,7 @@ class PointSpec(ABC):
 class Outcome:
     """A trial and its repetitions after faults of the tester."""
 
-    attempts: tuple[Attempt, ...]  # only the last can be valid
+    attempts: tuple[Attempt, ...]  # all but the last are invalid
     result: TrialResult  # result of the last attempt
 
     @property
@@ -68,7 +68,7 @@ class Progress:
     high_fps: float  # upper bound; both are the rate without a search
     rate_fps: float  # rate of the trial
     verdict: Verdict | None = None  # None before the trial
-    unit: str = FPS  # of the rates
+    unit: str = FPS  # unit of the rates
     is_search: bool = False  # a search uses the verdict; otherwise the trial measures loss
 
 

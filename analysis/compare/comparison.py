@@ -41,11 +41,11 @@ class ComparedFigure:
     kind: str  # `factor` (second over first) or `difference` (second minus first)
     effect: EffectEstimate | None  # None if a value is undefined or missing
     verdict: str  # `no difference`, `more`, `less` or `undecided`
-    words: str  # the verdict as a sentence
+    words: str  # sentence that states the verdict
     improved: bool | None = None  # whether the second run is better; None: not known
     unlike: tuple[str, ...] = ()  # conditions in which the runs differ; only with `--anyway`
     limited: tuple[bool, bool] = (False, False)  # whether the tester or medium limits the medians
-    loads: tuple[str, str] = ("", "")  # loads of the measurements; empty: the quantity is a load
+    loads: tuple[str, str] = ("", "")  # offered loads in both runs; empty: the quantity is a load
 
     @property
     def conclusion(self) -> str:
@@ -283,7 +283,7 @@ def _format_estimate(kind: str, effect: EffectEstimate) -> str:
 
 
 def _compute_reach(effect: EffectEstimate, nothing: float) -> float:
-    """Return the largest distance of the interval from ``nothing``, the value without a difference."""
+    """Return how far the interval reaches from ``nothing``, the value for equal runs."""
     return max(effect.high - nothing, nothing - effect.low)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_BINS = 60  # bins of a histogram
-_LOG_SCALE_RATIO = 5.0  # of the largest to the smallest delay, above which axes are logarithmic
+_LOG_SCALE_RATIO = 5.0  # axes are logarithmic above this ratio of largest to smallest delay
 
 
 def draw_delays(delays: Mapping[str, Distribution], name: str) -> str:

@@ -50,8 +50,8 @@ _CLIP = re.compile(r'<clipPath id="([^"]*)"')  # finds clip paths in SVG
 _PATH, _DECIMALS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d)\d+")
 # directory for PDF files of figures; None: none are written
 _PDF_DIRECTORY: ContextVar[Path | None] = ContextVar("_PDF_DIRECTORY", default=None)
-LOG_SCALE_RATIO = 20.0  # of the largest to the smallest value, above which axes are logarithmic
-MAX_UPRIGHT_LABELS = 6  # number of labels above which those of an axis are tilted
+LOG_SCALE_RATIO = 20.0  # axes are logarithmic above this ratio of largest to smallest value
+MAX_UPRIGHT_LABELS = 6  # an axis with more labels tilts them
 
 
 def style_line(number: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from v6t.analysis.variation import count_hosts, describe_tuples, describe_variat
 
 Json = Mapping[str, Any]  # a JSON object
 UNKNOWN_CONDITION = "not known"  # text for a value of the run that is not known
-CHAIN_DRIVER = "chain"  # driver of chains, which papers do not name alike
+CHAIN_DRIVER = "chain"  # driver of chains of devices, whose names differ between papers
 GENERIC_DRIVERS = ("command", "network-cli")  # drivers that do not show the kind of the device
 
 

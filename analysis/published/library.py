@@ -22,7 +22,7 @@ class PublishedReference:
     entry: Mapping[str, Any]  # entry of `published.json`
     measured: float | None  # value of the run in the published unit; None if undefined
     direction: str  # direction of the measured value
-    conditions: Sequence[PublishedCondition]  # those of the paper and of its test setup
+    conditions: Sequence[PublishedCondition]  # conditions of the paper and its setup, compared
 
     @property
     def source(self) -> str:

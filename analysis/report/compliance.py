@@ -73,8 +73,8 @@ def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
                 ahead == len(trials) if trials else None)  # fmt: skip
     yield judge("RFC 2544 section 23 b (GEN-15)", "learning frames 2 s before each trial",
                 *_describe_learning(data))  # fmt: skip
-    waited = min((t.asked["residual_wait_s"] for t in trials), default=None)
-    paused = min((t.asked["pause_s"] for t in trials), default=None)
+    waited = min((t.request["residual_wait_s"] for t in trials), default=None)
+    paused = min((t.request["pause_s"] for t in trials), default=None)
     yield judge("RFC 2544 section 23 d, e (GEN-15)", "wait 2 s for late frames, 5 s between trials",
                 "no trial is kept" if waited is None else f"wait {waited:g} s, pause {paused:g} s",
                 None if waited is None or paused is None
@@ -100,7 +100,7 @@ def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
 
 def _has_streams(trial: RunTrial) -> bool:
     """Check whether a trial had streams, not only connections of phase 1 (RFC 9693)."""
-    purpose = (trial.asked.get("connections") or {}).get("purpose", "prepare")
+    purpose = (trial.request.get("connections") or {}).get("purpose", "prepare")
     return bool(trial.result.directions) and purpose == "prepare"
 
 
@@ -119,7 +119,7 @@ def _check_modifier(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Ruli
 
 def _count_learned(data: RunData, trials: Sequence[RunTrial]) -> int:
     """Count the trials that directly follow a preflight, from which the device learns."""
-    before = {t.key: b.asked["benchmark"] for b, t in pairwise(data.trials)}
+    before = {t.key: b.request["benchmark"] for b, t in pairwise(data.trials)}
     return sum(before.get(t.key) == "preflight" for t in trials)
 
 

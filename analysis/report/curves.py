@@ -26,7 +26,7 @@ from v6t.analysis.sheet import Column, Table, make_table
 
 R = TypeVar("R", bound=Record)
 
-LOG_SCALE_RATIO = 6.0  # of the largest to the smallest value, from which the axis is logarithmic
+LOG_SCALE_RATIO = 6.0  # the axis is logarithmic from this ratio of largest to smallest on
 CORE_AXES = ("cores", "workers")  # settings that are numbers or lists of processor cores
 _MIXTURE_PARAMETERS = frozenset({"n", "m"})  # m of every n frames are translated
 # models of mixtures: function, formula, label, line style and color of the curve
@@ -115,7 +115,7 @@ def _list_scaling_blocks(
 
 
 def _parse_number(axis: str, value: Any) -> float | None:
-    """Return the number of a value of an axis, for lists of cores their number; else None."""
+    """Return an axis value as a number (a list of cores as their number), or None."""
     if axis.rpartition(".")[2] in CORE_AXES:
         return count_cores(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):

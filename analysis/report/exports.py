@@ -143,7 +143,7 @@ def _list_numbers(record: Record, presentations: Presentations) -> list[str]:
     return [*lines, f"invalid trials: {len(record.invalid_trials)} of {len(record.trials)}"]
 
 
-STATISTICS = ("median", "p1", "p99")  # of each figure in OpenMetrics
+STATISTICS = ("median", "p1", "p99")  # statistics that OpenMetrics has of each figure
 
 
 def to_openmetrics(data: RunData, presentations: Presentations) -> str:

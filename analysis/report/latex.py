@@ -14,7 +14,7 @@ from v6t.analysis.sheet import explain_marks
 
 # sentence in the comments of each file
 CITATION = "Measured with v6t (CITATION.cff of the project) by the procedures of RFC 8219."
-PLOT_START = re.compile(r'<svg id="([^"]+)-figure"')  # unlike the drawing of the test setup
+PLOT_START = re.compile(r'<svg id="([^"]+)-figure"')  # matches plots, not the setup
 LATEX_ESCAPES: dict[str, str] = {
     **{c: f"\\{c}" for c in "&%$#_{}"},
     "\\": r"\textbackslash{}",

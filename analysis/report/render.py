@@ -16,14 +16,14 @@ from v6t.analysis.sheet import Table
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-MAX_WORD_CELL = 24  # length below which the text of a cell is kept in one line
+MAX_WORD_CELL = 24  # shorter texts of cells are not broken into lines
 MAX_CARD_ROWS = 100  # tables with more rows than this stay tables in every window
 MIN_WINDOW, MARGIN = 24, 3  # smallest width of a window, and margin beside a table [rem]
-COMPACT_WIDTH = 60  # width of a table above which it is printed in a smaller font [rem]
+COMPACT_WIDTH = 60  # wider tables are printed in a smaller font [rem]
 # width of a letter and padding of a cell, in tables of normal (False) and compact (True) font [rem]
 _LETTER_WIDTH, _CELL_PADDING = {False: 0.56, True: 0.5}, {False: 1.2, True: 0.7}
 _MARKUP = re.compile(r"([\\`*_{}\[\]>|])")  # characters that a backslash escapes in Markdown
-_ENTITIES = {ord(c): f"&#{ord(c)};" for c in "<~$&"}  # those that not all readers unescape
+_ENTITIES = {ord(c): f"&#{ord(c)};" for c in "<~$&"}  # replaced by entities in Markdown
 
 
 def to_html(document: ReportDocument) -> str:

@@ -39,7 +39,7 @@ from v6t.analysis.report.verdict import make_title, summarize_throughput
 from v6t.analysis.rundata import RunData
 from v6t.analysis.warnings import fold_warnings, list_warnings
 
-MAX_FIGURES = 40  # figures of a report below 3 MB; with `--figures all` there is no limit
+MAX_FIGURES = 40  # keeps reports below 3 MB; `--figures all` removes the limit
 MORE_FIGURES_NOTE = (
     "No more than {} figures of this benchmark are drawn; `v6t report --figures all` draws all."
 )
@@ -310,7 +310,7 @@ def _describe_compliance(data: RunData, presentations: Presentations) -> Iterato
 def _fold_trials(data: RunData) -> Block:
     rows = []
     for trial in data.trials[:MAX_LISTED_TRIALS]:
-        listed = list_trial_rows(trial.asked, trial.result)
+        listed = list_trial_rows(trial.request, trial.result)
         for row in sorted(listed, key=itemgetter("direction", "class")):
             rows.append(tuple(_format_cell(row[k]) for k in _TRIAL_COLUMNS))
     names = [sheet.Column(k.replace("_", " "), text=k in _TEXT_COLUMNS) for k in _TRIAL_COLUMNS]

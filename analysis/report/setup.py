@@ -29,7 +29,7 @@ def fold_configuration(device: Mapping[str, Any], name: str) -> Iterator[Collaps
         texts = [part for part in parts.items() if part[1].strip()]
         if texts:
             text = "\n\n".join(
-                "\n  ".join([f"{what}:", *_split_text(text.strip())]) for what, text in texts
+                "\n  ".join([f"{what}:", *_split_lines(text.strip())]) for what, text in texts
             )
             yield Collapsible(f"{name}: what it said {when}", [CodeListing(text)])
 
@@ -44,8 +44,8 @@ def split_command(command: str) -> list[str]:
     return [f"{line} <<'END'", *value.splitlines(), "END"] if isinstance(value, str) else [command]
 
 
-def _split_text(text: str) -> list[str]:
-    """Return the lines of a text, or of JSON, one for each entry of a list."""
+def _split_lines(text: str) -> list[str]:
+    """Split a text into lines; format JSON with one line for each entry of a list."""
     if text[:1] in "[{":
         try:
             document = json.loads(text)
@@ -114,7 +114,7 @@ def _abbreviate_octets(values: Sequence[int]) -> str:
     return f"{shown} ... {values[-1]} octets" if many else f"{shown} octets"
 
 
-MAX_ROWS_PER_COLUMN = 12  # facts above which they are printed in two columns
+MAX_ROWS_PER_COLUMN = 12  # longer tables of facts are printed in two columns
 # texts about pseudorandom ports; None: no ports
 _PORT_TEXTS = {True: "pseudorandom", False: "not all pseudorandom", None: ""}
 

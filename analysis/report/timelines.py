@@ -28,7 +28,7 @@ PANEL_INCHES, MAP_ROW_INCHES = 0.95, 0.05  # heights
 MAX_HICCUP_SHARE = 0.1  # largest share of a trial's slots that a hiccup takes
 MIN_LOSS_SHARE = 0.8  # least share of the trial's losses that fall in a hiccup
 MIN_DEPTH = 0.05  # least share of the due frames that are lost in a hiccup's worst slot
-MIN_SLOTS = 10  # slots of a trial below which hiccups cannot be seen
+MIN_SLOTS = 10  # in trials with fewer slots, hiccups cannot be seen
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def find_hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
     hiccups = [
         hiccup
         for trial in trials
-        if not (trial.asked.get("event") or trial.asked.get("then"))
+        if not (trial.request.get("event") or trial.request.get("then"))
         for direction, counted in trial.result.directions.items()
         if counted.timeline is not None
         and (hiccup := _find_hiccup(trial, direction, counted, counted.timeline))
@@ -66,9 +66,9 @@ def find_hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
 
 def count_due_frames(trial: RunTrial, counted: DirectionResult, timeline: Timeline) -> list[float]:
     """Return the frames due in each slot of a trial while it sends."""
-    rate = float(trial.asked["rate_fps"])
-    first, whole = float(trial.asked["duration_s"]), trial.sending_s
-    then = (trial.asked.get("then") or {"rate_fps": rate})["rate_fps"]
+    rate = float(trial.request["rate_fps"])
+    first, whole = float(trial.request["duration_s"]), trial.sending_s
+    then = (trial.request.get("then") or {"rate_fps": rate})["rate_fps"]
     slots = max(1, round(whole / timeline.slot_s))
     due = [rate if slot * timeline.slot_s < first - 1e-9 else then for slot in range(slots)]
     share = counted.count_frames("required") / (sum(due) or 1)
@@ -197,12 +197,12 @@ def draw_timelines(
             _draw_panel(panel_axes, trial, direction)
         if has_map:
             marked = [n for n, trial in enumerate(trials) if trial.key in invalid]
-            _draw_map(axes[-1], rows, marked)
+            _draw_loss_map(axes[-1], rows, marked)
         return plots.write_svg(figure, name)
 
 
-def _draw_map(axes: Axes, rows: Sequence[Sequence[float]], marked: Sequence[int]) -> None:
-    """Draw the lost shares of trials, one below the other; mark those with the numbers ``marked``."""
+def _draw_loss_map(axes: Axes, rows: Sequence[Sequence[float]], marked: Sequence[int]) -> None:
+    """Draw the loss ratios over time, a row for each trial; mark the rows of numbers ``marked``."""
     lines: dict[int, list[tuple[float, float]]] = {}
     for number, row in enumerate(rows):
         slots = ((bisect_left(LOSS_LEVELS, share), slot) for slot, share in enumerate(row))
@@ -226,7 +226,7 @@ def _draw_map(axes: Axes, rows: Sequence[Sequence[float]], marked: Sequence[int]
 
 
 def _draw_panel(axes: Axes, trial: RunTrial, direction: str) -> None:
-    """Draw what arrived, what was lost and the device's load in one direction of a trial."""
+    """Draw received and lost frames and the device's load over one direction of a trial."""
     counted = trial.result.directions[direction]
     timeline = counted.timeline
     if timeline is None:
@@ -248,7 +248,7 @@ def _draw_panel(axes: Axes, trial: RunTrial, direction: str) -> None:
     axes.set_yticks([0, 1], ["0 %", "100 %"])
     axes.set_xticks([0, len(due)], ["0 s", f"{trial.sending_s:g} s"])
     title = (
-        f"{trial.key}, {direction}: {trial.asked['rate_fps']:,.0f} fps, {sum(timeline.lost):,} of "
+        f"{trial.key}, {direction}: {trial.request['rate_fps']:,.0f} fps, {sum(timeline.lost):,} of "
         f"{counted.count_frames('required'):,} lost"
     )
     axes.set_title(title, loc="left", fontsize=9)
@@ -261,7 +261,7 @@ def _compute_losses(timeline: Timeline, due: Sequence[float]) -> list[float]:
 
 
 def _compute_worst_losses(trial: RunTrial) -> list[float]:
-    """Return the lost share in each slot, in the direction that lost more."""
+    """Return the loss ratio in each slot, in the direction that lost more."""
     losses = [
         _compute_losses(counted.timeline, count_due_frames(trial, counted, counted.timeline))
         for counted in trial.result.directions.values()

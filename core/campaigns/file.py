@@ -73,7 +73,7 @@ class CampaignFile(StrictModel):
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """Run of a campaign file before its resolution; ``axes`` maps each varying setting to its value."""
+    """Run of a campaign file, not resolved yet; ``axes`` maps varying settings to values."""
 
     experiment: str
     testbed: str

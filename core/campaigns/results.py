@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from v6t.analysis.sheet import Table
     from v6t.analysis.trend import Trend
 
+# The files of a campaign's report.
 REPORT_FILES = {
     "html": "report.html",
     "md": "report.md",
     "json": "summary.json",
     "csv": "summary.csv",
 }
-"""The files of a campaign's report."""
 
 
 def write_summary(

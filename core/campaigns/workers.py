@@ -12,7 +12,7 @@ from pathlib import Path
 
 from v6t.core import log
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG = 1  # option of prctl(2)
 
 
 def run_in_parallel(

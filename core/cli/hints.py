@@ -10,8 +10,8 @@ from v6t.core.config.compatibility import can_configure
 from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.registry import DEFAULT_DRIVER, list_driver_names
 
-SET_COMMANDS = ("run", "audit", "compile", "dut")  # commands with the option ``--set``
-"""Commands with ``--set`` and ``--set-dut``."""
+# Commands with ``--set`` and ``--set-dut``.
+SET_COMMANDS = ("run", "audit", "compile", "dut")
 
 
 def add_option_hints(error: UsageError, command: str) -> None:

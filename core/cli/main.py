@@ -18,6 +18,7 @@ from v6t.core import log
 from v6t.core.cli.options import CommandGroup
 from v6t.drivers.transport.redaction import redact_values
 
+# Summary of each command by its name.
 COMMANDS = {
     "run": "measure a technology on a device",
     "resume": "continue an interrupted run",
@@ -39,11 +40,11 @@ COMMANDS = {
     "completion": "print shell completion code",
     "help": "print the help of a command",
 }
-"""Summary of each command by its name."""
 
 # Exit statuses whose message is one line; others may show frames or output of a tester.
 ONE_LINE_STATUSES = (1, 2, 3)
 BROKEN_PIPE_STATUS = 141  # exit status if the reader of the output is gone, as for SIGPIPE
+# The code of each of click's errors; derived classes come first.
 CLICK_ERROR_CODES: dict[type[click.ClickException], str] = {
     click.NoSuchOption: "unknown-option",
     click.MissingParameter: "invalid-command-line",
@@ -51,7 +52,6 @@ CLICK_ERROR_CODES: dict[type[click.ClickException], str] = {
     click.FileError: "file-unreadable",
     click.UsageError: "invalid-command-line",
 }
-"""The code of each of click's errors; derived classes come first."""
 TRIALS_SAVED_HINT = "finished trials are saved"
 
 

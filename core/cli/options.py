@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 RFC_SIZES_KEYWORD = "rfc"  # value of --frame-size: the sizes that RFC 8219 lists
+# In a context's ``meta``: -v or -q is given.
 _VERBOSITY_KEY = "v6t.verbosity"
-"""In a context's ``meta``: -v or -q is given."""
+# In a context's ``meta``: options that stand for a setting are left out.
 _WITHOUT_SETTINGS_KEY = "v6t.without_settings"
-"""In a context's ``meta``: options that stand for a setting are left out."""
 
 
 # ---------------------------------------------------------------- types of values
 
 
+# A path that click does not check: v6t's own errors name the reason and have a code.
 PATH_TYPE = click.Path(path_type=Path, readable=False)
-"""A path that click does not check: v6t's own errors name the reason and have a code."""
 
 
 class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic from 8.2 on
@@ -131,15 +131,17 @@ def flag(*names: str, text: str) -> Callable[[F], F]:
     return click.option(*names, is_flag=True, help=text)
 
 
-def path_option(*names: str, text: str, **more: Any) -> Callable[[F], F]:
+def path_option(*names: str, text: str, **attrs: Any) -> Callable[[F], F]:
     """Return a decorator that adds an option for a file or directory."""
-    return click.option(*names, type=PATH_TYPE, help=text, **more)
+    return click.option(*names, type=PATH_TYPE, help=text, **attrs)
 
 
-def names_option(*names: str, text: str, **more: Any) -> Callable[[F], F]:
+def names_option(*names: str, text: str, **attrs: Any) -> Callable[[F], F]:
     """Return a decorator that adds a repeatable option for one or several names."""
-    more = {"metavar": "NAMES", "callback": parse_names, **more}
-    return click.option(*names, multiple=True, shell_complete=complete_parameter, help=text, **more)
+    attrs = {"metavar": "NAMES", "callback": parse_names, **attrs}
+    return click.option(
+        *names, multiple=True, shell_complete=complete_parameter, help=text, **attrs
+    )
 
 
 def assignments_option(*names: str, text: str) -> Callable[[F], F]:

@@ -138,7 +138,7 @@ def show_trials(path: Path) -> None:
 
     columns = [
         Column[RunTrial]("trial", lambda t: t.key, text=True),
-        Column("fps per\ndirection", lambda t: t.asked["rate_fps"]),
+        Column("fps per\ndirection", lambda t: t.request["rate_fps"]),
         Column("s", lambda t: f"{t.sending_s:g}"),
         Column("required", lambda t: count_frames(t, "required")),
         Column("received", lambda t: count_frames(t, "received")),

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 from v6t.core.config.settings import ResolvedRun
 
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Terminal code that shows the cursor, which a state line hides.
 SHOW_CURSOR = b"\x1b[?25h"
-"""A state line hides the cursor."""
 CLEAR_LINE = "\r\x1b[2K"
+# Functions that each show a message in a display that redraws the terminal.
 displays: list[Callable[[str], None]] = []
-"""Functions of the displays that redraw the terminal: each shows a message as part of its display."""
 
 
 class Stop(NamedTuple):

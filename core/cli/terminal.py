@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 140  # characters of tables that are not printed on a terminal
 MAX_PLAIN_CELL = 40  # characters; longer cells are sentences and may be wrapped
 COLUMN_GAP = 2  # spaces between columns
+# Words in the headings of columns that narrow tables omit, in this order.
 OPTIONAL_COLUMNS = (("matched",), ("aggregate",), ("P1", "P99"))
-"""Words of the headings of columns that are left out of narrow tables, in this order."""
 MIN_LONG_TABLE_ROWS = 100
 """Rows above which a table without wrapped cells is printed line by line: rich takes 1 ms for each row."""
 
@@ -226,7 +226,7 @@ def _compute_widths(table: Table, *, wrapped: bool = False, capped: bool = True)
 
 
 def _has_plain_lines(sheet: Table, width: int) -> bool:
-    """Return whether each row fits into one line."""
+    """Return whether each row of the table fits into one line of this width."""
     is_narrow = sum(_compute_widths(sheet, capped=False)) <= width
     return is_narrow and not any("\n" in column.name for column in sheet.columns)
 

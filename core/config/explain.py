@@ -21,7 +21,7 @@ from v6t.trials.trial import Trial
 if TYPE_CHECKING:
     from v6t.benchmarks.base import Benchmark
 
-_TYPE_NAMES = {
+_TYPE_NAMES = {  # by type of JSON Schema
     "integer": "whole number",
     "number": "number",
     "string": "text",
@@ -29,7 +29,7 @@ _TYPE_NAMES = {
     "object": "names with values",
     "null": "nothing",
 }
-_FORMAT_NAMES = {
+_FORMAT_NAMES = {  # by format of JSON Schema
     f"ipv{version}{suffix}": f"IPv{version} {noun}"
     for version in (4, 6)
     for suffix, noun in (
@@ -38,7 +38,7 @@ _FORMAT_NAMES = {
         ("network", "prefix"),
     )
 }
-_LIMIT_TEXTS = {
+_LIMIT_TEXTS = {  # by keyword of JSON Schema
     "minimum": "at least {}",
     "exclusiveMinimum": "above {}",
     "maximum": "at most {}",
@@ -47,6 +47,7 @@ _LIMIT_TEXTS = {
 }
 MAX_SHOWN_SETTINGS = 5  # of a benchmark, in its explanation
 MAX_SHOWN_TERMS = 5  # of the columns of a benchmark, in its explanation
+# Words of columns that an explanation of a benchmark leaves out.
 OBVIOUS_TERMS = (
     "octets",
     "direction",
@@ -59,14 +60,13 @@ OBVIOUS_TERMS = (
     "rate",
     "start",
 )
-"""Words of columns that an explanation of a benchmark leaves out."""
 TERM_KIND = "word of tables and figures"
 TITLE_KIND = "title of a table"
+# The unit of a column, or the words before one, which the explained name lacks.
 _COLUMN_UNIT = re.compile(
     r",? +(?:fps|cps|ms|us|s|%|octets|frames|connections|entries|(?:connections|queries)/s)"
     r"(?: per direction)?$|^IPv6/IPv4 |^frame "
 )
-"""The unit of a column, or the words before one, which the explained name lacks."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ ENTRY_POINT_GROUP = "v6t.plugins"
 TECHNOLOGIES: Extensions[Technology] = Extensions(
     ENTRY_POINT_GROUP, "v6t.plugins.base:Technology", "plugin"
 )
-ALIASES = {  # plugin name by other name of the technology
+# Plugin names by other names of the technologies, in lower case.
+ALIASES = {
     "464xlat": "clat",
     "4in6": "dslite-aftr",
     "aftr": "dslite-aftr",
@@ -38,7 +39,6 @@ ALIASES = {  # plugin name by other name of the technology
     "siit-dc": "siit",
     "xlat464": "clat",
 }
-"""Other names of technologies, in lower case."""
 list_names = TECHNOLOGIES.names
 list_rows = TECHNOLOGIES.list_rows
 

@@ -161,8 +161,8 @@ def resolve_and_bind(
     return bound
 
 
+# Codes of errors for which ``--measure all`` leaves out a benchmark.
 _UNSUPPORTED_CODES = ("unsupported-by-device", "unsupported-by-tester", "too-many-for-trex")
-"""Codes of errors for which ``--measure all`` leaves out a benchmark."""
 
 
 def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:

@@ -45,12 +45,12 @@ def _parse_frame_size(value: Any) -> int | str:
     return number
 
 
+# Octets of a frame, or a mix of several sizes (RFC 6985).
 FrameSize = Annotated[
     int | str,
     PlainValidator(_parse_frame_size),
     WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]}),
 ]
-"""Octets of a frame, or a mix of several sizes (RFC 6985)."""
 
 
 class LinksSettings(StrictModel):

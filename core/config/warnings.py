@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 HIGH_LOSS_TOLERANCE = 0.01  # share of frames from which a warning is given
 SHORT_WAIT_S = 0.05  # a warning is given below this wait for late frames
+# Clock sources of Linux that are counters of the processor, read without a system call.
 TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
-"""Clock sources of Linux that are counters of the processor, read without a system call."""
 
 
 def list_setting_warnings(bound: BoundRun) -> list[str]:
-    """List warnings about the settings of a run, to be read before it starts."""
+    """List warnings about the settings of a run, which are shown before it starts."""
     return [
         *bound.resolution_warnings,
         *_yield_prefix_warnings(bound),

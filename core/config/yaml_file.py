@@ -24,11 +24,11 @@ MAX_DEPTH = 50  # of nested values
 MAX_VALUES = 200_000  # of a file with its aliases expanded
 MAX_BITS = 256  # of a whole number: twice an IPv6 address
 _MERGE_TAG = "tag:yaml.org,2002:merge"
+# Tags of plain values; others would construct Python objects.
 _TAGS = {
     f"tag:yaml.org,2002:{kind}"
     for kind in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
 }
-"""Tags of plain values; others would construct Python objects."""
 
 Keys = tuple[str | int, ...]  # path to a value in nested settings
 

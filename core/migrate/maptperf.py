@@ -9,7 +9,7 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.core.migrate.migration import Migration
 
-KNOWN_PARAMETERS = (
+KNOWN_PARAMETERS = (  # names in configuration files of maptperf
     *("Tester-L-IPv6", "Tester-R-IPv6", "Tester-R-IPv4", "DUT-L-IPv6"),
     *("Tester-L-MAC", "Tester-R-MAC", "DUT-L-MAC", "DUT-R-MAC"),
     *("FW-dport-min", "FW-dport-max", "RV-sport-min", "RV-sport-max"),
@@ -28,7 +28,7 @@ PARAMETER_ALIASES = {
     "dmr-ipv6-prefx-length": "DMR-IPv6-prefix-length",
 }
 MAP_PLUGINS = ("mape-br", "mapt-br")
-ADDRESS_PARAMETERS = {
+ADDRESS_PARAMETERS = {  # name and default by setting
     "tester_left_ipv6": ("Tester-L-IPv6", "2001:db8:6::2"),
     "tester_right_ipv6": ("Tester-R-IPv6", "2001:db8:7::2"),
     "server_ipv4": ("Tester-R-IPv4", "203.0.113.56"),

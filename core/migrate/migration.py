@@ -13,10 +13,10 @@ from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.base.text import find_similar_names
 from v6t.core.config.yaml_file import to_yaml, write_files
 
+# How a value varies, in the numbers of siitperf and Mapperf.
 VARIATION_POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
-"""How a value varies, in the numbers of siitperf and Mapperf."""
+# Target of a known parameter for which v6t has no setting.
 NOT_USED = "not used"
-"""What became of a known parameter that no setting corresponds to."""
 
 
 class ForeignParameter(NamedTuple):

@@ -11,13 +11,13 @@ from v6t.core.migrate.migration import NOT_USED, Migration
 from v6t.core.migrate.siitperf_stateful import STATEFUL_PLUGINS, read_stateful
 
 SIDES = (("L", "left"), ("R", "right"))  # letter in parameter names, and name
-PORT_PARAMETERS = (
+PORT_PARAMETERS = (  # policy, range, setting, lowest and highest port
     ("Fwd-var-sport", "Fwd-sport", "fw_sport", 1024, 65535),
     ("Fwd-var-dport", "Fwd-dport", "fw_dport", 1, 49151),
     ("Rev-var-sport", "Rev-sport", "rv_sport", 1024, 65535),
     ("Rev-var-dport", "Rev-dport", "rv_dport", 1, 49151),
 )
-KNOWN_PARAMETERS = (
+KNOWN_PARAMETERS = (  # names in configuration files of siitperf
     *("IP-L-Vers", "IP-R-Vers", "Forward", "Reverse", "Promisc", "MEM-Channels"),
     *("CPU-L-Send", "CPU-R-Recv", "CPU-R-Send", "CPU-L-Recv"),
     *(f"IPv{v}-{s}-{kind}" for v in "64" for s in "LR" for kind in ("Real", "Virt")),
@@ -31,11 +31,11 @@ KNOWN_PARAMETERS = (
 )
 PARAMETER_ALIASES = {"responder-ports": "Responder-tuples"}
 ORIENTATIONS = {("6", "4"): "nat64", ("4", "6"): "nat46"}  # by IP versions of left and right
+# Hosts on both sides, and bounds and octet of their varying part, by IP version.
 ROUTER_HOSTS = {
     "4": ("198.18.0.2", "198.19.0.2", 2, 65534, 2),
     "6": ("2001:2::2", "2001:2:0:8000::2", 0, 65535, 12),
 }
-"""Hosts on both sides, and bounds and octet of their varying part, by IP version."""
 
 
 def read_siitperf(path: Path) -> Migration:

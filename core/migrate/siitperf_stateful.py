@@ -8,20 +8,20 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.core.migrate.migration import NOT_USED, VARIATION_POLICIES, Migration
 
+# Ports of siitperf where it does not vary them, as in RFC 2544, appendix C.2.6.4.
 FIXED_SOURCE, FIXED_DESTINATION = 0xC020, 7
-"""Ports of siitperf where it does not vary them, as in RFC 2544, appendix C.2.6.4."""
 
 STATEFUL_PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}
 FLUSH_COMMANDS = {"nat64": "'modprobe -r jool && modprobe jool'", "nat44": "conntrack -F"}
+# 4 was unique pseudorandom with accounting, before siitperf's commit 6ab741d.
 ENUMERATION_MODES = (*VARIATION_POLICIES, "4")
-"""4 was unique pseudorandom with accounting, before siitperf's commit 6ab741d."""
 READING_ORDERS = {"0": "fixed", "1": "linear", "2": "linear", "3": "pseudorandom"}
 DEFAULT_CONNECTIONS = 4_000_000  # at most, if the ranges give more
 MIN_PORT = 1024  # a NAT maps lower ports to lower ports
 PUBLIC_PORTS = 65536 - MIN_PORT
 MIN_IPV6_OFFSET = 8  # first octet of an Initiator's IPv6 address that may vary
+# Octet at which the last 16 bits of an address begin, by IP version.
 LAST_16_BITS = {"4": 2, "6": 14}
-"""Octet at which the last 16 bits of an address begin, by IP version."""
 UNSUPPORTED_OFFSET = (
     "addresses that vary there cannot be converted",
     "let them vary in their last 16 bits, Initiators with IPv6 at octet 8 or above",

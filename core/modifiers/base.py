@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from v6t.trials.result import Measure, TrialResult
     from v6t.trials.trial import Trial
 
+# Acts on the device and returns a description; raises an error if the device reacts wrongly.
 Action = Callable[[], str]
-"""Act on the device and return a description; raise an error if the device reacts wrongly."""
 
 
 class Modifier:
@@ -37,9 +37,9 @@ class Modifier:
     """
 
     name: ClassVar[str]
-    source: ClassVar[str]
+    source: ClassVar[str]  # section of an RFC
     description: ClassVar[str]
-    needs_driver: ClassVar[bool] = False
+    needs_driver: ClassVar[bool] = False  # a driver must configure the device
     requirements: ClassVar[DeviceRequirements] = DeviceRequirements()
     needs_stream: ClassVar[bool] = False
     interval_s: float = 1.0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from v6t.intent.device import Links
     from v6t.trials.trial import Trial
 
-FRAMES_PER_BROADCAST = 99
+FRAMES_PER_BROADCAST = 99  # test frames between two broadcasts
 ETHERTYPE = 0x88B5  # for local experiments (IEEE 802): a router must drop the frame
 ROUTE_INTERVAL_S = 30.0  # RFC 2544, appendix C.2.3, for trials longer than a minute
 

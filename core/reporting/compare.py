@@ -37,10 +37,10 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.results import load_run
 
+# Number of reasons for missing comparisons that a terminal shows.
 MAX_LISTED_REASONS = 10
-"""Quantities that were not compared, whose reasons a terminal shows."""
+# Number of factors that one figure can show.
 MAX_DRAWN_FACTORS = 40
-"""Factors that one figure can show."""
 RATE_SUFFIX = " fps"  # at the end of loads that are frame rates
 
 METHOD_TEXT = (

@@ -31,23 +31,23 @@ from v6t.core.runs.results import load_run
 from v6t.drivers.device import ignore_message
 from v6t.procedures.trial_runner import Progress
 
-DEFAULT_PORT = 8219
+DEFAULT_PORT = 8219  # TCP port of the live page
+# The report is made only if the page was requested within this time; it requests itself every 2 s.
 VIEWER_TIMEOUT_S = 10.0
-"""The report is made only if the page was requested within this time; it requests itself every 2 s."""
+# Making reports takes at most one part in this number of the run's time.
 REPORT_INTERVAL_FACTOR = 20
-"""Making reports takes at most one part in this number of the run's time."""
 MAX_LISTED_STEPS = 8  # last steps that the page lists
 MAX_CLIENTS = 16  # at a time
 CLIENT_TIMEOUT_S = 5.0
 PAGE_HTML = Path(__file__).with_name("live.html").read_text("utf-8")
 _SCRIPT = PAGE_HTML.partition("<script>")[2].partition("</script>")[0]
+# Allows the browser this one script, and requests to this server only.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; "
     f"script-src 'sha256-{b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()}'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
-"""Allows the browser this one script, and requests to this server only."""
-_HEADERS = {
+_HEADERS = {  # of every HTTP response
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -210,6 +210,7 @@ class LiveView(Listener):
 
 
 def _render_run(path: Path) -> str:
+    """Return the report of a run in progress as HTML, without figures."""
     from v6t.analysis.report.render import to_html
     from v6t.analysis.report.run import build_document
     from v6t.benchmarks.registry import load_presentations
@@ -276,7 +277,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Suppress the server's log, because the terminal shows the run."""
 
     def version_string(self) -> str:
-        """Hide the versions."""
+        """Return no server version, to hide it from clients."""
         return "v6t"
 
 

@@ -35,9 +35,10 @@ from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.results import load_run
 from v6t.core.runs.rundir import CONFIG, make_no_run_error
 
-MAX_TICK_LABELS = 40
+MAX_TICK_LABELS = 40  # on the axis of the runs
+# The time of a run to the minute.
 _TIMESTAMP = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")
-"""The time of a run to the minute."""
+# Functions that return the sort key of a run, by the value of ``--by``.
 _SORT_KEYS: Mapping[str, Callable[[RunData], str]] = {
     "time": lambda run: str(run.manifest.get("created", "")),
     "label": lambda run: str(run.results.get("label") or run.config.get("label", "")),

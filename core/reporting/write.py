@@ -13,6 +13,7 @@ from v6t.core.runs.rundir import REPETITIONS, report_damage
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
 
+# Files of a report; the run itself writes the last one, in siitperf's column order.
 DEFAULT_FILES = {
     "html": "report.html",
     "md": "report.md",
@@ -20,14 +21,13 @@ DEFAULT_FILES = {
     "junit": "junit.xml",
     "csv": REPETITIONS,
 }
-"""Files of a report; the run itself writes the last one, in siitperf's column order."""
+# File of each format, including those written only on request.
 FILES_BY_FORMAT = {**DEFAULT_FILES, "openmetrics": "results.prom", "tex": "tables.tex"}
-"""With the files that are written on request only."""
+# Errors of a report, or of a library that draws, which must not cost results.
 REPORT_ERRORS = (
     *(V6tError, OSError, ImportError, ValueError, TypeError, AttributeError, RuntimeError),
     *(ArithmeticError, LookupError),
 )
-"""Errors of a report, or of a library that draws, which must not cost results."""
 FiguresWanted = Literal["none", "few", "all", "pdf"]
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
 
 Action = Callable[[], object]
+# First stream identifier by direction: unique over both.
 FIRST_STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
-"""First stream identifier by direction: unique over both."""
 
 
 def drop_unsupported(bound: BoundRun) -> BoundRun:

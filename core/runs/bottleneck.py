@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.session.telemetry import Sample
 
 MIN_TRIAL_S = 5.0  # shortest trial in which the device is sampled
+# The rate above a found one, and the least that shows more than it, as multiples of it.
 RATE_FACTOR_ABOVE, MIN_RATE_FACTOR_ABOVE = 1.25, 1.02
-"""The rate above a found one, and the least that shows more than it, as multiples of it."""
 IDLE_SAMPLING_S = 1.5  # sampling without load before and after the trials
+# It also counts what the tester does on the same cores.
 SHARED_CPU_READING = "perf"
-"""It also counts what the tester does on the same cores."""
 SHARED_CORES_WARNING = "the tester works on the same cores: its time is in these figures"
 
+# By trial: ``before``, ``found``, ``above`` and ``after``.
 Samples = Mapping[str, Sequence["Sample"]]
-"""By trial: ``before``, ``found``, ``above`` and ``after``."""
 
 
 @dataclass(frozen=True)

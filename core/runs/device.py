@@ -98,8 +98,8 @@ def measure_with_event(
 
 
 MIN_SAMPLED_TRIAL_S = 3.0  # shorter trials have too few samples
+# The only one during trials: others may stop a device's workers for a moment, or take a lock.
 LOAD_READING = "cpu"
-"""The only one during trials: others may stop a device's workers for a moment, or take a lock."""
 COUNTERS_KEY = "device"  # of the counters in ``results.json``
 
 

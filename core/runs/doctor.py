@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MIN_FREE_BYTES = 1 << 30
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"  # where programs are also looked for
-State = Literal["ok", "note", "missing"]
+State = Literal["ok", "note", "missing"]  # of a checked part
 UNCONFIGURED_TEXT = "configured by you, not by v6t (dut.driver names a driver)"
 
 

@@ -30,8 +30,8 @@ from v6t.trials.tcp import TcpCounts
 from v6t.trials.trial import Capability, Mode, Trial, list_directions
 
 IDEAL_DELAY_NS = 1000  # of each frame through an ideal device
+# Time to remove a connection from the table: nftables on Linux 6.18 with 100,000 of them [s].
 FLUSH_S_PER_CONNECTION = 12e-6
-"""Time to remove a connection from the table: nftables on Linux 6.18 with 100,000 of them [s]."""
 
 
 @dataclass
@@ -205,16 +205,16 @@ def estimate_trials(
     return device.trials, device.seconds, rates
 
 
+# Names of stages that are not benchmarks.
 SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"
-"""Names of stages that are not benchmarks."""
+# Modes of stages without a direction.
 CONNECTIONS, QUERIES = "connections", "queries"
-"""Modes of stages without a direction."""
+# Short trials until the tester's own capacity is found, and trials under the results' rules.
 ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
-"""Short trials until the tester's own capacity is found, and trials under the results' rules."""
+# Settings that the streams depend on.
 _STREAM_SETTINGS = {
     "plugin", "params", "links_left", "links_right", "initiator", "frame_sizes", "modifier", "seed",
 }  # fmt: skip
-"""Settings that the streams depend on."""
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,12 @@ RESULTS, REPETITIONS, TRIALS = "results.json", "results.csv", "trials.csv"
 MEDIANS = "medians.csv"
 LOG, BOTTLENECK = "log.txt", "bottleneck.json"
 AUDIT = "audit.json"  # in the directory of an audit
+# Only the owner may read these: settings hold host names and the user's commands for the device.
 PRIVATE_FILES = frozenset({CONFIG, MANIFEST})
-"""Only the owner may read these: settings hold host names and the user's commands for the device."""
 LATEST = "latest"  # in place of a directory: the last changed run here or below ``runs``
 _RUN_FILES = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS, MEDIANS)
+# Files of a run that ended before its first trial.
 _REMOVABLE_FILES = {*_RUN_FILES, *(f".{name}.part" for name in _RUN_FILES)}
-"""Files of a run that ended before its first trial."""
 
 
 def make_no_run_error(path: Path) -> UsageError:

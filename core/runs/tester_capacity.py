@@ -55,10 +55,10 @@ LAXER_RULES_SOURCE = (
 SHORT_SELFTEST_SOURCE = (
     "twice what a short look found, or the medium's: the run itself measures the tester"
 )
+# In the cache, and in a run directory: there the remembered capacities that the run used.
 CAPACITY_FILE = "tester-capacity.json"
-"""In the cache, and in a run directory: there the remembered capacities that the run used."""
+# A TCP client listens while it sends: one wait for a core must be short compared with the trial.
 MIN_OPENING_TRIAL_S = 1.0  # shortest trial that opens TCP connections
-"""A TCP client listens while it sends: one wait for a core must be short compared with the trial."""
 _SHORT_SELFTEST_FACTOR = 2
 _MACHINE_KEYS = ("processor", "cores", "kernel", "governor", "smt", "isolated_cores")
 

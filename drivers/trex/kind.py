@@ -218,7 +218,7 @@ class Trex(TesterKind):
         yield from describe_costs(most, needs)
 
     def check_tcp_connections(
-        self, technology: object, most: int, tcp: Tcp, alpha: float | None
+        self, technology: object, max_connections: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]:
         from v6t.drivers.trex import astf
 
@@ -229,7 +229,7 @@ class Trex(TesterKind):
                 "lab: true, or --tester embedded",
                 code="unsupported-by-tester",
             )
-        astf.check_connections(technology, most, tcp, alpha)
+        astf.check_connections(technology, max_connections, tcp, alpha)
         yield astf.METHOD
 
     def examine(self, *, named: bool) -> Iterator[Finding]:

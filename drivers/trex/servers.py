@@ -179,9 +179,9 @@ class TrexServers(Trex):
         yield from self._first.check_connections(-(-most // len(self._kinds)), needs)
 
     def check_tcp_connections(
-        self, technology: object, most: int, tcp: Tcp, alpha: float | None
+        self, technology: object, max_connections: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]:
-        yield from self._first.check_tcp_connections(technology, most, tcp, alpha)
+        yield from self._first.check_tcp_connections(technology, max_connections, tcp, alpha)
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
         for name, kind in self._kinds.items():

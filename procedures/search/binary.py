@@ -11,7 +11,7 @@ from v6t.procedures.search.goals import GoalResult
 from v6t.trials.verdict import Verdict
 
 FINE_SHARE = 1 / 8  # widest final bracket of a result, as a share of the rate that failed
-ROUGH_SHARE = 1 / 2  # the same for a rate that is not a result
+ROUGH_SHARE = 1 / 2  # wide enough where the rate itself is not a result
 FLOOR_HALVINGS = 8  # largest number of halvings below the resolution until a rate passes
 
 TryRate = Callable[[float, str], Verdict]  # offers a rate [fps] in a step of the search
@@ -19,7 +19,7 @@ TryRate = Callable[[float, str], Verdict]  # offers a rate [fps] in a step of th
 
 @dataclass(frozen=True)
 class SearchStep:
-    """A rate that was tried, and the bracket after it."""
+    """Trial of a rate, and the bracket of the search after it."""
 
     name: str  # name of the step, in trial keys
     rate_fps: float

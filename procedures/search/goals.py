@@ -21,8 +21,8 @@ class Goal:
     loss_ratio: float  # a trial that loses a larger share is a high-loss trial
     exceed_ratio: float  # share of high-loss trials in the duration sum at a lower bound
     width: float  # sufficient distance of the bounds, relative to the upper one
-    initial_trial_s: float  # shortest trials [s]
-    final_trial_s: float  # trials that decide [s]
+    initial_trial_s: float  # length of the shortest trials [s]
+    final_trial_s: float  # length of full trials [s]
     duration_sum_s: float  # total length of the trials at a load, unless they decide sooner [s]
     preceding_targets: int = 2  # speeds up the library's search only
     expansion_coefficient: int = 2  # speeds up the library's search only
@@ -48,8 +48,8 @@ class ObservedTrial:
     """Load, duration and loss of a trial (RFC 9971 section 4.5)."""
 
     load_fps: float  # offered per direction
-    duration_s: float  # of sending, equal to the effective duration
-    loss_ratio: float  # lost share of the required frames of both directions
+    duration_s: float  # sending time, also the effective duration [s]
+    loss_ratio: float  # lost over required frames of both directions
 
 
 @dataclass(frozen=True)

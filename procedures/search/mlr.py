@@ -12,7 +12,7 @@ from typing import Any
 from v6t.procedures.search.goals import Goal, ObservedTrial
 
 LIBRARY_NAME = "MLRsearch"
-SUPPORTED_VERSION = "1.2.1"  # release that the RFC refers to; the names in others differ
+SUPPORTED_VERSION = "1.2.1"  # release that RFC 9971 refers to; others have other names
 # name of a throughput that MLRsearch found
 RESULT_LABEL = (
     "MLRsearch relevant lower bound; goal: loss ratio 0, exceed ratio 0, "
@@ -25,8 +25,8 @@ class TrialCounts:
     """Frames and losses of a trial in both directions."""
 
     frames: int  # required frames
-    lost: int  # lost frames of these
-    sound: bool  # no fault but loss; a trial with another fault fails for every goal
+    lost: int  # required frames that were lost
+    sound: bool  # no fault but loss; otherwise the trial fails for all goals
 
 
 # runs a trial: load per direction [fps], duration [s], name of the step

@@ -23,12 +23,12 @@ class CapacitySpec(PointSpec):
     upper_bound_cps: float  # highest rate offered
     upper_bound_reason: str  # ``media``, ``tester`` or ``given``
     resolution_cps: float  # error of the rate searches
-    beta: float = 0.1  # below this share of the last rate, the table is too small
-    gamma: float = 0.5  # from this share on, the table is large enough
+    beta: float = 0.1  # the table is too small below this ratio to the last rate
+    gamma: float = 0.5  # smallest ratio to the reference rate of a large enough table
     error: int = 1  # E, error of the search [connections]
     phase_one: PhaseOneSettings = field(default_factory=PhaseOneSettings)
     benchmark: str = BENCHMARK  # first part of the trial keys
-    fixed: bool = False  # offer the highest rate only; lower rates are second tries
+    fixed: bool = False  # offer the highest rate only; repeat failed trials at a lower one
 
     def __post_init__(self) -> None:
         """Check the shares and numbers."""
@@ -40,7 +40,7 @@ class CapacitySpec(PointSpec):
 
 @dataclass(frozen=True)
 class CapacityStep:
-    """A number of connections that was tried."""
+    """Step of the search: the highest rate for a number of connections."""
 
     name: str  # name of the step, in trial keys
     phase: str  # ``first``, ``exponential`` or ``binary``
@@ -71,7 +71,7 @@ def measure_capacity(
 
 
 class _Search:
-    """Search for the table's capacity in progress."""
+    """State of a search for the table's capacity."""
 
     def __init__(self, spec: CapacitySpec, measure: Measure, watch: Watch | None) -> None:
         self._spec = spec

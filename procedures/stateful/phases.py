@@ -29,10 +29,10 @@ class PhaseOneError(RuntimeError):
 class PhaseOneSettings:
     """Settings of phase 1 in every trial, see :class:`~v6t.trials.connections.Connections`."""
 
-    wait_s: float = 0.5  # for late frames
-    gap_s: float = 0.0  # before phase 2
-    alpha: float | None = 1.0  # validation rate over the connection rate; None: no validation
-    entries: int | None = None  # of the Responder's table; None: one for each connection
+    wait_s: float = 0.5  # wait for late frames [s]
+    gap_s: float = 0.0  # further wait before phase 2 [s]
+    alpha: float | None = 1.0  # validation rate / connection rate; None: no validation
+    entries: int | None = None  # size of the Responder's table; None: one for each connection
     keep: bool = False  # reuse the open connections
     tcp: Tcp | None = None  # None: UDP
 

@@ -13,7 +13,7 @@ from v6t.trials.tcp import Closing, Tcp
 from v6t.trials.verdict import Attempt
 
 BENCHMARK = "tcp-capacity"
-RETRY_FACTOR = 0.5  # rate of a second try over the attempt rate
+RETRY_FACTOR = 0.5  # rate of a repeated trial over the attempt rate
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class TcpCapacitySpec:
     """Specification of the TCP capacity and of the trials after it."""
 
     search: CapacitySpec  # with ``phase_one.tcp``, at a fixed rate
-    beyond: float = 0.1  # share of the capacity attempted beyond it
+    beyond: float = 0.1  # excess connections, as a share of the capacity
     aging_s: float = 0.0  # longest wait for the device to forget closed connections
 
     @property
@@ -43,7 +43,7 @@ class TcpCapacityResult:
     search: CapacityResult  # the capacity
     tcp: Tcp  # settings of the connections
     overfull: Attempt | None  # trial beyond the capacity; None: the table has no limit
-    after: tuple[Attempt, ...]  # that trial, and those that close connections
+    after: tuple[Attempt, ...]  # `overfull`, and the trials that close connections
 
 
 def measure_tcp_capacity(

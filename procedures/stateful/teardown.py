@@ -23,19 +23,19 @@ class TeardownSpec(PointSpec):
     unit, is_search = CPS, True
     benchmark = BENCHMARK
     connections: int  # N, number of connections
-    rate_cps: float  # of phase 1 [connections/s]
+    rate_cps: float  # rate of phase 1 [connections/s]
     rate_source: str  # origin of that rate
-    repetitions: int  # times the table is filled and emptied
+    repetitions: int  # number of times the table is filled and emptied
     phase_one: PhaseOneSettings = field(default_factory=PhaseOneSettings)
-    retakes: int = MAX_RETAKES  # times a failed phase 1 is repeated
+    retakes: int = MAX_RETAKES  # repetitions of a failed phase 1
 
 
 @dataclass(frozen=True)
 class TeardownRepetition:
     """Times of one tear-down [s]; None if the device or the tester does not report them."""
 
-    full_s: float | None  # to empty the table with all connections
-    idle_s: float | None  # to empty an empty table
+    full_s: float | None  # time to empty the full table
+    idle_s: float | None  # time of the same command when the table is already empty
     sessions: int | None  # device's count before the table was emptied
 
     def compute_rate_cps(self, connections: int) -> float | None:

@@ -102,7 +102,7 @@ def asking(benchmark, **values):
 
     def change(record, trials):
         return [
-            replace(t, asked={**t.asked, **values}) if t.key in record["trials"] else t
+            replace(t, request={**t.request, **values}) if t.key in record["trials"] else t
             for t in trials
         ]
 
@@ -185,7 +185,7 @@ def counts(**changes):
 
 def learned(data):
     """A run in which frames go ahead of every trial."""
-    ahead = next(t for t in data.trials if t.asked["benchmark"] == "preflight")
+    ahead = next(t for t in data.trials if t.request["benchmark"] == "preflight")
     return replace(data, trials=[one for t in data.trials for one in (ahead, t)])
 
 

@@ -67,7 +67,7 @@ def test_the_rest_of_the_trial_is_counted_too():
 )
 def test_what_was_done_to_the_device_is_no_hiccup(more):
     one = trial(at(32, 33))
-    assert find_hiccups([RunTrial({**one.asked, **more}, one.result)]) == []
+    assert find_hiccups([RunTrial({**one.request, **more}, one.result)]) == []
 
 
 def test_panel_has_bars_where_frames_were_lost():
@@ -130,7 +130,7 @@ def test_runs_without_readings_say_nothing_of_time(tmp_path):
     data = load_run(made(tmp_path / "run", procedure={"repetitions": 1}))
     bare = [
         RunTrial(
-            t.asked,
+            t.request,
             replace(
                 t.result,
                 directions={w: replace(d, timeline=None) for w, d in t.result.directions.items()},

@@ -169,7 +169,7 @@ def test_trials_are_asked_for_with_these_values(tmp_path):
     execute(bind(resolve(testbed=testbed, flags=flags)), tmp_path / "run", Listener())
     trials: dict[str, list] = {}
     for trial in load_run(tmp_path / "run").trials:
-        trials.setdefault(trial.asked["benchmark"], []).append(trial.asked)
+        trials.setdefault(trial.request["benchmark"], []).append(trial.request)
     lengths = {
         **{"throughput": {60.0}, "frame-loss": {60.0}, "latency": {120.0}},
         **{"pdv": {60.0}, "ipdv": {60.0}, "system-recovery": {60.0}, "reset": {120.0}},

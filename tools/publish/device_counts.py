@@ -113,12 +113,12 @@ def _load(data: RunData) -> str:
         if not isinstance(record, ThroughputRecord) or not record.measured:
             continue
         watched = [t for t in data.list_valid_trials([record]) if t.result.device_loads]
-        below = [t for t in watched if t.asked["rate_fps"] <= record.median]
-        fastest = max((t.asked["rate_fps"] for t in below), default=0.0)
+        below = [t for t in watched if t.request["rate_fps"] <= record.median]
+        fastest = max((t.request["rate_fps"] for t in below), default=0.0)
         if fastest > rate_fps:
             rate_fps, loads = fastest, {}
             for trial in below:
-                if trial.asked["rate_fps"] == fastest:
+                if trial.request["rate_fps"] == fastest:
                     for name, load in trial.result.device_loads.items():
                         loads.setdefault(name, []).append(load)
     alone = len(loads) == 1

@@ -37,7 +37,7 @@ def loses_elsewhere(data: RunData, record: Record) -> bool:
         counted.count_frames("required") - counted.count_frames("received")
         > tolerated * counted.count_frames("required")
         for trial in data.list_valid_trials(delays)
-        if trial.asked["rate_fps"] <= record.median
+        if trial.request["rate_fps"] <= record.median
         for counted in trial.result.directions.values()
     )
 
