@@ -154,7 +154,7 @@ def _conf(known: tuple[str, ...]) -> st.SearchStrategy[bytes]:
 def conversions(draw: Any) -> Input:
     """``init --from-siitperf`` and ``--from-maptperf``."""
     tool, module = draw(st.sampled_from((("siitperf", siitperf), ("maptperf", maptperf))))
-    text = draw(_conf(tuple(module.PARAMETERS)))
+    text = draw(_conf(tuple(module.KNOWN_PARAMETERS)))
     if draw(st.integers(0, 3)) == 0:
         text = draw(octets(text))
     words = ("init", f"--from-{tool}", "its.conf", "--dir", "made")
