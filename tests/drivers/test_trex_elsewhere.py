@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -94,7 +95,9 @@ def test_a_program_elsewhere_ends_with_its_input(host):
         stderr=subprocess.PIPE,
     )
     assert running.stderr.readline() == b"ready\n"
-    assert "sleep 1001" in server.processes()
+    until = time.monotonic() + 20
+    while "sleep 1001" not in server.processes():  # it starts after the line above
+        assert time.monotonic() < until
     running.stdin.close()
     assert running.wait(20) != 0
     assert running.stdout.read() == b"cleaned\n"
