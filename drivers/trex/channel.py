@@ -36,9 +36,12 @@ STL_MODULES = (
     "drivers/trex/client/host.py",
     "drivers/trex/client/rpc.py",
     "drivers/trex/client/answering.py",
+    "drivers/trex/client/af_packet.py",
     "drivers/trex/client/stl.py",
 )
 """The worker for streams: modules in the order in which they are imported, the program last."""
+_OPTIONAL_MODULE = "drivers/trex/client/af_packet.py"
+"""Where it is missing, TRex's ports on Linux interfaces are not supported."""
 ASTF_MODULES = (*STL_MODULES, "drivers/trex/client/astf.py")  # The worker for TCP connections
 
 
@@ -192,7 +195,9 @@ def _pack_modules(paths: Sequence[str]) -> bytes:
     packages = sorted({name[:at] for name in names for at in range(len(name)) if name[at] == "."})
     modules = [[package, ""] for package in packages]
     modules += [
-        [name, (top / path).read_text("utf-8")] for name, path in zip(names, paths, strict=True)
+        [name, (top / path).read_text("utf-8")]
+        for name, path in zip(names, paths, strict=True)
+        if path != _OPTIONAL_MODULE or (top / path).exists()
     ]
     modules[-1][0] = "__main__"
     return base64.b64encode(json.dumps(modules).encode("ascii"))

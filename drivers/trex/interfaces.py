@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from v6t.base.errors import InvalidValue
+
+_af_packet: Any
+try:
+    from v6t.drivers.trex.client import af_packet as _af_packet
+except ImportError:
+    _af_packet = None
+"""Support for Linux interfaces; None: that module was deleted, and such ports are not supported."""
 
 _MEMIF_LINK_FIELDS = {"id", "role", "socket", "socket-abstract"}  # That join ports
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]")
 _PCI_LIKE = re.compile(r"(?:[0-9a-fA-F]+:)?[0-9a-fA-F]+:[0-9a-fA-F]+(?:\.[0-9a-fA-F]+)?(?:/\d+)?")
-_LINUX_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,15}")
-_IFACE = re.compile(r",iface=([^,]+)")
-_AF_PACKET = re.compile(r"--vdev=(?:net|eth)_af_packet")
-_SEVERAL_QUEUES = re.compile(r",qpairs=(?!0*1(?:,|$))")
-_FRAME_OCTETS, _LONG_FRAME_OCTETS, _BLOCK_OCTETS = 2048, 16_384, 65_536
 _VDEV = re.compile(r"--vdev=[A-Za-z0-9_.:@/=,-]+")
 
 
@@ -24,32 +27,20 @@ def is_pci(interface: str) -> bool:
 
 
 def is_linux(interface: str) -> bool:
-    """Whether an interface is one of Linux, by its name; TRex has it through DPDK's af_packet."""
-    names_interface = _LINUX_NAME.fullmatch(interface) and not interface.startswith("-")
-    return bool(names_interface) and interface not in (".", "..", "dummy")
-
-
-def _uses_af_packet(interface: str) -> bool:
-    return is_linux(interface) or _AF_PACKET.match(interface) is not None
+    """Whether an interface is one of Linux, by its name."""
+    return _af_packet is not None and bool(_af_packet.is_linux(interface))
 
 
 def find_af_packet_limit(interface: str) -> str:
-    """Return ``queues`` if TRex would not read all queues, ``cores`` if it uses one core, else nothing.
-
-    TRex reads the first queue of an af_packet port alone, with one core, and the kernel spreads flows
-    over all queues (PACKET_FANOUT), as long as there is room.
-    """
-    if not _uses_af_packet(interface):
-        return ""
-    return "queues" if _SEVERAL_QUEUES.search(interface) else "cores"
+    """Return ``queues`` if TRex would leave queues unread, ``cores`` if it reads with one, else nothing."""
+    return "" if _af_packet is None else str(_af_packet.find_limit(interface))
 
 
 def find_device(interface: str) -> str:
     """Return the device behind an interface, equal for all spellings of it."""
     if is_pci(interface):
         return make_full_address(interface)
-    named = _IFACE.search(interface) if _uses_af_packet(interface) else None
-    return interface if named is None else named[1]
+    return interface if _af_packet is None else str(_af_packet.find_interface(interface))
 
 
 def make_full_address(interface: str) -> str:
@@ -57,19 +48,11 @@ def make_full_address(interface: str) -> str:
     return (interface if interface.count(":") == 2 else f"0000:{interface}").lower()
 
 
-def make_port(number: int, interface: str, *, ring: int, mtu: int = 1500) -> str:
-    """Return TRex's text for an interface; those of Linux have rings of ``ring`` frames.
-
-    A plain name would become a port with DPDK's default rings. Longer frames than those of an MTU of
-    1,792 octets need larger slots in the ring.
-    """
-    if not is_linux(interface):
+def make_port(number: int, interface: str, *, ring: int, mtu: int) -> str:
+    """Return TRex's text for an interface; those of Linux have rings of ``ring`` frames."""
+    if _af_packet is None or not is_linux(interface):
         return interface
-    slot = _FRAME_OCTETS if mtu <= _FRAME_OCTETS - 256 else _LONG_FRAME_OCTETS
-    return (
-        f"--vdev=net_af_packet{number},iface={interface},blocksz={_BLOCK_OCTETS},"
-        f"framesz={slot},framecnt={ring}"
-    )
+    return str(_af_packet.make_port(number, interface, ring=ring, mtu=mtu))
 
 
 def check_interface(name: str) -> None:

@@ -8,8 +8,10 @@ import socket
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+import v6t
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.transport.here import enter
 from v6t.drivers.trex import doctor
@@ -19,6 +21,8 @@ from v6t.drivers.trex.client import host
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import make_server_program
 from v6t.tests.needs import needs_lab
+
+from . import faketrex
 
 needs_nft = pytest.mark.skipif(shutil.which("nft", path=os.environ["PATH"] + ":/usr/sbin") is None,
                                reason="needs nft (apt-get install nftables)")  # fmt: skip
@@ -234,3 +238,53 @@ def test_a_machine_tells_about_itself():
     assert set(facts["interfaces"]["lo"]) == {"state"}
     assert facts["interfaces"]["none0"] is None
     assert all(size > 0 for size, _ in facts["hugepages"])
+
+
+WITHOUT_AF_PACKET = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from v6t.base.errors import InvalidValue
+from v6t.drivers.trex import channel, interfaces, tester
+from v6t.drivers.trex.options import TrexOptions
+from v6t.intent.device import Links
+assert channel.__file__.startswith(sys.argv[1]), channel.__file__
+try:
+    interfaces.check_interface("eth1")
+except InvalidValue as exc:
+    print(exc.code)
+memif = [f"--vdev=net_memif{n},id=0,role=server" for n in (0, 1)]
+options = TrexOptions(
+    interfaces=memif, trex_dir=sys.argv[2], python=sys.executable, start="never", rpc_port=int(sys.argv[3])
+)
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import compile_point
+from v6t.trials.trial import Trial
+plugin = bind(resolve(flags=Flags(plugin="mape-br"))).technology
+trex = tester.TrexTester(options, plugin.links, loopback=True)
+trex.open()
+trex.load(compile_point(plugin, plugin.make_frame_pair(104), 1), plugin)
+result = trex.measure(Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0))
+trex.close()
+print(*(d.count_frames("received") for d in result.directions.values()))
+"""
+
+
+@pytest.mark.slow
+def test_trex_without_what_af_packet_needs_runs_trials_on_other_ports(tmp_path):
+    top, copy = Path(doctor.__file__).parents[2], tmp_path / "v6t"
+    copy.mkdir()
+    for entry in (Path(v6t.__file__), *top.iterdir()):
+        if entry.name == "__init__.py" or (entry.is_dir() and entry.name != "drivers"):
+            (copy / entry.name).symlink_to(entry.resolve())
+    shutil.copytree(top / "drivers", copy / "drivers")
+    (copy / "drivers" / "trex" / "client" / "af_packet.py").unlink()
+    installation = faketrex.make(tmp_path / "v3.08")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_AF_PACKET, str(tmp_path), str(installation), port],
+            env={**os.environ, "FAKE_PORT": port}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["wrong-form", "500", "500"]

@@ -30,7 +30,7 @@ from v6t.drivers.trex import bursts as trex_bursts
 from v6t.drivers.trex import installation as module
 from v6t.drivers.trex.bursts import Burst
 from v6t.drivers.trex.channel import ASTF_MODULES, ClientWorker, WorkerError
-from v6t.drivers.trex.client import stl
+from v6t.drivers.trex.client import af_packet, stl
 from v6t.drivers.trex.client.host import find_server
 from v6t.drivers.trex.client.service import Trouble
 from v6t.drivers.trex.kind import Trex
@@ -785,7 +785,7 @@ def pushing(monkeypatch, *ports):
     module = SimpleNamespace(PacketBuffer=lambda frame, port_src, port_dst: frame)
     for name in ("trex", "trex.common", "trex.common.trex_client"):
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr(stl, "PUSH_S", 0.0)
+    monkeypatch.setattr(af_packet, "PUSH_S", 0.0)
     return Stuck(*ports)
 
 
@@ -802,7 +802,7 @@ def pushing(monkeypatch, *ports):
 )
 def test_what_stands_in_a_send_ring_is_pushed_out(monkeypatch, back, virtual, goes, stuck, pushed):
     one = pushing(monkeypatch, virtual, goes, back)
-    assert stl.push_out_frames(one, [0], [1]) == stuck
+    assert af_packet.push_out_frames(one, [0], lambda: stl.count_received(one, [1])) == stuck
     assert one.pushed == pushed
 
 
@@ -817,11 +817,11 @@ def test_what_stands_in_a_send_ring_is_pushed_out(monkeypatch, back, virtual, go
 )
 def test_what_a_device_sends_by_itself_stood_in_no_ring(monkeypatch, itself, goes, stuck, pushed):
     one = pushing(monkeypatch, True, goes, 0, itself)
-    assert stl.push_out_frames(one, [0], [1]) == stuck
+    assert af_packet.push_out_frames(one, [0], lambda: stl.count_received(one, [1])) == stuck
     assert one.pushed == pushed
 
 
 def test_a_device_that_does_not_end_ends_no_trial_late(monkeypatch):
     one = pushing(monkeypatch, True, [], 0, [0, 0, *[50] * 100])
-    stl.push_out_frames(one, [0], [1])
-    assert one.pushed == stl.MAX_PUSHES
+    af_packet.push_out_frames(one, [0], lambda: stl.count_received(one, [1]))
+    assert one.pushed == af_packet.MAX_PUSHES

@@ -23,17 +23,6 @@ _STREAM_S, _LIST_S = 0.001, 0.03
 _EARLY_S = 0.2  # Counters are read from this long before the start; TRex wakes up to 0.1 s early
 _LATE_S = 0.03  # Counters are read continuously until this long after the start
 
-PUSH_S = 0.05  # Longest time until a pushed frame and those before it in the ring have left
-_MAX_WAITS = 20  # Waits for silence before frames are pushed
-MAX_PUSHES = 100
-"""A push frees what the kernel keeps of a socket's frames at once, which is about 90 of 1,518 octets
-and 277 of 84; a ring has 8,192."""
-_PUSH = bytes.fromhex(
-    "0180c200000e" + "020000000001" + "0806" + "0001080006040001"
-    "020000000001" + "00000000" + "000000000000" + "c0000008"
-) + bytes(18)  # fmt: skip
-"""An ARP probe (RFC 5227) for 192.0.0.8, which no host has, to a group that no bridge forwards."""
-
 
 class StlWorker:
     """The requests of a worker, as methods; their arguments and answers are JSON values."""
@@ -272,7 +261,10 @@ class StlWorker:
         collected = self._collect_captures(captures, numbers)  # before frames are pushed out
         stuck = 0
         if count_arrivals(stats, groups, collected, receive) < sum(frames.values()):
-            stuck = push_out_frames(client, ports, receive)
+            stuck = sum(
+                count(client, ports, lambda: count_received(client, receive))
+                for count in rpc.count_late_frames
+            )
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
         return {
             "ports": {str(p): stats[p] for p in self.ports},
@@ -540,35 +532,6 @@ def count_received(client: Any, receive: list[int]) -> int:
     """Count all frames that ports have received."""
     stats = client.get_stats(ports=receive)
     return sum(stats[port]["ipackets"] for port in receive)
-
-
-def push_out_frames(client: Any, ports: list[int], receive: list[int]) -> int:
-    """Count the test frames that arrive only after other frames were pushed out of the ports.
-
-    The kernel takes frames out of an interface's send ring when a frame is put there; where it had
-    no room for the last of a trial, they stand there, sent by TRex's count, until the next trial.
-    TRex sends on such a port with one core by one ring: one frame for each port is enough.
-    What arrives by itself is the device's: nothing is known of the rings unless there is silence.
-    """
-    if not all(rpc.is_virtual(client, port) for port in ports):
-        return 0
-    before = count_received(client, receive)
-
-    def wait_for_arrivals() -> int:
-        nonlocal before
-        time.sleep(PUSH_S)
-        total = count_received(client, receive)
-        arrivals, before = total - before, total
-        return arrivals
-
-    if all(wait_for_arrivals() for _ in range(_MAX_WAITS)):
-        return 0
-    pushed: list[int] = []
-    while len(pushed) < 2 or (len(ports) < pushed[-1] and len(pushed) < MAX_PUSHES):
-        rpc.push_frames(client, ports, [_PUSH])
-        pushed.append(wait_for_arrivals())
-    back = min(pushed[-1], len(ports))  # over a cable what is pushed comes back, too
-    return sum(max(0, n - back) for n in pushed)
 
 
 def check_space(path: str, octets: int) -> None:
