@@ -293,10 +293,18 @@ def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, o
 
 @pytest.mark.parametrize(
     ("options", "compared"),
-    [({}, True), ({"sample": 0}, False), ({"cache": 100}, False), ({"counting": "ports"}, False)],
+    [
+        ({}, True),
+        ({"sample": 0}, False),
+        ({"cache": 100}, False),
+        ({"counting": "ports"}, False),
+        ({"pairs": ({"ports": (2, 3)},)}, False),
+    ],
 )
 def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, options, compared):
     """Counted by ports; captures of several queues need the service mode."""
+    ports = "4" if "pairs" in options else "2"
+    monkeypatch.setenv("FAKE_PORTS", ports)
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
     with loaded(installation, **options) as made:
         asked = record_requests(monkeypatch, made)
@@ -306,7 +314,7 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
         (trial,) = asked
         for bursts in trial["bursts"].values():
             stamped = sum(b["frames"] for b in bursts if b["pg_id"] is not None)
-            assert sum(b["frames"] for b in bursts) == 500
+            assert sum(b["frames"] for b in bursts) == 1000 / int(ports)
             assert stamped == (made._options.sample if compared else 0)
         assert ("sample" in {c["kind"] for c in trial["captures"]}) == compared
         # the fake's captures match none of the stamped frames
