@@ -21,7 +21,7 @@ _PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
     (ClatConfig, "plat_prefix"), (SiitConfig, "prefix"), (Nat64Config, "prefix"), (MapTCeConfig, "dmr"),
 )  # fmt: skip
 _SHORT_PREFIX_LENGTHS = (32, 40, 48, 56, 64)  # bits 64 to 71 of such addresses are zero
-# candidate networks for routes and rules that v6t adds, most of them for documentation
+# candidate networks for routes and rules that v6t adds; most are documentation ranges
 SPARE_IPV4_NETWORKS = (
     "203.0.113.0/24",
     "198.51.100.0/24",
@@ -38,7 +38,7 @@ def find_prefix_parameter(configuration: DeviceConfig) -> str:
 
 
 def get_siit_config(intent: Intent) -> SiitConfig:
-    """Return the configuration of a translator as SIIT, also that of a MAP-T CE (RFC 7599, section 6)."""
+    """Return a translator's configuration as SIIT; one of NAT64 or of a MAP-T CE (RFC 7599) is converted."""
     edge = intent.configuration
     if isinstance(edge, Nat64Config):
         return SiitConfig(prefix=edge.prefix)
@@ -61,7 +61,7 @@ def list_mappings(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
 def list_equal_size_mappings(
     intent: Intent, display_name: str
 ) -> list[tuple[IPv4Network, IPv6Network]]:
-    """Return the explicit mappings; raise UsageError unless both prefixes of each have equal size."""
+    """Return the explicit mappings; raise UsageError if the two prefixes of one differ in size."""
     table = list_mappings(intent)
     nearest = [
         (four, IPv6Network((six.network_address, 96 + four.prefixlen), strict=False))
@@ -161,7 +161,7 @@ POOL_CANDIDATES = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")
 
 
 def find_test_networks(intent: Intent) -> list[Any]:
-    """Return all networks of an intent, and the IPv4 networks that are embedded in its IPv6 hosts."""
+    """Return all networks of an intent, and the IPv4 networks embedded in its hosts' IPv6 networks."""
     networks = list_networks(intent)
     prefix = get_prefix(intent)
     hosts = [net for side in ("left", "right") for net in find_networks_behind(intent, side, 6)]
@@ -174,7 +174,7 @@ def find_test_networks(intent: Intent) -> list[Any]:
 def choose_free_address(
     option: str, configured_address: str, candidates: Sequence[str], used_networks: Sequence[Any]
 ) -> str:
-    """Return the configured address, else an unused candidate; raise UsageError if it is in use."""
+    """Return the configured address or an unused candidate; raise UsageError if the former is in use."""
     unused = next((text for text in candidates if not _find_overlap(text, used_networks)), "")
     if not configured_address and not unused:
         problem = f"dut.options.{option}: the test uses all of {', '.join(candidates)}"
@@ -194,7 +194,7 @@ def _find_overlap(text: str, used_networks: Sequence[Any]) -> Any:
 
 
 def find_spare_network(intent: Intent, ip_version: int, skip: int = 0) -> Network:
-    """Return a candidate network that the test does not use; ``skip`` leaves out the first ones."""
+    """Return a network that the test does not use, after skipping ``skip`` such candidates."""
     candidates = SPARE_IPV6_NETWORKS if ip_version == 6 else SPARE_IPV4_NETWORKS
     used_networks = list_networks(intent)
     unused = [text for text in candidates if not _find_overlap(text, used_networks)]
@@ -208,7 +208,7 @@ def find_spare_network(intent: Intent, ip_version: int, skip: int = 0) -> Networ
 def find_next_hops(
     intent: Intent, ports: Mapping[str, str]
 ) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
-    """Return an IP version with hosts on both sides, and a (host, interface) pair of right and left."""
+    """Return an IP version with hosts on both sides, and the right and the left (host, interface) pair."""
     for ip_version in (4, 6):
         right, left = (
             next(((str(h), ports[side]) for h in hosts if h.version == ip_version), None)

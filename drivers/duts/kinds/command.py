@@ -53,7 +53,7 @@ class CheckOptions(StrictModel):
     """The output must be this text."""
     matches: str | None = None
     """The output must contain a match of this regular expression."""
-    absent: str | None = None
+    absent: str | None = None  # text that must not occur
     """The output must not contain this text, with any spacing."""
 
     @model_validator(mode="after")
@@ -126,11 +126,11 @@ class FlushOptions(StrictModel):
         return self
 
 
-HeaderFieldValue = Literal["allowed", "copied", "zero"]  # "allowed": as RFCs allow
+HeaderFieldValue = Literal["allowed", "copied", "zero"]  # "allowed": any value that RFCs permit
 
 
 class HeaderProfileOptions(StrictModel):
-    """Options of a :class:`~v6t.drivers.duts.header_profile.HeaderProfile` of the device's frames."""
+    """Options that declare a :class:`~v6t.drivers.duts.header_profile.HeaderProfile` of the device."""
 
     further_hops: int = Field(default=0, ge=0, le=16)
     """Hops inside the device beyond the reference's single one."""

@@ -45,7 +45,7 @@ TCP, UDP = 6, 17  # by number: a small system has no names for them
 
 
 class Ip6TunnelOptions(LinuxOptions):
-    """Options of the kernel's ip6_tunnel."""
+    """Options of the kernel module ip6_tunnel."""
 
     hop_limit: int = Field(default=64, ge=1, le=255)
     """Hop limit of the outer header."""
@@ -174,7 +174,7 @@ class Ip6Tunnel(LinuxDriver):
 
 
 def _expect_tunnel(*phrases: str, inherits_dscp: bool) -> Expectation:
-    """Expect a line with all phrases; ``inherits_dscp`` is whether it must contain ``dscp inherit``."""
+    """Expect a line with all phrases, and with ``dscp inherit`` if and only if ``inherits_dscp``."""
 
     def has_tunnel(output: str) -> bool:
         line = find_line(output, *phrases)

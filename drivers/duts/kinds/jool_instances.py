@@ -31,17 +31,17 @@ from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.drivers.duts.steps import make_config_file_step, make_object_step
 from v6t.intent.families import MapRuleConfig, MapTCeConfig, MapTRelayConfig, Nat64Config
 
-# totals, which do not show whether packets were translated or dropped
+# counters of totals, which do not show whether packets were translated or dropped
 _TOTAL_COUNTERS = re.compile(
     r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
 )
 _NON_PACKET_COUNTERS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")  # not reported
-# packets that Jool hands back to the kernel
+# counters of packets that Jool hands back to the kernel
 _UNTRANSLATED_COUNTERS = re.compile(
     r"JSTAT(64|46)_(SRC|DST)$|JSTAT_(POOL[46]_MISMATCH|MAPT_(ADDR4|POOL6|EUI6P|FMR[46])|"
     r"UNKNOWN_(L4_PROTO|PROTO_INNER))$"
 )
-# packets that only NAT64 hands back to the kernel; SIIT and MAP-T drop them during translation
+# counters of packets that NAT64 hands back to the kernel, but SIIT and MAP-T drop
 _NAT64_UNTRANSLATED_COUNTERS = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
 # loss reasons by pattern of the names that :func:`parse_packet_counters` returns
 LOSS_REASONS = {
@@ -91,7 +91,7 @@ parse_occupancy = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
 
 
 def parse_packet_counters(text: str, *, nat64: bool = False) -> Mapping[str, float]:
-    """Parse the packet counters, by telemetry names such as ``dropped: REASON (COUNTER)``."""
+    """Parse the packet counters, keyed by telemetry names such as ``dropped: REASON (COUNTER)``."""
     counters = parse_statistics(text).items()
     return {
         _format_counter_name(n, nat64=nat64): value
@@ -253,7 +253,7 @@ def _make_global_step(instance_command: str, name: str, value: str) -> Step:
 
 
 def make_pool4_steps(intent: Intent, version: str) -> list[Step]:
-    """Return the steps that add public addresses and ports; ``--force`` permits ports of the kernel."""
+    """Return the steps that add public addresses and ports, by ``--force`` even ports of the kernel."""
     pool = nat.get_pool(intent, supported_settings=("udp_timeout_s",))
     force = " --force" if parse_version(version) >= (4, 1, 15) else ""
     return [
@@ -278,7 +278,7 @@ def _expect_ports(protocol: str, address: str, pool: nat.NatPool) -> Expectation
 
 
 def make_flush_step(intent: Intent, options: JoolOptions, version: str) -> Step:
-    """Return the step that replaces the instance with an empty one, which is faster than a flush."""
+    """Return the step that replaces the instance with an empty one: removing sessions takes minutes."""
     file = f"{options.state_dir}/jool.json"
     lines = [f"{NAT64} instance remove v6t", f"{NAT64} file handle {file}"]
     lines += [step.command for step in make_pool4_steps(intent, version)]

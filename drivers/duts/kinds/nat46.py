@@ -28,7 +28,7 @@ CONTROL_FILE = "/proc/net/nat46/control"
 # the section of a survey that says whether it is there, and who publishes it
 MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
 _MAX_RULE_CHARACTERS = 199  # longer rules are shown truncated (``NAT46_CFG_BUFLEN``)
-_RULE_WORDS = ("v4", "v6", "style", "ea-len", "psid-offset")  # keywords of RuleSide's fields
+_RULE_KEYWORDS = ("v4", "v6", "style", "ea-len", "psid-offset")  # of RuleSide's fields
 # all of IPv4, in two routes that leave an existing default route in place
 _IPV4_HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
 
@@ -56,9 +56,9 @@ class RuleSide:
         return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
 
     def format_rule_part(self, role: str) -> str:
-        """Return this side as part of a rule, in which it is ``local`` or ``remote``."""
+        """Return the part of a rule that describes this side; its role is ``local`` or ``remote``."""
         values = (self.ipv4_prefix, self.ipv6_prefix, self.style, self.ea_len, self.psid_offset)
-        return " ".join(map(f"{role}.{{}} {{}}".format, _RULE_WORDS, values))
+        return " ".join(map(f"{role}.{{}} {{}}".format, _RULE_KEYWORDS, values))
 
 
 class Nat46(LinuxDriver):

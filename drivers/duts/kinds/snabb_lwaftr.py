@@ -12,7 +12,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.softwires import generate_softwires
+from v6t.drivers.duts.kinds.softwires import iter_softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
@@ -112,7 +112,7 @@ class SnabbLwAftr(LinuxDriver):
     def check_device(self, intent: Intent, facts: Facts) -> None:
         require_root(facts)
         if _uses_pci(self.options):
-            _check_pci(self.options, facts)
+            _check_pci_devices(self.options, facts)
         else:
             check_interfaces(self.options, intent, facts)
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
@@ -164,8 +164,8 @@ def _uses_pci(options: SnabbOptions) -> bool:
     return bool(_PCI_PATTERN.match(options.left) and _PCI_PATTERN.match(options.right))
 
 
-def _check_pci(options: SnabbOptions, facts: Facts) -> None:
-    """Raise DutError if the kernel uses a PCI device: Snabb would take it over, and settings be lost."""
+def _check_pci_devices(options: SnabbOptions, facts: Facts) -> None:
+    """Raise DutError if the kernel uses one of the PCI devices, whose settings would be lost."""
     untouchable = facts.find_protected_interfaces()
     for line in facts.sections.get("pci", "").splitlines():
         name, _, rest = line.partition(" ")
@@ -246,7 +246,7 @@ def format_configuration(intent: Intent, options: SnabbOptions) -> str:
         f"  internal-interface {{ mtu {links.left.mtu}; }}",
         "  binding-table {",
     ]
-    for wire in generate_softwires(intent):
+    for wire in iter_softwires(intent):
         reserved = f" reserved-ports-bit-count {wire.psid_offset};" if wire.psid_offset else ""
         lines.append(
             f"    softwire {{ ipv4 {wire.ipv4}; psid {wire.psid}; b4-ipv6 {wire.b4_address}; "

@@ -36,7 +36,7 @@ class Softwire:
     br_address: IPv6Address  # outer address of the lwAFTR
 
 
-def generate_softwires(intent: Intent) -> Iterator[Softwire]:
+def iter_softwires(intent: Intent) -> Iterator[Softwire]:
     """Yield the rows of an lwAFTR's binding table, which is read from a file or generated."""
     configuration = intent.configuration_as(LwAftrConfig)
     table, br = configuration.table, configuration.br_address
@@ -75,7 +75,7 @@ class TunnelEnd:
 
 
 def get_tunnel_end(intent: Intent) -> TunnelEnd:
-    """Return the tunnel end that is a CE, an lwB4, a B4, or an AFTR with a single B4."""
+    """Return the tunnel end of a device that is a CE, lwB4, B4, or AFTR with a single B4."""
     configuration = intent.configuration
     if isinstance(configuration, B4Config):
         ends = (configuration.b4, configuration.aftr)

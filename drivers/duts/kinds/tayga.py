@@ -21,7 +21,7 @@ from v6t.intent.families import DeviceConfig, MapTCeConfig, SiitConfig
 
 PROGRAM = "tayga"
 FIRST_WORKERS_VERSION = (0, 9, 6, 10)  # supports ``workers``; ten commits after 0.9.6
-FIRST_OFFLINK_MTU_VERSION = (0, 9, 6)  # supports ``offlink-mtu``, which changes DEFAULT_LOWEST_MTU
+FIRST_OFFLINK_MTU_VERSION = (0, 9, 6)  # supports ``offlink-mtu``
 DEFAULT_LOWEST_MTU = 1280  # maximum length of IPv6 packets from IPv4 packets without DF [octets]
 FIRST_LOCAL_USE_VERSION = (0, 9, 2, 10)  # supports 64:ff9b:1::/48 (RFC 8215)
 FIRST_CLASS_E_VERSION = (0, 9, 4)  # translates 240.0.0.0/4; treats 100.64.0.0/10 as private
@@ -216,7 +216,7 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
 
 
 def _is_refused_network(net: IPv6Network, version: tuple[int, ...]) -> bool:
-    """Return whether TAYGA rejects a prefix as reserved; well-known translation prefixes are not."""
+    """Return whether TAYGA rejects a prefix as reserved; it accepts well-known translation prefixes."""
     well_known = (
         _TRANSLATION_RANGE if version >= FIRST_LOCAL_USE_VERSION else addresses.WELL_KNOWN_PREFIX
     )

@@ -37,7 +37,7 @@ class LinuxDriver(Driver):
     has_background_vlans = True
     programs: Mapping[str, str] = {}
     """Programs needed beyond ip and sysctl, each with its Debian package or the address of its publisher."""
-    # Debian package or publisher's address of the option ``program``; empty: no such option
+    # Debian package or publisher's address of ``options.program``; empty: no such option
     program_source: ClassVar[str] = ""
     optional_programs: tuple[str, ...] = ()  # programs that only some plans need
     # whether nftables can filter forwarded packets before they are translated
@@ -148,7 +148,7 @@ class LinuxDriver(Driver):
         return services.make_bgp_speaker_steps(facts, directory, version, str(net), hops)
 
     def make_route_change(self, intent: Intent, skip: int = 0) -> Change | None:
-        """Return the move of a route from a right to a left host; None if they share no IP version."""
+        """Return a change that moves a route to the other side; None if the sides share no IP version."""
         ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
@@ -205,7 +205,7 @@ class LinuxDriver(Driver):
         flush: Iterable[Step] = (),
         notes: Iterable[str] | None = None,
     ) -> Plan:
-        """Return a plan with the base steps before ``steps``; ``notes`` default to the class attribute."""
+        """Return a plan of the base steps and then ``steps``; None for ``notes`` means the class's notes."""
         all_steps = (*self.make_base_steps(intent, facts), *steps)
         notes = self.notes if notes is None else tuple(notes)
         return Plan(self.name, facts.version, all_steps, tuple(flush), notes=notes)

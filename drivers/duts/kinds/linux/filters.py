@@ -116,7 +116,7 @@ _ADDRESS_PATTERN = re.compile(r"\b([sd]addr) (?:\{ ([^}]*) \}|(\S+))")
 
 
 def _normalize_rules(text: str) -> str:
-    """Return rules in the form that is common to those of v6t and those that nftables prints."""
+    """Return rules in a canonical form, in which v6t's text and nftables' listing can be compared."""
     plain = re.sub(r"priority \w+;", "", " ".join(text.split()))
     return _ADDRESS_PATTERN.sub(
         lambda match: (

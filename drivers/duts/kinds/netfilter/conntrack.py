@@ -63,7 +63,7 @@ class ConntrackOptions(LinuxOptions):
 
     @property
     def log_file(self) -> str:
-        """Path on the device of the log of new connections; empty if there is no log."""
+        """Path on the device of the log of new connections; empty if nothing is logged."""
         return f"{self.state_dir}/connections.log" if self.log_connections else ""
 
     @property
@@ -78,7 +78,7 @@ class ConntrackOptions(LinuxOptions):
 
 
 def get_required_sessions(configured_sessions: int, intent: Intent) -> int:
-    """Return the number of connections that must fit in the device's table; 0 if any table will do."""
+    """Return the number of connections that must fit in the device's table; 0: no requirement."""
     needed = intent.requirements.sessions
     if 0 < configured_sessions < needed:
         raise UsageError(
@@ -114,7 +114,7 @@ def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts
 
 
 def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
-    """Return the steps that enlarge the table and its hash for a number of connections."""
+    """Return the steps that enlarge the connection table and its hash table, if necessary."""
     if not count:
         return []
     room, buckets = facts.parse_number("conntrack_max"), facts.parse_number("conntrack_buckets")
@@ -215,7 +215,7 @@ parse_conntrack_statistics = sum_matches(
     r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
 )
 # numbers of connections that the kernel could not create, by reason
-FAILURE_READING = Reading(
+INSERT_FAILURE_READING = Reading(
     "conntrack -S",
     parse_conntrack_statistics,
     "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
@@ -252,5 +252,5 @@ class ConntrackDriver(LinuxDriver):
             **super().get_telemetry_readings(intent),
             "sessions": SESSION_READING,
             "table": OCCUPANCY_READING,
-            "conntrack": FAILURE_READING,
+            "conntrack": INSERT_FAILURE_READING,
         }

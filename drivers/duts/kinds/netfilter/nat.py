@@ -46,7 +46,7 @@ class NatPool:
 
 
 def format_address_range(first: str, last: str) -> str:
-    """Return a range of addresses in the notation of nft; a single address is not a range."""
+    """Return a range of addresses, or a single address, in the notation of nft."""
     ends = [f"[{a}]" if ":" in a else a for a in (first, last)]
     return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
@@ -71,7 +71,7 @@ def get_pool(intent: Intent, version: int = 4, supported_settings: Sequence[str]
 
 
 def divide_pool(pool: NatPool, intent: Intent) -> list[NatPool]:
-    """Return a pool with one block of ports for each client, or only ``pool`` if there are no blocks."""
+    """Return a pool with a block of ports for each client, or the undivided pool without blocks."""
     size = intent.configuration_as(NatConfig).port_block
     if not size:
         return [pool]
