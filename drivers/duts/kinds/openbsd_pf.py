@@ -172,7 +172,7 @@ class OpenBsdPf(Driver):
         return HeaderProfile(df="set", why="af-to sets DF whatever the size of a packet")
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
-        """Return the reading of the number of states of translating rules."""
+        """Return the reading that counts the states of translating rules; None without NAT."""
         has_states = isinstance(intent.configuration, NatConfig)
         return Reading("pfctl -vsr", pf_rules.parse_translated_states) if has_states else None
 
