@@ -59,7 +59,7 @@ JOOL = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
           "quota.periods": 9.0, "quota.throttled": 4.0}),
         (jool_instances.parse_statistics, JOOL,
          {"JSTAT_SESSIONS": 200.0, "JSTAT64_TTL": 3.0, "JSTAT_NEVER_SEEN": 1.0}),
-        (jool_instances.parse_packet_fates, JOOL,
+        (jool_instances.parse_packet_counters, JOOL,
          {"sessions": 200.0, "dropped: its hop limit is at its end (JSTAT64_TTL)": 3.0,
           "dropped (JSTAT_NEVER_SEEN)": 1.0}),
         (jool_instances.parse_occupancy, JOOL, {"used": 200.0}),
@@ -289,7 +289,7 @@ def test_what_a_tunnel_could_not_send_is_counted():
 def test_drops_of_packet_sockets_are_added_up():
     assert snabb_lwaftr.parse_socket_drops(SOCKETS) == {"dropped": 1200.0}
     assert snabb_lwaftr.parse_socket_drops("Netid Recv-Q\n") == {}
-    assert snabb_lwaftr.parse_state(SNABB)["ingress-packet-drops"] == 5.0
+    assert snabb_lwaftr.parse_counters(SNABB)["ingress-packet-drops"] == 5.0
 
 
 def test_a_users_own_names_say_what_they_count():
