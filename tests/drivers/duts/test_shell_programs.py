@@ -18,8 +18,8 @@ from v6t.drivers.duts.session.shell import (
     SECTION_HEADING,
     Section,
     build_batch_script,
+    build_tracked_command,
     parse_sections,
-    track_command,
 )
 from v6t.drivers.duts.session.undo_store import UndoRecord, build_timer_script, build_undo_script
 
@@ -133,7 +133,7 @@ def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
     (tmp_path / "undo.sh").write_text("echo undone >state\n")
     (tmp_path / "guard").mkdir()
     (tmp_path / "guard/token").write_text("token\n")
-    script = build_timer_script(str(tmp_path), "token", 2, deadline=True)
+    script = build_timer_script(str(tmp_path), "token", 2, absolute=True)
     beats = subprocess.Popen(
         [*sh, "-c", f"n=0; while sleep 0.2; do n=$((n + 1)); echo $n >{tmp_path}/beat; done"]
     )
@@ -200,7 +200,7 @@ def test_start_of_a_process_is_read(line, start, sh):
 def test_process_without_proc_is_told_by_ps(sh, tmp_path):
     """OpenBSD has no /proc."""
     stub = 'cat() { case $1 in /proc/*) false ;; *) command cat "$@" ;; esac; }\n'
-    note = stub + track_command(str(tmp_path), "sleep 60")
+    note = stub + build_tracked_command(str(tmp_path), "sleep 60")
     if sh == ["busybox", "sh"]:
         pytest.skip("its ps cannot select a process")
     process = start(sh, note, start_new_session=True)
