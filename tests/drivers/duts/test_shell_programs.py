@@ -132,7 +132,7 @@ def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
         [*sh, "-c", f"n=0; while sleep 0.2; do n=$((n + 1)); echo $n >{tmp_path}/beat; done"]
     )
     try:
-        timer = begin_timer(sh, tmp_path, "echo undone >state\n", deadline=True)
+        timer = begin_timer(sh, tmp_path, "echo undone >state\n", absolute=True)
         assert timer.wait(60) == 0
     finally:
         beats.kill()
