@@ -237,7 +237,7 @@ class OpenBsdPf(Driver):
 def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     """Return the text of ``pf.conf`` with timeouts longer than any test and explicit ports."""
     pool = nat.get_pool(intent)
-    required_states = conntrack.count_required_sessions(options.sessions, intent)
+    required_states = conntrack.get_required_sessions(options.sessions, intent)
     is_nat64 = isinstance(intent.configuration, Nat64Config)
     states = int(required_states * STATE_LIMIT_FACTOR) * (
         NAT64_STATES if is_nat64 else NAT44_STATES

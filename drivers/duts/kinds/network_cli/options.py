@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.kinds.command import CheckOptions, HeaderProfileOptions, check_pattern
+from v6t.drivers.duts.kinds.command import CheckOptions, HeaderProfileOptions, validate_pattern
 from v6t.drivers.duts.options import DirectoryPath, DutOptions
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.transport.redaction import SHORTEST_SECRET, expects_secret, names_environment
@@ -53,7 +53,7 @@ def split_lines(value: object) -> object:
 CliLine = Annotated[str, BeforeValidator(lambda v: check_one_line(v) if isinstance(v, str) else v)]
 # lines, given as a list or as a block of text
 CliLines = Annotated[tuple[CliLine, ...], BeforeValidator(split_lines)]
-RegexText = Annotated[str, BeforeValidator(check_pattern)]
+RegexText = Annotated[str, BeforeValidator(validate_pattern)]
 
 
 class CliOptions(StrictModel):

@@ -12,7 +12,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import softwires
 from v6t.drivers.duts.kinds.addresses import find_spare_network
-from v6t.drivers.duts.kinds.softwires import Softwire, generate_softwires
+from v6t.drivers.duts.kinds.softwires import Softwire, iter_softwires
 from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
@@ -124,14 +124,14 @@ class Lw4o6(MapDomainFunction):
     profile = TUNNEL_PROFILE
 
     def check_supported(self, version: str) -> None:
-        _check_softwires(list(generate_softwires(self.intent)))
+        _check_softwires(list(iter_softwires(self.intent)))
 
     def make_domain_steps(self) -> list[Step]:
-        rows = list(generate_softwires(self.intent))
+        rows = list(iter_softwires(self.intent))
         return _make_softwire_steps(rows, self.cli, self.options.state_dir)
 
     def make_live_change(self) -> Change:
-        row = next(generate_softwires(self.intent))
+        row = next(iter_softwires(self.intent))
         b4 = find_spare_network(self.intent, 6).network_address + 1
         host = IPv4Address(int(find_spare_network(self.intent, 4).network_address) + 7)
         first, second = (
