@@ -136,7 +136,7 @@ def _accepts(check: Check, output: str) -> str:
 
 
 def _change(change: Change) -> Iterator[str]:
-    yield from map(change.command, ACTIONS)
+    yield from map(change.get_command, ACTIONS)
     outputs = (
         "",
         change.added_words,
