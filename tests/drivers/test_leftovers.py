@@ -88,7 +88,9 @@ def established(server):
     return result, judge_connections(trial(asked), result, sending_time_tolerance=TOLERANCE)
 
 
-def test_phase_one_with_leftovers_is_invalid(server):
+def test_phase_one_with_leftovers_is_invalid_and_learns_from_its_own_frames(server):
+    established(server)
+    expected = server.tester._connections._table.rows.copy()
     server.left = {"forward": 200, "reverse": 0}
     result, verdict = established(server)
     found = result.connections
@@ -96,13 +98,6 @@ def test_phase_one_with_leftovers_is_invalid(server):
     assert (verdict.valid, verdict.passed) == (False, False)
     (reason,) = verdict.reasons
     assert reason.startswith("200 frames ")
-
-
-def test_phase_one_with_leftovers_learns_from_its_own_frames(server):
-    established(server)
-    expected = server.tester._connections._table.rows.copy()
-    server.left = {"forward": 200, "reverse": 0}
-    established(server)
     assert (server.tester._connections._table.rows == expected).all()
 
 

@@ -104,12 +104,13 @@ def undo_deadline_of(place, *, damaged=False):
     return transport.deadlines[f"sh {place}/{SCRIPT}"]
 
 
-def test_taking_back_may_take_as_long_as_its_steps(tmp_path):
-    assert undo_deadline_of(tmp_path / "state") == UNDO_LIMIT_S + 600
-
-
-def test_where_no_record_says_how_long_it_takes_it_may_take_long(tmp_path):
-    assert undo_deadline_of(tmp_path / "state", damaged=True) == UNKNOWN_UNDO_LIMIT_S
+@pytest.mark.parametrize(
+    ("damaged", "limit_s"), [(False, UNDO_LIMIT_S + 600), (True, UNKNOWN_UNDO_LIMIT_S)]
+)
+def test_taking_back_may_take_as_long_as_its_steps_or_long_without_a_record(
+    tmp_path, damaged, limit_s
+):
+    assert undo_deadline_of(tmp_path / "state", damaged=damaged) == limit_s
 
 
 def test_only_steps_that_are_slow_make_taking_back_longer():

@@ -14,7 +14,7 @@ import time
 import pexpect
 from pexpect.fdpexpect import fdspawn
 from v6t.base.errors import DutError
-from v6t.drivers.duts.kinds.network_cli.options import CliOptions, check_one_line, is_same_mode
+from v6t.drivers.duts.kinds.network_cli.options import CliOptions, check_one_line, is_same_prompt
 from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import describe_failure, log_command
@@ -31,13 +31,14 @@ from v6t.drivers.transport.process import MAX_OUTPUT_OCTETS, Process, build_clea
 PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
 # time for a prompt before and after a key is pressed, for which some devices wait [s]
 FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
-MAX_QUESTIONS = 50  # limit after one line; more mean that the device repeats its question
+MAX_QUESTIONS = 50  # most questions after one line; a device that asks more repeats itself
+# environment variables that contain passwords
 PASSWORD_VARIABLES = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
 MAX_PROMPT_LENGTH = 512  # longest prompt or question: patterns are slow on longer lines
-PROMPT_STEM_LENGTH = 12  # characters of a device's name in each prompt, which may truncate it
+PROMPT_STEM_LENGTH = 12  # leading characters of the device's name that each prompt contains
 EFFECT_UNKNOWN_HINT = "the effect of the last line is unknown"
 _PASSWORD_PROMPT = re.compile(r"(?i)password[^\n:]*:\s*$")
-_TERMINAL_SEQUENCE = re.compile(
+_TERMINAL_TOKEN = re.compile(
     r"\x1b\[(?P<arguments>[0-?]*)[ -/]*(?P<order>[@-~])"
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
     r"|\x1b[PX^_][^\x1b]*\x1b\\"
@@ -52,8 +53,8 @@ class LineRejectedError(DutError):
     """The device rejected a line."""
 
 
-class Dialogue:
-    """Transport to a device's command line over one login; each call ends at the same prompt."""
+class CliTransport:
+    """Transport to a device's command line over one login; each command ends at the same prompt."""
 
     where = ON_DEVICE
 
@@ -103,7 +104,7 @@ class Dialogue:
         raise DutError(problem, code="unsupported-operation")
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
-        """Type lines; the status is 1 if one is rejected or the last prompt is not the first one."""
+        """Type the lines of a command; the status is 1 if a line is rejected or the prompt has changed."""
         del text, deadline_s
         if not self.is_alive:
             raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
@@ -165,13 +166,13 @@ class Dialogue:
         self._store_home_prompt()
 
     def _store_home_prompt(self) -> None:
-        """Store the present prompt, to which all lines must return."""
+        """Store the current prompt, to which each command must return."""
         self._home = self._last_line.strip()
         name = re.search(r"\w(?:[\w.@/:-]*\w)?", self._home)
         self._stem = name[0][:PROMPT_STEM_LENGTH] if name else ""
 
     def _keep_alive(self, closed: threading.Event) -> None:
-        """Type an empty line after each idle time: some devices end idle logins."""
+        """Type an empty line after each idle period, because some devices close idle logins."""
         idle_s = self._options.idle_s
         while not closed.wait(max(0.0, self._typed_s + idle_s - time.monotonic())):
             with self._turn, contextlib.suppress(DutError):
@@ -210,7 +211,7 @@ class Dialogue:
         return answer
 
     def _exchange(self, line: str, *, at_login: bool) -> str:
-        """Type a line and return the answer without echo and secrets, unless it is rejected."""
+        """Type a line and return the answer without echo and secrets; raise an error if it is rejected."""
         typed = self._insert_secrets(line)
         self._text = ""
         self._send(typed + "\n")
@@ -230,7 +231,7 @@ class Dialogue:
     def _await_prompt(
         self, description: str, deadline_s: float = 0.0, *, at_login: bool = False
     ) -> None:
-        """Read up to the next prompt; turn pages and answer questions on the way."""
+        """Read up to the next prompt, and respond to pagers and questions before it."""
         deadline_s = deadline_s or self._options.line_deadline_s
         end = time.monotonic() + deadline_s
         questions = passwords = 0
@@ -263,7 +264,7 @@ class Dialogue:
                 self._text += "\n"
 
     def _find_answer(self, last_line: str, description: str, *, at_login: bool) -> str | None:
-        """Return the answer to type: empty at a prompt, None if more output must be read."""
+        """Return what to type next: '' at a prompt, None if more output must be read first."""
         if len(last_line) > MAX_PROMPT_LENGTH:
             return None
         if self._options.is_pager(last_line):
@@ -283,25 +284,26 @@ class Dialogue:
         return "" if self._options.is_prompt(last_line, self._stem) else None
 
     def _read(self, description: str, limit_s: float) -> bool:
-        """Read what arrives within a time; return whether anything did."""
+        """Read the output that arrives within a time limit; return whether any did."""
         try:
             self._text += self._child.read_nonblocking(65536, max(0.0, limit_s))
         except pexpect.TIMEOUT:
             return False
         except (pexpect.EOF, OSError, ValueError):
-            raise self._make_connection_error(f"the connection broke {description}") from None
+            raise self._hang_up(f"the connection broke {description}") from None
         if len(self._text) > MAX_OUTPUT_OCTETS:
             problem = f"more than {MAX_OUTPUT_OCTETS >> 20} MiB {description}"
-            raise self._make_connection_error(problem, "too-much-output")
+            raise self._hang_up(problem, "too-much-output")
         return True
 
     def _send(self, text: str) -> None:
         try:
             self._child.send(text)
         except (OSError, ValueError):
-            raise self._make_connection_error("the connection broke before all was typed") from None
+            raise self._hang_up("the connection broke before all was typed") from None
 
-    def _make_connection_error(self, problem: str, code: str = "connection-lost") -> ConnectionLost:
+    def _hang_up(self, problem: str, code: str = "connection-lost") -> ConnectionLost:
+        """Hang up, and return the error to raise."""
         self.close()
         text = f"{self.name}: {problem}; it said last: {self._recent_output}"
         return ConnectionLost(text, EFFECT_UNKNOWN_HINT, code=code)
@@ -312,7 +314,7 @@ class Dialogue:
 
     @property
     def _is_at_home_prompt(self) -> bool:
-        return is_same_mode(self._last_line, self._home)
+        return is_same_prompt(self._last_line, self._home)
 
     @property
     def _complete_lines(self) -> list[str]:
@@ -325,7 +327,7 @@ class Dialogue:
         return shorten_output(self._hide_secrets("\n".join(map(render_line, text))))
 
     def _insert_secrets(self, text: str) -> str:
-        """Replace placeholders by secrets from the environment; later answers hide these secrets."""
+        """Return a line with secrets in place of placeholders; later answers hide these secrets."""
         typed, secrets = redaction.fill_in_environment(text)
         self._secrets += secrets
         try:
@@ -340,7 +342,7 @@ class Dialogue:
         return text
 
     def _return_to_home_prompt(self) -> None:
-        """Type the lines for aborting, and hang up if the home prompt does not return."""
+        """Type the lines of the option ``abort``; hang up if the home prompt does not return."""
         try:
             for line in self._options.abort:
                 with contextlib.suppress(LineRejectedError):
@@ -360,10 +362,10 @@ def remove_echo(lines: list[str], typed: str) -> list[str]:
 
 
 def render_line(text: str) -> str:
-    """Render a line as a terminal would; of escape sequences only erasures have an effect."""
+    """Return a line as a terminal shows it; of escape sequences, only erasures are interpreted."""
     line: list[str] = []
     column = 0
-    for token in _TERMINAL_SEQUENCE.finditer(text):
+    for token in _TERMINAL_TOKEN.finditer(text):
         if token["text"]:
             line += " " * (column - len(line))
             line[column : column + len(token["text"])] = token["text"]

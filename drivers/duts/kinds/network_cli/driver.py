@@ -36,16 +36,16 @@ from v6t.drivers.options import parse_options
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.families import DeviceConfig
 
-SYSTEM = "a device with a command line"  # value of Facts.system
+SYSTEM_NAME = "a device with a command line"  # value of Facts.system
 MANUAL_PAGE = "docs/duts/network-cli.md"
 SYSTEM_STATE, OWN_STATE = Path("/var/lib/v6t"), Path("~/.local/state/v6t")
 
 
 class NetworkCliDriver(Driver):
-    """Driver of any device with a command line, which types the user's lines."""
+    """Driver of any device with a command line; it types the lines that the user supplies."""
 
     name = "network-cli"
-    title = "any device with a command line: your own lines, typed over SSH"
+    title = "any device with a command line, configured by your own lines over SSH"
     supported_configurations = (DeviceConfig,)
     test_status = (
         "over a real sshd with two command lines made for the tests, one like IOS and one like Junos, which "
@@ -68,7 +68,7 @@ class NetworkCliDriver(Driver):
 
     @cached_property
     def cli_options(self) -> CliOptions:
-        """Settings of the command line, from the options, else the platform, else defaults."""
+        """Options of the command line: those set by the user, else the platform's, else defaults."""
         own: CliOptions = self.options.cli
         platform = self.options.platform
         if not platform:
@@ -103,10 +103,12 @@ class NetworkCliDriver(Driver):
             )
         version = " ".join(version.split())[:80]
         path = ManagementPath(tuple(peers))
-        return Facts(SYSTEM, version, boot_id="", management_path=path, sections=dict(sections))
+        return Facts(
+            SYSTEM_NAME, version, boot_id="", management_path=path, sections=dict(sections)
+        )
 
     def make_example_facts(self, intent: Intent) -> Facts:
-        return Facts(SYSTEM, self.options.version, boot_id="")
+        return Facts(SYSTEM_NAME, self.options.version, boot_id="")
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         for name in ("configure", "verify", "restore"):
@@ -165,7 +167,7 @@ class NetworkCliDriver(Driver):
         if own is None:
             return None
         pattern = own.pattern if re.compile(own.pattern).groups else f"({own.pattern})"
-        return Reading(own.command, partial(parse_figures, [pattern], default="sessions"))
+        return Reading(own.command, partial(parse_figures, [pattern], figure_name="sessions"))
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         watched: dict[str, list[TelemetryOptions]] = {}
@@ -189,7 +191,7 @@ class NetworkCliDriver(Driver):
 def _make_checks(
     places: Placeholders, checks: Iterable[CliCheckOptions], option: str
 ) -> list[Check]:
-    """Return the checks of an option with the values of their placeholders."""
+    """Return the checks of an option, with values in place of their placeholders."""
     results = []
     for check in checks:
         criterion = next(n for n in CHECK_CRITERIA if getattr(check, n) is not None)

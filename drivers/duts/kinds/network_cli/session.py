@@ -20,7 +20,7 @@ from typing import Any
 
 from v6t.base.errors import DutError, UsageError, V6tError
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue
+from v6t.drivers.duts.kinds.network_cli.dialogue import CliTransport
 from v6t.drivers.duts.kinds.network_cli.options import CliOptions
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.lab.ssh import LabSshServer, find_transport
@@ -41,7 +41,7 @@ BUSY_CHECK_REJECTED = "v6t: it was refused"  # text of the section ``busy`` afte
 
 
 class CliSession(Session):
-    """A session with a command line; its lock, undo record and rollback timer are on this machine."""
+    """A session with a command line; lock, undo record and rollback timer stay on this machine."""
 
     def __init__(
         self, driver: Any, transport: Transport, intent: Intent, *args: Any, **kwargs: Any
@@ -51,7 +51,7 @@ class CliSession(Session):
             problem = "the lab does not contain a device with a vendor command line"
             raise make_unsupported_error(problem, hint)
         self._cli_options: CliOptions = driver.cli_options
-        self._cli = Dialogue(transport, self._cli_options)
+        self._cli = CliTransport(transport, self._cli_options)
         compare = driver.options.compare
         self._ignored: tuple[str, ...] = compare.but if compare else ()
         here = HereTransport(transport.name)
@@ -154,7 +154,7 @@ class LabCliDevice(LabDut):
 
 
 def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
-    """Undo the steps of a record, last step first; the output has ``left NUMBER`` for each failure."""
+    """Undo the steps of a record from last to first; print ``left NUMBER`` for each failed step."""
     progress, notes = (Path(record.directory, name) for name in (PROGRESS, UNDONE))
     paths = (progress, notes)
     begun, undone = (set(p.read_text().split()) if p.exists() else set() for p in paths)
@@ -181,7 +181,7 @@ def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Itera
 
 
 def _undo_entry(entry: UndoEntry, run: Callable[[str], Output], ignored: Iterable[str]) -> str:
-    """Undo a step if its state has changed; return the problem, empty for none."""
+    """Undo a step if its state has changed; return the problem, or '' on success."""
 
     def is_restored() -> bool:
         return compute_digest(run(entry.before).out, ignored) == entry.old
@@ -202,13 +202,13 @@ def compute_digest(text: str, ignored: Iterable[str]) -> str:
 
 
 def main(device_json: str, record: UndoRecord) -> int:
-    """Undo a record on a device; return the exit status, which is 3 without a connection."""
+    """Undo a record on a device; return the exit status, 3 if the device cannot be reached."""
     device = json.loads(device_json)
     try:
         login = find_transport(SshOptions.model_validate(device["ssh"]))
         if login is None:
             raise DutError("the lab's device does not stand", code="missing-device")
-        transport = Dialogue(login, CliOptions.model_validate(device["cli"]))
+        transport = CliTransport(login, CliOptions.model_validate(device["cli"]))
         try:
             transport.open()
             done = undo_record(record, transport.run, device["ignored"])
