@@ -61,7 +61,7 @@ def _summarize(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
         rows.append(("", f"{count}, all undone at the end (commands: v6t dut plan, or -v)"))
     elif not bound.driver.is_cable:
         rows += _label_first("device needs", _describe_device(bound))
-    rows += _label_first("warnings", [*planned.caveats, *list_setting_warnings(bound)])
+    rows += _label_first("warnings", [*planned.warnings, *list_setting_warnings(bound)])
     for name, text in rows:
         yield wrap(f"  {name:<{NAME_WIDTH}}{text}", indent=NAME_WIDTH + 2)
 
@@ -99,7 +99,7 @@ def _describe_traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     if bound.settings.connects:
         count = bound.settings.procedure.connections.count
         yield f"{pluralize(count, 'connection')} of {technology.combinations:,} possible four-tuples"
-    background = [s for s in planned.streams if "(background)" in s]
+    background = [s for s in planned.stream_descriptions if "(background)" in s]
     if background:
         yield f"{pluralize(len(background), 'stream')} of background traffic"
 
@@ -147,7 +147,7 @@ def _describe_all(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
         )
     yield f"  together {_describe_time(planned)}"
     yield "Streams"
-    yield from (f"  {line}" for line in planned.streams)
+    yield from (f"  {line}" for line in planned.stream_descriptions)
     if bound.driver.configures_device and not bound.driver.is_chain:
         yield f"Capabilities of the {bound.settings.dut.driver} driver"
         for row, text in find_capabilities(bound.driver, bound.intent).to_rows():
@@ -157,5 +157,5 @@ def _describe_all(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     if bound.driver.configures_device:
         yield "Commands for the device"
         yield "  " + format_plan(*plan_without_device(bound)).replace("\n", "\n  ")
-    yield from map(wrap, planned.caveats)
+    yield from map(wrap, planned.warnings)
     yield from (wrap(f"note: {warning}") for warning in list_setting_warnings(bound))

@@ -11,7 +11,7 @@ from v6t.core.runs.bottleneck import (
     choose_trial,
     describe_entry,
     describe_tester_limit,
-    describe_unsustained,
+    describe_unsustained_rate,
     group_samples,
 )
 from v6t.drivers.duts.bottleneck import Verdict, judge_device, summarize_verdicts
@@ -409,7 +409,7 @@ REFUSED = TrialResult({}, connections=PhaseOneResult(required=300, sent=300, lea
 def test_trial_above_is_chosen_if_the_tester_did_its_part(above, when, rate_fps, lost, words):
     seen = {"found": seconds(50), "above": seconds(0)}
     at = choose_trial(BOTH, {"found": counted(999), "above": above}, seen, 1.01)
-    assert (at.when, at.rate_fps, at.lost) == (when, rate_fps, lost)
+    assert (at.name, at.rate_fps, at.lost) == (when, rate_fps, lost)
     assert words in " ".join(at.notes)
     assert bool(at.notes) == bool(words)
 
@@ -427,7 +427,7 @@ def test_trial_above_is_chosen_if_the_tester_did_its_part(above, when, rate_fps,
 )  # fmt: skip
 def test_trial_found_is_chosen_if_there_is_no_other(trials, results, seen, lost, words):
     at = choose_trial(trials, results, seen, 1.01)
-    assert (at.when, at.lost) == ("found", lost)
+    assert (at.name, at.lost) == ("found", lost)
     assert any(words in note for note in at.notes)
 
 
@@ -461,6 +461,6 @@ def test_rate_above_is_one_that_medium_and_tester_carry(record, rate_fps):
 
 def test_rate_that_loses_frames_in_the_longer_trial_is_not_sustained():
     procedure = ProcedureSettings.model_construct(loss_tolerance=0.0, sending_time_tolerance=1.01)
-    assert describe_unsustained(FOUND, counted(1000), procedure) == ""
-    text = describe_unsustained(FOUND, counted(999), procedure)
+    assert describe_unsustained_rate(FOUND, counted(1000), procedure) == ""
+    text = describe_unsustained_rate(FOUND, counted(999), procedure)
     assert text.startswith("not sustained for")
