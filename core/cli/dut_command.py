@@ -123,7 +123,7 @@ def compare(as_json: bool, **arguments: Any) -> int:
         for line in format_comparison(steps, with_equal=is_verbose()):
             print_text(line)
         states = [step.state for step in steps]
-        as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNREADABLE))
+        as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNKNOWN))
         line = f"{name}: {as_planned} of {len(steps)} steps as planned"
         print_text(line + (f", {unread} without read-back" if unread else ""))
     return DIFFERENCE_STATUS if any(step.differs for step in steps) else 0

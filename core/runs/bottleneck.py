@@ -280,10 +280,10 @@ def group_samples(
     """
     groups, begin = {}, 0.0
     for name, end in ends:
-        group = [s for s in samples if begin < s.seen_s <= end]
+        group = [s for s in samples if begin < s.time_s <= end]
         if name in results and _find_failed_phase_one(results[name]) is not None:
-            last = [s for s in samples if s.seen_s <= begin][-1:]
-            groups[name] = [*last, *group, *[s for s in samples if s.seen_s > end][:1]]
+            last = [s for s in samples if s.time_s <= begin][-1:]
+            groups[name] = [*last, *group, *[s for s in samples if s.time_s > end][:1]]
         else:
             groups[name] = group[:-1] if name in results else group
         begin = end

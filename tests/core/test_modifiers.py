@@ -295,7 +295,7 @@ class Answering:
 
     management_check = "show"
 
-    def run_management_query(self):
+    def check_management_query(self):
         self.asked += 1
         if self.asked % 3 == 0:
             raise DutError("it: show: not there", code="command-failed")
@@ -441,7 +441,7 @@ class Sending:
 
     management_check = "show"
 
-    def run_management_query(self):
+    def check_management_query(self):
         self.log.append("query")
         return "show"
 

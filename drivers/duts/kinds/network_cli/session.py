@@ -61,7 +61,7 @@ class CliSession(Session):
     def is_lost(self) -> bool:
         return super().is_lost or not self._cli.is_alive
 
-    def find_interruption(self) -> str:
+    def find_interruption(self) -> str | None:
         return super().find_interruption() if self._cli.is_alive else "the connection was lost"
 
     def survey(self) -> Facts:
@@ -100,7 +100,7 @@ class CliSession(Session):
             time.sleep(self.driver.options.settle_s)
             answer = self._cli.run(step.check.command).out
         out = f"{done.out}\n{SECTION_HEADING} check\n{answer}"
-        plan_steps.check_step(step, replace(done, out=out), self.name)
+        plan_steps.check_step_output(step, replace(done, out=out), self.name)
 
     def undo_steps(self, record: UndoRecord) -> Output:
         self.state_transport.run("true")
@@ -144,9 +144,9 @@ class LabCliDevice(LabDut):
             raise UsageError(problem, hint, code="missing-device")
         return [self.driver.name]
 
-    def create_namespace(self) -> int:
+    def create_namespaces(self) -> int:
         self.describe_parts()
-        return super().create_namespace()
+        return super().create_namespaces()
 
     def close(self) -> None:
         self._server = None
