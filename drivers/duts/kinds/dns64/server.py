@@ -37,8 +37,8 @@ class Dns64Server(LinuxDriver):
     options_model = Dns64ServerOptions
     notes = ("the cache is emptied before each trial",)
     process_name: ClassVar[str]  # name of the process
-    start_command: ClassVar[str] = ""  # template; runs the server in the foreground
-    control_command: ClassVar[str] = ""  # template; runs the control client, without the verb
+    start_command: ClassVar[str] = ""  # template of the foreground command
+    control_command: ClassVar[str] = ""  # template, without the verb
     flush_verb: ClassVar[str] = "flush"
     status_verb: ClassVar[str] = "status"
     expected_status: ClassVar[Expectation]  # expected output of the status verb

@@ -240,7 +240,7 @@ class VppDriver(Driver):
         return self.make_function(intent).make_live_change()
 
     def get_ports(self, intent: Intent) -> dict[str, str]:
-        """Return the name of VPP's interface with IP addresses on each side."""
+        """Return, for each side, the name of VPP's interface that has the IP addresses."""
         vlans = {side: getattr(intent.links, side).vlan for side in SIDES}
         return {s: self.get_port(s) + (f".{vlan}" if vlan else "") for s, vlan in vlans.items()}
 

@@ -30,7 +30,7 @@ class DsLite(VppFunction):
 
     plugin = "dslite"
     session_counter = "/dslite/total-sessions"
-    notes = ("only restarting VPP empties the table, which takes seconds in each trial",)
+    notes = ("only a restart of VPP clears the session table, which adds seconds to each trial",)
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         # room for as many connections as a run makes by default
         "initiator_count": ParameterOverride(100, _SESSION_LIMIT_REASON),

@@ -36,7 +36,7 @@ class VppOptions(DutOptions):
     """Cores of worker threads of a VPP that v6t starts; empty: only the main thread works."""
     main_core: int = Field(default=0, ge=0)
     """Core of the main thread of a VPP that v6t starts."""
-    plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")  # directories
+    plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")  # plugin directories
     """Plugin directory of a VPP that v6t starts; empty: VPP's default."""
     sessions: int = Field(default=0, ge=0, le=1 << 30)
     """Sessions per worker; 0: the technology's requirement."""
@@ -92,7 +92,7 @@ class Vppctl:
         existing: IfExists = IfExists.NONE,
         **fields: Any,
     ) -> Step:
-        """Return the step that runs a VPP command; by default, the object cannot exist before it."""
+        """Return the step that runs a VPP command, by default one that creates a new object."""
         undone = self(undo) if undo else ""
         return Step(self(command), why, undo=undone, existing=existing, silent=True, **fields)
 

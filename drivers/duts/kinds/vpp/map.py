@@ -162,10 +162,10 @@ def _check_softwires(rows: list[Softwire]) -> None:
                 )
 
 
-def _make_shared_domain(tag: str, row: Softwire) -> MapDomain:
-    """Return the domain of all softwires that share the IPv4 address of ``row``."""
-    prefixes = (f"{row.ipv4}/32", "::/0", f"{row.br_address}/128")
-    return MapDomain(tag, *prefixes, 0, row.psid_offset, row.psid_len)
+def _make_shared_domain(tag: str, softwire: Softwire) -> MapDomain:
+    """Return the domain of all softwires with the IPv4 address of the given one."""
+    prefixes = (f"{softwire.ipv4}/32", "::/0", f"{softwire.br_address}/128")
+    return MapDomain(tag, *prefixes, 0, softwire.psid_offset, softwire.psid_len)
 
 
 def _make_softwire_steps(

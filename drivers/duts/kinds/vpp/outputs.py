@@ -50,7 +50,7 @@ _RULE_LINE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
 
 
 def parse_domain_rules(text: str) -> dict[tuple[str, int], IPv6Address]:
-    """Return the IPv6 address of each PSID by the tag of its domain, from ``show map domain``."""
+    """Return IPv6 addresses from ``show map domain``, keyed by the tag of a domain and the PSID."""
     found: dict[tuple[str, int], IPv6Address] = {}
     tag = ""
     for line in text.splitlines():
@@ -195,7 +195,7 @@ ERROR_LOSS_REASONS = {f".*: .*{reason}.*": why for reason, why in ERROR_TEXT_REA
 def parse_errors(
     text: str, reasons: Collection[str] = tuple(ERROR_TEXT_REASONS)
 ) -> Mapping[str, float]:
-    """Return losses from ``show errors``, keyed ``NODE: REASON``, and the number of all its ``reasons``."""
+    """Return losses from ``show errors``, keyed ``NODE: REASON``; ``reasons`` counts its rows."""
     found: dict[str, float] = {}
     if "Reason" in text:
         found["reasons"] = float(len(text.strip().splitlines()) - 1)
@@ -212,7 +212,7 @@ def parse_errors(
 
 
 def parse_nat44_sessions(text: str) -> Mapping[str, float]:
-    """Return ``sessions`` from ``show nat44 summary``: the sum of TCP, UDP and ICMP, else the total."""
+    """Return ``sessions`` from ``show nat44 summary``: the sum over TCP, UDP and ICMP, or else the total."""
     kinds = make_sum_parser(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", "sessions")
     total = re.search(r"^\s*total (?:timed out )?sessions:?\s+(\d+)", text, re.MULTILINE)
     return kinds(text) or ({"sessions": float(total[1])} if total else {})
