@@ -67,7 +67,7 @@ class IdealDevice:
     @property
     def loopback(self) -> Measure | None:
         """The device itself, if this tester measures itself without a device."""
-        return self.measure if self.bound.measures_tester else None
+        return self.measure if self.bound.can_measure_tester else None
 
     def bind_point(self, point: Point) -> Point:
         """Return a copy of the point that is measured with this device."""
