@@ -70,7 +70,7 @@ def show_plan(campaign: Campaign) -> None:
 
 def begin_campaign(campaign: Campaign, directory: Path, report: bool, live: str | None) -> int:
     """Execute a campaign in a new directory and return the exit status."""
-    with _serve_live_page(live, directory, campaign) as view:  # before anything is on disk
+    with _serve_page(live, directory, campaign) as view:  # before anything is on disk
         create_campaign(campaign, directory)
         runs = pluralize(len(campaign.runs), "run")
         log.print_notice(f"{runs}, about {format_duration(campaign.duration_s)}")
@@ -92,7 +92,7 @@ def continue_campaign(
     """Execute the incomplete runs and return the exit status of the first that failed."""
     campaign = load_campaign(directory)
     if group is None:
-        with _serve_live_page(live, directory, campaign) as view:
+        with _serve_page(live, directory, campaign) as view:
             return _execute_runs(directory, campaign, report, view)
     groups = campaign.group_runs()
     if group not in groups:
@@ -118,9 +118,7 @@ def _execute_runs(directory: Path, campaign: Campaign, report: bool, view: LiveV
 
 
 @contextmanager
-def _serve_live_page(
-    live: str | None, directory: Path, campaign: Campaign
-) -> Iterator[LiveView | None]:
+def _serve_page(live: str | None, directory: Path, campaign: Campaign) -> Iterator[LiveView | None]:
     """Serve the live page while the context is open; yield its view, or None without ``live``."""
     if live is None:
         yield None

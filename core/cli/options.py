@@ -86,9 +86,8 @@ def parse_frame_sizes(
     from v6t.profiles.mixes import is_mix
 
     parts = [p.strip() for text in values for p in ([text] if is_mix(text) else text.split(","))]
-    return tuple(
-        p if p == RFC_SIZES_KEYWORD else FrameSizeType().convert(p, param, ctx) for p in parts
-    )
+    convert = FrameSizeType().convert
+    return tuple(p if p == RFC_SIZES_KEYWORD else convert(p, param, ctx) for p in parts)
 
 
 def parse_assignments(

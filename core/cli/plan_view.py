@@ -56,9 +56,7 @@ def _describe_briefly(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
     ]
     if bound.driver.configures_device:
         steps = plan_without_device(bound)[1].steps
-        rows += _label_first(
-            "device gets", [*_describe_device(bound), *_describe_common_steps(steps)]
-        )
+        rows += _label_first("device gets", [*_describe_device(bound), *_describe_steps(steps)])
         count = pluralize(len(steps), "step")
         rows.append(("", f"{count}, all undone at the end (commands: v6t dut plan, or -v)"))
     elif not bound.driver.is_cable:
@@ -108,9 +106,8 @@ def _describe_traffic(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
 
 def _describe_trials(run_plan: RunPlan) -> str:
     """Return the number of trials with their expected and minimum duration as text."""
-    text = (
-        f"about {pluralize(run_plan.trial_count, 'trial')}, {format_duration(run_plan.duration_s)}"
-    )
+    trials = pluralize(run_plan.trial_count, "trial")
+    text = f"about {trials}, {format_duration(run_plan.duration_s)}"
     if run_plan.least_s < SHOW_MIN_DURATION_BELOW * run_plan.duration_s:
         text += f" ({format_duration(run_plan.least_s)} if the device is as fast as the tester)"
     return text
@@ -132,7 +129,7 @@ def _describe_device(bound: BoundRun) -> Iterator[str]:
     yield f"{pluralize(routes, 'route')}, {pluralize(neighbors, 'neighbor')}"
 
 
-def _describe_common_steps(steps: Iterable[Step]) -> Iterator[str]:
+def _describe_steps(steps: Iterable[Step]) -> Iterator[str]:
     """Yield a line with the purposes of the steps that are not specific to one link."""
     purposes = [step.why for step in steps if "left" not in step.why and "right" not in step.why]
     more = len(purposes) - MAX_SHOWN_PURPOSES

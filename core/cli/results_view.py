@@ -27,7 +27,7 @@ def show_results(
     as_json: bool,
     *,
     page: Path | None = None,
-    all_columns: bool = False,
+    wide: bool = False,
     all_warnings: bool = False,
     data: RunData | None = None,
 ) -> None:
@@ -37,7 +37,7 @@ def show_results(
         path: directory of the run.
         as_json: print results.json only.
         page: the report; None: it was not written.
-        all_columns: print all columns and tables.
+        wide: print all columns and tables.
         all_warnings: print every warning; else the first of each kind, at most three.
         data: the run, if it has been loaded.
     """
@@ -49,13 +49,7 @@ def show_results(
         return
     console = make_console(120)
     with report_damage(path):
-        print_results(
-            console,
-            data or load_run(path),
-            path,
-            all_columns=all_columns,
-            all_warnings=all_warnings,
-        )
+        print_results(console, data or load_run(path), path, wide=wide, all_warnings=all_warnings)
     line = f"Report: {page}" if page else f"Results: {path}"
     console.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -67,12 +61,7 @@ def find_report(path: Path) -> Path | None:
 
 
 def print_results(
-    console: Console,
-    data: RunData,
-    path: Path,
-    *,
-    all_columns: bool = False,
-    all_warnings: bool = False,
+    console: Console, data: RunData, path: Path, *, wide: bool = False, all_warnings: bool = False
 ) -> None:
     """Print tables, trials, warnings and the verdict; see :func:`show_results`."""
     from v6t.analysis.report.verdict import write_verdict
@@ -82,7 +71,7 @@ def print_results(
 
     known = load_presentations()
     for presentation, records in known.group_measured(data.records):
-        for table in (presentation.make_tables if all_columns else presentation.make_brief_tables)(
+        for table in (presentation.make_tables if wide else presentation.make_brief_tables)(
             records
         ):
             print_table(console, table)

@@ -7,6 +7,7 @@ import logging
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,9 +88,7 @@ def continue_run(path: Path, as_json: bool, report: bool = True, live: str | Non
         return
     bound = bind(run)
     bound.tester.prepare()
-    _measure_and_show(
-        bound, path, lambda events, plan: resume(path, events, plan), as_json, report, live
-    )
+    _measure_and_show(bound, path, partial(resume, path), as_json, report, live)
 
 
 def _measure_and_show(

@@ -26,15 +26,10 @@ display_callbacks: list[Callable[[str], None]] = []
 
 
 class StopMessages(NamedTuple):
-    """Messages printed after the first and the second signal.
+    """Messages printed after the first and the second signal."""
 
-    Attributes:
-        first: what v6t restores, and the effect of a second signal.
-        second: what is left, and the commands that clean it up.
-    """
-
-    first: str  # printed after the first signal
-    second: tuple[str, ...]  # lines printed after the second signal
+    first: str  # what v6t restores, and the effect of a second signal
+    second: tuple[str, ...]  # lines: what is left, and the commands that clean it up
 
 
 def make_run_stop_messages(run: ResolvedRun, path: Path) -> StopMessages:
@@ -114,21 +109,20 @@ def handle_signals(make_messages: Callable[[], StopMessages] | None) -> Iterator
             messages and kills a worker that does not end.
     """
 
-    def handle_first(signum: int, _frame: FrameType | None) -> None:
+    def handle_first_signal(signum: int, _frame: FrameType | None) -> None:
         """Print the effect of the first signal, and interrupt the run."""
         for name in HANDLED_SIGNALS:  # programs that a worker starts would inherit SIG_IGN
-            signal.signal(name, handle_second if make_messages else lambda *_: None)
+            signal.signal(name, handle_second_signal if make_messages else lambda *_: None)
         try:
             if signum == signal.SIGHUP:
                 _detach_terminal()
             if make_messages:
-                (display_callbacks[-1] if display_callbacks else write_stderr_line)(
-                    make_messages().first
-                )
+                show = display_callbacks[-1] if display_callbacks else write_stderr_line
+                show(make_messages().first)
         finally:  # even if the message cannot be made
             raise KeyboardInterrupt
 
-    def handle_second(signum: int, _frame: FrameType | None) -> None:
+    def handle_second_signal(signum: int, _frame: FrameType | None) -> None:
         """Print what the second signal leaves behind, and let it end the process."""
         for name in HANDLED_SIGNALS:
             signal.signal(name, signal.SIG_DFL)
@@ -140,7 +134,7 @@ def handle_signals(make_messages: Callable[[], StopMessages] | None) -> Iterator
         finally:
             os.kill(os.getpid(), signum)
 
-    before = {name: signal.signal(name, handle_first) for name in HANDLED_SIGNALS}
+    before = {name: signal.signal(name, handle_first_signal) for name in HANDLED_SIGNALS}
     try:
         yield
     finally:

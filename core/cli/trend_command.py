@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -45,8 +46,6 @@ def command(
     check_paths_exist(directories)
     find = find_campaign_trend if are_campaigns(directories) else find_trend
     trend = find(directories, order, least_percent)
-    has_figures = output is not None
-    print_or_write(
-        lambda: make_document(trend, figures=has_figures), output, as_json, trend.to_json
-    )
+    make = partial(make_document, trend, figures=output is not None)
+    print_or_write(make, output, as_json, trend.to_json)
     return WORSE_STATUS if trend.worse else 0

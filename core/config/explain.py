@@ -102,7 +102,7 @@ def _list_settings(model: type[BaseModel], prefix: str) -> Iterator[ReferenceEnt
             shown = "" if known.is_required() else format_yaml(default)
             yield ReferenceEntry(prefix + name, kind, shown, text)
             continue
-        many = _holds_sequence(known.annotation)
+        many = _has_sequence(known.annotation)
         off = "none" if many or default is None else ""
         kind = "list of settings" if many else "settings"
         yield ReferenceEntry(prefix + name, kind, off, text or summarize_docstring(inner[0]))
@@ -110,11 +110,9 @@ def _list_settings(model: type[BaseModel], prefix: str) -> Iterator[ReferenceEnt
             yield from list_settings(other, f"{prefix}{name}{'[].' if many else '.'}")
 
 
-def summarize_docstring(documented: Any) -> str:
+def summarize_docstring(obj: Any) -> str:
     """Return the first paragraph of a docstring as one line, without markup."""
-    return convert_docstring(
-        inspect.cleandoc(documented.__doc__ or "").split("\n\n", maxsplit=1)[0]
-    )
+    return convert_docstring(inspect.cleandoc(obj.__doc__ or "").split("\n\n", maxsplit=1)[0])
 
 
 def format_yaml(value: Any) -> str:
@@ -142,11 +140,9 @@ def _find_models(annotation: Any) -> list[type[BaseModel]]:
     return [model for part in get_args(annotation) for model in _find_models(part)]
 
 
-def _holds_sequence(annotation: Any) -> bool:
+def _has_sequence(annotation: Any) -> bool:
     """Return whether a type annotation contains a list or tuple."""
-    return get_origin(annotation) in (list, tuple) or any(
-        map(_holds_sequence, get_args(annotation))
-    )
+    return get_origin(annotation) in (list, tuple) or any(map(_has_sequence, get_args(annotation)))
 
 
 def _describe_schema(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:

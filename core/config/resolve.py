@@ -43,7 +43,7 @@ from v6t.core.config.settings import (
     make_procedure_model,
 )
 from v6t.core.config.yaml_file import (
-    SettingsSource,
+    Source,
     YamlFile,
     check_name,
     check_names,
@@ -214,7 +214,7 @@ def find_driver_name(testbed: SettingsFile) -> str:
     return _read_testbed(testbed, Flags())[0].dut.driver or DEFAULT_DRIVER
 
 
-def _read_run(file: SettingsFile, flags: Flags) -> tuple[RunFile, SettingsSource]:
+def _read_run(file: SettingsFile, flags: Flags) -> tuple[RunFile, Source]:
     """Return the run file and the source of its settings, flags included."""
     flag_values = {
         "plugin": flags.plugin,
@@ -228,7 +228,7 @@ def _read_run(file: SettingsFile, flags: Flags) -> tuple[RunFile, SettingsSource
     return _read_file(RunFile, file, flag_values, *refusal)
 
 
-def _read_testbed(file: SettingsFile, flags: Flags) -> tuple[TestbedFile, SettingsSource]:
+def _read_testbed(file: SettingsFile, flags: Flags) -> tuple[TestbedFile, Source]:
     """Return the testbed file and the source of its settings, flags included."""
     tester = {"kind": flags.tester, "options": parse_assignments(flags.tester_options)}
     flag_values = {"tester": {name: value for name, value in tester.items() if value}}
@@ -243,10 +243,10 @@ def _read_file(
     other_model: type[BaseModel],
     other_noun: str,
     hint: str,
-) -> tuple[F, SettingsSource]:
+) -> tuple[F, Source]:
     """Read and validate a settings file; reject a file of the other kind."""
     document = YamlFile(file) if isinstance(file, Path) else file
-    source = SettingsSource(document, {name: value for name, value in flag_values.items() if value})
+    source = Source(document, {name: value for name, value in flag_values.items() if value})
     if document is None:
         return model(), source
     if document.data and document.data.keys() <= other_model.model_fields.keys():
@@ -255,7 +255,7 @@ def _read_file(
 
 
 def _choose_tester(
-    testbed_file: TestbedFile, source: SettingsSource, flags: Flags
+    testbed_file: TestbedFile, source: Source, flags: Flags
 ) -> tuple[TesterSettings, TesterKind]:
     """Return the settings and the kind of the tester."""
     with locate_errors(source, "tester", "kind"):
@@ -268,12 +268,7 @@ def _choose_tester(
 
 
 def _choose_driver(
-    testbed_file: TestbedFile,
-    source: SettingsSource,
-    flags: Flags,
-    default: str,
-    *,
-    swapped: bool = False,
+    testbed_file: TestbedFile, source: Source, flags: Flags, default: str, *, swapped: bool = False
 ) -> tuple[DutSettings, Driver]:
     """Return the settings and the driver of the device."""
     if flags.dut:
@@ -298,7 +293,7 @@ def _merge_params(
     benchmarks: Sequence[str],
     driver_params: Mapping[str, Any],
     run: RunFile,
-    source: SettingsSource,
+    source: Source,
 ) -> tuple[dict[str, Any], PluginParams]:
     """Merge the parameters of driver, benchmarks, file and flags; return them raw and validated."""
     values = {**driver_params, **run.params}
@@ -315,7 +310,7 @@ def _merge_params(
 
 
 def _choose_sizes(
-    technology: Technology, preset: str, run: RunFile, source: SettingsSource, flags: Flags
+    technology: Technology, preset: str, run: RunFile, source: Source, flags: Flags
 ) -> tuple[int | str, ...]:
     """Return the frame sizes of flags, file or preset; reject impossible and duplicate ones."""
     chosen: Sequence[int | str]
@@ -339,10 +334,7 @@ def _choose_sizes(
 
 
 def _parse_line_rate(
-    testbed_file: TestbedFile,
-    source: SettingsSource,
-    technology: Technology,
-    sizes: Sequence[int | str],
+    testbed_file: TestbedFile, source: Source, technology: Technology, sizes: Sequence[int | str]
 ) -> float:
     """Return the line rate [bit/s]; reject a rate too low for one frame per second."""
     with locate_errors(source, "line_rate"):
@@ -361,7 +353,7 @@ def _merge_procedure(
     preset: Preset,
     params: PluginParams,
     run: RunFile,
-    source: SettingsSource,
+    source: Source,
     flags: Flags,
     benchmarks: Sequence[str],
 ) -> ProcedureSettings:

@@ -220,7 +220,7 @@ def deep_merge(defaults: Mapping[str, Any], overrides: Mapping[str, Any]) -> dic
 
 
 @dataclass
-class SettingsSource:
+class Source:
     """Settings file with the flags that override it."""
 
     document: YamlFile | None = None
@@ -241,7 +241,7 @@ class SettingsSource:
         return "" if self.document is None else self.document.format_location(keys)
 
 
-Origin = YamlFile | SettingsSource | None  # where settings come from, to locate errors
+Origin = YamlFile | Source | None  # where settings come from, to locate errors
 
 
 def check_names(

@@ -83,7 +83,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def opened(*rest: Any) -> Iterator[Any]:
         probe: Any = DeviceProbe(Silent())
-        probe.about = "silent"
+        probe.name_and_version = "silent"
         yield probe
 
     monkeypatch.setattr(audit_device, "open_probe", opened)
