@@ -18,9 +18,9 @@ from v6t.benchmarks.registry import load_presentations
 from v6t.core.campaigns.campaign import load_campaign
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
-from v6t.core.reporting.write import FiguresWanted, write
+from v6t.core.reporting.write import FigureSelection, write_run_report
 from v6t.core.runs import rundir, runner
-from v6t.core.runs.bench import drop_unsupported
+from v6t.core.runs.bench import drop_unsupported_benchmarks
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import load_run
 
@@ -120,14 +120,14 @@ class Run(TableSource):
             )
         return rows
 
-    def report(self, *formats: str, figures: FiguresWanted = "few") -> list[Path]:
+    def report(self, *formats: str, figures: FigureSelection = "few") -> list[Path]:
         """Write the report, for example ``run.report("tex", figures="pdf")``, and return its files.
 
         Args:
             formats: some of ``html``, ``md``, ``json``, ``junit``, ``csv``, ``openmetrics``, ``tex``.
             figures: ``none``, ``few`` (at most 40), ``all``, or ``pdf`` (each as a file, too).
         """
-        return write(self.path, None, formats or ("html",), figures=figures)
+        return write_run_report(self.path, None, formats or ("html",), figures=figures)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ def run(
         label=label,
     )
     run_path, testbed_path = (None if f is None else Path(f) for f in (run_file, testbed))
-    bound = drop_unsupported(resolve_and_bind(run_path, testbed_path, flags))
+    bound = drop_unsupported_benchmarks(resolve_and_bind(run_path, testbed_path, flags))
     path = Path(output) if output is not None else rundir.choose_default_path(bound.settings)
     bound.tester.prepare()
     return Run(path, runner.execute(bound, path, listener or Listener()))

@@ -101,7 +101,7 @@ def command(
     from v6t.core.audit_device import BoundDevice
     from v6t.core.audit_output import make_record, reserve_directory, write_audit, write_record
     from v6t.core.cli.stopping import handle_signals, make_device_stop_messages
-    from v6t.core.runs.events import log_to
+    from v6t.core.runs.events import open_log
     from v6t.core.runs.rundir import find_unused_path
 
     if interfaces is None:
@@ -124,7 +124,7 @@ def command(
             write_record(build_record(progress), out)
 
     request = AuditRequest(clauses, not no_variants, LASTING_S[timers], wait_s)
-    with reserve_directory(out), log_to(out):
+    with reserve_directory(out), open_log(out):
         with (
             handle_signals(
                 lambda: make_device_stop_messages(bound.settings, bound.rollback_command)

@@ -44,10 +44,10 @@ POLL_INTERVAL_S = 1.0  # between two updates of the live page
 
 def show_packaged_campaigns() -> None:
     """Print names and titles of the campaigns that come with v6t."""
-    from v6t.core.campaigns.packaged import list_packaged
+    from v6t.core.campaigns.packaged import list_packaged_campaigns
     from v6t.core.config.yaml_file import YamlFile
 
-    for name, path in list_packaged().items():
+    for name, path in list_packaged_campaigns().items():
         print(f"{name:<16} {YamlFile(path).data.get('title', '')}")
 
 
@@ -126,7 +126,7 @@ def _serve_page(live: str | None, directory: Path, campaign: Campaign) -> Iterat
     from v6t.core.campaigns.results import render_page
     from v6t.core.reporting.live import LiveView, parse_address
 
-    render = partial(render_page, campaign=campaign, complete={})
+    render = partial(render_page, campaign=campaign, cache={})
     view = LiveView(parse_address(live), directory, write_stderr_line, render)
     with contextlib.closing(view):
         yield view
@@ -147,11 +147,11 @@ def _show_worker_progress(
     """Update the live page while worker processes execute the runs."""
     if view is None:
         return
-    from v6t.core.campaigns.results import describe_progress
+    from v6t.core.campaigns.results import read_progress
 
     with view:
         while is_working():
-            view.show_state(lambda: describe_progress(directory, campaign))
+            view.show_progress(lambda: read_progress(directory, campaign))
             time.sleep(POLL_INTERVAL_S)
 
 
@@ -179,19 +179,24 @@ def _execute_group(
 
 def _write_missing_report(directory: Path, run: CampaignRun) -> None:
     """Write the report of a complete run that has none; warn if that fails."""
-    from v6t.core.reporting.write import REPORT_ERRORS, write
+    from v6t.core.reporting.write import REPORT_ERRORS, write_run_report
 
     path = directory / run.directory
     if (path / "results.json").exists() and not (path / "report.html").exists():
         try:
-            write(path)
+            write_run_report(path)
         except REPORT_ERRORS as exc:
             _LOG.warning("the report of %s could not be written: %s", run.directory, exc)
 
 
 def _finish_campaign(directory: Path, campaign: Campaign, report: bool) -> None:
     """Print the states of the runs and the tables of the campaign, and write its summary."""
-    from v6t.core.campaigns.results import REPORT_FILES, load_runs, make_tables, write_summary
+    from v6t.core.campaigns.results import (
+        REPORT_FILES,
+        load_runs,
+        make_tables,
+        write_campaign_report,
+    )
     from v6t.core.cli.terminal import make_console, print_table
 
     states = {run.directory: read_status(directory, run) for run in campaign.runs}
@@ -204,4 +209,4 @@ def _finish_campaign(directory: Path, campaign: Campaign, report: bool) -> None:
     print(f"{[*states.values()].count('complete')} of {len(states)} runs complete")
     # --no-report leaves out the page with figures; the other files are always written
     formats = [name for name in REPORT_FILES if report or name != "html"]
-    print(f"Summary: {write_summary(directory, formats, runs=runs)[0]}")
+    print(f"Summary: {write_campaign_report(directory, formats, runs=runs)[0]}")

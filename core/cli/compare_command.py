@@ -56,9 +56,9 @@ def command(
     from v6t.core.runs.rundir import (
         AUDIT,
         check_paths_exist,
-        find_latest_run,
         find_latest_runs,
         report_damage,
+        resolve_run_path,
     )
 
     options = _Options(anyway, published, output, as_json)
@@ -69,10 +69,10 @@ def command(
         return 0
     if are_campaigns(directories) and not published:
         return _print_or_write_comparison(compare_campaigns(directories, anyway), options)
-    directories = tuple(map(find_latest_run, directories))
+    directories = tuple(map(resolve_run_path, directories))
     if len(directories) == 1 and not published:
         try:
-            directories = (*directories, find_latest_run(None))
+            directories = (*directories, resolve_run_path(None))
         except UsageError:
             directories *= 2
         if directories[0].resolve() == directories[1].resolve():

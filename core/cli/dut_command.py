@@ -123,7 +123,7 @@ def compare(as_json: bool, **arguments: Any) -> int:
         for line in format_comparison(steps, with_equal=is_verbose()):
             print_text(line)
         states = [step.state for step in steps]
-        as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNREADABLE))
+        as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNKNOWN))
         line = f"{name}: {as_planned} of {len(steps)} steps as planned"
         print_text(line + (f", {unread} without read-back" if unread else ""))
     return DIFFERENCE_STATUS if any(step.differs for step in steps) else 0
@@ -186,7 +186,7 @@ def status(as_json: bool, **arguments: Any) -> None:
     from v6t.core.runs import dut
 
     with _guard_session(arguments):
-        state = dut.status(run)
+        state = dut.read_status(run)
     if as_json:
         print_json(state)
         return
@@ -334,9 +334,9 @@ def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
 def _guard_session(arguments: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
     """Log a device session; if a run is given, restore the device when a signal arrives."""
     from v6t.core.cli.stopping import handle_signals, make_device_stop_messages
-    from v6t.core.runs.events import log_to
+    from v6t.core.runs.events import open_log
 
-    with log_to(_find_run_dir(arguments)):
+    with open_log(_find_run_dir(arguments)):
         if run is None:
             yield
             return

@@ -421,9 +421,9 @@ def resolve_run(arguments: dict[str, Any]) -> BoundRun:
     procedure: Mapping[str, Any] = {"adaptive": {}} if arguments.pop("adaptive") else {}
     bound = resolve_and_bind(run_file, testbed, Flags(**arguments, procedure=procedure))
     if bound.optional_benchmarks:
-        from v6t.core.runs.bench import drop_unsupported
+        from v6t.core.runs.bench import drop_unsupported_benchmarks
 
-        return drop_unsupported(bound)
+        return drop_unsupported_benchmarks(bound)
     return bound
 
 

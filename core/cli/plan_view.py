@@ -61,7 +61,7 @@ def _describe_briefly(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
         rows.append(("", f"{count}, all undone at the end (commands: v6t dut plan, or -v)"))
     elif not bound.driver.is_cable:
         rows += _label_first("device needs", _describe_device(bound))
-    rows += _label_first("warnings", [*run_plan.caveats, *list_setting_warnings(bound)])
+    rows += _label_first("warnings", [*run_plan.warnings, *list_setting_warnings(bound)])
     for name, text in rows:
         yield wrap(f"  {name:<{LABEL_WIDTH}}{text}", indent=LABEL_WIDTH + 2)
 
@@ -99,7 +99,7 @@ def _describe_traffic(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
     if bound.settings.connects:
         count = bound.settings.procedure.connections.count
         yield f"{pluralize(count, 'connection')} of {technology.combinations:,} possible four-tuples"
-    background = [s for s in run_plan.streams if "(background)" in s]
+    background = [s for s in run_plan.stream_descriptions if "(background)" in s]
     if background:
         yield f"{pluralize(len(background), 'stream')} of background traffic"
 
@@ -148,7 +148,7 @@ def _describe_details(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
         )
     yield f"  together {_describe_trials(run_plan)}"
     yield "Streams"
-    yield from (f"  {line}" for line in run_plan.streams)
+    yield from (f"  {line}" for line in run_plan.stream_descriptions)
     if bound.driver.configures_device and not bound.driver.is_chain:
         yield f"Capabilities of the {bound.settings.dut.driver} driver"
         for row, text in find_capabilities(bound.driver, bound.intent).to_rows():
@@ -158,5 +158,5 @@ def _describe_details(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
     if bound.driver.configures_device:
         yield "Commands for the device"
         yield "  " + format_plan(*plan_without_device(bound)).replace("\n", "\n  ")
-    yield from map(wrap, run_plan.caveats)
+    yield from map(wrap, run_plan.warnings)
     yield from (wrap(f"note: {warning}") for warning in list_setting_warnings(bound))

@@ -155,13 +155,13 @@ class LiveProgress(LineProgress):
     def _describe_state(self, current: CurrentTrial) -> tuple[str, str]:
         """Return the lines with the progress bar and with the current trial."""
         passed_s = time.monotonic() - self._trial_began
-        left_s = max(0.0, current.left_s - passed_s)
+        remaining_s = max(0.0, current.remaining_s - passed_s)
         elapsed_s = current.elapsed_s + passed_s
-        share = elapsed_s / (elapsed_s + left_s) if elapsed_s + left_s else 0.0
-        total = current.number + current.trials_left
+        share = elapsed_s / (elapsed_s + remaining_s) if elapsed_s + remaining_s else 0.0
+        total = current.number + current.remaining_trials
         state = (
             f" {share:4.0%}   trial {current.number:,} of ~{total:,}   "
-            f"{format_duration(left_s)} left{self._of_run}"
+            f"{format_duration(remaining_s)} left{self._of_run}"
         )
         width = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, self._console.width - len(state) - 3))
         bar = ("━" * round(width * share)).ljust(width, "─")

@@ -97,9 +97,9 @@ def command(
         load_run(baseline)  # an error ends the command before the run
     bound = resolve_run(arguments)
     if bottleneck:
-        from v6t.core.runs.bottleneck import check_watchable
+        from v6t.core.runs.bottleneck import check_has_driver
 
-        check_watchable(bound)
+        check_has_driver(bound)
     planned_audit = _describe_audit(bound, audit) if audit else ""
     if dry_run:
         from v6t.core.cli.plan_view import show_plan

@@ -21,7 +21,7 @@ from v6t.core.runs.events import Listener, Listeners
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
     from v6t.core.config.bound import BoundRun
-    from v6t.core.reporting.write import FiguresWanted
+    from v6t.core.reporting.write import FigureSelection
     from v6t.core.runs.plan import RunPlan
 
 _LOG = logging.getLogger(__name__)
@@ -132,11 +132,11 @@ def _measure_and_show(
 def _add_bottleneck(path: Path, events: Listener, bound: BoundRun, data: RunData) -> RunData:
     """Return the data of a finished run with the device's bottleneck; warn if it is not found."""
     from v6t.core.runs.bottleneck import watch_device
-    from v6t.core.runs.events import log_to
+    from v6t.core.runs.events import open_log
 
     events.on_message("repeating the measured rates while sampling the device once a second")
     try:
-        with log_to(path):  # the results show the bottleneck: nothing is printed here
+        with open_log(path):  # the results show the bottleneck: nothing is printed here
             bottleneck = watch_device(path, lambda line: None, WATCH_DURATION_S, bound)
     except V6tError as exc:
         hint = f"v6t dut bottleneck {shlex.quote(str(path))} tries again"
@@ -148,12 +148,12 @@ def _add_bottleneck(path: Path, events: Listener, bound: BoundRun, data: RunData
 
 def write_report(path: Path, data: RunData | None = None) -> Path | None:
     """Write the report, without figures if they cannot be drawn; warn of failures."""
-    from v6t.core.reporting.write import REPORT_ERRORS, write
+    from v6t.core.reporting.write import REPORT_ERRORS, write_run_report
 
-    choices: tuple[FiguresWanted, ...] = ("few", "none")
+    choices: tuple[FigureSelection, ...] = ("few", "none")
     for figures in choices:
         try:
-            return write(path, figures=figures, data=data)[0]
+            return write_run_report(path, figures=figures, data=data)[0]
         except REPORT_ERRORS as exc:
             text = describe_culprit(exc) or f"{exc}"
             # the run's files are new: an error of the library that draws is more likely

@@ -20,9 +20,9 @@ def command(directory: Path | None, warnings: bool, trials: bool, as_json: bool)
     With -v: the complete tables, as in the report.
     """
     from v6t.core.cli.results_view import find_report, show_results, show_trials
-    from v6t.core.runs.rundir import find_latest_run
+    from v6t.core.runs.rundir import resolve_run_path
 
-    path = find_latest_run(directory)
+    path = resolve_run_path(directory)
     if trials:
         show_trials(path)
         return

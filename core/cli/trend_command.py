@@ -40,12 +40,12 @@ def command(
     Exit status 7: the last change of some result is for the worse.
     """
     from v6t.core.campaigns.results import are_campaigns, find_campaign_trend
-    from v6t.core.reporting.trend import find_trend, make_document
+    from v6t.core.reporting.trend import find_trend, make_trend_document
     from v6t.core.runs.rundir import check_paths_exist
 
     check_paths_exist(directories)
     find = find_campaign_trend if are_campaigns(directories) else find_trend
     trend = find(directories, order, least_percent)
-    make = partial(make_document, trend, figures=output is not None)
+    make = partial(make_trend_document, trend, figures=output is not None)
     print_or_write(make, output, as_json, trend.to_json)
     return WORSE_STATUS if trend.worse else 0

@@ -77,7 +77,7 @@ def summarize_samples(samples: Sequence[Sample]) -> TelemetrySummary:
         cores[core] |= {kind: _compute_median(by[core]) for kind, by in more.items() if core in by}
     lost = _find_losses(samples)
     return TelemetrySummary(
-        seconds=round(samples[-1].seen_s - samples[0].seen_s, 1) if samples else 0.0,
+        seconds=round(samples[-1].time_s - samples[0].time_s, 1) if samples else 0.0,
         polls=is_polling(samples),
         cores=cores,
         process=_summarize_process(samples),
@@ -134,7 +134,7 @@ def _find_losses(samples: Sequence[Sample]) -> dict[str, tuple[float, LossReason
 def _summarize_process(samples: Sequence[Sample]) -> dict[str, float]:
     """Return the shares of the thread that ran or waited most, and of throttled periods."""
     threads: dict[str, list[tuple[float, float]]] = {}
-    times = pairwise(sample.seen_s for sample in samples)
+    times = pairwise(sample.time_s for sample in samples)
     for (began, ended), (first, last) in zip(times, _pair_figures(samples, "process"), strict=True):
         for name in last if ended > began else ():
             thread, _, what = name.partition(".")
@@ -173,7 +173,7 @@ def _compute_vectors_per_call(samples: Sequence[Sample]) -> dict[str, float]:
 
 def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
     """Return processor events for each packet received from the tester."""
-    seconds = samples[-1].seen_s - samples[0].seen_s if samples else 0.0
+    seconds = samples[-1].time_s - samples[0].time_s if samples else 0.0
     if seconds <= 0:
         return {}
     links = [n for n in samples[-1].figures if n.startswith(LINK_PREFIX) or n == INTERFACES_READING]

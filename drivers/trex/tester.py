@@ -329,7 +329,7 @@ class TrexTester(BedTester):
             bursts = make_bursts(
                 own,
                 trial,
-                stamp=uses_trailer or (parts == 1 and self.attachment.can_time_some()),
+                stamp=uses_trailer or self.attachment.can_time_some(),
                 stamp_all=uses_trailer,
                 part=part,
                 parts=parts,

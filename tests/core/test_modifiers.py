@@ -88,7 +88,7 @@ def test_results_say_what_went_on(tmp_path):
     assert [r["benchmark"] for r in results["results"]] == ["throughput", "frame-loss", "latency"]
     assert results["conditions"]["modifier"] == "broadcast"
     assert any("1 frame in 100 is a broadcast" in said for said in results["caveats"])
-    write.write(tmp_path / "out", formats=["html", "md"])
+    write.write_run_report(tmp_path / "out", formats=["html", "md"])
     assert "section 11.1" in (tmp_path / "out" / "report.html").read_text()
     assert resume(tmp_path / "out", Listener()).status == "complete"
     assert make_run_file(run)["modifier"] == "broadcast"
@@ -295,7 +295,7 @@ class Answering:
 
     management_check = "show"
 
-    def run_management_query(self):
+    def check_management_query(self):
         self.asked += 1
         if self.asked % 3 == 0:
             raise DutError("it: show: not there", code="command-failed")
@@ -441,7 +441,7 @@ class Sending:
 
     management_check = "show"
 
-    def run_management_query(self):
+    def check_management_query(self):
         self.log.append("query")
         return "show"
 
@@ -507,7 +507,7 @@ def test_a_real_router_under_each(modifier, tmp_path):
                    "sending_time_tolerance": 5.0, "invalid_retries": 9},
     ))  # fmt: skip
     outcome = execute(bind(run), tmp_path / "out", Listener())
-    write.write(tmp_path / "out", formats=["md"])
+    write.write_run_report(tmp_path / "out", formats=["md"])
     report = (tmp_path / "out" / "report.md").read_text()
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     assert record["rates"][0]["loss_percent"]["sum"]["median"] == 0

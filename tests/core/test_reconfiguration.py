@@ -103,7 +103,7 @@ def test_the_blocked_time_of_a_simulated_device(tmp_path):
             assert found["lost"] == [round(5000 * wanted)] * 3
     with (tmp_path / "out" / "reconfiguration.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 3 * 4 * 2
-    write.write(tmp_path / "out", formats=["md"])
+    write.write_run_report(tmp_path / "out", formats=["md"])
     assert "Reconfiguration under traffic" in (tmp_path / "out" / "report.md").read_text()
     assert resume(tmp_path / "out", Listener()).status == "complete"
 

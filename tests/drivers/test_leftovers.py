@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded import port
 from v6t.drivers.embedded.connections import ConnectionTable
 from v6t.drivers.embedded.connections import ReceiverConnections as Known
@@ -88,7 +88,9 @@ def established(server):
     return result, judge_connections(trial(asked), result, sending_time_tolerance=TOLERANCE)
 
 
-def test_phase_one_with_leftovers_is_invalid(server):
+def test_phase_one_with_leftovers_is_invalid_and_learns_from_its_own_frames(server):
+    established(server)
+    expected = server.tester._connections._table.rows.copy()
     server.left = {"forward": 200, "reverse": 0}
     result, verdict = established(server)
     found = result.connections
@@ -96,13 +98,6 @@ def test_phase_one_with_leftovers_is_invalid(server):
     assert (verdict.valid, verdict.passed) == (False, False)
     (reason,) = verdict.reasons
     assert reason.startswith("200 frames ")
-
-
-def test_phase_one_with_leftovers_learns_from_its_own_frames(server):
-    established(server)
-    expected = server.tester._connections._table.rows.copy()
-    server.left = {"forward": 200, "reverse": 0}
-    established(server)
     assert (server.tester._connections._table.rows == expected).all()
 
 
@@ -178,7 +173,7 @@ def test_worker_writes_the_nonce_of_the_trial_into_marked_frames(nonce, octet):
 
 FRAMES = 100
 PLUGIN = bind(resolve(flags=Flags(plugin="nat44", tester="sim"))).technology
-STREAMS = compile_point(PLUGIN, PLUGIN.make_frame_pair(84), 1)
+STREAMS = compile_directions(PLUGIN, PLUGIN.make_frame_pair(84), 1)
 TRIAL = Trial("t", "t", 84, 84, "forward", 1000.0, 0.1, 0.1, 0.0)
 
 

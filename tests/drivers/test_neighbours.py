@@ -283,19 +283,14 @@ def test_answers_and_introductions_are_counted_by_port(ways):
     assert way[1].left == []
 
 
-def test_what_was_asked_for_has_left_when_counters_are_read(ways):
+@pytest.mark.parametrize(("full", "count"), [(False, 2), (True, 0)])
+def test_what_trex_took_has_left_and_is_counted_when_counters_are_read(ways, full, count):
     one, way = ways
+    way[0].full = full
     one.introduce([0])
     with one.pause():
-        assert len(way[0].left) == 2
-
-
-def test_what_trex_did_not_take_is_not_counted(ways):
-    one, way = ways
-    way[0].full = True
-    one.introduce([0])
-    with one.pause():
-        assert one.sent == {0: 0, 1: 0}
+        assert len(way[0].left) == count
+        assert one.sent == {0: count, 1: 0}
 
 
 def test_a_dead_socket_is_told_and_not_waited_for(ways):

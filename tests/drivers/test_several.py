@@ -237,15 +237,6 @@ def test_skew_of_starts_is_limited(late_ms, valid):
     assert result.is_disturbed is not valid
 
 
-def test_error_names_its_server_after_the_others_ended():
-    healthy = FakeMember()
-    tester = combine(healthy, FakeMember(error=TesterError("gone", code="tester-fault")))
-    with expect_error("tester-fault", kind=TesterError) as caught:
-        tester.measure(TRIAL)
-    assert caught.value.message == "server b: gone"
-    assert healthy.trials
-
-
 def test_failed_open_closes_all_servers():
     healthy = FakeMember()
     broken = FakeMember(error=TesterError("no port", code="tester-fault"))

@@ -209,9 +209,12 @@ def test_tags_change_no_frames_time(cable):
 
 @pytest.mark.parametrize(("counting", "told"), [("trailer", "marks"), ("ports", "ports")])
 def test_burst_that_took_too_long_is_invalid(counting, told):
-    """No veth pair carries three million frames per second: TRex stretches the burst."""
+    """No veth pair carries three million frames per second: TRex stretches the burst.
+
+    A busy machine may read the counters only every 50 ms, which the burst outlasts many times.
+    """
     with loaded("trex", loopback=True, options={"counting": counting}) as (tester, trial):
-        fast = replace(trial, mode="forward", rate_fps=3e6, duration_s=0.02)
+        fast = replace(trial, mode="forward", rate_fps=3e6, duration_s=0.3)
         result = tester.measure(fast)
         counted = result.directions["forward"]
         assert result.tester["counting"] == told

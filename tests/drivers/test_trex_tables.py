@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.replay import Replay
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.drivers.trex import connections, counting
 from v6t.drivers.trex import streams as trex_streams
-from v6t.drivers.trex.bursts import Burst, OfferedLoad, make_bursts
+from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
 from v6t.drivers.trex.capture import (
     CaptureReader,
     compare_frames,
@@ -35,7 +35,6 @@ from v6t.drivers.trex.streams import (
     read_marks,
     with_checksum_fixes,
     with_mark,
-    with_stamps,
 )
 from v6t.packets import trailer
 from v6t.profiles.compiler.instructions import MAX_OFFSET
@@ -53,7 +52,7 @@ COUNT = 1000
 
 
 def streams(size=84):
-    return compile_point(PLUGIN, PLUGIN.make_frame_pair(size), 1)
+    return compile_directions(PLUGIN, PLUGIN.make_frame_pair(size), 1)
 
 
 def reached(program):
@@ -115,15 +114,8 @@ def table():
 def listed(table, stamps=3, rows=64, size=84):
     own = foreground(streams(size)["reverse"])
     order = np.random.default_rng(1).permutation(COUNT).astype(np.int32)
-    made = make_blocks(
-        own,
-        order,
-        lambda at, blocks, mine: Replay(own, table, ListOrder(rows=mine)),
-        64,
-        stamps,
-        rows,
-    )
-    return made, order
+    replay = lambda at, blocks, mine: Replay(own, table, ListOrder(rows=mine))  # noqa: E731
+    return make_blocks(own, order, replay, 64, stamps, rows), order
 
 
 def as_sent(block):
@@ -199,29 +191,19 @@ def test_tags_and_stamps_stay_with_the_blocks_that_have_identifiers(table):
 
 
 def answer(sent, received, opackets):
+    stamped, capture = sent.stamped_bursts, {"kind": "marked", "class": 0, "frames": []}
+    flows = {
+        str(b.pg_id): {"tx_pkts": {"1": b.frames}, "rx_pkts": {"0": b.frames}} for b in stamped
+    }
+    marked = received - sum(b.frames for b in stamped)
     return {
         "ports": {"0": {"ipackets": received + 7}, "1": {"opackets": opackets}},
-        "groups": {
-            "flow_stats": {
-                str(b.pg_id): {"tx_pkts": {"1": b.frames}, "rx_pkts": {"0": b.frames}}
-                for b in sent.stamped_bursts
-            }
-        },
+        "groups": {"flow_stats": flows},
         "captures": [
-            {
-                "kind": "marked",
-                "class": 0,
-                "port": 0,
-                "matched": received - stamps(sent),
-                "frames": [],
-            },
-            {"kind": "marked", "class": 0, "port": 3, "matched": 99, "frames": []},
+            {**capture, "port": 0, "matched": marked},
+            {**capture, "port": 3, "matched": 99},
         ],
     }
-
-
-def stamps(sent):
-    return sum(b.frames for b in sent.stamped_bursts)
 
 
 @pytest.mark.parametrize(("received", "wanted"), [(16_000, (16_000, 0)), (15_990, (15_990, 0)),
@@ -247,14 +229,6 @@ def test_packed_lists_are_the_values(table):
         "instructions": [{"type": "flow_var", "size": 2, "value_list": values}, plain],
         "cache": 1,
     }
-
-
-def test_marks_are_not_touched_where_there_are_none():
-    plain = streams()["forward"]
-    made = with_stamps(plain)
-    assert not any(is_marked(s) for s in made.streams)
-    burst = Burst(0, 1.0, 1, 0.0, 0)
-    assert OfferedLoad(made, [burst], 0, (1,)).marked_bursts == ()
 
 
 @pytest.mark.parametrize(
@@ -284,10 +258,8 @@ def test_what_can_be_is_planned_with_its_memory():
 
 
 WIDE = {
-    "initiator_ports.min": "1024",
-    "initiator_ports.max": "65535",
-    "responder_ports.min": "1",
-    "responder_ports.max": "5000",
+    **{"initiator_ports.min": "1024", "initiator_ports.max": "65535"},
+    **{"responder_ports.min": "1", "responder_ports.max": "5000"},
 }
 """More than 268 million four-tuples."""
 
@@ -295,11 +267,7 @@ WIDE = {
 @pytest.mark.parametrize(
     ("tester", "count", "said"),
     [
-        (
-            "embedded",
-            "16000000",
-            "16,000,000 connections take up to 1.8 GiB of memory, this machine",
-        ),
+        ("embedded", "16000000", "16,000,000 connections take up to 1.8 GiB of memory, this"),
         ("embedded", "268000000", "268,000,000 connections take up to 30.0 GiB of memory, this"),
         ("trex", "16000000", "16,000,000 connections on TRex take about 1.8 GiB of its server's"),
         ("trex", "16000000", "688,128 of 16,000,000 connections"),
@@ -318,33 +286,10 @@ def test_what_many_connections_take_is_said_before_traffic(tester, count, said):
     assert done.status == (2 if "are more" in said else 0)
 
 
-def test_a_dry_run_refuses_and_plans():
-    def bound(**settings):
-        return resolve(
-            flags=Flags(
-                plugin="nat44",
-                tester="trex",
-                tester_options={"lab": "true"},
-                dut="nftables",
-                benchmarks=("connection-rate", "latency", "throughput"),
-                procedure={"connections": settings},
-            )
-        )
-
-    from v6t.core.config.checks import check_benchmark_settings
-    from v6t.core.config.warnings import list_setting_warnings
-
-    run = bind(bound(count=4_000_000))
-    check_benchmark_settings(run)
-    said = "\n".join(list_setting_warnings(run))
-    assert "688,128 of 4,000,000" in said
-    assert "memory" in said
-
-
 def compiled(plugin="mape-br", size=104, params=None):
     run = resolve(flags=Flags(plugin=plugin, tester="sim", params=params or {}))
     made = bind(run).technology
-    return made, compile_point(made, made.make_frame_pair(size), run.seed)
+    return made, compile_directions(made, made.make_frame_pair(size), run.seed)
 
 
 @pytest.mark.parametrize("size", [104, 600, 1518])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.drivers.duts.kinds.softwires import generate_softwires
+from v6t.drivers.duts.kinds.softwires import iter_softwires
 from v6t.packets.address_layouts import GeneratedSoftwires
 from v6t.packets.reference import NOT_FORWARDED
 from v6t.plugins.lwaftr import LwAftrDrop, generate_table, read_table
@@ -154,7 +154,7 @@ def test_number_in_a_row_is_decimal_or_hexadecimal(tmp_path, row):
     path.write_text(f"10.0.0.9 {row} 2001:db8::1\n")
     table = read_table(path, BR)
     assert (table.psid[0], table.psid_len[0], table.psid_offset[0]) == (1, 4, 6)
-    (softwire,) = generate_softwires(make("lwaftr", binding_table=str(path)).make_dut_intent())
+    (softwire,) = iter_softwires(make("lwaftr", binding_table=str(path)).make_dut_intent())
     assert (softwire.psid, softwire.psid_len, softwire.psid_offset) == (1, 4, 6)
 
 

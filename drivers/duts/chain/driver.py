@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_options import SshOptions
 
 
-# Values of HeaderPolicy.zero_checksum, the strictest last.
+# values of HeaderPolicy.zero_checksum, from lenient to strict
 _ZERO_CHECKSUM_VALUES: tuple[Literal["always", "ipv6", "never"], ...] = ("always", "ipv6", "never")
 
 
@@ -44,19 +44,19 @@ class ChainPart:
 
     name: str
     device: str  # name of the device that contains it, such as ``CE``
-    stateful: bool  # keeps connections
+    stateful: bool  # whether it tracks connections
     intent: DeviceIntent
     driver: Driver
-    to_ipv4: Direction | None = None  # direction in which it translates IPv6 to IPv4
+    ipv4_direction: Direction | None = None  # direction in which it translates IPv6 to IPv4
 
     @property
     def profile(self) -> HeaderProfile:
-        """Differences of its frames from the reference translation."""
+        """Differences between the headers that it writes and those of the reference translation."""
         return self.driver.get_header_profile(self.intent)
 
 
 class ChainPartOptions(StrictModel):
-    """The driver of a part and its options; empty: as the technology chooses."""
+    """Options of one part; the technology chooses the driver if none is named."""
 
     driver: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
@@ -72,7 +72,7 @@ class ChainDriver(Driver):
     """Driver of a chain of devices, made of the drivers of its parts."""
 
     name = "chain"
-    title = "several parts one after the other, each with its own driver"
+    title = "a chain of several parts, each with its own driver"
     supported_configurations = (DeviceConfig,)
     tested_with = "see the drivers of its parts"
     options_model = ChainOptions
@@ -118,7 +118,7 @@ class ChainDriver(Driver):
     def _make_part_driver(
         self, part: PartIntent, earlier_parts: Sequence[ChainPart], *, swapped: bool
     ) -> Driver:
-        """Make the driver of a part, given the parts before it on the chain."""
+        """Return the driver of a part, whose state directory depends on the earlier parts."""
         chosen = self.options.parts.get(part.name, ChainPartOptions())
         name = chosen.driver or part.driver
         if name == self.name:
@@ -192,7 +192,7 @@ def count_further_hops(parts: tuple[ChainPart, ...]) -> int:
 
 
 def count_hops_in_direction(parts: tuple[ChainPart, ...], direction: Direction) -> int:
-    """Return the further hops of inner IPv4 packets, less those where a tunnel keeps the TTL."""
+    """Return the number of further hops in a direction that decrement the TTL of inner IPv4 packets."""
     hops = count_further_hops(parts)
     for part in parts:
         side = getattr(part.intent.configuration, "ipv6_side", "left")
@@ -202,14 +202,14 @@ def count_hops_in_direction(parts: tuple[ChainPart, ...], direction: Direction) 
 
 
 def combine_policies(
-    parts: tuple[ChainPart, ...], translators: Mapping[Direction, HeaderProfile]
+    parts: tuple[ChainPart, ...], translator_profiles: Mapping[Direction, HeaderProfile]
 ) -> HeaderPolicy:
-    """Return the checksum and DF policy behind the last part, combined from all parts."""
+    """Return the policy for headers after the last part, combined from the profiles of all parts."""
     profiles = [part.profile for part in parts]
     zero = next(
         value for value in _ZERO_CHECKSUM_VALUES if any(p.zero_checksum == value for p in profiles)
     )
-    either = [direction for direction, p in translators.items() if p.dont_fragment == "either"]
+    either = [d for d, profile in translator_profiles.items() if profile.dont_fragment == "either"]
     return HeaderPolicy(
         absent_checksum=any(p.absent_checksum for p in profiles),
         zero_checksum=zero,
@@ -220,16 +220,16 @@ def combine_policies(
 def get_last_translator_profile(
     parts: tuple[ChainPart, ...], direction: Direction
 ) -> HeaderProfile:
-    """Return the profile of the last translator to IPv4 in a direction, or the reference's."""
+    """Return the profile of the last translator to IPv4 in a direction, or the default profile."""
     from_its_end = parts if direction == "reverse" else parts[::-1]
-    return next((p.profile for p in from_its_end if p.to_ipv4 == direction), HeaderProfile())
+    return next((p.profile for p in from_its_end if p.ipv4_direction == direction), HeaderProfile())
 
 
 def choose_state_directory(earlier_parts: Sequence[ChainPart], name: str, driver: Driver) -> str:
-    """Return the state directory of a part that shares a machine; empty: the directory in its options.
+    """Return the directory for a part that shares a machine, or '' to use the one in its options.
 
-    The first part on a machine uses that directory itself, with the machine's lock. Each part has its own
-    timer, record and files.
+    The first part on a machine uses the directory in its options, with the machine's lock. Each part has
+    its own timer, record and files.
     """
     if not driver.configures_device or driver.options.ssh is None:
         return ""

@@ -84,7 +84,7 @@ class ChainSession(DeviceSession):
         run_all_actions([partial(s.schedule_rollback, limit_s) for s in self._sessions])
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
-        """Undo all plans, the rightmost first, even if one of them fails."""
+        """Undo the plans of all parts from right to left, even if one of them fails."""
         return run_all_actions(
             [partial(s.rollback, forget=forget, by_script=by_script) for s in self._sessions[::-1]]
         )
@@ -198,7 +198,7 @@ class LabChain(LabDevice):
 
 
 def run_all_actions(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:
-    """Run all actions, then raise the first error with the messages of the others."""
+    """Run all actions and return the lines of all; raise one error with all messages if any fails."""
     errors: list[V6tError] = []
     interrupt: KeyboardInterrupt | None = None
     lines: list[str] = []

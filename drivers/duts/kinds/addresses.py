@@ -20,8 +20,8 @@ WELL_KNOWN_PREFIX = IPv6Network("64:ff9b::/96")
 _PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
     (ClatConfig, "plat_prefix"), (SiitConfig, "prefix"), (Nat64Config, "prefix"), (MapTCeConfig, "dmr"),
 )  # fmt: skip
-_SHORT_PREFIX_LENGTHS = (32, 40, 48, 56, 64)  # bits 64 to 71 of their addresses are 0
-# candidates for networks of added routes and rules, preferably of documentation addresses
+_SHORT_PREFIX_LENGTHS = (32, 40, 48, 56, 64)  # bits 64 to 71 of such addresses are zero
+# candidate networks for routes and rules that v6t adds; most are documentation ranges
 SPARE_IPV4_NETWORKS = (
     "203.0.113.0/24",
     "198.51.100.0/24",
@@ -38,7 +38,7 @@ def find_prefix_parameter(configuration: DeviceConfig) -> str:
 
 
 def get_siit_config(intent: Intent) -> SiitConfig:
-    """Return the mappings of a stateless translator, or of a MAP-T CE as SIIT (RFC 7599, section 6)."""
+    """Return a translator's configuration as SIIT; one of NAT64 or of a MAP-T CE (RFC 7599) is converted."""
     edge = intent.configuration
     if isinstance(edge, Nat64Config):
         return SiitConfig(prefix=edge.prefix)
@@ -54,12 +54,14 @@ def get_siit_config(intent: Intent) -> SiitConfig:
 
 
 def list_mappings(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
-    """Return explicit address mappings: pairs of an IPv4 and an IPv6 prefix."""
+    """Return the explicit address mappings as pairs of an IPv4 and an IPv6 prefix."""
     return list(get_siit_config(intent).eam)
 
 
-def list_equal_mappings(intent: Intent, display_name: str) -> list[tuple[IPv4Network, IPv6Network]]:
-    """Return the mappings; raise UsageError if the two prefixes of one differ in host bits."""
+def list_equal_size_mappings(
+    intent: Intent, display_name: str
+) -> list[tuple[IPv4Network, IPv6Network]]:
+    """Return the explicit mappings; raise UsageError if the two prefixes of one differ in size."""
     table = list_mappings(intent)
     nearest = [
         (four, IPv6Network((six.network_address, 96 + four.prefixlen), strict=False))
@@ -93,19 +95,19 @@ def get_opposite_side(side: str) -> str:
 
 
 def check_lowest_mtu(intent: Intent, display_name: str) -> None:
-    """Raise UsageError for a ``lowest_ipv6_mtu`` that requires fragmentation."""
+    """Raise UsageError unless ``lowest_ipv6_mtu`` is the default or the MTU of the IPv6 link."""
     reason = f"{display_name} fragments no packet that fits the IPv6 link"
     link = getattr(intent.links, get_ipv6_side(intent))
     softwires.check_lowest_mtu(get_siit_config(intent).lowest_ipv6_mtu, reason, link.mtu)
 
 
 def find_networks_behind(intent: Intent, side: str, ip_version: int) -> list[Any]:
-    """Return the networks of an IP version that a side's routes lead to."""
+    """Return the networks of an IP version that the routes of a side lead to."""
     return [net for net in getattr(intent, side).routes if net.version == ip_version]
 
 
 def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
-    """Return the IPv4 network that is embedded in a part of an RFC 6052 prefix (section 2.2)."""
+    """Return the IPv4 network that is embedded in a network within an RFC 6052 prefix (section 2.2)."""
     value, length = int(net.network_address), net.prefixlen
     if prefix.prefixlen in _SHORT_PREFIX_LENGTHS:  # bits 64 to 71 hold nothing
         value = value >> 64 << 64 | (value & (1 << 56) - 1) << 8
@@ -119,7 +121,7 @@ def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
 
 
 def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Network]]:
-    """Return the IPv4 and IPv6 destinations that a router next to the translator sends to it.
+    """Return the IPv4 and IPv6 networks that neighboring routers route to the translator.
 
     An explicit mapping of hosts on the IPv6 side attracts its IPv4 prefix, one of hosts on the
     IPv4 side its IPv6 prefix; the RFC 6052 prefix attracts itself.
@@ -151,15 +153,15 @@ def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IP
     return [net for net in four if net not in far], [net for net in six if net not in near]
 
 
-# candidate source addresses of a translator's ICMP errors
+# candidates for the source address of a translator's ICMP errors
 TRANSLATOR_IPV4_CANDIDATES = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
 TRANSLATOR_IPV6_CANDIDATES = ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9")
-# candidate networks between a translator and a NAT
+# candidates for the network between a translator and a NAT
 POOL_CANDIDATES = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")
 
 
 def find_test_networks(intent: Intent) -> list[Any]:
-    """Return the networks of a test: links, hosts, tables, pools, and the IPv4 form of IPv6 hosts."""
+    """Return all networks of an intent, and the IPv4 networks embedded in its hosts' IPv6 networks."""
     networks = list_networks(intent)
     prefix = get_prefix(intent)
     hosts = [net for side in ("left", "right") for net in find_networks_behind(intent, side, 6)]
@@ -172,7 +174,7 @@ def find_test_networks(intent: Intent) -> list[Any]:
 def choose_free_address(
     option: str, configured_address: str, candidates: Sequence[str], used_networks: Sequence[Any]
 ) -> str:
-    """Return the configured address, else an unused candidate; raise UsageError for an overlap."""
+    """Return the configured address or an unused candidate; raise UsageError if the former is in use."""
     unused = next((text for text in candidates if not _find_overlap(text, used_networks)), "")
     if not configured_address and not unused:
         problem = f"dut.options.{option}: the test uses all of {', '.join(candidates)}"
@@ -192,7 +194,7 @@ def _find_overlap(text: str, used_networks: Sequence[Any]) -> Any:
 
 
 def find_spare_network(intent: Intent, ip_version: int, skip: int = 0) -> Network:
-    """Return a network that the test does not use, after skipping some of the candidates."""
+    """Return a network that the test does not use, after skipping ``skip`` such candidates."""
     candidates = SPARE_IPV6_NETWORKS if ip_version == 6 else SPARE_IPV4_NETWORKS
     used_networks = list_networks(intent)
     unused = [text for text in candidates if not _find_overlap(text, used_networks)]
@@ -206,7 +208,7 @@ def find_spare_network(intent: Intent, ip_version: int, skip: int = 0) -> Networ
 def find_next_hops(
     intent: Intent, ports: Mapping[str, str]
 ) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
-    """Return an IP version with hosts on both sides, and the right and left (host, interface)."""
+    """Return an IP version with hosts on both sides, and the right and the left (host, interface) pair."""
     for ip_version in (4, 6):
         right, left = (
             next(((str(h), ports[side]) for h in hosts if h.version == ip_version), None)

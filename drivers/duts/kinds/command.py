@@ -29,10 +29,10 @@ from v6t.drivers.duts.plan import (
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.intent.families import DeviceConfig
 
-CHECK_CRITERIA = ("contains", "equals", "matches", "absent")  # options, one of which is required
+CHECK_CRITERIA = ("contains", "equals", "matches", "absent")  # exactly one is required
 
 
-def check_pattern(pattern: object) -> object:
+def validate_pattern(pattern: object) -> object:
     """Return the pattern; raise InvalidValue if it is not a regular expression."""
     try:
         re.compile(pattern if isinstance(pattern, str) else "")
@@ -43,7 +43,7 @@ def check_pattern(pattern: object) -> object:
 
 
 class CheckOptions(StrictModel):
-    """A read-back with exactly one criterion."""
+    """A command that reads the device's state, and the one criterion that its output must meet."""
 
     command: str = Field(min_length=1)
     """Read-only line."""
@@ -53,7 +53,7 @@ class CheckOptions(StrictModel):
     """The output must be this text."""
     matches: str | None = None
     """The output must contain a match of this regular expression."""
-    absent: str | None = None
+    absent: str | None = None  # text that must not occur
     """The output must not contain this text, with any spacing."""
 
     @model_validator(mode="after")
@@ -66,29 +66,29 @@ class CheckOptions(StrictModel):
                 problem = f"{name} must not be empty: every output has that"
                 raise InvalidValue(problem, code="wrong-length")
         if self.matches is not None:
-            check_pattern(self.matches)
+            validate_pattern(self.matches)
         return self
 
-    def make_check(self, line: str) -> Check:
-        """Return a check that a line's output meets the criterion."""
+    def make_check(self, command: str) -> Check:
+        """Return a check that a command's output meets the criterion."""
         if self.contains is not None:
-            return Check(line, expect_words(self.contains))
+            return Check(command, expect_words(self.contains))
         if self.equals is not None:
-            return Check(line, expect_text(self.equals))
+            return Check(command, expect_text(self.equals))
         if self.matches is not None:
             pattern = re.compile(self.matches, re.MULTILINE)
-            return Check(line, expect_output(pattern.search, f"a match of {self.matches}"))
+            return Check(command, expect_output(pattern.search, f"a match of {self.matches}"))
         unwanted = " ".join(str(self.absent).split())
 
         def lacks_text(output: str) -> bool:  # silence proves nothing
             text = " ".join(output.split())
             return bool(text) and unwanted not in text
 
-        return Check(line, expect_output(lacks_text, f"no '{self.absent}'"))
+        return Check(command, expect_output(lacks_text, f"no '{self.absent}'"))
 
 
 class StepOptions(StrictModel):
-    """A change of the device and its undo line, which is empty if none is needed."""
+    """A shell line that changes the device, and the line that undoes the change, which may be empty."""
 
     command: str = Field(min_length=1)
     """Shell line that makes the change."""
@@ -96,10 +96,9 @@ class StepOptions(StrictModel):
     """Purpose, in one phrase."""
     undo: str
     """Shell line that undoes the change; `{old}` is the output of `before`."""
-    before: str = ""
+    before: str = ""  # command that prints the state before the change
     """Shell line that prints the state to restore."""
-    # meaning of the output of ``before``
-    was: Literal["value", "there", "foreign"] = "value"
+    was: Literal["value", "there", "foreign"] = "value"  # meaning of the output of ``before``
     """Meaning of output of `before`: a value to restore, the change already made, or an object of another
     owner."""
     check: CheckOptions | None = None
@@ -109,7 +108,7 @@ class StepOptions(StrictModel):
 
 
 class FlushOptions(StrictModel):
-    """A shell line that empties the device's state before a trial, with its read-back."""
+    """A shell line that clears the device's state before a trial, and the check of its effect."""
 
     command: str = Field(min_length=1)
     """Shell line that empties the state."""
@@ -127,11 +126,11 @@ class FlushOptions(StrictModel):
         return self
 
 
-HeaderFieldValue = Literal["allowed", "copied", "zero"]
+HeaderFieldValue = Literal["allowed", "copied", "zero"]  # "allowed": any value that RFCs permit
 
 
 class HeaderProfileOptions(StrictModel):
-    """Header fields that the device writes, see :class:`~v6t.drivers.duts.header_profile.HeaderProfile`."""
+    """Options that declare a :class:`~v6t.drivers.duts.header_profile.HeaderProfile` of the device."""
 
     further_hops: int = Field(default=0, ge=0, le=16)
     """Hops inside the device beyond the reference's single one."""
@@ -153,11 +152,11 @@ class HeaderProfileOptions(StrictModel):
     """Identification of new IPv4 headers; RFCs allow any."""
     tunnel_hop_limit: int = Field(default=0, ge=0, le=255)
     """Hop limit of outer headers when they leave the device; 0: any."""
-    absent_checksum: bool = False
+    absent_checksum: bool = False  # whether UDP packets may lack a checksum
     """The UDP checksum may be 0, which means that none was computed."""
     zero_checksum: Literal["never", "ipv6", "always"] = "never"
     """A UDP checksum computed as 0 may be written as 0 instead of 0xFFFF: towards IPv6, or always."""
-    least_octets: int = Field(default=0, ge=0, le=60)
+    least_octets: int = Field(default=0, ge=0, le=60)  # minimum frame length without FCS
     """Frames are padded to this length without FCS."""
 
     def make_profile(self) -> HeaderProfile:
@@ -165,16 +164,15 @@ class HeaderProfileOptions(StrictModel):
 
 
 class CommandOptions(LinuxOptions):
-    """Options of a device that the user's shell lines configure."""
+    """Options of a device that is configured by the user's shell lines."""
 
-    base: bool = True
+    base: bool = True  # whether v6t configures addresses, routes and forwarding
     """Configure addresses, neighbours, routes and forwarding as for every Linux device."""
     steps: tuple[StepOptions, ...] = ()
     flush: tuple[FlushOptions, ...] = ()
     sessions_command: str = ""
     """Shell line that prints the number of sessions."""
-    # telemetry commands by name
-    watch: dict[str, str] = Field(default_factory=dict)
+    watch: dict[str, str] = Field(default_factory=dict)  # telemetry commands by name
     """Telemetry commands by name, run once a second; each prints a number, or ``name=number`` words. Names
     that begin with ``drop`` count lost frames, with ``refused`` those lost for lack of room or of a
     port."""
@@ -183,12 +181,12 @@ class CommandOptions(LinuxOptions):
     profile: HeaderProfileOptions = HeaderProfileOptions()
 
 
-# loss reasons of the names that the user chooses
+# loss reasons by pattern of the telemetry names, which the user chooses
 LOSS_REASONS = {"drop.*": LossReason.QUEUE, "refused.*": LossReason.TABLE_FULL}
 
 
 class CommandDriver(LinuxDriver):
-    """Driver of any device, by shell lines that see ``$LEFT``, ``$RIGHT`` and ``$STATE``."""
+    """Driver for any device; the user's shell lines can use ``$LEFT``, ``$RIGHT`` and ``$STATE``."""
 
     name = "command"
     title = "any device: your own shell lines for commit, rollback, check, flush and telemetry"
@@ -267,20 +265,20 @@ class CommandDriver(LinuxDriver):
             None if check is None else check.make_check(self._add_variables(intent, check.command))
         )
 
-    def _add_variables(self, intent: Intent, text: str) -> str:
-        """Return a shell line that assigns ``LEFT``, ``RIGHT`` and ``STATE`` before it runs the text."""
+    def _add_variables(self, intent: Intent, command: str) -> str:
+        """Return a shell line that sets ``LEFT``, ``RIGHT`` and ``STATE`` and then runs a command."""
         left, right = self.get_ports(intent).values()
         places = {"LEFT": left, "RIGHT": right, "STATE": self.options.state_dir}
-        return " ".join(f"{k}={shlex.quote(v)};" for k, v in places.items()) + f" {text}"
+        return " ".join(f"{k}={shlex.quote(v)};" for k, v in places.items()) + f" {command}"
 
 
-def parse_numbers(name: str, text: str) -> Mapping[str, float]:
-    """Parse ``NAME=number`` words, or a single number, whose key is ``name``."""
+def parse_numbers(default_name: str, text: str) -> Mapping[str, float]:
+    """Parse ``NAME=number`` words; a number without a name gets the default name."""
     values: dict[str, float] = {}
     for word in text.split():
         key, equal, value = word.partition("=")
         try:
-            values[key if equal else name] = float(value if equal else word)
+            values[key if equal else default_name] = float(value if equal else word)
         except ValueError:
             continue
     return values

@@ -40,25 +40,25 @@ KERNEL_MODULE = "ip6_tunnel"
 TUNNEL_NAME = "v6t-tunnel"
 ROUTING_TABLE_NUMBER = 8676  # also the priority of the rule that selects the table
 OUTER_HEADER_OCTETS = 40  # size of the IPv6 header that the tunnel adds
-LINK_UP_FLAG = "LOWER_UP"  # of ``ip link``
+LINK_UP_FLAG = "LOWER_UP"  # printed by ``ip link``
 TCP, UDP = 6, 17  # by number: a small system has no names for them
 
 
 class Ip6TunnelOptions(LinuxOptions):
-    """Options of the ip6_tunnel driver."""
+    """Options of the kernel module ip6_tunnel."""
 
     hop_limit: int = Field(default=64, ge=1, le=255)
     """Hop limit of the outer header."""
     dscp: Literal["uniform", "pipe"] = "uniform"
     """``uniform`` copies the DSCP to the outer header and back, as DS-Lite and lw4o6 require (RFC 6333
     section 7.1); ``pipe`` writes 0 and keeps the inner one (RFC 2983)."""
-    checks: bool = False
+    checks: bool = False  # whether to drop packets of other customers
     """Drop packets of other addresses and ports than the customer's with nftables, in both directions; RFC
     7597 section 8.1 and RFC 7596 section 5.2 leave this to the NAPT, which is not measured here."""
 
 
 class Ip6Tunnel(LinuxDriver):
-    """Driver of the kernel's IPv4-in-IPv6 tunnel, into which packets from the customer are routed."""
+    """Driver for the kernel's IPv4-in-IPv6 tunnel, into which packets from the customer are routed."""
 
     name = "ip6-tunnel"
     title = "Linux ip6_tunnel: B4 of DS-Lite and its other end, lwB4, MAP-E CE"
@@ -174,17 +174,17 @@ class Ip6Tunnel(LinuxDriver):
 
 
 def _expect_tunnel(*phrases: str, inherits_dscp: bool) -> Expectation:
-    """Expect one line with all phrases, which contains ``dscp inherit`` only if configured."""
+    """Expect a line with all phrases, and with ``dscp inherit`` if and only if ``inherits_dscp``."""
 
-    def is_tunnel(output: str) -> bool:
+    def has_tunnel(output: str) -> bool:
         line = find_line(output, *phrases)
         return line is not None and (find_line(line, "dscp inherit") is not None) == inherits_dscp
 
-    return expect_output(is_tunnel, " and ".join(f"'{phrase}'" for phrase in phrases))
+    return expect_output(has_tunnel, " and ".join(f"'{phrase}'" for phrase in phrases))
 
 
 def format_drop_rules(lwb4: CustomerConfig, customer_port: str) -> list[str]:
-    """Return the nftables rules that drop packets of other customers."""
+    """Return the nftables rules that drop packets without the customer's address and ports."""
     ways = (
         (f'iifname "{customer_port}" oifname "{TUNNEL_NAME}"', "s"),
         (f'iifname "{TUNNEL_NAME}"', "d"),

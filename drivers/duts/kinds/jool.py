@@ -22,8 +22,8 @@ from v6t.intent.families import MapTCeConfig, MapTRelayConfig, Nat64Config, Siit
 
 FIRST_MAPT_VERSION = (4, 1, 255)  # reported by release candidates of 4.2.0
 RELEASE_CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}  # published name by reported version
-MIN_UDP_TIMEOUT_S = 120  # of UDP sessions [s] (RFC 4787, section 4.3)
-COMMON_NOTES = ("IPv4 packets whose UDP checksum is 0 are dropped",)
+MIN_UDP_TIMEOUT_S = 120  # minimum timeout of UDP sessions (RFC 4787, section 4.3)
+COMMON_NOTES = ("IPv4 packets whose UDP checksum is 0 are dropped",)  # for every program
 # notes of plans, by program
 PROGRAM_NOTES = {
     NAT64: ("source ports are not preserved (f-args 11)",),
@@ -36,7 +36,7 @@ COUNTERS_DESCRIPTION = (
 
 
 class Jool(LinuxDriver):
-    """Driver of Jool with one instance, which is named v6t."""
+    """Driver for Jool with a single instance, which is named v6t."""
 
     name = "jool"
     title = "Jool: SIIT, CLAT, NAT64, MAP-T in the Linux kernel"
@@ -64,7 +64,7 @@ class Jool(LinuxDriver):
         return commands
 
     def read_version(self, text: str) -> str:
-        """Return the version of Jool's module and programs, which must be the same."""
+        """Return the common version of Jool's module and programs; raise DutError if they differ."""
         versions = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", text)
         plain = {re.sub(r"\.0$", "", v) for v in versions}
         if len(plain) > 1:
@@ -75,7 +75,7 @@ class Jool(LinuxDriver):
         return RELEASE_CANDIDATES.get(version, version)
 
     def make_example_facts(self, intent: Intent) -> Facts:
-        """Return facts with the configured version, else the one that v6t was tested with."""
+        """Return facts with the configured version of Jool, else a version that v6t was tested with."""
         tested = "4.2.0-rc3" if choose_program(intent) == MAPT else "4.1.9"
         return replace(super().make_example_facts(intent), version=self.options.version or tested)
 
@@ -150,7 +150,7 @@ class Jool(LinuxDriver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         program = choose_program(intent)
         command = jool_instances.make_statistics_command(program)
-        outcomes = partial(jool_instances.parse_packet_fates, nat64=program == NAT64)
+        outcomes = partial(jool_instances.parse_packet_counters, nat64=program == NAT64)
         counters = Reading(command, outcomes, COUNTERS_DESCRIPTION, jool_instances.LOSS_REASONS)
         readings = {**super().get_telemetry_readings(intent), "jool": counters}
         if program == NAT64:

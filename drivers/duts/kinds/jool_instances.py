@@ -31,26 +31,26 @@ from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.drivers.duts.steps import make_config_file_step, make_object_step
 from v6t.intent.families import MapRuleConfig, MapTCeConfig, MapTRelayConfig, Nat64Config
 
-# totals, which do not say what became of packets
+# counters of totals, which do not show whether packets were translated or dropped
 _TOTAL_COUNTERS = re.compile(
     r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
 )
 _NON_PACKET_COUNTERS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")  # not reported
-# packets that Jool hands back to the kernel
+# counters of packets that Jool hands back to the kernel
 _UNTRANSLATED_COUNTERS = re.compile(
     r"JSTAT(64|46)_(SRC|DST)$|JSTAT_(POOL[46]_MISMATCH|MAPT_(ADDR4|POOL6|EUI6P|FMR[46])|"
     r"UNKNOWN_(L4_PROTO|PROTO_INNER))$"
 )
-# packets that only NAT64 hands back to the kernel; SIIT and MAP-T drop them during translation
+# counters of packets that NAT64 hands back to the kernel, but SIIT and MAP-T drop
 _NAT64_UNTRANSLATED_COUNTERS = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
-# loss reasons by pattern of the names that :func:`parse_packet_fates` returns
+# loss reasons by pattern of the names that :func:`parse_packet_counters` returns
 LOSS_REASONS = {
     r"dropped: out of ports.*": LossReason.TABLE_FULL,
     r"dropped: no connection.*": LossReason.UNKNOWN,
     r"dropped: (no memory|the kernel did not take|none that it knows).*|dropped \(.*": LossReason.QUEUE,
     r"dropped: .*": LossReason.RULE,
 }
-# reasons by counter, for reports
+# reasons by counter, as reports show them
 _DROP_REASONS = {
     "JSTAT_ENOMEM": "no memory",
     "JSTAT_XLATOR_DISABLED": "it is disabled",
@@ -83,25 +83,25 @@ _DROP_REASONS = {
 }
 
 
-# parses ``stats display --csv --no-headers``: value by name
+# parses the output of ``stats display --csv --no-headers`` into values by counter
 parse_statistics = sum_matches(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
 parse_sessions = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
-# parses the number of NAT64 connections, whose table has no limit
+# parses the number of entries in NAT64's connection table, which has no limit
 parse_occupancy = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
 
 
-def parse_packet_fates(text: str, *, nat64: bool = False) -> Mapping[str, float]:
-    """Parse packet counters, keyed ``dropped: REASON (COUNTER)``, ``not translated (COUNTER)`` or total."""
+def parse_packet_counters(text: str, *, nat64: bool = False) -> Mapping[str, float]:
+    """Parse the packet counters, keyed by telemetry names such as ``dropped: REASON (COUNTER)``."""
     counters = parse_statistics(text).items()
     return {
-        _describe_packet_fate(n, nat64=nat64): value
+        _format_counter_name(n, nat64=nat64): value
         for n, value in counters
         if not _NON_PACKET_COUNTERS.match(n)
     }
 
 
-def _describe_packet_fate(name: str, *, nat64: bool) -> str:
-    """Return the telemetry name of a counter, which tells what became of its packets."""
+def _format_counter_name(name: str, *, nat64: bool) -> str:
+    """Return the telemetry name of a counter, which tells what happened to the packets."""
     if _TOTAL_COUNTERS.match(name):
         return name.removeprefix("JSTAT_").lower().replace("_", " ")
     if _UNTRANSLATED_COUNTERS.match(name) or (nat64 and _NAT64_UNTRANSLATED_COUNTERS.match(name)):
@@ -111,7 +111,7 @@ def _describe_packet_fate(name: str, *, nat64: bool) -> str:
 
 
 SIIT, NAT64, MAPT = "jool_siit", "jool", "jool_mapt"
-# Debian packages or publisher of each program
+# Debian packages or publisher's address, by program
 PROGRAM_SOURCES = {
     **dict.fromkeys((SIIT, NAT64), "jool-tools jool-dkms"),
     MAPT: "https://github.com/NICMx/Jool",
@@ -174,7 +174,7 @@ def make_instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
 
 
 def make_mapt_instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
-    """Return the steps that create an instance of MAP-T and add its rules one by one."""
+    """Return the steps that create a MAP-T instance and add its rules one by one."""
     program, configuration = MAPT, intent.configuration
     edge: MapTCeConfig | None = None
     if isinstance(configuration, MapTRelayConfig):
@@ -235,7 +235,7 @@ def _format_rule(rule: MapRuleConfig) -> str:
 
 
 def _format_row(values: str) -> str:
-    """Return values that spaces separate as a row of Jool's CSV output."""
+    """Return space-separated values as a row of Jool's CSV output."""
     return ",".join(values.split())
 
 
@@ -244,16 +244,16 @@ def is_own_instance(row: str) -> bool:
     return row.split(",")[1:2] == ["v6t"]
 
 
-def _make_global_step(client: str, name: str, value: str) -> Step:
+def _make_global_step(instance_command: str, name: str, value: str) -> Step:
     """Return the step that sets one of the instance's global options."""
-    command = f"{client} global update {name} {value}"
+    command = f"{instance_command} global update {name} {value}"
     why = f"{name} of the translator"
-    read = f"{client} global display --csv --no-headers | grep '^{name},'"
+    read = f"{instance_command} global display --csv --no-headers | grep '^{name},'"
     return Step(command, why, read=read, expected=expect_text(_format_row(f"{name} {value}")))
 
 
 def make_pool4_steps(intent: Intent, version: str) -> list[Step]:
-    """Return the steps that add public ports; 4.1.15 and later need ``--force`` for the kernel's ports."""
+    """Return the steps that add public addresses and ports, by ``--force`` even ports of the kernel."""
     pool = nat.get_pool(intent, supported_settings=("udp_timeout_s",))
     force = " --force" if parse_version(version) >= (4, 1, 15) else ""
     return [
@@ -269,7 +269,7 @@ def make_pool4_steps(intent: Intent, version: str) -> list[Step]:
 
 
 def _expect_ports(protocol: str, address: str, pool: nat.NatPool) -> Expectation:
-    """Expect the pool's ports of an address and protocol, for packets without a mark."""
+    """Expect an entry with the pool's ports for an address and protocol, and without a packet mark."""
     expected = ["0", protocol.upper(), address, str(pool.first_port), str(pool.last_port)]
     return expect_output(
         lambda output: expected in [row.split(",")[:5] for row in output.splitlines()],
@@ -278,7 +278,7 @@ def _expect_ports(protocol: str, address: str, pool: nat.NatPool) -> Expectation
 
 
 def make_flush_step(intent: Intent, options: JoolOptions, version: str) -> Step:
-    """Return the step that replaces the instance with an empty one; removing sessions takes minutes."""
+    """Return the step that replaces the instance with an empty one: removing sessions takes minutes."""
     file = f"{options.state_dir}/jool.json"
     lines = [f"{NAT64} instance remove v6t", f"{NAT64} file handle {file}"]
     lines += [step.command for step in make_pool4_steps(intent, version)]

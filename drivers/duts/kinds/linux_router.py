@@ -9,7 +9,7 @@ from v6t.intent.families import RouterConfig
 
 
 class LinuxRouter(LinuxDriver):
-    """Driver of plain forwarding by the Linux kernel."""
+    """Driver for plain forwarding by the Linux kernel."""
 
     name = "linux-router"
     title = "Linux kernel forwarding, IPv4 and IPv6"

@@ -28,7 +28,7 @@ CONTROL_FILE = "/proc/net/nat46/control"
 # the section of a survey that says whether it is there, and who publishes it
 MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
 _MAX_RULE_CHARACTERS = 199  # longer rules are shown truncated (``NAT46_CFG_BUFLEN``)
-_RULE_WORDS = ("v4", "v6", "style", "ea-len", "psid-offset")  # keywords of MappedSide's fields
+_RULE_KEYWORDS = ("v4", "v6", "style", "ea-len", "psid-offset")  # of RuleSide's fields
 # all of IPv4, in two routes that leave an existing default route in place
 _IPV4_HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
 
@@ -41,28 +41,28 @@ class Nat46Options(LinuxOptions):
 
 
 @dataclass(frozen=True)
-class MappedSide:
-    """One side of a nat46 rule: two prefixes, and the keyword of the mapping between them."""
+class RuleSide:
+    """One side of a nat46 rule: an IPv4 and an IPv6 prefix, and the mapping between them."""
 
     ipv4_prefix: IPv4Network
     ipv6_prefix: IPv6Network
-    style: str = "MAP"  # algorithm of the mapping
-    ea_len: int = 0
+    style: str = "MAP"  # nat46's keyword for the algorithm of the mapping
+    ea_len: int = 0  # number of EA bits
     psid_offset: int = 0
 
     @classmethod
-    def from_prefix(cls, prefix: IPv6Network) -> MappedSide:
-        """Return a side with all of IPv4 behind a prefix (RFC 6052, section 2.2)."""
+    def from_prefix(cls, prefix: IPv6Network) -> RuleSide:
+        """Return a side that maps all of IPv4 into an IPv6 prefix (RFC 6052, section 2.2)."""
         return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
 
-    def format_rule_part(self, side: str) -> str:
-        """Return the part of a rule that describes this side as ``local`` or ``remote``."""
+    def format_rule_part(self, role: str) -> str:
+        """Return the part of a rule that describes this side; its role is ``local`` or ``remote``."""
         values = (self.ipv4_prefix, self.ipv6_prefix, self.style, self.ea_len, self.psid_offset)
-        return " ".join(map(f"{side}.{{}} {{}}".format, _RULE_WORDS, values))
+        return " ".join(map(f"{role}.{{}} {{}}".format, _RULE_KEYWORDS, values))
 
 
 class Nat46(LinuxDriver):
-    """Driver of the kernel module nat46, which translates packets routed into its device."""
+    """Driver for the kernel module nat46, which translates packets routed into its device."""
 
     name = "nat46"
     title = "nat46, OpenWrt's kernel module for SIIT, CLAT and MAP-T CE"
@@ -178,76 +178,76 @@ class Nat46(LinuxDriver):
 
 
 def parse_counters(text: str) -> Mapping[str, float]:
-    """Parse the device's counters and compute the packets that did not leave it (nat46-netdev.c)."""
+    """Parse the device's counters and add the number of packets that did not leave it."""
     found = dict(telemetry.parse_link(text))
     if {"rx.packets", "tx.packets"} <= found.keys():
         found[UNSENT_FIGURE] = max(0.0, found["rx.packets"] - found["tx.packets"])
     return found
 
 
-def _make_rule_steps(local: Sequence[MappedSide], remote: Sequence[MappedSide]) -> list[Step]:
-    """Return the steps that add a rule for each pair of a local and a remote side."""
-    pairs = [
+def _make_rule_steps(local: Sequence[RuleSide], remote: Sequence[RuleSide]) -> list[Step]:
+    """Return the steps that add a rule for each combination of a local and a remote side."""
+    rules = [
         f"{own.format_rule_part('local')} {other.format_rule_part('remote')}"
         for own in local
         for other in remote
     ]
     # a new device has one rule, which is configured; all others go before it
-    verbs = [*(["insert"] * (len(pairs) - 1)), "config"]
+    verbs = [*(["insert"] * (len(rules) - 1)), "config"]
     return [
         Step(
-            f"echo {verb} {DEVICE_NAME} {pair} >{CONTROL_FILE}",
+            f"echo {verb} {DEVICE_NAME} {rule} >{CONTROL_FILE}",
             "addresses of the IPv4 side (local) and of the IPv6 side (remote)",
             read=f"cat {CONTROL_FILE}",
-            expected=_expect_rule(pair),
+            expected=_expect_rule(rule),
             is_mapping=True,
         )
-        for verb, pair in reversed(list(zip(verbs, pairs, strict=True)))
+        for verb, rule in reversed(list(zip(verbs, rules, strict=True)))
     ]
 
 
-def _expect_rule(pair: str) -> Expectation:
-    """Expect a rule in the control file, which truncates it and appends ``debug``."""
-    shown_pair = f"{pair} "[:_MAX_RULE_CHARACTERS]
+def _expect_rule(rule: str) -> Expectation:
+    """Expect a rule in the control file, which truncates long rules and appends ``debug``."""
+    shown_rule = f"{rule} "[:_MAX_RULE_CHARACTERS]
 
-    def is_listed(output: str) -> bool:
+    def has_rule(output: str) -> bool:
         rows = (line.split(" ", 2) for line in output.splitlines())
         return any(
-            row[1:2] == [DEVICE_NAME] and f"{row[-1]} ".startswith(shown_pair) for row in rows
+            row[1:2] == [DEVICE_NAME] and f"{row[-1]} ".startswith(shown_rule) for row in rows
         )
 
     return expect_output(
-        is_listed,
-        f"'{shown_pair.strip()}'",
-        f"'{shown_pair.strip()}' is not a rule of {DEVICE_NAME}",
+        has_rule,
+        f"'{shown_rule.strip()}'",
+        f"'{shown_rule.strip()}' is not a rule of {DEVICE_NAME}",
     )
 
 
-def _find_mappings(intent: Intent) -> tuple[list[MappedSide], list[MappedSide]]:
+def _find_mappings(intent: Intent) -> tuple[list[RuleSide], list[RuleSide]]:
     """Return the mappings of hosts on the IPv4 side (local) and on the IPv6 side (remote)."""
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         rule, dmr = edge.rule, edge.dmr
         # nat46 derives PSIDs from EA bits only; one CE is a mapping of one host
         if rule.psid is not None:
-            return [MappedSide(*addresses.list_mappings(intent)[0])], [MappedSide.from_prefix(dmr)]
+            return [RuleSide(*addresses.list_mappings(intent)[0])], [RuleSide.from_prefix(dmr)]
         if edge.ipv4.num_addresses > 1:
             problem = f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}"
             instead = {"ea_len": 32 - rule.ipv4_prefix.prefixlen}
             hint = "let the EA bits hold a whole address"
             raise make_unsupported_error(problem, hint, params=instead)
         style = "MAP0" if rule.iid_format == "draft" else "MAP"
-        own = MappedSide(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)
-        return [own], [MappedSide.from_prefix(dmr)]
+        own = RuleSide(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)
+        return [own], [RuleSide.from_prefix(dmr)]
     near = addresses.find_networks_behind(intent, addresses.get_ipv6_side(intent), 6)
     local, remote = [], []
-    for four, six in addresses.list_equal_mappings(intent, "nat46"):
+    for four, six in addresses.list_equal_size_mappings(intent, "nat46"):
         there = remote if any(net.overlaps(six) for net in near) else local
-        there.append(MappedSide(four, six, ea_len=32 - four.prefixlen))
+        there.append(RuleSide(four, six, ea_len=32 - four.prefixlen))
     prefix = addresses.get_prefix(intent)
     if prefix is not None:
         if any(net.subnet_of(prefix) for net in near):
-            remote.append(MappedSide.from_prefix(prefix))
+            remote.append(RuleSide.from_prefix(prefix))
         if not isinstance(edge, ClatConfig):
-            local.append(MappedSide.from_prefix(prefix))
+            local.append(RuleSide.from_prefix(prefix))
     return local, remote

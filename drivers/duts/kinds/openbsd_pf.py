@@ -172,7 +172,7 @@ class OpenBsdPf(Driver):
         return HeaderProfile(df="set", why="af-to sets DF whatever the size of a packet")
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
-        """Return the reading of the number of states of translating rules."""
+        """Return the reading that counts the states of translating rules; None without NAT."""
         has_states = isinstance(intent.configuration, NatConfig)
         return Reading("pfctl -vsr", pf_rules.parse_translated_states) if has_states else None
 
@@ -237,7 +237,7 @@ class OpenBsdPf(Driver):
 def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     """Return the text of ``pf.conf`` with timeouts longer than any test and explicit ports."""
     pool = nat.get_pool(intent)
-    required_states = conntrack.count_required_sessions(options.sessions, intent)
+    required_states = conntrack.get_required_sessions(options.sessions, intent)
     is_nat64 = isinstance(intent.configuration, Nat64Config)
     states = int(required_states * STATE_LIMIT_FACTOR) * (
         NAT64_STATES if is_nat64 else NAT44_STATES

@@ -12,11 +12,11 @@ from v6t.drivers.duts.plan import Expectation, Intent
 from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.intent.families import Nat64Config
 
-RELOAD_TRIES = 60  # attempts to load the rules, one each second
-# ports that PF omits in listed rules (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
+RELOAD_TRIES = 60  # attempts to load the rules, one per second
+# port range that PF omits when it lists a rule (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
 DEFAULT_NAT_PORTS = (50001, 65535)
-PURGE_INTERVAL_S = 10  # time until PF has freed all states marked for deletion
-# prints tables that pfctl has created, as definitions
+PURGE_INTERVAL_S = 10  # interval at which PF frees states that are marked for deletion
+# prints the definitions of the tables that pfctl has created
 LIST_TABLES_COMMAND = r"""\
 for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
 echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
@@ -32,9 +32,9 @@ n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
 freed, they belong to others whom the rule translates, too. Without the wait, too few connections would be
 counted."""
 LIST_RULES_COMMAND = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
-# table that pfctl creates for a list of addresses; its name contains a random number
+# name of a table that pfctl creates for a list of addresses; it contains a random number
 AUTOMATIC_TABLE = re.compile(r"<__automatic_\w+>")
-# PF's reasons (``PFRES_NAMES`` of pfvar.h) for which it drops; ``translate``: it found no port
+# loss reasons by PF's drop reasons (``PFRES_NAMES`` in pfvar.h); ``translate``: no free port
 LOSS_REASONS = {
     **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), LossReason.TABLE_FULL),
     "state_insert": LossReason.ENTRY,
@@ -43,7 +43,7 @@ LOSS_REASONS = {
         ("bad_offset", "fragment", "short", "normalize", "bad_timestamp", "ip_option", "proto_cksum",
          "state_mismatch", "no_route"), LossReason.RULE),
 }  # fmt: skip
-# telemetry names by the words of ``pfctl -si``
+# telemetry names of the rows of ``pfctl -si``
 _FIGURE_NAMES = {
     "current entries": "sessions",
     **{name.replace("_", "-"): name for name in LOSS_REASONS},
@@ -80,13 +80,13 @@ def parse_rules(text: str, tables: str) -> list[str]:
 
 
 def parse_occupancy(text: str) -> Mapping[str, float]:
-    """Parse ``used`` and ``limit`` of PF's state table."""
+    """Parse ``pfctl -si; pfctl -sm``: ``used`` and ``limit`` of the state table."""
     used, limit = parse_info(text).get("sessions"), parse_limits(text).get("states")
     return {"used": used, "limit": limit} if used is not None and limit is not None else {}
 
 
 def list_translating_rules(intent: Intent, options: DutOptions) -> list[tuple[str, str]]:
-    """Return (match, keywords before the public addresses) of each rule that translates."""
+    """Return the match and the action keyword, such as ``nat-to``, of each translating rule."""
     configuration = intent.configuration
     if isinstance(configuration, Nat64Config):
         match = f"pass in on {options.left} inet6 from any to {configuration.prefix}"
@@ -96,7 +96,7 @@ def list_translating_rules(intent: Intent, options: DutOptions) -> list[tuple[st
 
 
 def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
-    """Expect each rule that translates, as ``pfctl -sr`` prints it (pfctl_parser.c, print_rule).
+    """Expect ``pfctl -sr`` to list each translating rule (pfctl_parser.c, print_rule).
 
     pfctl prints a host without prefix length, flags that the file does not contain, several addresses as a
     list or as an automatic table, and no ports where PF chooses them.
@@ -110,8 +110,8 @@ def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
     )
     ports = rf"(?:{ports})?" if (pool.first_port, pool.last_port) == DEFAULT_NAT_PORTS else ports
 
-    def find_missing_rule(output: str) -> str | None:
-        """Return the first rule that ``pfctl -sr`` does not list; None if it lists all."""
+    def describe_missing_rule(output: str) -> str | None:
+        """Return a message about the first rule that is not listed; None if all are listed."""
         lines = [" ".join(line.split()) for line in output.splitlines()]
         for match, action in expected_rules:
             shown_match = re.sub(r"(/32|/128)(?= )", "", f"{match} ").strip()
@@ -122,11 +122,11 @@ def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
                 return f"no rule is '{match} {action} ...'"
         return None
 
-    return Expectation(" and ".join(f"'{m} {a}'" for m, a in expected_rules), find_missing_rule)
+    return Expectation(" and ".join(f"'{m} {a}'" for m, a in expected_rules), describe_missing_rule)
 
 
 def make_kill_command(intent: Intent) -> str:
-    """Return the command that marks the test's states for deletion, but not an operator's session."""
+    """Return the command that marks the test's states for deletion, but no states of an operator."""
     nets = list(nat.get_pool(intent).client_networks)
     for side in (intent.left, intent.right):
         nets += [*(str(address.network) for address in side.addresses), *map(str, side.routes)]
@@ -134,7 +134,7 @@ def make_kill_command(intent: Intent) -> str:
 
 
 def make_reload_command(intent: Intent) -> str:
-    """Return the command that loads ``/etc/pf.conf``, once few enough states are left for its limit."""
+    """Return the command that reloads ``/etc/pf.conf`` as soon as its state limit permits."""
     return (
         f"({make_kill_command(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "
         f"[ $n -lt {RELOAD_TRIES} ] || exit 1; sleep 1; done)"

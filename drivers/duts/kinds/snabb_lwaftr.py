@@ -12,7 +12,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.softwires import generate_softwires
+from v6t.drivers.duts.kinds.softwires import iter_softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
@@ -26,11 +26,11 @@ from v6t.drivers.duts.steps import (
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
 
-_PCI_ADDRESS = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
-# a PCI address for grep, without an anchor
-_PCI_ADDRESS_REGEX = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"
+_PCI_PATTERN = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+# pattern of a PCI address for grep, without an anchor
+_PCI_GREP_PATTERN = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"
 PROCESS_NAME = "snabb"
-SHARED_MEMORY_DIR = "/var/run/snabb"  # shared between processes, on huge pages
+SHARED_MEMORY_DIR = "/var/run/snabb"  # memory that Snabb's processes share, on huge pages
 STATE_DESCRIPTION = (
     "packets in and out, drops by Snabb's own reasons, and what its NICs dropped because it did not fetch it "
     "(`ingress-packet-drops`; `softwire-state`)"
@@ -39,17 +39,17 @@ SOCKETS_DESCRIPTION = (
     "frames that found no room in a packet socket: "
     "it takes those of the kernel's interfaces from one"
 )
-# Snabb counts drops both by reason and in total for each IP version and side (lwaftr.lua)
+# drops are counted both by reason and in total for each IP version and side (lwaftr.lua)
 LOSS_REASONS = {
     "ingress-packet-drops": LossReason.INGRESS, "drop-all-.*": LossReason.ALL, "drop-.*": LossReason.RULE,
 }  # fmt: skip
 
 
-# parses the counters of packets in ``/softwire-state``
-parse_state = sum_matches(
+# parses the packet and drop counters in ``/softwire-state``
+parse_counters = sum_matches(
     r"\b(drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops)\s+(\d+);"
 )
-# parses the drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``
+# parses the sum of drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``
 parse_socket_drops = sum_matches(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
 
 
@@ -63,7 +63,7 @@ class SnabbOptions(LinuxOptions):
 
 
 class SnabbLwAftr(LinuxDriver):
-    """Driver of Snabb's lwAFTR, which takes the interfaces away from the kernel."""
+    """Driver for Snabb's lwAFTR, which takes the interfaces away from the kernel."""
 
     name = "snabb-lwaftr"
     title = "Snabb lwAFTR (lw4o6)"
@@ -82,7 +82,7 @@ class SnabbLwAftr(LinuxDriver):
         "release 2024.08 is 2022.07-396-gf32729274",
     )
     program_source = "https://github.com/snabbco/snabb"
-    # removes the directory of shared memory, which every command of Snabb creates
+    # also removes the shared memory directory, which every Snabb command creates
     version_command = (
         f"[ -e {SHARED_MEMORY_DIR} ] || new=1; {{program}} --version | head -1; "
         f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED_MEMORY_DIR} && break; sleep 0.1; done'
@@ -104,7 +104,7 @@ class SnabbLwAftr(LinuxDriver):
         commands["pci"] = (
             "for d in /sys/class/net/*; do [ -e $d/device ] || continue; n=${d##*/}; "
             # a virtio device is a child of its PCI device
-            f"echo $n $(readlink -f $d/device | grep -o '{_PCI_ADDRESS_REGEX}' | tail -1) "
+            f"echo $n $(readlink -f $d/device | grep -o '{_PCI_GREP_PATTERN}' | tail -1) "
             "$(ip -o addr show dev $n | awk '{print $4}'); done"
         )
         return commands
@@ -112,7 +112,7 @@ class SnabbLwAftr(LinuxDriver):
     def check_device(self, intent: Intent, facts: Facts) -> None:
         require_root(facts)
         if _uses_pci(self.options):
-            _check_pci(self.options, facts)
+            _check_pci_devices(self.options, facts)
         else:
             check_interfaces(self.options, intent, facts)
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
@@ -122,7 +122,7 @@ class SnabbLwAftr(LinuxDriver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         readings = {
             "cpu": telemetry.make_core_reading(polls=True),
-            "snabb": Reading(self._state_command, parse_state, STATE_DESCRIPTION, LOSS_REASONS),
+            "snabb": Reading(self._state_command, parse_counters, STATE_DESCRIPTION, LOSS_REASONS),
         }
         if not _uses_pci(self.options):
             losses = {"dropped": LossReason.INGRESS}
@@ -161,11 +161,11 @@ class SnabbLwAftr(LinuxDriver):
 
 
 def _uses_pci(options: SnabbOptions) -> bool:
-    return bool(_PCI_ADDRESS.match(options.left) and _PCI_ADDRESS.match(options.right))
+    return bool(_PCI_PATTERN.match(options.left) and _PCI_PATTERN.match(options.right))
 
 
-def _check_pci(options: SnabbOptions, facts: Facts) -> None:
-    """Raise DutError for PCI devices in use: Snabb takes them, with their settings, from the kernel."""
+def _check_pci_devices(options: SnabbOptions, facts: Facts) -> None:
+    """Raise DutError if the kernel uses one of the PCI devices, whose settings would be lost."""
     untouchable = facts.find_protected_interfaces()
     for line in facts.sections.get("pci", "").splitlines():
         name, _, rest = line.partition(" ")
@@ -228,7 +228,7 @@ def _make_shared_memory_step() -> Step:
 
 
 def format_configuration(intent: Intent, options: SnabbOptions) -> str:
-    """Return Snabb's configuration file: one instance, one queue, the binding table."""
+    """Return Snabb's configuration file with one instance, one queue and the binding table."""
     links = intent.links
     lines = [
         "softwire-config {",
@@ -246,7 +246,7 @@ def format_configuration(intent: Intent, options: SnabbOptions) -> str:
         f"  internal-interface {{ mtu {links.left.mtu}; }}",
         "  binding-table {",
     ]
-    for wire in generate_softwires(intent):
+    for wire in iter_softwires(intent):
         reserved = f" reserved-ports-bit-count {wire.psid_offset};" if wire.psid_offset else ""
         lines.append(
             f"    softwire {{ ipv4 {wire.ipv4}; psid {wire.psid}; b4-ipv6 {wire.b4_address}; "
@@ -255,9 +255,9 @@ def format_configuration(intent: Intent, options: SnabbOptions) -> str:
     return "\n".join([*lines, "  }", "}"]) + "\n"
 
 
-def _get_address(side: LinkIntent, version: int) -> Address:
-    """Return the device's address of an IP version on a side."""
-    own = next((a.ip for a in side.addresses if a.version == version), None)
+def _get_address(link: LinkIntent, version: int) -> Address:
+    """Return the device's address of an IP version on a link."""
+    own = next((a.ip for a in link.addresses if a.version == version), None)
     if own is None:
         raise UsageError(f"the lwAFTR needs an IPv{version} address", code="invalid-intent")
     return own

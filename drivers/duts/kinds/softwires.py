@@ -36,8 +36,8 @@ class Softwire:
     br_address: IPv6Address  # outer address of the lwAFTR
 
 
-def generate_softwires(intent: Intent) -> Iterator[Softwire]:
-    """Yield the rows of an lwAFTR's binding table, read from its file or generated."""
+def iter_softwires(intent: Intent) -> Iterator[Softwire]:
+    """Yield the rows of an lwAFTR's binding table, which is read from a file or generated."""
     configuration = intent.configuration_as(LwAftrConfig)
     table, br = configuration.table, configuration.br_address
     if not isinstance(table, GeneratedTable):
@@ -70,12 +70,12 @@ class TunnelEnd:
 
     @property
     def ipv4_side(self) -> str:
-        """The side of the device with the tunneled IPv4 packets."""
+        """Side of the device on which the decapsulated IPv4 packets leave."""
         return "left" if self.ipv6_side == "right" else "right"
 
 
 def get_tunnel_end(intent: Intent) -> TunnelEnd:
-    """Return the tunnel end of a CE, a lwB4, a B4, or an AFTR with a single B4."""
+    """Return the tunnel end of a device that is a CE, lwB4, B4, or AFTR with a single B4."""
     configuration = intent.configuration
     if isinstance(configuration, B4Config):
         ends = (configuration.b4, configuration.aftr)
@@ -92,33 +92,33 @@ def get_tunnel_end(intent: Intent) -> TunnelEnd:
     return TunnelEnd(lwb4.tunnel_local, lwb4.tunnel_remote, lwb4.ipv6_side, lwb4)
 
 
-def check_iid_format(rules: Iterable[MapRuleConfig], name: str) -> None:
-    """Raise UsageError unless all rules have the interface identifier of RFC 7597."""
+def check_iid_format(rules: Iterable[MapRuleConfig], display_name: str) -> None:
+    """Raise UsageError unless all rules use the interface identifiers of RFC 7597."""
     for rule in rules:
         if rule.iid_format != "rfc7597":
             raise make_unsupported_error(
-                f"{name} supports only the interface identifier of RFC 7597, but the rule {rule.ipv6_prefix} "
-                f"has iid_format {rule.iid_format}",
+                f"{display_name} supports only the interface identifier of RFC 7597, but the rule "
+                f"{rule.ipv6_prefix} has iid_format {rule.iid_format}",
                 "set iid_format to rfc7597, or take another driver",
                 params={"iid_format": "rfc7597"},
             )
 
 
-def check_no_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
-    """Raise UsageError if a rule has a PSID, as rules without EA bits may (RFC 7597, section 5.2)."""
+def check_no_psid(rules: Iterable[MapRuleConfig], display_name: str) -> None:
+    """Raise UsageError if a rule sets a PSID, which is possible without EA bits (RFC 7597, section 5.2)."""
     for rule in rules:
         if rule.psid is not None:
             raise make_unsupported_error(
-                f"{name} cannot configure a PSID, but the rule of {rule.ipv4_prefix} without EA bits has "
-                f"psid {rule.psid}",
+                f"{display_name} cannot configure a PSID, but the rule of {rule.ipv4_prefix} without "
+                f"EA bits has psid {rule.psid}",
                 "use a rule with EA bits, or take another driver",
             )
 
 
-def check_lowest_mtu(value: int, reason: str, supported_mtu: int) -> None:
-    """Raise UsageError unless ``lowest_ipv6_mtu`` is the default or the supported one."""
-    if value not in (supported_mtu, DEFAULT_LOWEST_MTU):
-        problem = f"lowest_ipv6_mtu {value} cannot be configured: {reason}"
+def check_lowest_mtu(mtu: int, reason: str, supported_mtu: int) -> None:
+    """Raise UsageError with a reason unless ``lowest_ipv6_mtu`` is the default or the supported MTU."""
+    if mtu not in (supported_mtu, DEFAULT_LOWEST_MTU):
+        problem = f"lowest_ipv6_mtu {mtu} cannot be configured: {reason}"
         hint = f"set lowest_ipv6_mtu to {supported_mtu}, or take another driver"
         params = {"lowest_ipv6_mtu": supported_mtu}
         raise UsageError(problem, hint, params=params, code="setting-untellable")

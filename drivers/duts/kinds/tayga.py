@@ -20,9 +20,9 @@ from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.families import DeviceConfig, MapTCeConfig, SiitConfig
 
 PROGRAM = "tayga"
-FIRST_WORKERS_VERSION = (0, 9, 6, 10)  # ten commits after 0.9.6, as ``git describe`` counts
-FIRST_OFFLINK_MTU_VERSION = (0, 9, 6)  # ``offlink-mtu`` changes DEFAULT_LOWEST_MTU
-DEFAULT_LOWEST_MTU = 1280  # longest IPv6 packet made of an IPv4 packet without DF [octets]
+FIRST_WORKERS_VERSION = (0, 9, 6, 10)  # supports ``workers``; ten commits after 0.9.6
+FIRST_OFFLINK_MTU_VERSION = (0, 9, 6)  # supports ``offlink-mtu``
+DEFAULT_LOWEST_MTU = 1280  # maximum length of IPv6 packets from IPv4 packets without DF [octets]
 FIRST_LOCAL_USE_VERSION = (0, 9, 2, 10)  # supports 64:ff9b:1::/48 (RFC 8215)
 FIRST_CLASS_E_VERSION = (0, 9, 4)  # translates 240.0.0.0/4; treats 100.64.0.0/10 as private
 FIRST_LINK_LOCAL_VERSION = (0, 9, 6)  # maps 169.254.0.0/16, and addresses in 64:ff9b::/96
@@ -40,7 +40,7 @@ _PRIVATE_NETWORKS = tuple(map(IPv4Network, (
 _RESERVED_IPV6_NETWORK = IPv6Network("::/8")
 # link-local and multicast addresses
 _SCOPED_IPV6_NETWORKS = tuple(map(IPv6Network, ("fe80::/10", "ff00::/8")))
-_TRANSLATION_PREFIXES = IPv6Network("64:ff9b::/32")
+_TRANSLATION_RANGE = IPv6Network("64:ff9b::/32")  # contains the prefixes of RFC 6052 and RFC 8215
 
 
 class TaygaOptions(TunOptions):
@@ -57,7 +57,7 @@ class TaygaOptions(TunOptions):
 
 
 class Tayga(TunTranslator):
-    """Driver of TAYGA, whose newer versions translate in several threads."""
+    """Driver for TAYGA, whose newer versions translate in several threads."""
 
     name = "tayga"
     title = "TAYGA, stateless IPv4/IPv6 translation in user space"
@@ -86,7 +86,7 @@ class Tayga(TunTranslator):
         self.version_command = f"{{ {program} --help 2>&1 | head -1{package}; }} 2>/dev/null"
 
     def read_version(self, text: str) -> str:
-        """Return the version that TAYGA prints, else that of its package in the last line."""
+        """Return the version that TAYGA prints, else the version of its package in the last line."""
         match = re.search(r"TAYGA version v?(\d\S*)", text)
         if match:
             return match.group(1)
@@ -138,13 +138,13 @@ class Tayga(TunTranslator):
             # a single host without prefix length, as in TAYGA's manual
             *(
                 f"map {four[0]} {six[0]}" if four.prefixlen == 32 else f"map {four} {six}"
-                for four, six in addresses.list_equal_mappings(intent, "TAYGA")
+                for four, six in addresses.list_equal_size_mappings(intent, "TAYGA")
             ),
             *([f"offlink-mtu {lowest}"] if lowest != DEFAULT_LOWEST_MTU else []),
         )
 
     def format_configuration(self, intent: Intent, *lines: str) -> str:
-        """Return TAYGA's configuration file: its own addresses, its workers and the given lines."""
+        """Return TAYGA's configuration file with its own addresses, its workers and other lines."""
         own4, own6 = self.choose_translator_addresses(intent)
         workers = self.options.workers
         own = (f"tun-device {TUN_NAME}", f"ipv4-addr {own4}", f"ipv6-addr {own6}")
@@ -182,7 +182,7 @@ def has_workers(version: str) -> bool:
 
 
 def check_reserved_networks(intent: Intent, version: str) -> None:
-    """Raise UsageError if TAYGA reserves a prefix, or addresses of a mapping or host, of the intent."""
+    """Raise UsageError if the intent uses a prefix, or a mapping's or host's address, that TAYGA reserves."""
     numbers = parse_version(version)
     prefix = addresses.get_prefix(intent)
     if prefix is not None and _is_refused_network(prefix, numbers):
@@ -191,9 +191,7 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
         instead = {addresses.find_prefix_parameter(intent.configuration): EXAMPLE_PREFIX}
         raise UsageError(problem, hint, params=instead, code="unsupported-by-version")
     # mappings where this version supports none
-    within = (
-        addresses.WELL_KNOWN_PREFIX if numbers >= FIRST_CLASS_E_VERSION else _TRANSLATION_PREFIXES
-    )
+    within = addresses.WELL_KNOWN_PREFIX if numbers >= FIRST_CLASS_E_VERSION else _TRANSLATION_RANGE
     for ipv4, ipv6 in addresses.list_mappings(intent):
         if _is_refused_network(ipv6, numbers) or (
             numbers < FIRST_LINK_LOCAL_VERSION and ipv6.overlaps(within)
@@ -218,9 +216,9 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
 
 
 def _is_refused_network(net: IPv6Network, version: tuple[int, ...]) -> bool:
-    """Return whether TAYGA refuses a prefix, other than well-known ones, as reserved."""
+    """Return whether TAYGA rejects a prefix as reserved; it accepts well-known translation prefixes."""
     well_known = (
-        _TRANSLATION_PREFIXES if version >= FIRST_LOCAL_USE_VERSION else addresses.WELL_KNOWN_PREFIX
+        _TRANSLATION_RANGE if version >= FIRST_LOCAL_USE_VERSION else addresses.WELL_KNOWN_PREFIX
     )
     if net.subnet_of(well_known):
         return False
@@ -245,7 +243,7 @@ def check_dynamic_pool(pool: IPv4Network, version: str) -> None:
 
 
 def _iter_unmapped_hosts(intent: Intent) -> Iterator[IPv4Network]:
-    """Yield the IPv4 networks of hosts that only the prefix translates."""
+    """Yield the IPv4 networks of hosts that are translated by the prefix, not by a mapping."""
     side, table = addresses.get_ipv6_side(intent), addresses.list_mappings(intent)
     for net in addresses.find_networks_behind(intent, addresses.get_opposite_side(side), 4):
         if not any(net.subnet_of(ipv4) for ipv4, _ in table):

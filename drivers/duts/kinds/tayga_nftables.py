@@ -19,7 +19,7 @@ from v6t.intent.families import Nat64Config
 
 
 class TaygaNftablesOptions(TaygaOptions, conntrack.ConntrackOptions):
-    """Options of TAYGA and of connection tracking."""
+    """Options of TAYGA and of the kernel's connection tracking."""
 
     dynamic_pool: str = Field(default="192.168.255.0/24", pattern=r"^[0-9.]+/\d+$")
     """Private IPv4 network; TAYGA gives each client one of its addresses."""
@@ -32,7 +32,7 @@ class TaygaNftablesOptions(TaygaOptions, conntrack.ConntrackOptions):
 
 
 class TaygaNftables(ConntrackDriver, Tayga):
-    """Driver of stateful NAT64 by TAYGA and nftables, which allocates the ports."""
+    """Driver for stateful NAT64 by TAYGA and nftables; the latter allocates the ports."""
 
     name = "tayga-nftables"
     title = "TAYGA with nftables: stateful NAT64"
@@ -47,7 +47,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
 
     @property
     def pool(self) -> IPv4Network:
-        """The network of the option ``dynamic_pool``; an invalid one is refused."""
+        """The network of the option ``dynamic_pool``; raises UsageError if it is invalid."""
         text = self.options.dynamic_pool
         try:
             network = IPv4Network(text)
@@ -104,7 +104,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
 
     @property
     def _delete_clients_command(self) -> str:
-        """Command that deletes TAYGA's file of clients and their addresses."""
+        """Command that deletes the file in which TAYGA remembers the addresses of clients."""
         return f"rm -f {self.options.state_dir}/dynamic.map"
 
     def make_preparation_steps(self) -> Sequence[Step]:
@@ -121,7 +121,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
         )
 
     def make_flush_steps(self, intent: Intent) -> Sequence[Step]:
-        """Return the steps that empty TAYGA's clients and queue, then the kernel's connections."""
+        """Return the steps that clear TAYGA's client table and queue, then the kernel's connection table."""
         stop, start = self.make_stop_command(), self.fill_in(self.start_command)
         command = f"( {stop} ) && {self._delete_clients_command} && {start}"
         why = "no client of an earlier trial is left"

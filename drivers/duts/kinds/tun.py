@@ -27,7 +27,7 @@ TUN_NAME = "v6t-nat64"  # name of the TUN device
 
 
 class TunOptions(LinuxOptions):
-    """Options of all translators behind a TUN device."""
+    """Options of every translator behind a TUN device."""
 
     queue_length: int = Field(default=500, ge=1, le=1_000_000)
     """Frames the TUN device holds before it drops (``txqueuelen``)."""
@@ -38,7 +38,7 @@ class TunOptions(LinuxOptions):
 
 
 class TunTranslator(LinuxDriver):
-    """Base of drivers of translators behind a TUN device; :meth:`fill_in` completes their commands."""
+    """Base class of drivers for translators behind a TUN device, with templates of their commands."""
 
     has_filters = True
     process_name: ClassVar[str]  # name of the process and of its files
@@ -54,25 +54,25 @@ class TunTranslator(LinuxDriver):
         """Return the text of the configuration file."""
 
     def make_preparation_steps(self) -> Sequence[Step]:
-        """Return the steps before the configuration file is written."""
+        """Return the steps to execute before the configuration file is written."""
         return ()
 
     def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
-        """Return the steps after the translator has started."""
+        """Return the steps to execute after the translator has started."""
         return ()
 
     def make_flush_steps(self, intent: Intent) -> Sequence[Step]:
-        """Return the steps that empty the translator's state before a trial."""
+        """Return the steps that clear the translator's state before a trial."""
         return ()
 
     def fill_in(self, template: str) -> str:
-        """Return a command with the program and the paths ``config``, ``pid`` and ``log``."""
+        """Return a template with ``{program}``, ``{config}``, ``{pid}`` and ``{log}`` replaced."""
         file = f"{self.options.state_dir}/{self.process_name}"
         files = {"config": f"{file}.conf", "pid": f"{file}.pid", "log": f"{file}.log"}
         return template.format(program=self.options.program, **files)
 
     def get_notes(self, facts: Facts) -> Sequence[str]:
-        """Return the notes of the plan for a version of the translator."""
+        """Return the notes of the plan, which may depend on the translator's version."""
         return self.notes
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
@@ -92,12 +92,12 @@ class TunTranslator(LinuxDriver):
         """Return the steps that filter frames of either side before they reach the translator."""
         six = addresses.get_ipv6_side(intent)
         networks = self.find_translated_networks(intent)
-        translated = {
+        destinations = {
             side: [net for net in networks if net.version == (6 if side == six else 4)]
             for side in ("left", "right")
         }
         return filters.make_filter_steps(
-            intent, facts, self.get_all_ports(intent), count, translated
+            intent, facts, self.get_all_ports(intent), count, destinations
         )
 
     @property
@@ -106,7 +106,7 @@ class TunTranslator(LinuxDriver):
         return addresses.TRANSLATOR_IPV4_CANDIDATES
 
     def choose_translator_addresses(self, intent: Intent) -> tuple[str, str]:
-        """Return the translator's own IPv4 and IPv6 addresses, as configured or unused ones."""
+        """Return the translator's own IPv4 and IPv6 address: each as configured, else an unused one."""
         used_networks, own = addresses.find_test_networks(intent), self.options
         choose = partial(addresses.choose_free_address, used_networks=used_networks)
         four = choose("ipv4_addr", own.ipv4_addr, self.ipv4_candidates)

@@ -22,8 +22,8 @@ EXAMPLE_PREFIX = "2001:db8:64::/96"  # a network-specific prefix
 _NO_MAPPINGS_REASON = (
     "Tundra does not support explicit mappings: both ends have addresses in one prefix"
 )
-_SINGLE_HOST_REASON = "Tundra's CLAT translates one address of the customer's"
-# parameters by technology
+_SINGLE_HOST_REASON = "Tundra's CLAT translates a single address of the customer"
+# supported defaults by technology and parameter
 PARAMETER_OVERRIDES = {
     "siit": {
         "eam": ParameterOverride([], _NO_MAPPINGS_REASON),
@@ -48,7 +48,7 @@ class TundraOptions(TunOptions):
 
 
 class Tundra(TunTranslator):
-    """Driver of Tundra-NAT64, which translates behind a TUN device."""
+    """Driver for Tundra-NAT64, which translates behind a TUN device."""
 
     name = "tundra"
     title = "Tundra-NAT64, stateless IPv4/IPv6 translation in user space by several threads"
@@ -104,7 +104,7 @@ class Tundra(TunTranslator):
         return prefix
 
     def _get_single_host_addresses(self, intent: Intent) -> tuple[Any, ...]:
-        """Return the IPv4 and IPv6 address of a CLAT's only host; empty for SIIT."""
+        """Return the IPv4 and the IPv6 address of a CLAT's only host; an empty tuple for SIIT."""
         if not isinstance(intent.configuration, ClatConfig):
             return ()
         table = addresses.list_mappings(intent)
@@ -115,7 +115,7 @@ class Tundra(TunTranslator):
         return tuple(net[0] for net in table[0])
 
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
-        """Return the configuration file with all settings: Tundra has no defaults."""
+        """Return the configuration file with all settings, since Tundra has no defaults."""
         four, six = self.choose_translator_addresses(intent)
         mtu = {side: getattr(intent.links, side).mtu for side in ("left", "right")}
         side6 = addresses.get_ipv6_side(intent)

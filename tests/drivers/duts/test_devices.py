@@ -281,4 +281,4 @@ def test_rollback_after_an_object_vanished_leaves_the_device_as_before(
     device(loss)
     assert "left" not in device(f"sh {tmp_path / SCRIPT}").split()
     assert device(STATE) == before
-    assert not any(entry.is_changed(device(entry.state_command)) for entry in entries)
+    assert not any(entry.differs_from(device(entry.state_command)) for entry in entries)

@@ -13,11 +13,11 @@ from unittest.mock import Mock
 import pytest
 from v6t.drivers.duts.devices import make_lab_device
 from v6t.drivers.duts.kinds.command import CheckOptions
-from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue, remove_echo, render_line
+from v6t.drivers.duts.kinds.network_cli.dialogue import CliTransport, remove_echo, render_line
 from v6t.drivers.duts.kinds.network_cli.options import (
     CliOptions,
     find_reading_name,
-    is_same_mode,
+    is_same_prompt,
     parse_figures,
 )
 from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
@@ -94,11 +94,11 @@ def test_prompt_is_recognized(last, is_prompt):
     ],
 )
 def test_prompt_of_another_mode_contains_the_name(first, later, same):
-    dialogue = Dialogue(EchoLogin(), CliOptions())
+    dialogue = CliTransport(EchoLogin(), CliOptions())
     dialogue._text = first
     dialogue._store_home_prompt()
     assert CliOptions().is_prompt(later, dialogue._stem)
-    assert is_same_mode(first, later) is same
+    assert is_same_prompt(first, later) is same
 
 
 @pytest.mark.parametrize(
@@ -403,7 +403,7 @@ def test_lab_device_without_a_login_is_rejected():
 @pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
 def test_lab_device_that_does_not_stand_is_rejected():
     device = make_lab_device(make(ssh={"lab": "v6t-test-no-such-lab"}), None, intents.ROUTER6)
-    for begin in (device.describe_parts, device.create_namespace):
+    for begin in (device.describe_parts, device.create_namespaces):
         with expect_error("missing-device"):
             begin()
 
@@ -530,7 +530,9 @@ def log_in(monkeypatch):
     dialogues = []
 
     def start(**manners):
-        dialogue = Dialogue(EchoLogin(), CliOptions.model_validate({"enable": "enable", **manners}))
+        dialogue = CliTransport(
+            EchoLogin(), CliOptions.model_validate({"enable": "enable", **manners})
+        )
         dialogues.append(dialogue)
         dialogue.open()
         return dialogue

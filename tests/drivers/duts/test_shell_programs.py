@@ -18,8 +18,8 @@ from v6t.drivers.duts.session.shell import (
     SECTION_HEADING,
     Section,
     build_batch_script,
+    build_tracked_command,
     parse_sections,
-    track_command,
 )
 from v6t.drivers.duts.session.undo_store import UndoRecord, build_timer_script, build_undo_script
 
@@ -84,10 +84,11 @@ def take_lock(sh, place, owner):
     return process, process.stdout.readline().strip()
 
 
-def test_lock_is_freed_when_its_owner_disconnects(sh, tmp_path):
+def test_lock_answers_beats_with_their_numbers_and_is_freed_at_the_end(sh, tmp_path):
     process, answer = take_lock(sh, tmp_path, "alice")
     assert answer == "locked"
-    process.communicate("beat\n", timeout=60)
+    out, _ = process.communicate("beat\nbeat\n", timeout=60)
+    assert out.split() == ["1", "2"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -108,37 +109,31 @@ def test_lock_of_a_dead_process_is_taken(sh, tmp_path):
     process.communicate(timeout=60)
 
 
-def test_lock_answers_beats_with_their_numbers(sh, tmp_path):
-    process, _ = take_lock(sh, tmp_path, "alice")
-    out, _ = process.communicate("beat\nbeat\n", timeout=60)
-    assert out.split() == ["1", "2"]
-
-
-def begin_timer(sh, place, undo):
+def begin_timer(sh, place, undo, **more):
     (place / "undo.sh").write_text(undo)
     (place / "guard").mkdir()
     (place / "guard/token").write_text("token\n")
-    return start(sh, build_timer_script(str(place), "token", 2))
+    return start(sh, build_timer_script(str(place), "token", 2, **more))
 
 
-def test_timer_undoes_everything_after_silence(sh, tmp_path):
+def test_timer_undoes_everything_after_silence_and_ends_what_holds_the_lock(sh, tmp_path):
+    holder, _ = take_lock(sh, tmp_path, "alice")
+    holder.send_signal(signal.SIGSTOP)
     timer = begin_timer(sh, tmp_path, "echo undone >state\n")
     assert timer.wait(60) == 0
+    assert holder.wait(60) == -signal.SIGKILL
     assert (tmp_path / "state").read_text() == "undone\n"
     assert "undid everything" in (tmp_path / "guard/fired").read_text()
     assert not (tmp_path / "lock").is_symlink()
 
 
 def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
-    (tmp_path / "undo.sh").write_text("echo undone >state\n")
-    (tmp_path / "guard").mkdir()
-    (tmp_path / "guard/token").write_text("token\n")
-    script = build_timer_script(str(tmp_path), "token", 2, deadline=True)
     beats = subprocess.Popen(
         [*sh, "-c", f"n=0; while sleep 0.2; do n=$((n + 1)); echo $n >{tmp_path}/beat; done"]
     )
     try:
-        assert start(sh, script).wait(60) == 0
+        timer = begin_timer(sh, tmp_path, "echo undone >state\n", absolute=True)
+        assert timer.wait(60) == 0
     finally:
         beats.kill()
         beats.wait()
@@ -158,15 +153,6 @@ def test_timer_ends_when_it_is_removed(sh, tmp_path):
     run_shell(shell.build_call("state", "remove_timer", directory=str(tmp_path)), sh=sh)
     assert timer.wait(60) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["undo.sh"]
-
-
-def test_timer_ends_the_process_that_holds_the_lock(sh, tmp_path):
-    holder, _ = take_lock(sh, tmp_path, "alice")
-    holder.send_signal(signal.SIGSTOP)
-    timer = begin_timer(sh, tmp_path, "touch undone\n")
-    assert timer.wait(60) == 0
-    assert holder.wait(60) == -signal.SIGKILL
-    assert (tmp_path / "undone").exists()
 
 
 def test_read_timer_prints_lock_and_remaining_time(sh, tmp_path):
@@ -200,7 +186,7 @@ def test_start_of_a_process_is_read(line, start, sh):
 def test_process_without_proc_is_told_by_ps(sh, tmp_path):
     """OpenBSD has no /proc."""
     stub = 'cat() { case $1 in /proc/*) false ;; *) command cat "$@" ;; esac; }\n'
-    note = stub + track_command(str(tmp_path), "sleep 60")
+    note = stub + build_tracked_command(str(tmp_path), "sleep 60")
     if sh == ["busybox", "sh"]:
         pytest.skip("its ps cannot select a process")
     process = start(sh, note, start_new_session=True)
@@ -215,28 +201,18 @@ def test_process_without_proc_is_told_by_ps(sh, tmp_path):
     assert seen == str(process.pid)
 
 
-def ran(commands, limit=None):
-    done = run_shell(build_batch_script(commands), check=False)
-    return parse_sections(done.stdout[:limit])
-
-
-def test_text_and_status_of_each():
-    found = ran({"one": "echo a; echo b", "two": "echo c; exit 3", "three": "false | cat"})
-    assert found == {"one": Section("a\nb", 0), "two": Section("c", 3), "three": Section("", 0)}
-
-
-def test_output_without_a_last_newline_and_empty_lines():
-    assert ran({"x": "printf 'a\\n\\nb'"})["x"] == Section("a\n\nb", 0)
-
-
-def test_no_command_waits_for_input_or_ends_the_others():
-    found = ran({"reads": "cat", "exits": "exit 1", "after": "echo still"})
-    assert [found[name].status for name in found] == [0, 1, 0]
-    assert found["after"].text == "still"
-
-
-def test_errors_are_not_output():
-    assert ran({"x": "echo no >&2; echo yes"})["x"].text == "yes"
+def test_text_and_status_of_each_command():
+    commands = {
+        "two lines": ("echo a; echo b", Section("a\nb", 0)),
+        "fails": ("echo c; exit 3", Section("c", 3)),
+        "pipeline": ("false | cat", Section("", 0)),
+        "no last newline": ("printf 'a\\n\\nb'", Section("a\n\nb", 0)),
+        "waits for no input": ("cat", Section("", 0)),
+        "exits": ("exit 1", Section("", 1)),
+        "errors are no output": ("echo no >&2; echo yes", Section("yes", 0)),
+    }
+    done = run_shell(build_batch_script({n: c for n, (c, _) in commands.items()}), check=False)
+    assert parse_sections(done.stdout) == {n: section for n, (_, section) in commands.items()}
 
 
 def test_an_answer_that_breaks_off_has_no_status():

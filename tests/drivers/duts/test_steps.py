@@ -80,8 +80,8 @@ def test_settings_difference_holds_only_keys_that_differ():
 def test_comparison_prints_steps_that_differ_and_all_on_request():
     steps = [
         StepComparison(1, "mtu", StepState.PRESENT),
-        StepComparison(2, "queue", StepState.CHANGE, "'8'", "7"),
-        StepComparison(3, "reload", StepState.UNREADABLE),
+        StepComparison(2, "queue", StepState.PENDING, "'8'", "7"),
+        StepComparison(3, "reload", StepState.UNKNOWN),
     ]
     different = ["2. queue: to change", "    found '8'", "    wanted 7"]
     assert format_comparison(steps, with_equal=False) == different

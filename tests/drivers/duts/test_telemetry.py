@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bottleneck import check_watchable
+from v6t.core.runs.bottleneck import check_has_driver
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.facts import parse_linux_facts
 from v6t.drivers.duts.kinds import jool_instances, nat46, snabb_lwaftr
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
-from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.os.linux import make_neighbors_step
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.registry import make_driver
@@ -60,7 +59,7 @@ JOOL = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
           "quota.periods": 9.0, "quota.throttled": 4.0}),
         (jool_instances.parse_statistics, JOOL,
          {"JSTAT_SESSIONS": 200.0, "JSTAT64_TTL": 3.0, "JSTAT_NEVER_SEEN": 1.0}),
-        (jool_instances.parse_packet_fates, JOOL,
+        (jool_instances.parse_packet_counters, JOOL,
          {"sessions": 200.0, "dropped: its hop limit is at its end (JSTAT64_TTL)": 3.0,
           "dropped (JSTAT_NEVER_SEEN)": 1.0}),
         (jool_instances.parse_occupancy, JOOL, {"used": 200.0}),
@@ -101,23 +100,6 @@ def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
     assert check.find_problem("")
 
 
-RUNTIME = """\
-Time 10.0, 10 sec internal node vector rate 201.00 loops/sec 1234.00
-  vector rates in 2.0e5, out 2.0e5, drop 0.0000e0, punt 0.0000e0
-             Name                 State         Calls          Vectors        Suspends         Clocks       Vectors/Call
-ip6-map                          active              100           24100               0          1.00e2          241.00
-unix-epoll-input                 polling            1000               0               0          1.00e2            0.00
-"""
-
-
-def test_vectors_per_call_of_a_vpp():
-    found = vpp_outputs.parse_runtime(f"Thread 0 vpp_main\n{RUNTIME}Thread 1 vpp_wk_0\n{RUNTIME}")
-    assert found["node.ip6-map.vectors_per_call"] == 241.0
-    assert found["thread1.node.ip6-map.calls"] == 100.0
-    assert found["thread1.node.ip6-map.vectors"] == 24100.0
-    assert found["thread1.vector_rate_in"] == 2e5
-
-
 def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
     """Those of a resolver that forks one for each core: the first may be the idlest."""
     pid_file = tmp_path / "pid"
@@ -138,7 +120,7 @@ def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
 
 def test_a_device_without_driver_cannot_be_watched():
     with expect_error("missing-driver"):
-        check_watchable(bind(resolve(flags=Flags("siit"))))
+        check_has_driver(bind(resolve(flags=Flags("siit"))))
 
 
 def watch_here(readings):
@@ -307,7 +289,7 @@ def test_what_a_tunnel_could_not_send_is_counted():
 def test_drops_of_packet_sockets_are_added_up():
     assert snabb_lwaftr.parse_socket_drops(SOCKETS) == {"dropped": 1200.0}
     assert snabb_lwaftr.parse_socket_drops("Netid Recv-Q\n") == {}
-    assert snabb_lwaftr.parse_state(SNABB)["ingress-packet-drops"] == 5.0
+    assert snabb_lwaftr.parse_counters(SNABB)["ingress-packet-drops"] == 5.0
 
 
 def test_a_users_own_names_say_what_they_count():

@@ -11,7 +11,7 @@ from v6t.core.runs.bottleneck import (
     choose_trial,
     describe_entry,
     describe_tester_limit,
-    describe_unsustained,
+    describe_unsustained_rate,
     group_samples,
 )
 from v6t.drivers.duts.bottleneck import Verdict, combine_verdicts, judge_device
@@ -77,7 +77,7 @@ def conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
     """Samples of a kernel's NAT with losses for want of room, and others, in each second."""
     table = {"used": used, "limit": 1000.0}
     return [
-        Sample({**s.figures, "table": table}, s.seen_s, KERNEL)
+        Sample({**s.figures, "table": table}, s.time_s, KERNEL)
         for s in grow(seconds(*idle, drops=(0, other, 2 * other)), conntrack={figure: float(more)})
     ]
 
@@ -117,7 +117,7 @@ def vpp_without_ports(used):
     return [
         Sample(
             {**s.figures, "errors": {"reasons": 2.0, **s.figures["errors"]},
-             "table": {"used": used, "limit": 100.0}}, s.seen_s, VPP)
+             "table": {"used": used, "limit": 100.0}}, s.time_s, VPP)
         for s in grow(vpp(44)[:2], VPP, errors=errors)
     ]  # fmt: skip
 
@@ -265,7 +265,7 @@ def test_vpp_error_is_a_loss_once_and_of_its_kind(words):
     assert VPP["errors"].find_loss_reason("reasons") is None
     samples = [
         Sample({**s.figures, "errors": errors, "interfaces": {"host-left.drops": errors[reason]}},
-               s.seen_s, VPP)
+               s.time_s, VPP)
         for s, errors in zip(vpp(44)[::3], (few, many), strict=True)
     ]  # fmt: skip
     found = judge_device(samples, lost=78)
@@ -346,7 +346,7 @@ def test_cycles_of_perf_are_summed(text):
 def test_cycles_are_per_packet_of_the_links(inner):
     """What comes out of a translator's own interface has come in before."""
     samples = [
-        Sample({**s.figures, "perf": {"cycles_per_s": 2e7}}, s.seen_s, KERNEL)
+        Sample({**s.figures, "perf": {"cycles_per_s": 2e7}}, s.time_s, KERNEL)
         for s in grow([Sample({}, 0.0)] * 3, **{"link left": {"rx.packets": 5e4}}, **inner)
     ]
     assert summarize_samples(samples).per_packet == {"cycles": 400.0}
@@ -407,7 +407,7 @@ REFUSED = TrialResult({}, connections=PhaseOneResult(required=300, sent=300, lea
 def test_trial_above_is_chosen_if_the_tester_did_its_part(above, when, rate_fps, lost, words):
     seen = {"found": seconds(50), "above": seconds(0)}
     at = choose_trial(BOTH, {"found": counted(999), "above": above}, seen, 1.01)
-    assert (at.when, at.rate_fps, at.lost) == (when, rate_fps, lost)
+    assert (at.name, at.rate_fps, at.lost) == (when, rate_fps, lost)
     assert words in " ".join(at.notes)
     assert bool(at.notes) == bool(words)
 
@@ -425,7 +425,7 @@ def test_trial_above_is_chosen_if_the_tester_did_its_part(above, when, rate_fps,
 )  # fmt: skip
 def test_trial_found_is_chosen_if_there_is_no_other(trials, results, seen, lost, words):
     at = choose_trial(trials, results, seen, 1.01)
-    assert (at.when, at.lost) == ("found", lost)
+    assert (at.name, at.lost) == ("found", lost)
     assert any(words in note for note in at.notes)
 
 
@@ -438,8 +438,8 @@ def test_refused_trial_has_the_samples_around_it(learned, found_s, before, found
     ends = [("before", 2.5), ("found", found_s), ("after", 9.0)]
     results = {"found": TrialResult({}, connections=PhaseOneResult(300, 300, learned))}
     parts = group_samples(samples, ends, results)
-    assert [s.seen_s for s in parts["before"]] == before
-    assert [s.seen_s for s in parts["found"]] == found
+    assert [s.time_s for s in parts["before"]] == before
+    assert [s.time_s for s in parts["found"]] == found
 
 
 @pytest.mark.parametrize(
@@ -459,6 +459,6 @@ def test_rate_above_is_one_that_medium_and_tester_carry(record, rate_fps):
 
 def test_rate_that_loses_frames_in_the_longer_trial_is_not_sustained():
     procedure = ProcedureSettings.model_construct(loss_tolerance=0.0, sending_time_tolerance=1.01)
-    assert describe_unsustained(FOUND, counted(1000), procedure) == ""
-    text = describe_unsustained(FOUND, counted(999), procedure)
+    assert describe_unsustained_rate(FOUND, counted(1000), procedure) == ""
+    text = describe_unsustained_rate(FOUND, counted(999), procedure)
     assert text.startswith("not sustained for")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field
-from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
+from v6t.drivers.duts.kinds.dns64.server import Dns64Server, Dns64ServerOptions
 from v6t.drivers.duts.os.linux import make_link_up_step
 from v6t.drivers.duts.plan import Existing, Step, expect_lines
 from v6t.intent.families import Dns64Config
 
 
-class Bind9Options(ServerOptions):
+class Bind9Options(Dns64ServerOptions):
     """Options of BIND."""
 
     control_port: int = Field(default=19_953, ge=1, le=65_535)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import Field
 from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
+from v6t.drivers.duts.kinds.dns64.server import Dns64Server, Dns64ServerOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, expect_text
 from v6t.drivers.duts.steps import make_group_stop_command
 from v6t.intent.families import Dns64Config
@@ -15,7 +15,7 @@ from v6t.intent.families import Dns64Config
 CACHE_FILE_NAME = "data.mdb"  # LMDB's file in the working directory of kresd
 
 
-class KnotOptions(ServerOptions):
+class KnotOptions(Dns64ServerOptions):
     """Options of Knot Resolver."""
 
     cache_mib: int = Field(default=200, ge=1, le=1 << 20)
@@ -74,9 +74,9 @@ end)
 """
 
     def make_start_command(self, directory: str) -> str:
-        """Return the foreground command; version 5.6.0 supports the undocumented option ``-f``."""
+        """Return the foreground command, with the undocumented option ``-f`` for several workers."""
         fork_option = f" -f {self.options.threads}" if self.options.threads > 1 else ""
-        return self.fill_in(f"kresd -n{fork_option} -c {{config}} {{directory}}", directory)
+        return self.format_command(f"kresd -n{fork_option} -c {{config}} {{directory}}", directory)
 
     def make_stop_command(self, pid: str) -> str:
         one = self.options.threads == 1
@@ -87,7 +87,7 @@ end)
         )
 
     def make_flush_step(self, directory: str) -> Step:
-        """Return the step that requests a flush by a file, which kresd polls for and removes."""
+        """Return the step that requests a flush by creating a file, which kresd detects and removes."""
         wait = (
             f"n=0; while [ -e {directory}/empty ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
         )

@@ -11,12 +11,12 @@ from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.plan import Intent, expect_text
 from v6t.intent.families import Dns64Config
 
-FIRST_SUPPORTED_VERSION = (4, 4)  # the first with the setting dns64-prefix
-FIRST_YAML_VERSION = (5, 2)  # the first that requires an option for old-style settings
+FIRST_SUPPORTED_VERSION = (4, 4)  # first with the setting dns64-prefix
+FIRST_YAML_VERSION = (5, 2)  # first that expects YAML settings by default
 
 
 class PdnsRecursor(Dns64Server):
-    """Driver of PowerDNS Recursor, configured by old-style settings."""
+    """Driver of PowerDNS Recursor, configured by old-style settings instead of YAML."""
 
     name = "pdns-recursor"
     title = "PowerDNS Recursor"

@@ -23,7 +23,7 @@ from v6t.drivers.duts.steps import (
 from v6t.intent.families import Dns64Config
 
 
-class ServerOptions(LinuxOptions):
+class Dns64ServerOptions(LinuxOptions):
     """Options of all DNS64 servers."""
 
     threads: int = Field(default=1, ge=1, le=256)
@@ -31,37 +31,37 @@ class ServerOptions(LinuxOptions):
 
 
 class Dns64Server(LinuxDriver):
-    """Base of drivers of DNS64 servers that v6t starts beside the device's own name service."""
+    """Base of drivers of DNS64 servers, which run in addition to the device's own DNS service."""
 
     supported_configurations = (Dns64Config,)
-    options_model = ServerOptions
+    options_model = Dns64ServerOptions
     notes = ("the cache is emptied before each trial",)
     process_name: ClassVar[str]  # name of the process
-    start_command: ClassVar[str] = ""  # runs the server in the foreground
-    control_command: ClassVar[str] = ""  # command of the control client, without the verb
+    start_command: ClassVar[str] = ""  # template of the foreground command
+    control_command: ClassVar[str] = ""  # template, without the verb
     flush_verb: ClassVar[str] = "flush"
     status_verb: ClassVar[str] = "status"
     expected_status: ClassVar[Expectation]  # expected output of the status verb
-    config_file_name: ClassVar[str] = "server.conf"  # name of its configuration file
-    # supported lengths of the prefix
+    config_file_name: ClassVar[str] = "server.conf"  # name of the configuration file
+    # supported lengths of the NAT64 prefix
     prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)
 
     @abstractmethod
     def make_configuration(self, dns64: Dns64Config, directory: str) -> str: ...
 
-    def fill_in(self, template: str, directory: str) -> str:
-        """Return a command with the options, directory and configuration file in its placeholders."""
+    def format_command(self, template: str, directory: str) -> str:
+        """Return the command that results from replacing the placeholders of a template."""
         config = f"{directory}/{self.config_file_name}"
         return template.format(options=self.options, directory=directory, config=config)
 
     def make_start_command(self, directory: str) -> str:
         """Return the command that runs the server in the foreground."""
-        return self.fill_in(self.start_command, directory)
+        return self.format_command(self.start_command, directory)
 
     def make_flush_step(self, directory: str) -> Step:
-        """Return the step that flushes the cache, and checks that the server answers."""
+        """Return the step that flushes the cache and checks that the server answers."""
         flush, status = (
-            self.fill_in(f"{self.control_command} {verb}", directory)
+            self.format_command(f"{self.control_command} {verb}", directory)
             for verb in (self.flush_verb, self.status_verb)
         )
         return Step(flush, "flush the DNS cache", proof=Check(status, self.expected_status))

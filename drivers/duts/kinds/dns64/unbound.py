@@ -22,11 +22,11 @@ class Unbound(Dns64Server):
     process_name = "unbound"
     start_command = "unbound -d -c {config}"
     control_command = "unbound-control -c {config}"
-    flush_verb = "reload"  # unlike ``flush``, it also clears the timings of servers
+    flush_verb = "reload"  # unlike ``flush``, it also clears the server timings
     expected_status = expect_matching_line(r"unbound \(pid \d+\) is running\.\.\.", "'is running'")
 
     def make_configuration(self, dns64: Dns64Config, directory: str) -> str:
-        """Return a configuration for one zone that Unbound answers itself by default (RFC 6761)."""
+        """Return the configuration; it disables Unbound's built-in answers for ``test.`` (RFC 6761)."""
         return f"""server:
   interface: {dns64.resolver}
   port: 53

@@ -31,18 +31,18 @@ KERNEL_UDP_TIMEOUT_S = 30  # default of nf_conntrack_udp_timeout, for unanswered
 
 
 class LinuxDriver(Driver):
-    """Driver of a Linux device with iproute2; subclasses add the steps of their implementation."""
+    """Base class of drivers for Linux devices; subclasses add the steps of an implementation."""
 
     options_model = LinuxOptions
     has_background_vlans = True
     programs: Mapping[str, str] = {}
     """Programs needed beyond ip and sysctl, each with its Debian package or the address of its publisher."""
-    # where the program that the option ``program`` names comes from; empty: there is no such option
+    # Debian package or publisher's address of ``options.program``; empty: no such option
     program_source: ClassVar[str] = ""
     optional_programs: tuple[str, ...] = ()  # programs that only some plans need
     # whether nftables can filter forwarded packets before they are translated
     has_filters: ClassVar[bool] = False
-    # command that prints the version; ``{program}`` is replaced by the option
+    # command that prints the version; ``{program}`` stands for the option ``program``
     version_command = "uname -r"
     # regular expression whose groups form the version in the output of ``version_command``
     version_pattern: ClassVar[str] = r"(?s)\s*(.*\S|)"
@@ -104,7 +104,7 @@ class LinuxDriver(Driver):
         )
 
     def get_port(self, intent: Intent, side: str) -> str:
-        """Return the interface of a side that has the IP addresses, which may be a VLAN's."""
+        """Return the interface with the IP addresses of a side, which may be a VLAN interface."""
         vlan = getattr(intent.links, side).vlan
         return f"v6t-{side}" if vlan else str(getattr(self.options, side))
 
@@ -117,7 +117,7 @@ class LinuxDriver(Driver):
         return {side: f"v6t-{side}-bg" for side in SIDES if getattr(intent, side).background}
 
     def get_all_ports(self, intent: Intent) -> dict[str, str]:
-        """Return all interfaces of traffic by side, with those of background traffic by ``SIDE-bg``."""
+        """Return the interfaces of test traffic by side, and of background traffic by ``SIDE-bg``."""
         background = {
             f"{side}-bg": port for side, port in self.get_background_ports(intent).items()
         }
@@ -148,7 +148,7 @@ class LinuxDriver(Driver):
         return services.make_bgp_speaker_steps(facts, directory, version, str(net), hops)
 
     def make_route_change(self, intent: Intent, skip: int = 0) -> Change | None:
-        """Return a change that moves a route from a right to a left host; None: no common IP version."""
+        """Return a change that moves a route to the other side; None if the sides share no IP version."""
         ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
@@ -205,7 +205,7 @@ class LinuxDriver(Driver):
         flush: Iterable[Step] = (),
         notes: Iterable[str] | None = None,
     ) -> Plan:
-        """Return a plan whose steps follow the base steps; ``notes`` default to those of the class."""
+        """Return a plan of the base steps and then ``steps``; None for ``notes`` means the class's notes."""
         all_steps = (*self.make_base_steps(intent, facts), *steps)
         notes = self.notes if notes is None else tuple(notes)
         return Plan(self.name, facts.version, all_steps, tuple(flush), notes=notes)

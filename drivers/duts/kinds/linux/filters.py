@@ -16,7 +16,7 @@ from v6t.intent.device import LinkIntent
 
 NFT_TABLE = "inet v6t_filters"
 FILTER_PROGRAM = "nft"
-DESTINATION_OFFSET = 100  # from the source to the destination of a drop rule, in addresses
+DESTINATION_OFFSET = 100  # destination minus source address of a drop rule
 
 
 def make_filter_steps(
@@ -24,23 +24,23 @@ def make_filter_steps(
     facts: Facts,
     ports: Mapping[str, str],
     count: int,
-    translated: Mapping[str, Sequence[Any]] | None = None,
+    destinations: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Step]:
-    """Return the step that filters frames from either side by ``count`` rules and drops all others.
+    """Return the step that filters frames by ``count`` rules in each direction and drops the rest.
 
     Args:
         ports: interfaces by side, and by ``SIDE-bg`` those of a background with VLANs of its own.
-        count: conditions of each direction; the one in the middle lets the test traffic pass.
-        translated: of a device that translates, by side, the networks that packets from there are
-            addressed to; None: they are addressed to the hosts of the other side.
+        count: rules of each direction; the one in the middle accepts the test traffic.
+        destinations: of a device that translates, by side, the networks that packets from there
+            are addressed to; None: they are addressed to the hosts of the other side.
     """
     require_program(facts, FILTER_PROGRAM, "nftables", ", which filters are made with")
     ways = find_next_hops(intent, ports)
-    if ways is None and not translated:
+    if ways is None and not destinations:
         return []
     lines = [f"table {NFT_TABLE} {{"]
     for side, other in (("left", "right"), ("right", "left")):
-        destination_nets = [] if translated is None else list(translated[side])
+        destination_nets = [] if destinations is None else list(destinations[side])
         first = destination_nets[0].version if destination_nets else 4 if ways is None else ways[0]
         ends = (getattr(intent, side), getattr(intent, other))
         rules = _generate_rules(intent, first, *ends, count, destination_nets)
@@ -76,7 +76,7 @@ def _generate_rules(
     count: int,
     destination_nets: list[Any],
 ) -> Iterator[str]:
-    """Yield ``count`` rules of a direction: the middle one accepts the test, others drop spare addresses."""
+    """Yield the rules of a direction: one accepts the test traffic, the others match unused addresses."""
     net = find_spare_network(intent, ip_version)
     before = (count - 1) // 2
     for number in range(1, count + 1):
@@ -104,11 +104,11 @@ def _format_set(nets: list[Any]) -> str:
     return f"{{ {', '.join(map(str, nets))} }}"
 
 
-def _find_networks(side: LinkIntent, version: int) -> list[Any]:
-    """Return the networks of a side's addresses and routes, merged where possible."""
-    background = side.background.addresses if side.background else ()
-    own = [interface.network for interface in (*side.addresses, *background)]
-    networks: Any = [*own, *side.routes]
+def _find_networks(link: LinkIntent, version: int) -> list[Any]:
+    """Return the networks of a link's addresses and routes, merged where possible."""
+    background = link.background.addresses if link.background else ()
+    own = [interface.network for interface in (*link.addresses, *background)]
+    networks: Any = [*own, *link.routes]
     return list(collapse_addresses([net for net in networks if net.version == version]))
 
 
@@ -116,7 +116,7 @@ _ADDRESS_PATTERN = re.compile(r"\b([sd]addr) (?:\{ ([^}]*) \}|(\S+))")
 
 
 def _normalize_rules(text: str) -> str:
-    """Return rules in one form, whether nftables or v6t wrote them, with addresses as sorted networks."""
+    """Return rules in a canonical form, in which v6t's text and nftables' listing can be compared."""
     plain = re.sub(r"priority \w+;", "", " ".join(text.split()))
     return _ADDRESS_PATTERN.sub(
         lambda match: (

@@ -16,7 +16,7 @@ from v6t.drivers.duts.steps import (
 AGENT, CLIENT = "snmpd", "snmpget"
 IP_FORWARDING_OID = ".1.3.6.1.2.1.4.1.0"  # ipForwarding (RFC 4293), which is 1 on a router
 DAEMON, CONTROL_CLIENT = "bird", "birdc"
-AS_NUMBER = 65000  # of both ends: the session is internal BGP
+AS_NUMBER = 65000  # used by both ends of the internal BGP session
 # addresses and ports of the session: other than 179, which the device may use
 ROUTER, SPEAKER = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
 
@@ -49,12 +49,12 @@ def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Che
 
 
 def make_bgp_speaker_steps(
-    facts: Facts, state_dir: str, version: int, net: str, next_hops: dict[str, tuple[str, str]]
+    facts: Facts, state_dir: str, ip_version: int, net: str, next_hops: dict[str, tuple[str, str]]
 ) -> tuple[list[Step], Change]:
-    """Return the steps that start BIRD as router and as its neighbor, and the change of a BGP route."""
+    """Return the steps that start two BIRD processes as BGP neighbors, and a change of a BGP route."""
     for program in (DAEMON, CONTROL_CLIENT):
         require_program(facts, program, "bird2", ", with which BGP is spoken")
-    family = f"ipv{version}"
+    family = f"ipv{ip_version}"
     parts = {
         "router": f"protocol kernel {{ {family} {{ import none; "
         'export where proto = "neighbour"; }; }\n'
@@ -70,7 +70,7 @@ def make_bgp_speaker_steps(
     all_steps = [make_link_up_step("lo", "the speaker is reached over it")]
     for number, (role, text) in enumerate(parts.items(), 1):
         all_steps += _make_bird_steps(state_dir, role, number, family, text)
-    show = f"ip -{version} route show exact {net}"
+    show = f"ip -{ip_version} route show exact {net}"
     say = f"{CONTROL_CLIENT} -s {state_dir}/bgp-speaker.ctl"
     session = f"{say} show protocols neighbour"
     established = expect_words("neighbour BGP", "up", "Established")
@@ -105,7 +105,7 @@ def make_bgp_speaker_steps(
 
 
 def _format_session(local: tuple[str, int], remote: tuple[str, int]) -> str:
-    """Return BIRD's settings of a session between two (address, port) pairs."""
+    """Return BIRD's settings for a session between two (address, port) pairs."""
     return (
         f"local {local[0]} port {local[1]} as {AS_NUMBER}; "
         f"neighbor {remote[0]} port {remote[1]} as {AS_NUMBER}; "
@@ -113,12 +113,14 @@ def _format_session(local: tuple[str, int], remote: tuple[str, int]) -> str:
     )
 
 
-def _make_bird_steps(state_dir: str, role: str, number: int, family: str, text: str) -> list[Step]:
+def _make_bird_steps(
+    state_dir: str, role: str, router_number: int, family: str, protocols: str
+) -> list[Step]:
     file, pid, socket = (f"{state_dir}/bgp-{role}.{kind}" for kind in ("conf", "pid", "ctl"))
-    head = f"router id 192.0.2.{number};\nprotocol device {{}}\nprotocol direct {{ {family}; }}\n"
+    head = f"router id 192.0.2.{router_number};\nprotocol device {{}}\nprotocol direct {{ {family}; }}\n"
     start = f"{DAEMON} -c {file} -s {socket} -P {pid}"
     stop = f"( {make_process_stop_command(pid, DAEMON)} ) && rm -f {socket}"
     return [
-        make_config_file_step(file, head + text, f"BIRD's configuration, {role}"),
+        make_config_file_step(file, head + protocols, f"BIRD's configuration, {role}"),
         make_daemon_step(start, pid, DAEMON, f"BIRD, {role}", stop=stop),
     ]

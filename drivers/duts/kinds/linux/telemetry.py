@@ -61,7 +61,7 @@ def make_link_reading(port: str, description: str = "") -> Reading:
 
 
 def make_process_reading(pid_file: str) -> Reading:
-    """Return a reading of run and wait times of a process's threads, and of its CPU quota."""
+    """Return a reading of the run and wait times of a process's threads, and of its CPU quota."""
     return Reading(
         f"p=$(cat {pid_file}) || exit 0; "
         "for t in $(for q in $p $(ps -o pid= -g $p 2>/dev/null); do echo /proc/$q/task/*; done); do "
@@ -76,7 +76,7 @@ def make_process_reading(pid_file: str) -> Reading:
 
 
 def parse_schedstat(text: str) -> Mapping[str, float]:
-    """Parse ``TID.run_ns``, ``TID.wait_ns`` of each thread; ``quota.periods``, ``quota.throttled``."""
+    """Parse the run and wait times of threads, and the total and throttled periods of the CPU quota."""
     figures: dict[str, float] = {}
     for line in text.splitlines():
         words = line.split()
@@ -88,7 +88,7 @@ def parse_schedstat(text: str) -> Mapping[str, float]:
 
 
 def parse_perf(text: str) -> Mapping[str, float]:
-    """Parse ``perf stat -x,`` into events per second, summed over the kinds of cores."""
+    """Parse ``perf stat -x,`` output into events per second, summed over all types of cores."""
     figures: dict[str, float] = {}
     for count, event in _PERF_EVENT_LINE.findall(text):
         figures[f"{event}_per_s"] = (
@@ -98,7 +98,7 @@ def parse_perf(text: str) -> Mapping[str, float]:
 
 
 def parse_cpu_ticks(text: str) -> Mapping[str, float]:
-    """Parse ticks of each core in ``/proc/stat``: ``cpu0.idle``, ``cpu0.softirq``, ``cpu0.total``..."""
+    """Parse the ticks of each core in ``/proc/stat``, by names such as ``cpu0.idle``."""
     figures: dict[str, float] = {}
     for core, words in re.findall(r"^(cpu\d+) (.*)$", text, re.MULTILINE):
         ticks = [*map(float, words.split()), *(0.0,) * 8][:8]
@@ -109,7 +109,7 @@ def parse_cpu_ticks(text: str) -> Mapping[str, float]:
 
 
 def parse_softnet(text: str) -> Mapping[str, float]:
-    """Parse ``softnet_stat``: frames dropped before the stack and exhausted budgets, of all cores."""
+    """Parse the dropped frames and exhausted budgets of all cores in ``softnet_stat``."""
     rows = [line.split() for line in text.splitlines() if _SOFTNET_ROW.fullmatch(line.strip())]
     return {
         "dropped": float(sum(int(r[1], 16) for r in rows)),
@@ -118,7 +118,7 @@ def parse_softnet(text: str) -> Mapping[str, float]:
 
 
 def parse_link(text: str) -> Mapping[str, float]:
-    r"""Parse packets and drops of ``ip -s -o link`` (its lines are joined by backslashes)."""
+    r"""Parse the packet and drop counters of ``ip -s -o link``, which joins lines by backslashes."""
     counted = ("packets", "errors", "dropped", "overrun", "missed")
     return {
         f"{head[0][:2].lower()}.{name}": float(value)

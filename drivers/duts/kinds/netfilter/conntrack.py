@@ -19,7 +19,7 @@ from v6t.intent.families import NatConfig
 
 COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count"  # number of connections
 TABLE_SIZE_FACTOR = 1.05  # ratio of table entries to required connections
-CONNECTIONS_PER_BUCKET = 8  # of the hash table
+CONNECTIONS_PER_BUCKET = 8  # maximum average load of the hash table
 """Each connection is in two buckets. The kernel refuses a connection whose bucket already holds 50 to 79
 (``chaintoolong``): with 15 connections per bucket it refused 4 of 4,000,000. Kernels without commit
 c77737b736ce (Linux 6.3) may refuse from 8 to 31 on; refused connections are counted."""
@@ -32,7 +32,7 @@ _TRANSITORY_STATES = (
     "syn_sent", "syn_recv", "fin_wait", "close_wait", "last_ack", "time_wait", "close",
 )  # fmt: skip
 _OPEN_STATES = ("established", "unacknowledged", "max_retrans")
-# the kernel's connection timers [s], by the suffixes of their names
+# connection timeouts that satisfy the RFCs [s], by suffix of the kernel's sysctl
 RFC_TIMERS: Mapping[str, int] = {
     "udp_timeout": UDP_S,
     "udp_timeout_stream": UDP_S,
@@ -44,7 +44,7 @@ RFC_TIMERS: Mapping[str, int] = {
 
 
 class ConntrackOptions(LinuxOptions):
-    """Options of devices whose connections the kernel's conntrack tracks."""
+    """Options of devices that use the kernel's connection tracking."""
 
     rfc_timers: bool = False
     """Set the timers of UDP, TCP, ICMP and ICMPv6 as RFC 4787, 5382, 5508 and 7857 require, in place of
@@ -63,32 +63,32 @@ class ConntrackOptions(LinuxOptions):
 
     @property
     def log_file(self) -> str:
-        """Path of the log of new connections on the device; empty without a log."""
+        """Path on the device of the log of new connections; empty if nothing is logged."""
         return f"{self.state_dir}/connections.log" if self.log_connections else ""
 
     @property
     def artefacts(self) -> Mapping[str, str]:
-        """Files of the device that are kept with the run, by name."""
+        """Files of the device that v6t copies to the run directory, by their name there."""
         return {"connections.log": self.log_file} if self.log_file else {}
 
     def get_udp_timeout_s(self, intent: Intent) -> int:
-        """Return the timeout of UDP connections to configure [s]; 0: none."""
+        """Return the UDP timeout to configure [s]; 0 keeps the kernel's default."""
         wanted_s = intent.configuration_as(NatConfig).udp_timeout_s
         return wanted_s or (UDP_S if self.rfc_timers else self.timeout_s)
 
 
-def count_required_sessions(configured: int, intent: Intent) -> int:
-    """Return the number of connections that the device must hold; 0 for no requirement."""
+def get_required_sessions(configured_sessions: int, intent: Intent) -> int:
+    """Return the number of connections that must fit in the device's table; 0: no requirement."""
     needed = intent.requirements.sessions
-    if 0 < configured < needed:
+    if 0 < configured_sessions < needed:
         raise UsageError(
-            f"room for {configured:,} sessions (dut.options.sessions), but the test opens "
+            f"room for {configured_sessions:,} sessions (dut.options.sessions), but the test opens "
             f"{needed:,} connections",
             f"set sessions to {needed} or more, or leave it out",
             dut_params={"sessions": needed},
             code="out-of-range",
         )
-    return configured or needed
+    return configured_sessions or needed
 
 
 def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
@@ -109,12 +109,12 @@ def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts
         if values
         else []
     )
-    count = count_required_sessions(options.sessions, intent)
+    count = get_required_sessions(options.sessions, intent)
     return [*steps, *_make_table_size_steps(facts, count), *_make_log_steps(options)]
 
 
 def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
-    """Return the steps that enlarge the table and its hash for a number of connections."""
+    """Return the steps that enlarge the connection table and its hash table, if necessary."""
     if not count:
         return []
     room, buckets = facts.parse_number("conntrack_max"), facts.parse_number("conntrack_buckets")
@@ -153,7 +153,7 @@ _EMPTY_LISTING = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries
 
 
 def make_flush_steps(client_networks: Sequence[str]) -> tuple[Step, ...]:
-    """Return the step that deletes the connections of the clients' networks only."""
+    """Return the step that deletes the connections of the clients' networks, and no others."""
     # each reads the whole table
     largest_first = sorted(client_networks, key=lambda net: int(net.rpartition("/")[2]))
     which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in largest_first]
@@ -186,16 +186,16 @@ def _make_log_steps(options: ConntrackOptions) -> list[Step]:
     return [make_daemon_step(start, pid, "conntrack", why, stop=stop)]
 
 
-CONNECTION_COUNT = Reading(
+SESSION_READING = Reading(
     f"cat {COUNT_FILE}",
     sum_matches(r"\A\s*(\d+)\s*\Z", "sessions"),
     "connections that the device counts",
 )
 
 
-# TCP states whose timeouts are reported
+# TCP states whose timeouts are part of the table reading
 TCP_TIMER_STATES = ("syn_sent", "syn_recv", "established", "time_wait", "close")
-# sysctls that are reported, without their common prefix
+# sysctls of the table reading, without their common prefix
 LIMIT_SYSCTLS = (
     *("max", "buckets", "udp_timeout", "udp_timeout_stream"),
     *(f"tcp_timeout_{state}" for state in TCP_TIMER_STATES),
@@ -203,19 +203,19 @@ LIMIT_SYSCTLS = (
 
 
 def make_table_reading(log_file: str = "") -> Reading:
-    """Return a reading of the conntrack table's sizes and timeouts [s], and of the number of log records."""
+    """Return a reading of the connection table's limits and timeouts [s], and of the log's length."""
     names = " ".join(f"{_SYSCTL_PREFIX}{name}" for name in LIMIT_SYSCTLS)
     counted = f"; echo log_records = $(wc -l <{log_file})" if log_file else ""
     parse = sum_matches(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$")
     return Reading(f"sysctl {names}{counted}", parse)
 
 
-# sums the counters of ``conntrack -S`` over all cores
+# parses ``conntrack -S`` and sums each counter over all cores
 parse_conntrack_statistics = sum_matches(
     r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
 )
-# connections that the kernel could not create, by reason
-INSERT_FAILURES = Reading(
+# numbers of connections that the kernel could not create, by reason
+INSERT_FAILURE_READING = Reading(
     "conntrack -S",
     parse_conntrack_statistics,
     "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
@@ -224,7 +224,7 @@ INSERT_FAILURES = Reading(
     {"insert_failed": LossReason.ENTRY, "drop|early_drop|chaintoolong": LossReason.TABLE_FULL},
 )
 # ``used`` entries of the conntrack table and their ``limit``
-TABLE_OCCUPANCY = Reading(
+OCCUPANCY_READING = Reading(
     f"cat {COUNT_FILE} {COUNT_FILE.replace('_count', '_max')}",
     lambda text: dict(
         zip(("used", "limit"), map(float, re.findall(r"\b\d+\b", text)), strict=False)
@@ -234,7 +234,7 @@ TABLE_OCCUPANCY = Reading(
 
 
 class ConntrackDriver(LinuxDriver):
-    """Base of drivers of devices whose connections the kernel's conntrack tracks."""
+    """Base class of drivers for devices that use the kernel's connection tracking."""
 
     options_model = ConntrackOptions
 
@@ -242,7 +242,7 @@ class ConntrackDriver(LinuxDriver):
         return float(self.options.get_udp_timeout_s(intent) or KERNEL_UDP_TIMEOUT_S)
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
-        return CONNECTION_COUNT
+        return SESSION_READING
 
     def get_table_limits_reading(self, intent: Intent) -> Reading | None:
         return make_table_reading(self.options.log_file)
@@ -250,7 +250,7 @@ class ConntrackDriver(LinuxDriver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         return {
             **super().get_telemetry_readings(intent),
-            "sessions": CONNECTION_COUNT,
-            "table": TABLE_OCCUPANCY,
-            "conntrack": INSERT_FAILURES,
+            "sessions": SESSION_READING,
+            "table": OCCUPANCY_READING,
+            "conntrack": INSERT_FAILURE_READING,
         }

@@ -18,7 +18,7 @@ LIST_RULES_COMMAND = "iptables -t nat -S POSTROUTING"
 
 
 class Iptables(NetfilterNat):
-    """Driver of NAT44 with SNAT rules of iptables, which the comment ``v6t`` marks."""
+    """Driver for NAT44 by iptables; the comment ``v6t`` marks its SNAT rules."""
 
     name = "iptables"
     title = "Linux kernel NAT44 with iptables"
@@ -70,7 +70,7 @@ def _make_rule_step(pool: nat.NatPool, net: str, port: str, protocol: str) -> St
 
 
 def _make_append_step(command: str, rule: str, why: str, read: str) -> Step:
-    """Return the step that appends a rule, which begins with its chain, to a table."""
+    """Return the step that appends a rule to a table; the rule begins with the name of its chain."""
     expected = expect_lines(f"-A {rule}")
     return make_object_step(
         f"{command} -A {rule}", f"{command} -D {rule}", why, read=read, expected=expected
@@ -78,7 +78,7 @@ def _make_append_step(command: str, rule: str, why: str, read: str) -> Step:
 
 
 class Ip6tablesNpt(LinuxDriver):
-    """Driver of NPTv6 with one rule of ip6tables for each direction."""
+    """Driver for NPTv6 with one ip6tables rule for each direction."""
 
     name = "ip6tables-npt"
     title = "Linux kernel NPTv6 with ip6tables (SNPT, DNPT)"
@@ -105,7 +105,7 @@ class Ip6tablesNpt(LinuxDriver):
 
 
 def _make_prefix_step(chain: str, match: str, target: str, old: str, new: str) -> Step:
-    """Return the step of a rule that replaces the prefix ``old`` by ``new``."""
+    """Return the step that adds a rule for replacing the prefix ``old`` with the prefix ``new``."""
     rule = f"{chain} {match} {RULE_COMMENT_OPTIONS} -j {target} --src-pfx {old} --dst-pfx {new}"
     read = f"ip6tables -t mangle -S {chain} | grep -e '--comment v6t .*{target}' || true"
     return _make_append_step("ip6tables -w -t mangle", rule, f"translate {old} to {new}", read)

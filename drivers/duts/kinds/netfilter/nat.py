@@ -25,7 +25,7 @@ PROTOCOLS = (*PROTOCOLS_WITH_PORTS, "icmp")
 
 @dataclass(frozen=True)
 class NatPool:
-    """Client networks with the public addresses and ports of their connections."""
+    """Client networks, and the public addresses and ports to which they are translated."""
 
     client_networks: tuple[str, ...]
     addresses: tuple[str, ...]
@@ -34,25 +34,25 @@ class NatPool:
 
     @property
     def address_range(self) -> str:
-        """The public addresses as nft and iptables write them."""
+        """The public addresses in the notation of nft and iptables."""
         return format_address_range(self.addresses[0], self.addresses[-1])
 
     @property
     def snat_target(self) -> str:
-        """The public addresses and ports as nft and iptables write them."""
+        """The public addresses and ports in the notation of nft and iptables."""
         return f"{self.address_range}:{self.first_port}" + (
             f"-{self.last_port}" if self.last_port > self.first_port else ""
         )
 
 
 def format_address_range(first: str, last: str) -> str:
-    """Return a range of addresses as nft writes it, or the address if there is only one."""
+    """Return a range of addresses, or a single address, in the notation of nft."""
     ends = [f"[{a}]" if ":" in a else a for a in (first, last)]
     return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
 
 def get_pool(intent: Intent, version: int = 4, supported_settings: Sequence[str] = ()) -> NatPool:
-    """Return the client networks, public addresses and ports of an intent."""
+    """Return an intent's pool; raise UsageError for settings that the driver does not support."""
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in supported_settings:
@@ -71,7 +71,7 @@ def get_pool(intent: Intent, version: int = 4, supported_settings: Sequence[str]
 
 
 def divide_pool(pool: NatPool, intent: Intent) -> list[NatPool]:
-    """Return a block of ports for each client, or the whole pool if the intent has no blocks."""
+    """Return a pool with a block of ports for each client, or the undivided pool without blocks."""
     size = intent.configuration_as(NatConfig).port_block
     if not size:
         return [pool]
@@ -88,7 +88,7 @@ def divide_pool(pool: NatPool, intent: Intent) -> list[NatPool]:
 
 
 class NetfilterNat(ConntrackDriver):
-    """Base of drivers that translate the clients' networks by netfilter rules."""
+    """Base class of drivers for NAT by netfilter rules."""
 
     has_filters = True
     notes = ("source ports within the range are kept where they are free",)
@@ -100,12 +100,12 @@ class NetfilterNat(ConntrackDriver):
 
     @property
     def ip_version(self) -> int:
-        """The version of IP that is translated."""
+        """The IP version of the translated packets."""
         return 6 if Nat66Config in self.supported_configurations else 4
 
     @abstractmethod
     def make_rule_steps(self, pools: Sequence[NatPool], port: str) -> list[Step]:
-        """Return steps that translate packets leaving an interface, with one pool for each block of ports."""
+        """Return the steps that translate the clients of each pool as their packets leave an interface."""
 
     def get_survey_commands(self) -> Mapping[str, str]:
         more = {} if self.forward_drop_check is None else {"forward": self.forward_drop_check[0]}

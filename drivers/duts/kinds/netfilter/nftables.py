@@ -15,12 +15,12 @@ from v6t.drivers.duts.plan import Change, Expectation, Intent, Step
 from v6t.drivers.duts.steps import make_config_file_step, make_object_step
 from v6t.intent.families import DeviceConfig, Nat44Config, Nat66Config
 
-LIVE_RULE_COMMENT = "v6t-beside"  # marks the rule that is added and removed under traffic
+LIVE_RULE_COMMENT = "v6t-beside"  # marks the rule that is added and removed under load
 _PROTOCOL_NAMES = {"1": "icmp", "6": "tcp", "17": "udp"}
 
 
 class Nftables(NetfilterNat):
-    """Driver of NAT44 in a separate nftables table."""
+    """Driver for NAT44 in a separate nftables table."""
 
     name = "nftables"
     title = "Linux kernel NAT44 with nftables"
@@ -65,7 +65,7 @@ class Nftables(NetfilterNat):
 
 
 class Nftables66(Nftables):
-    """Driver of NAT66, which translates IPv6 clients to public IPv6 addresses and ports."""
+    """Driver for NAT66, which translates IPv6 clients to public IPv6 addresses and ports."""
 
     name = "nftables66"
     title = "Linux kernel NAT66 with nftables"
@@ -75,7 +75,7 @@ class Nftables66(Nftables):
 
 
 def make_snat_steps(directory: str, pools: Sequence[nat.NatPool], port: str) -> list[Step]:
-    """Return the steps that translate the sources of packets leaving an interface."""
+    """Return the steps that translate the source addresses of packets leaving an interface."""
     family = _get_family(pools[0].addresses[0])
     rules = [
         _format_rule(
@@ -112,7 +112,7 @@ def make_table_steps(
     *,
     list_options: str = "",
 ) -> list[Step]:
-    """Return the steps that write and load a table with one chain."""
+    """Return the steps that write and load an nftables table with one chain."""
     lines = [f"add table {table}", f"delete table {table}"]
     lines += [f"table {table} {{", f"  chain {chain} {{"]
     lines += [f"    {hook}; policy accept;", *(f"    {rule}" for rule in rules), "  }", "}"]
@@ -129,7 +129,7 @@ def make_table_steps(
 
 
 def expect_rules(hook: str, rules: Iterable[str]) -> Expectation:
-    """Expect exactly these rules in the chain at a hook, apart from the rule of a live change."""
+    """Expect exactly these rules in the chain at a hook, ignoring the rule of a live change."""
     expected_rules = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
 
     def find_rule_problem(output: str) -> str | None:
@@ -149,7 +149,7 @@ def expect_rules(hook: str, rules: Iterable[str]) -> Expectation:
 
 
 def _normalize_rule(line: str) -> str:
-    """Return a rule without counter values, with protocol names and both ends of address ranges.
+    """Return a listed rule without counter values, and with its protocol and addresses as v6t writes them.
 
     nft prints a range of addresses as a prefix if it is one.
     """

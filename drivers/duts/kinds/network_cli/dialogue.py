@@ -10,11 +10,12 @@ import socket
 import subprocess
 import threading
 import time
+from typing import NoReturn
 
 import pexpect
 from pexpect.fdpexpect import fdspawn
 from v6t.base.errors import DutError
-from v6t.drivers.duts.kinds.network_cli.options import CliOptions, check_one_line, is_same_mode
+from v6t.drivers.duts.kinds.network_cli.options import CliOptions, check_one_line, is_same_prompt
 from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import describe_failure, log_command
@@ -31,13 +32,14 @@ from v6t.drivers.transport.process import MAX_OUTPUT_OCTETS, Process, build_clea
 PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
 # time for a prompt before and after a key is pressed, for which some devices wait [s]
 FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
-MAX_QUESTIONS = 50  # limit after one line; more mean that the device repeats its question
+MAX_QUESTIONS = 50  # limit after one line; a device that asks more is repeating itself
+# environment variables that contain passwords
 PASSWORD_VARIABLES = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
 MAX_PROMPT_LENGTH = 512  # longest prompt or question: patterns are slow on longer lines
-PROMPT_STEM_LENGTH = 12  # characters of a device's name in each prompt, which may truncate it
+PROMPT_STEM_LENGTH = 12  # leading characters of the device's name that each prompt contains
 EFFECT_UNKNOWN_HINT = "the effect of the last line is unknown"
 _PASSWORD_PROMPT = re.compile(r"(?i)password[^\n:]*:\s*$")
-_TERMINAL_SEQUENCE = re.compile(
+_TERMINAL_TOKEN = re.compile(
     r"\x1b\[(?P<arguments>[0-?]*)[ -/]*(?P<order>[@-~])"
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
     r"|\x1b[PX^_][^\x1b]*\x1b\\"
@@ -52,8 +54,8 @@ class LineRejectedError(DutError):
     """The device rejected a line."""
 
 
-class Dialogue:
-    """Transport to a device's command line over one login; each call ends at the same prompt."""
+class CliTransport:
+    """Transport to a device's command line over one login; each command ends at the same prompt."""
 
     where = ON_DEVICE
 
@@ -103,7 +105,7 @@ class Dialogue:
         raise DutError(problem, code="unsupported-operation")
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
-        """Type lines; the status is 1 if one is rejected or the last prompt is not the first one."""
+        """Type the lines of a command; the status is 1 if a line is rejected or the prompt has changed."""
         del text, deadline_s
         if not self.is_alive:
             raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
@@ -150,13 +152,13 @@ class Dialogue:
 
     def _log_in(self) -> None:
         """Wait for the first prompt and type the lines for a new login."""
-        description = "after the login"
+        context = "after the login"
         try:
-            self._await_prompt(description, min(FIRST_PROMPT_S, self._options.line_deadline_s))
+            self._await_prompt(context, min(FIRST_PROMPT_S, self._options.line_deadline_s))
         except DeadlinePassed:
             self._send("\n")
-            self._await_prompt(description)
-            while self._read(description, SECOND_PROMPT_S):
+            self._await_prompt(context)
+            while self._read(context, SECOND_PROMPT_S):
                 pass
         self._store_home_prompt()
         enable = [self._options.enable] if self._options.enable and self._home[-1:] == ">" else []
@@ -165,13 +167,13 @@ class Dialogue:
         self._store_home_prompt()
 
     def _store_home_prompt(self) -> None:
-        """Store the present prompt, to which all lines must return."""
+        """Store the current prompt, to which each command must return."""
         self._home = self._last_line.strip()
         name = re.search(r"\w(?:[\w.@/:-]*\w)?", self._home)
         self._stem = name[0][:PROMPT_STEM_LENGTH] if name else ""
 
     def _keep_alive(self, closed: threading.Event) -> None:
-        """Type an empty line after each idle time: some devices end idle logins."""
+        """Type an empty line after each idle period, because some devices close idle logins."""
         idle_s = self._options.idle_s
         while not closed.wait(max(0.0, self._typed_s + idle_s - time.monotonic())):
             with self._turn, contextlib.suppress(DutError):
@@ -181,15 +183,15 @@ class Dialogue:
 
     def _press_enter(self) -> None:
         """Type an empty line at the home prompt, and hang up if the prompt does not return."""
-        description = "after an empty line"
-        while self._read(description, PROMPT_SILENCE_S):
+        context = "after an empty line"
+        while self._read(context, PROMPT_SILENCE_S):
             pass
         if not self._is_at_home_prompt:
             return  # an empty line may answer a question
         self._text = ""
         try:
             self._send("\n")
-            self._await_prompt(description)
+            self._await_prompt(context)
         except DeadlinePassed:
             self.close()
         if not self._is_at_home_prompt:
@@ -210,7 +212,7 @@ class Dialogue:
         return answer
 
     def _exchange(self, line: str, *, at_login: bool) -> str:
-        """Type a line and return the answer without echo and secrets, unless it is rejected."""
+        """Type a line and return the answer without echo and secrets; raise an error if it is rejected."""
         typed = self._insert_secrets(line)
         self._text = ""
         self._send(typed + "\n")
@@ -228,30 +230,30 @@ class Dialogue:
         return self._hide_secrets("\n".join(remove_echo(lines, typed)))
 
     def _await_prompt(
-        self, description: str, deadline_s: float = 0.0, *, at_login: bool = False
+        self, context: str, deadline_s: float = 0.0, *, at_login: bool = False
     ) -> None:
-        """Read up to the next prompt; turn pages and answer questions on the way."""
+        """Read up to the next prompt, and respond to pagers and questions before it."""
         deadline_s = deadline_s or self._options.line_deadline_s
         end = time.monotonic() + deadline_s
         questions = passwords = 0
         while True:
             last = self._last_line
-            answer = self._find_answer(last, description, at_login=at_login) if last else None
+            answer = self._find_answer(last, context, at_login=at_login) if last else None
             left_s = end - time.monotonic()
-            if self._read(description, left_s if answer is None else min(left_s, PROMPT_SILENCE_S)):
+            if self._read(context, left_s if answer is None else min(left_s, PROMPT_SILENCE_S)):
                 continue
             if answer == "":
                 return
             questions += answer != " "
             passwords += at_login and _PASSWORD_PROMPT.search(last) is not None
             if passwords > 1:  # one more may lock the account
-                problem = f"it does not take the password {description}"
+                problem = f"it does not take the password {context}"
                 raise DutError(f"{self.name}: {problem}", code="login-refused")
             if answer is None or questions > MAX_QUESTIONS:
                 problem = (
-                    f"no prompt within {deadline_s:g} s {description}; it said last: {self._recent_output}"
+                    f"no prompt within {deadline_s:g} s {context}; it said last: {self._recent_output}"
                     if answer is None
-                    else f"the device repeats its question {description}: {shorten_output(last)}"
+                    else f"the device repeats its question {context}: {shorten_output(last)}"
                 )
                 hint = "if that is a prompt, or a question, say so with dut.options.cli.prompt or .answers"
                 raise DeadlinePassed(f"{self.name}: {problem}", hint, code="console-prompt")
@@ -262,8 +264,8 @@ class Dialogue:
             else:
                 self._text += "\n"
 
-    def _find_answer(self, last_line: str, description: str, *, at_login: bool) -> str | None:
-        """Return the answer to type: empty at a prompt, None if more output must be read."""
+    def _find_answer(self, last_line: str, context: str, *, at_login: bool) -> str | None:
+        """Return what to type next: '' at a prompt, None if more output must be read first."""
         if len(last_line) > MAX_PROMPT_LENGTH:
             return None
         if self._options.is_pager(last_line):
@@ -277,34 +279,35 @@ class Dialogue:
         if at_login and _PASSWORD_PROMPT.search(last_line):
             password = os.environ.get(redaction.ENABLE_PASSWORD)
             if not password:
-                problem = f"{self.name}: the device prompts for a password {description}"
+                problem = f"{self.name}: the device prompts for a password {context}"
                 raise DutError(problem, f"set {redaction.ENABLE_PASSWORD}", code="console-prompt")
             return password + "\n"
         return "" if self._options.is_prompt(last_line, self._stem) else None
 
-    def _read(self, description: str, limit_s: float) -> bool:
-        """Read what arrives within a time; return whether anything did."""
+    def _read(self, context: str, limit_s: float) -> bool:
+        """Read the output that arrives within a time limit; return whether any did."""
         try:
             self._text += self._child.read_nonblocking(65536, max(0.0, limit_s))
         except pexpect.TIMEOUT:
             return False
         except (pexpect.EOF, OSError, ValueError):
-            raise self._make_connection_error(f"the connection broke {description}") from None
+            self._hang_up(f"the connection broke {context}")
         if len(self._text) > MAX_OUTPUT_OCTETS:
-            problem = f"more than {MAX_OUTPUT_OCTETS >> 20} MiB {description}"
-            raise self._make_connection_error(problem, "too-much-output")
+            problem = f"more than {MAX_OUTPUT_OCTETS >> 20} MiB {context}"
+            self._hang_up(problem, "too-much-output")
         return True
 
     def _send(self, text: str) -> None:
         try:
             self._child.send(text)
         except (OSError, ValueError):
-            raise self._make_connection_error("the connection broke before all was typed") from None
+            self._hang_up("the connection broke before all was typed")
 
-    def _make_connection_error(self, problem: str, code: str = "connection-lost") -> ConnectionLost:
+    def _hang_up(self, problem: str, code: str = "connection-lost") -> NoReturn:
+        """Hang up and raise ConnectionLost."""
         self.close()
         text = f"{self.name}: {problem}; it said last: {self._recent_output}"
-        return ConnectionLost(text, EFFECT_UNKNOWN_HINT, code=code)
+        raise ConnectionLost(text, EFFECT_UNKNOWN_HINT, code=code) from None
 
     @property
     def _last_line(self) -> str:
@@ -312,7 +315,7 @@ class Dialogue:
 
     @property
     def _is_at_home_prompt(self) -> bool:
-        return is_same_mode(self._last_line, self._home)
+        return is_same_prompt(self._last_line, self._home)
 
     @property
     def _complete_lines(self) -> list[str]:
@@ -325,7 +328,7 @@ class Dialogue:
         return shorten_output(self._hide_secrets("\n".join(map(render_line, text))))
 
     def _insert_secrets(self, text: str) -> str:
-        """Replace placeholders by secrets from the environment; later answers hide these secrets."""
+        """Return a line with secrets in place of placeholders; later answers hide these secrets."""
         typed, secrets = redaction.fill_in_environment(text)
         self._secrets += secrets
         try:
@@ -340,7 +343,7 @@ class Dialogue:
         return text
 
     def _return_to_home_prompt(self) -> None:
-        """Type the lines for aborting, and hang up if the home prompt does not return."""
+        """Type the lines of the option ``abort``; hang up if the home prompt does not return."""
         try:
             for line in self._options.abort:
                 with contextlib.suppress(LineRejectedError):
@@ -360,10 +363,10 @@ def remove_echo(lines: list[str], typed: str) -> list[str]:
 
 
 def render_line(text: str) -> str:
-    """Render a line as a terminal would; of escape sequences only erasures have an effect."""
+    """Return a line as a terminal shows it; of escape sequences, only erasures are interpreted."""
     line: list[str] = []
     column = 0
-    for token in _TERMINAL_SEQUENCE.finditer(text):
+    for token in _TERMINAL_TOKEN.finditer(text):
         if token["text"]:
             line += " " * (column - len(line))
             line[column : column + len(token["text"])] = token["text"]

@@ -36,16 +36,16 @@ from v6t.drivers.options import parse_options
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.families import DeviceConfig
 
-SYSTEM = "a device with a command line"  # value of Facts.system
+SYSTEM_NAME = "a device with a command line"  # value of Facts.system
 MANUAL_PAGE = "docs/duts/network-cli.md"
 SYSTEM_STATE, OWN_STATE = Path("/var/lib/v6t"), Path("~/.local/state/v6t")
 
 
 class NetworkCliDriver(Driver):
-    """Driver of any device with a command line, which types the user's lines."""
+    """Driver of any device with a command line; it types the lines that the user supplies."""
 
     name = "network-cli"
-    title = "any device with a command line: your own lines, typed over SSH"
+    title = "any device with a command line, configured by your own lines over SSH"
     supported_configurations = (DeviceConfig,)
     tested_with = (
         "over a real sshd with two command lines made for the tests, one like IOS and one like Junos, which "
@@ -68,7 +68,7 @@ class NetworkCliDriver(Driver):
 
     @cached_property
     def cli_options(self) -> CliOptions:
-        """Settings of the command line, from the options, else the platform, else defaults."""
+        """Options of the command line: those set by the user, else the platform's, else defaults."""
         own: CliOptions = self.options.cli
         platform = self.options.platform
         if not platform:
@@ -103,10 +103,12 @@ class NetworkCliDriver(Driver):
             )
         version = " ".join(version.split())[:80]
         path = ManagementPath(tuple(peers))
-        return Facts(SYSTEM, version, boot_id="", management_path=path, sections=dict(sections))
+        return Facts(
+            SYSTEM_NAME, version, boot_id="", management_path=path, sections=dict(sections)
+        )
 
     def make_example_facts(self, intent: Intent) -> Facts:
-        return Facts(SYSTEM, self.options.version, boot_id="")
+        return Facts(SYSTEM_NAME, self.options.version, boot_id="")
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         for name in ("configure", "verify", "restore"):
@@ -127,14 +129,14 @@ class NetworkCliDriver(Driver):
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         own, confirm = self.options, self.options.confirm
         sides = {side: str(getattr(own, side)) for side in ("left", "right")}
-        places = collect_placeholders(intent, sides)
-        first, *checks = _make_checks(places, own.verify, "verify")
+        placeholders = collect_placeholders(intent, sides)
+        first, *checks = _make_checks(placeholders, own.verify, "verify")
         steps: list[Step] = []
 
         def add_step(
             why: str, lines: Sequence[str], undo: Sequence[str] = (), **fields: Any
         ) -> None:
-            text, undo_text = ("\n".join(places.expand(texts)) for texts in (lines, undo))
+            text, undo_text = ("\n".join(placeholders.expand(texts)) for texts in (lines, undo))
             steps.append(Step(text, why, undo=undo_text, **fields))
 
         if own.prepare:
@@ -151,8 +153,8 @@ class NetworkCliDriver(Driver):
             add_step("stop the device's own rollback timer", confirm.keep)
         flush = []
         if own.flush:
-            (check, *_) = _make_checks(places, [own.flush.check], "flush.check")
-            lines = "\n".join(places.expand(own.flush.lines))
+            (check, *_) = _make_checks(placeholders, [own.flush.check], "flush.check")
+            lines = "\n".join(placeholders.expand(own.flush.lines))
             flush = [Step(lines, "empty the device's state", proof=check)]
         notes = ("these lines are typed at the device; lock and undo record are on this machine",)
         return Plan(self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), notes)
@@ -165,7 +167,7 @@ class NetworkCliDriver(Driver):
         if own is None:
             return None
         pattern = own.pattern if re.compile(own.pattern).groups else f"({own.pattern})"
-        return Reading(own.command, partial(parse_figures, [pattern], default="sessions"))
+        return Reading(own.command, partial(parse_figures, [pattern], figure_name="sessions"))
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         watched: dict[str, list[TelemetryOptions]] = {}
@@ -187,16 +189,16 @@ class NetworkCliDriver(Driver):
 
 
 def _make_checks(
-    places: Placeholders, checks: Iterable[CliCheckOptions], option: str
+    placeholders: Placeholders, checks: Iterable[CliCheckOptions], option: str
 ) -> list[Check]:
-    """Return the checks of an option with the values of their placeholders."""
+    """Return the checks of an option, with values in place of their placeholders."""
     results = []
     for check in checks:
         criterion = next(n for n in CHECK_CRITERIA if getattr(check, n) is not None)
         quote = re.escape if criterion == "matches" else str
         texts = (check.command, getattr(check, criterion))
         for (command, _), (_, expected) in zip(
-            places.expand_rows(texts), places.expand_rows(texts, quote), strict=True
+            placeholders.expand_rows(texts), placeholders.expand_rows(texts, quote), strict=True
         ):
             results.append(check.model_copy(update={criterion: expected}).make_check(command))
     if not results:

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.kinds.command import CheckOptions, HeaderProfileOptions, check_pattern
+from v6t.drivers.duts.kinds.command import CheckOptions, HeaderProfileOptions, validate_pattern
 from v6t.drivers.duts.options import DirectoryPath, DutOptions
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.transport.redaction import SHORTEST_SECRET, expects_secret, names_environment
@@ -36,14 +36,14 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def check_one_line(text: str) -> str:
-    """Return a line, or raise InvalidValue if it is not one line of plain text."""
+    """Return the text, or raise InvalidValue if it is not one line of plain text."""
     if _CONTROL_CHARACTER.search(text):
         raise InvalidValue(f"{text!r} is not one line of plain text", code="wrong-form")
     return text
 
 
 def split_lines(value: object) -> object:
-    """Split text into lines without empty ones; return other values, which the model checks."""
+    """Return the non-empty lines of text or of a list; return any other value unchanged."""
     whole = value.split("\n") if isinstance(value, str) else value
     if not isinstance(whole, (list, tuple)):
         return value
@@ -51,13 +51,13 @@ def split_lines(value: object) -> object:
 
 
 CliLine = Annotated[str, BeforeValidator(lambda v: check_one_line(v) if isinstance(v, str) else v)]
-# a list of lines, or a block of text
+# lines, given as a list or as a block of text
 CliLines = Annotated[tuple[CliLine, ...], BeforeValidator(split_lines)]
-RegexText = Annotated[str, BeforeValidator(check_pattern)]
+RegexText = Annotated[str, BeforeValidator(validate_pattern)]
 
 
 class CliOptions(StrictModel):
-    """Prompts, questions and rejections of a command line, and lines to type."""
+    """Options of a command line: its prompts, errors and questions, and the lines to type."""
 
     prompt: RegexText = ""
     """Regular expression for the prompt in the last line; empty: the usual ones."""
@@ -69,10 +69,10 @@ class CliOptions(StrictModel):
     answers: dict[RegexText, str] = Field(default_factory=dict)
     """Answers to questions of the device, by regular expressions: `{'\\[confirm\\]$': ''}`. Write a secret
     as `{env:NAME}`: the value of the environment variable NAME is typed and stored nowhere."""
-    enable: str = ""
+    enable: str = ""  # line that enters the privileged mode
     """Line typed after the login if the prompt ends with `>`. The password is taken from the environment
     variable `V6T_DUT_ENABLE_PASSWORD`."""
-    open: CliLines = ()
+    open: CliLines = ()  # lines for a new login
     """Lines typed after each login, such as `terminal length 0`."""
     abort: CliLines = ()
     """Lines typed after a rejected line to return to the first prompt, such as `end`."""
@@ -115,14 +115,15 @@ class CliOptions(StrictModel):
         return ""
 
 
-def is_same_mode(first: str, second: str) -> bool:
+def is_same_prompt(first: str, second: str) -> bool:
     """Return whether two prompts are equal apart from marks of unsaved changes."""
     return _UNSAVED_MARKS.sub("", first) == _UNSAVED_MARKS.sub("", second)
 
 
-DROPS_READING = "drops"  # name of the reading of all drops
-LOSS_REASONS = {"refused.*": LossReason.TABLE_FULL, ".*": LossReason.QUEUE}  # loss reasons of drops
-# reading by the name of a group of a user's pattern
+DROPS_READING = "drops"  # name of the reading of packet drops
+# loss reasons by pattern of a drop's name
+LOSS_REASONS = {"refused.*": LossReason.TABLE_FULL, ".*": LossReason.QUEUE}
+# name of the reading for each named group in a user's pattern
 _READING_BY_GROUP = {
     "core": "cpu", "busy": "cpu", "idle": "cpu", "used": "table", "limit": "table",
     "rx_left": "link left", "rx_right": "link right",
@@ -131,7 +132,7 @@ _DROP_GROUP = re.compile(r"(drops?|refused)(?:_(\w+))?")
 
 
 def find_reading_name(pattern: str) -> str:
-    """Return the name of the reading whose figures the named groups of a pattern match."""
+    """Return the name of the reading to which all named groups of a pattern belong."""
     groups = re.compile(pattern).groupindex
     names = {
         _READING_BY_GROUP.get(g, DROPS_READING if _DROP_GROUP.fullmatch(g) else "") for g in groups
@@ -147,17 +148,17 @@ def find_reading_name(pattern: str) -> str:
     return names.pop()
 
 
-def parse_figures(patterns: Iterable[str], text: str, default: str = "") -> Mapping[str, float]:
-    """Return the figures that the groups of patterns match in an output, keyed as telemetry figures.
+def parse_figures(patterns: Iterable[str], text: str, figure_name: str = "") -> Mapping[str, float]:
+    """Return the figures that the groups of patterns match in an output, keyed by figure name.
 
-    Packets and drops are added up; of anything else the last match counts. ``default`` names the figure
-    of the first group of the first match; else groups have names.
+    Packets and drops are added up; of anything else the last match counts. ``figure_name`` names
+    the figure of the first group of the first match; else groups have names.
     """
     figures: dict[str, float] = {}
     for match in chain.from_iterable(re.finditer(p, text, re.MULTILINE) for p in patterns):
-        if default:
+        if figure_name:
             number = _parse_number(match[1])
-            return {} if number is None else {default: number}
+            return {} if number is None else {figure_name: number}
         values = {name: value for name, value in match.groupdict().items() if value is not None}
         core = values.pop("core", "").strip()
         core = f"cpu{core}" if core.isdigit() or not core else core
@@ -184,7 +185,7 @@ def _split_drop(name: str) -> tuple[str, str]:
 
 
 def _parse_number(text: str) -> float | None:
-    """Return a number without its separators and unit, or None if the text is no number."""
+    """Parse a number that may contain separators or a percent sign; return None for other text."""
     try:
         number = float(re.sub(r"[,_'\s%]", "", text))
     except ValueError:
@@ -193,7 +194,7 @@ def _parse_number(text: str) -> float | None:
 
 
 class CliCheckOptions(CheckOptions):
-    """A read-back: a line that changes nothing, with exactly one criterion."""
+    """A read-back: a read-only line, and exactly one criterion for its output."""
 
     command: CliLine = Field(min_length=1)
     """Read-only line."""
@@ -209,7 +210,7 @@ class FigureOptions(StrictModel):
 
 
 class TelemetryOptions(FigureOptions):
-    """A command, and a pattern whose groups match figures under load."""
+    """A command, and a pattern whose named groups match figures in its output."""
 
     pattern: RegexText = Field(min_length=1)
     """Regular expression with named groups: `busy` or `idle` [%] of a processor, or of several with `core`;
@@ -223,7 +224,7 @@ class TelemetryOptions(FigureOptions):
 
 
 class BusyOptions(StrictModel):
-    """A line that prints whether another user is configuring the device."""
+    """A command that shows whether another user is configuring the device."""
 
     command: CliLine = Field(min_length=1)
     """Read-only line that shows the users of the device."""
@@ -236,24 +237,23 @@ class CompareOptions(StrictModel):
 
     command: CliLine = Field(min_length=1)
     """Read-only line that prints the configuration."""
-    # patterns of lines that are not compared
-    but: tuple[RegexText, ...] = ()
+    but: tuple[RegexText, ...] = ()  # patterns of lines that are excluded from the comparison
     """Regular expressions for lines that change by themselves, and are not compared."""
 
 
 class ConfirmOptions(StrictModel):
     """The device's own timer, which rolls back a configuration that is not confirmed."""
 
-    before: CliLines = ()
+    before: CliLines = ()  # lines typed before the `configure` lines
     """Lines that start the timer; none if the last of the `configure` lines starts it."""
-    keep: CliLines = Field(min_length=1)
+    keep: CliLines = Field(min_length=1)  # lines that confirm the configuration
     """Lines that stop the timer, so that the configuration stays."""
     cancel: CliLines = ()
     """Lines that restore the configuration at once and stop the timer, if restoring does not stop it."""
 
 
 class CliFlushOptions(StrictModel):
-    """Lines that empty the device's state, with their read-back."""
+    """Lines that clear the device's sessions, and their read-back."""
 
     lines: CliLines = Field(min_length=1)
     """Lines that empty the state."""
@@ -262,7 +262,7 @@ class CliFlushOptions(StrictModel):
 
 
 class NetworkCliOptions(DutOptions):
-    """Options of the driver of devices with a command line."""
+    """Options of the driver for any device with a command line."""
 
     state_dir: DirectoryPath = ""
     """Directory on this machine for lock and undo record; empty: one for each device in `/var/lib/v6t`, or
@@ -282,7 +282,7 @@ class NetworkCliOptions(DutOptions):
     verify: tuple[CliCheckOptions, ...] = ()
     restore: CliLines = ()
     """Lines that restore the former configuration; harmless if nothing was changed."""
-    tidy: CliLines = ()
+    tidy: CliLines = ()  # lines that undo `prepare`
     """Lines typed last, for example to remove what `prepare` has saved."""
     compare: CompareOptions | None = None
     flush: CliFlushOptions | None = None
@@ -298,7 +298,7 @@ class NetworkCliOptions(DutOptions):
 
     @field_validator("ssh")
     @classmethod
-    def _check_login(cls, ssh: SshOptions | None) -> SshOptions | None:
+    def _check_ssh(cls, ssh: SshOptions | None) -> SshOptions | None:
         if ssh is not None and ssh.become:
             problem = "become is for a shell; cli.enable is typed after the login"
             raise InvalidValue(problem, code="conflict")

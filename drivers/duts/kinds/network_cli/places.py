@@ -14,14 +14,14 @@ from v6t.drivers.duts.plan import Intent
 _PLACEHOLDER_PATTERN = re.compile(r"\{([a-z][a-z0-9_.]*)(?::([a-z]+))?\}")
 
 
-def _format_mac(mac: str, size: int, separator: str) -> str:
+def _format_mac(mac: str, group_size: int, separator: str) -> str:
     digits = re.sub(r"[^0-9a-f]", "", mac.lower())
     if len(digits) != 12:
         raise InvalidValue(f"'{mac}'", code="wrong-form")
-    return separator.join(digits[n : n + size] for n in range(0, 12, size))
+    return separator.join(digits[n : n + group_size] for n in range(0, 12, group_size))
 
 
-# forms of a value, as in ``{left.address4:mask}``
+# formatters by the name of a form, as in ``{left.address4:mask}``
 _FORMATTERS: Mapping[str, Callable[[str], str]] = {
     "ip": lambda v: str(ip_interface(v).ip),
     "length": lambda v: str(ip_interface(v).network.prefixlen),
@@ -36,13 +36,13 @@ _FORMATTERS: Mapping[str, Callable[[str], str]] = {
 
 
 class Placeholders:
-    """Values of placeholders, which repeat a line once for each row of a group of values."""
+    """Placeholders and their values; a line is repeated for each row of a group of values."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[str, Sequence[str]]] = {}
 
     def add(self, group: str, columns: Mapping[str, Iterable[object]]) -> None:
-        """Add placeholders with lists of values, which form the rows of one group."""
+        """Add placeholders to a group, each with its column of values."""
         for name, values in columns.items():
             try:
                 self._values[name] = group, [check_one_line(str(value)) for value in values]
@@ -51,7 +51,7 @@ class Placeholders:
                 raise UsageError(problem, code="invalid-placeholder") from exc
 
     def expand(self, texts: Iterable[str]) -> list[str]:
-        """Return all lines with values in place of placeholders."""
+        """Return the lines that result from replacing the placeholders by values."""
         return [row[0] for text in texts for row in self.expand_rows([text])]
 
     def expand_rows(
@@ -66,7 +66,7 @@ class Placeholders:
     def _expand_group(
         self, texts: Sequence[str], quote: Callable[[str], str]
     ) -> Iterator[tuple[str, ...]]:
-        """Yield rows of texts with the values of one group, or refuse other placeholders."""
+        """Yield the texts of each row; raise UsageError for unknown or mixed placeholders."""
         names = [name for text in texts for name, _ in _PLACEHOLDER_PATTERN.findall(text)]
         for name in names:
             if name not in self._values:
@@ -86,11 +86,11 @@ class Placeholders:
                 for t in texts
             )
 
-    def _get_value(self, match: re.Match[str], number: int) -> str:
+    def _get_value(self, match: re.Match[str], row: int) -> str:
         """Return the value of a matched placeholder in a row, in the requested form."""
         name, form = match.groups()
         values = self._values[name][1]
-        value = values[number if len(values) > 1 else 0]
+        value = values[row if len(values) > 1 else 0]
         if form and form not in _FORMATTERS:
             hint = f"forms are {', '.join(_FORMATTERS)}"
             raise UsageError(f"{match[0]}: unknown form '{form}'", hint, code="invalid-placeholder")
@@ -128,22 +128,22 @@ def collect_placeholders(intent: Intent, interfaces: Mapping[str, str]) -> Place
     return places
 
 
-def _add_settings(places: Placeholders, name: str, value: Any) -> None:
-    """Add a setting, and settings inside it by names with dots."""
+def _add_settings(placeholders: Placeholders, name: str, value: Any) -> None:
+    """Add a setting as a placeholder, and nested settings under dotted names."""
 
     def has_only_scalars(values: Iterable[Any]) -> bool:
         return not any(isinstance(v, (Mapping, list, tuple)) for v in values)
 
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            _add_settings(places, f"{name}.{key}", inner)
+            _add_settings(placeholders, f"{name}.{key}", inner)
     elif isinstance(value, (list, tuple)) and all(isinstance(v, Mapping) for v in value):
         for key in dict.fromkeys(key for row in value for key in row):
             column = [row.get(key, "") for row in value]
             if has_only_scalars(column):
-                places.add(name, {f"{name}.{key}": column})
+                placeholders.add(name, {f"{name}.{key}": column})
     elif isinstance(value, (list, tuple)):
         if has_only_scalars(value):
-            places.add(name, {name: value})
+            placeholders.add(name, {name: value})
     elif value is not None:
-        places.add("", {name: [value]})
+        placeholders.add("", {name: [value]})

@@ -44,7 +44,7 @@ def get_platform_options(platform: str) -> dict[str, Any]:
 
 
 def _read_enable_command(definition: dict[str, Any]) -> str:
-    """Return the command that enters the default mode by a password, if there is one."""
+    """Return the command that prompts for a password to enter the default mode, or ''."""
     for mode in definition.get("modes") or ():
         for path in mode.get("accessible_modes") or ():
             for step in path.get("instructions") or ():

@@ -20,7 +20,7 @@ from typing import Any
 
 from v6t.base.errors import DutError, UsageError, V6tError
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue
+from v6t.drivers.duts.kinds.network_cli.dialogue import CliTransport
 from v6t.drivers.duts.kinds.network_cli.options import CliOptions
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.lab.ssh import LabSshServer, find_transport
@@ -37,11 +37,11 @@ from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_client import find_ends
 from v6t.drivers.transport.ssh_options import SshOptions
 
-BUSY_CHECK_REJECTED = "v6t: it was refused"  # text of the section ``busy`` after a rejected command
+BUSY_CHECK_REJECTED = "v6t: command rejected"  # text of section ``busy`` after a rejected command
 
 
 class CliSession(Session):
-    """A session with a command line; its lock, undo record and rollback timer are on this machine."""
+    """A session with a command line; lock, undo record and rollback timer stay on this machine."""
 
     def __init__(
         self, driver: Any, transport: Transport, intent: Intent, *args: Any, **kwargs: Any
@@ -51,7 +51,7 @@ class CliSession(Session):
             problem = "the lab does not contain a device with a vendor command line"
             raise make_unsupported_error(problem, hint)
         self._cli_options: CliOptions = driver.cli_options
-        self._cli = Dialogue(transport, self._cli_options)
+        self._cli = CliTransport(transport, self._cli_options)
         compare = driver.options.compare
         self._ignored: tuple[str, ...] = compare.but if compare else ()
         here = HereTransport(transport.name)
@@ -61,7 +61,7 @@ class CliSession(Session):
     def is_lost(self) -> bool:
         return super().is_lost or not self._cli.is_alive
 
-    def find_interruption(self) -> str:
+    def find_interruption(self) -> str | None:
         return super().find_interruption() if self._cli.is_alive else "the connection was lost"
 
     def survey(self) -> Facts:
@@ -100,7 +100,7 @@ class CliSession(Session):
             time.sleep(self.driver.options.settle_s)
             answer = self._cli.run(step.check.command).out
         out = f"{done.out}\n{SECTION_HEADING} check\n{answer}"
-        plan_steps.check_step(step, replace(done, out=out), self.name)
+        plan_steps.check_step_output(step, replace(done, out=out), self.name)
 
     def undo_steps(self, record: UndoRecord) -> Output:
         self.state_transport.run("true")
@@ -144,9 +144,9 @@ class LabCliDevice(LabDut):
             raise UsageError(problem, hint, code="missing-device")
         return [self.driver.name]
 
-    def create_namespace(self) -> int:
+    def create_namespaces(self) -> int:
         self.describe_parts()
-        return super().create_namespace()
+        return super().create_namespaces()
 
     def close(self) -> None:
         self._server = None
@@ -154,7 +154,7 @@ class LabCliDevice(LabDut):
 
 
 def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
-    """Undo the steps of a record, last step first; the output has ``left NUMBER`` for each failure."""
+    """Undo the steps of a record from last to first; the output names failed ones as ``left NUMBER``."""
     progress, notes = (Path(record.directory, name) for name in (PROGRESS, UNDONE))
     paths = (progress, notes)
     begun, undone = (set(p.read_text().split()) if p.exists() else set() for p in paths)
@@ -181,7 +181,7 @@ def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Itera
 
 
 def _undo_entry(entry: UndoEntry, run: Callable[[str], Output], ignored: Iterable[str]) -> str:
-    """Undo a step if its state has changed; return the problem, empty for none."""
+    """Undo a step if its state has changed; return the problem, or '' on success."""
 
     def is_restored() -> bool:
         return compute_digest(run(entry.before).out, ignored) == entry.old
@@ -202,13 +202,13 @@ def compute_digest(text: str, ignored: Iterable[str]) -> str:
 
 
 def main(device_json: str, record: UndoRecord) -> int:
-    """Undo a record on a device; return the exit status, which is 3 without a connection."""
+    """Undo a record on a device; return the exit status, 3 if the device cannot be reached."""
     device = json.loads(device_json)
     try:
         login = find_transport(SshOptions.model_validate(device["ssh"]))
         if login is None:
             raise DutError("the lab's device does not stand", code="missing-device")
-        transport = Dialogue(login, CliOptions.model_validate(device["cli"]))
+        transport = CliTransport(login, CliOptions.model_validate(device["cli"]))
         try:
             transport.open()
             done = undo_record(record, transport.run, device["ignored"])

@@ -34,12 +34,12 @@ from v6t.drivers.duts.telemetry_summary import INTERFACES_READING
 from v6t.intent import families
 
 SIDES = ("left", "right")
-# NAT44 functions by value of the option ``nat44``
+# NAT44 plugins by value of the option ``nat44``
 NAT44_PLUGINS: Mapping[str, type[Nat44]] = {
     "ed": EndpointDependentNat44,
     "ei": EndpointIndependentNat44,
 }
-# VPP's function for each class of configuration
+# VPP function for each class of configuration
 FUNCTIONS: Mapping[type[families.DeviceConfig], type[VppFunction]] = {
     families.RouterConfig: VppFunction,
     families.MapERelayConfig: MapE,
@@ -60,7 +60,7 @@ class VppDriver(Driver):
 
     name = "vpp"
     programs = ("vpp", "vppctl")
-    title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite, tunnels of customers, routing"
+    title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite, customer tunnels, routing"
     supported_configurations = tuple(FUNCTIONS)
     tested_with = (
         "configured, verified, measured and restored with real frames (v26.06); the commands of "
@@ -135,7 +135,7 @@ class VppDriver(Driver):
             check_interfaces(self.options, intent, replace(facts, interfaces=interfaces))
 
     def make_function(self, intent: Intent) -> VppFunction:
-        """Return the function of VPP that implements an intent."""
+        """Return the VPP function that implements an intent."""
         kind = next(f for c, f in FUNCTIONS.items() if isinstance(intent.configuration, c))
         kind = NAT44_PLUGINS[self.options.nat44] if kind is Nat44 else kind
         return kind(intent, self.options, self.cli, self.get_ports(intent))
@@ -207,12 +207,12 @@ class VppDriver(Driver):
         steps += function.make_steps(facts.version)
         flush = function.make_flush_steps(facts.version, steps)
         if options.starts_vpp:
-            restartable_steps = process.bind_to_process(steps[len(first) :], options)
+            restartable_steps = process.add_gone_tests(steps[len(first) :], options)
             steps = [*process.make_interface_steps(options), *first, *restartable_steps]
         return Plan(self.name, facts.version, tuple(steps), flush, notes=function.notes)
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
-        """Return a change of a route; VPP adds paths, so the former path is removed first."""
+        """Return a change of a route; it removes the former path, since VPP adds paths to a route."""
         ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
@@ -240,23 +240,23 @@ class VppDriver(Driver):
         return self.make_function(intent).make_live_change()
 
     def get_ports(self, intent: Intent) -> dict[str, str]:
-        """Return VPP's interfaces with the IP addresses, by side."""
+        """Return, for each side, the name of VPP's interface that has the IP addresses."""
         vlans = {side: getattr(intent.links, side).vlan for side in SIDES}
         return {s: self.get_port(s) + (f".{vlan}" if vlan else "") for s, vlan in vlans.items()}
 
     def get_port(self, side: str) -> str:
-        """Return VPP's untagged interface of a side."""
+        """Return the name of VPP's untagged interface on a side."""
         name: str = getattr(self.options, side)
         return f"host-{name}" if self.options.starts_vpp else name
 
     @property
     def cli(self) -> Vppctl:
-        """The command line client of the VPP that the options name."""
+        """Builder of commands for the VPP that the options describe."""
         return Vppctl(self.options)
 
 
 def _check_plugin_loaded(function: VppFunction, plugins: str, tunnels: str) -> None:
-    """Raise DutError unless outputs of ``show`` commands list the function's plugin as loaded."""
+    """Raise DutError if outputs of ``show`` commands lack the function's plugin."""
     plugin = "ipip" if isinstance(function, TunnelFunction) and "unknown input" in tunnels else ""
     if "Plugin path" in plugins and f"{function.plugin}_plugin.so" not in plugins.split():
         plugin = plugin or function.plugin

@@ -30,7 +30,7 @@ class DsLite(VppFunction):
 
     plugin = "dslite"
     session_counter = "/dslite/total-sessions"
-    notes = ("only restarting VPP empties the table, which takes seconds in each trial",)
+    notes = ("only a restart of VPP clears the session table, which adds seconds to each trial",)
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         # room for as many connections as a run makes by default
         "initiator_count": ParameterOverride(100, _SESSION_LIMIT_REASON),
@@ -77,7 +77,7 @@ class DsLite(VppFunction):
             )
 
     def get_link_setup(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
-        """Return the link without the AFTR's address, which no interface may have, and extra steps."""
+        """Return the link without the AFTR's address, and steps that attach its network instead."""
         link, steps = super().get_link_setup(side)
         if side != "left":
             return link, steps
@@ -116,9 +116,9 @@ class DsLite(VppFunction):
         ]
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        return (process.make_restart_step(plan, self.make_empty_check()),)
+        return (process.make_restart_step(plan, self.make_flush_check()),)
 
-    def make_empty_check(self) -> Check:
+    def make_flush_check(self) -> Check:
         """Return the check that no session is left."""
 
         def describe_remaining_sessions(output: str) -> str | None:

@@ -21,7 +21,7 @@ START_HINT = (
 
 
 class VppOptions(DutOptions):
-    """Options of VPP; ``left`` and ``right`` are VPP's names of its interfaces."""
+    """Options of VPP; ``left`` and ``right`` are VPP's interfaces, or the kernel's if v6t starts VPP."""
 
     start: bool | None = None
     """Start a separate VPP on the kernel's interfaces left and right (AF_PACKET); default: only in the
@@ -32,11 +32,11 @@ class VppOptions(DutOptions):
     """Command line client; empty: the one in the directory of ``program``."""
     socket: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
     """CLI socket of the VPP; empty: vppctl's default."""
-    workers: str = Field(default="", pattern=r"^[0-9,-]*$")
+    workers: str = Field(default="", pattern=r"^[0-9,-]*$")  # list of cores, such as 2-3,6
     """Cores of worker threads of a VPP that v6t starts; empty: only the main thread works."""
     main_core: int = Field(default=0, ge=0)
     """Core of the main thread of a VPP that v6t starts."""
-    plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")
+    plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")  # plugin directories
     """Plugin directory of a VPP that v6t starts; empty: VPP's default."""
     sessions: int = Field(default=0, ge=0, le=1 << 30)
     """Sessions per worker; 0: the technology's requirement."""
@@ -46,24 +46,24 @@ class VppOptions(DutOptions):
     nat44: Literal["ed", "ei"] = "ed"
     """NAT44 plugin: endpoint-dependent or endpoint-independent."""
 
-    known_losses: bool = False
+    known_losses: bool = False  # allow prefixes of which VPP loses packets
     """Also configure MAP-T prefixes of which VPP is known to lose packets, for audits that show it."""
 
     @property
     def starts_vpp(self) -> bool:
-        """Whether v6t starts VPP: by the option ``start``, else only in the lab."""
+        """Whether v6t starts VPP: the option ``start``, which is true in the lab by default."""
         return self.in_lab if self.start is None else self.start
 
     @property
     def vppctl_path(self) -> str:
-        """The command line client: by its option, else in the directory of ``program``."""
+        """Path of vppctl, from the option ``vppctl`` or else in the directory of ``program``."""
         if self.vppctl or "/" not in self.program:
             return self.vppctl or "vppctl"
         return f"{self.program.rpartition('/')[0]}/vppctl"
 
     @property
     def stats_command(self) -> str:
-        """The client of VPP's statistics segment, which is in vppctl's directory."""
+        """Command of ``vpp_get_stats``, the statistics client in vppctl's directory."""
         place, slash, _ = self.vppctl_path.rpartition("/")
         socket = f" socket-name {self.state_dir}/vpp-stats.sock" if self.starts_vpp else ""
         return f"{place}{slash}vpp_get_stats{socket}"
@@ -73,7 +73,7 @@ DEFAULT_UDP_TIMEOUT_S = 300.0  # VPP's default; for NAT64, no command changes it
 
 
 class Vppctl:
-    """Builder of shell lines for VPP commands, which report errors by output, not by status."""
+    """Builder of shell lines for VPP commands, which report errors by output, not by exit status."""
 
     def __init__(self, options: VppOptions) -> None:
         own = f"{options.state_dir}/vpp-cli.sock" if options.starts_vpp else ""
@@ -92,13 +92,13 @@ class Vppctl:
         existing: Existing = Existing.NONE,
         **fields: Any,
     ) -> Step:
-        """Return the step of a VPP command, by default for an object that an earlier step creates."""
+        """Return the step that runs a VPP command, by default one that creates a new object."""
         undone = self(undo) if undo else ""
         return Step(self(command), why, undo=undone, existing=existing, silent=True, **fields)
 
 
 class VppFunction:
-    """VPP as a plain router, and base class of the other functions of VPP."""
+    """VPP as a plain router, and base of the other functions of VPP."""
 
     plugin: ClassVar[str] = ""  # plugin that the function needs; empty: none
     notes: ClassVar[tuple[str, ...]] = ()
@@ -146,23 +146,23 @@ class VppFunction:
         room = float(self.get_capacity())
 
         # of each thread ``[0 @ 1]: 20 packets NAME``
-        def parse_workers(text: str) -> Mapping[str, float]:
+        def parse_occupancy(text: str) -> Mapping[str, float]:
             line = rf"^\[0 @ \d+\]: (\d+) packets {re.escape(self.session_counter)}$"
             workers = [float(value) for value in re.findall(line, text, re.MULTILINE)]
             return {"used": max(workers), "limit": room} if workers else {}
 
         command = f"{self.options.stats_command} dump {self.session_counter} 2>/dev/null; true"
         means = "sessions, and how many the table takes, of the worker that has most"
-        return Reading(command, parse_workers, means)
+        return Reading(command, parse_occupancy, means)
 
     def get_timeout_s(self) -> float | None:
         """Return the lifetime of idle UDP sessions [s], or None if it is unlimited."""
         return float(self.get_configured_timeout_s() or DEFAULT_UDP_TIMEOUT_S)
 
     def get_configured_timeout_s(self) -> int:
-        """Return the timeout of UDP sessions to configure [s]; 0: VPP's default."""
+        """Return the UDP session timeout to configure [s]; 0 keeps VPP's default."""
         return getattr(self.intent.configuration, "udp_timeout_s", 0) or self.options.timeout_s
 
     def make_live_change(self) -> Change | None:
-        """Return the change of configuration under traffic, or None if there is none."""
+        """Return the configuration change to make under traffic, or None if there is none."""
         return None

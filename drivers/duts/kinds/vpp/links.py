@@ -12,7 +12,7 @@ from v6t.drivers.duts.plan import Existing, Step, expect_output, expect_text, ex
 from v6t.drivers.duts.steps import make_object_step, make_value_step
 from v6t.intent.device import LinkIntent
 
-# each line of vppctl ends with CR and LF: awk's last word of a line would hold the CR
+# awk code; vppctl ends lines with CR and LF, and awk leaves the CR in the last word
 _STRIP_CR_AWK = '{ sub(/\\r$/, "") }'
 
 
@@ -57,7 +57,7 @@ def make_vlan_step(cli: Vppctl, parent: str, number: int) -> Step:
 
 
 def make_mtu_step(cli: Vppctl, port: str, mtu: int) -> Step:
-    """Return the step that sets an interface's MTU for packets."""
+    """Return the step that sets the packet MTU of an interface."""
     write = cli(f"set interface mtu packet VALUE {port}")
     read = cli(f"show interface {port}") + " | awk 'NR == 2 {split($4, m, \"/\"); print m[1]}'"
     return make_value_step(write, mtu, f"MTU of {port}", read=read, silent=True)
@@ -101,7 +101,7 @@ def _make_neighbor_step(cli: Vppctl, port: str, address: str, mac: str) -> Step:
 
 
 def make_route_step(cli: Vppctl, destination: str, next_hop: str, why: str) -> Step:
-    """Return the step that adds a route by a neighbor and an interface, or by an interface alone."""
+    """Return the step that adds a route via a neighbor on an interface, or via an interface only."""
     net = ip_network(destination)  # VPP reads no address without its length
     return make_object_step(
         cli(f"ip route add {net} via {next_hop}"),

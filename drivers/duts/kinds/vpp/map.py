@@ -12,7 +12,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import softwires
 from v6t.drivers.duts.kinds.addresses import find_spare_network
-from v6t.drivers.duts.kinds.softwires import Softwire, generate_softwires
+from v6t.drivers.duts.kinds.softwires import Softwire, iter_softwires
 from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
@@ -24,9 +24,9 @@ from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
 from v6t.packets.address_layouts import map_address
 
-FIRST_OCTETWISE_VERSION = (24, 6)  # MAP-T finds the domain of an IPv6 source by whole octets only
+FIRST_OCTETWISE_VERSION = (24, 6)  # first in which MAP-T looks up domains by whole octets only
 LIVE_DOMAIN_TAG = "v6tbeside"  # tag of the domain that is added and removed under traffic
-# header profile of relays whose tunnels VPP routes by itself
+# header profile of tunnel relays, whose packets VPP routes after encapsulation
 TUNNEL_PROFILE = HeaderProfile(
     tunnel_hop_limit=63, why="it routes what it has encapsulated with hop limit 64"
 )
@@ -38,7 +38,7 @@ class MapDomainFunction(VppFunction):
     plugin = "map"
     notes = ("packets with ports outside the CE's PSID are dropped",)
     feature = "ip4-map"  # name that VPP shows for an interface with MAP
-    mode = ""  # suffix of the command that enables the feature
+    command_suffix = ""  # last word of the command that enables the feature
 
     @abstractmethod
     def make_domain_steps(self) -> list[Step]:
@@ -49,8 +49,8 @@ class MapDomainFunction(VppFunction):
 
     def _make_enable_step(self, port: str) -> Step:
         features = self.cli(f"show interface features {port}")
-        create = self.cli(f"map interface {port}{self.mode}")
-        delete = self.cli(f"map interface {port} del{self.mode}")
+        create = self.cli(f"map interface {port}{self.command_suffix}")
+        delete = self.cli(f"map interface {port} del{self.command_suffix}")
         why = f"MAP on {port}"
         read = f"{features} | grep -w -e ip4-map -e ip4-map-t || true"
         expected = expect_lines(self.feature)
@@ -59,23 +59,21 @@ class MapDomainFunction(VppFunction):
     def make_domain_change(
         self,
         description: str,
-        added: MapDomain,
-        changed: MapDomain,
+        domain: MapDomain,
+        replacement: MapDomain,
         distinguishing_words: tuple[str, str],
         rule_command: str = "true",
     ) -> Change:
-        """Return a change that adds the domain ``added`` and replaces it with ``changed``.
+        """Return a change that adds a domain and then replaces it with another.
 
         Args:
-            description: of the domain.
-            added: the first domain.
-            changed: the domain that replaces it.
-            distinguishing_words: words that are listed only for ``added``, and only for ``changed``.
+            description: description of the domain.
+            domain: domain that is added.
+            replacement: domain that replaces it.
+            distinguishing_words: words that are listed only for ``domain``, and only for ``replacement``.
             rule_command: shell line that adds a rule to the new domain.
         """
-        add, change = (
-            self.cli(f"map add domain {domain.command_words}") for domain in (added, changed)
-        )
+        add, change = (self.cli(f"map add domain {d.command_words}") for d in (domain, replacement))
         remove = make_delete_command(self.cli, LIVE_DOMAIN_TAG)
         return Change(
             description,
@@ -98,7 +96,7 @@ def expect_domains(expected_domains: list[MapDomain], description: str) -> Expec
     """Expect these domains, and possibly others, in ``show map domain``."""
 
     def find_domain_problem(output: str) -> str | None:
-        """Return a message on the first domain that is missing or differs; None if all match."""
+        """Return a message about the first domain that is missing or differs; None if all match."""
         domains_by_tag = {domain.tag: domain for domain in outputs.parse_domains(output)}
         for domain in expected_domains:
             if domain.tag not in domains_by_tag:
@@ -126,14 +124,14 @@ class Lw4o6(MapDomainFunction):
     profile = TUNNEL_PROFILE
 
     def check_supported(self, version: str) -> None:
-        _check_softwires(list(generate_softwires(self.intent)))
+        _check_softwires(list(iter_softwires(self.intent)))
 
     def make_domain_steps(self) -> list[Step]:
-        rows = list(generate_softwires(self.intent))
+        rows = list(iter_softwires(self.intent))
         return _make_softwire_steps(rows, self.cli, self.options.state_dir)
 
     def make_live_change(self) -> Change:
-        row = next(generate_softwires(self.intent))
+        row = next(iter_softwires(self.intent))
         b4 = find_spare_network(self.intent, 6).network_address + 1
         host = IPv4Address(int(find_spare_network(self.intent, 4).network_address) + 7)
         first, second = (
@@ -146,7 +144,7 @@ class Lw4o6(MapDomainFunction):
 
 
 def _check_softwires(rows: list[Softwire]) -> None:
-    """Raise UsageError unless softwires with the same IPv4 address share lwAFTR address and PSID layout."""
+    """Raise UsageError if softwires with one IPv4 address differ in lwAFTR address or PSID layout."""
     first: dict[IPv4Address, Softwire] = {}
     for row in rows:
         first_row = first.setdefault(row.ipv4, row)
@@ -164,10 +162,10 @@ def _check_softwires(rows: list[Softwire]) -> None:
                 )
 
 
-def _make_shared_domain(tag: str, row: Softwire) -> MapDomain:
-    """Return the domain of all softwires that share an IPv4 address."""
-    prefixes = (f"{row.ipv4}/32", "::/0", f"{row.br_address}/128")
-    return MapDomain(tag, *prefixes, 0, row.psid_offset, row.psid_len)
+def _make_shared_domain(tag: str, softwire: Softwire) -> MapDomain:
+    """Return the domain of all softwires with the IPv4 address of the given one."""
+    prefixes = (f"{softwire.ipv4}/32", "::/0", f"{softwire.br_address}/128")
+    return MapDomain(tag, *prefixes, 0, softwire.psid_offset, softwire.psid_len)
 
 
 def _make_softwire_steps(
@@ -190,7 +188,7 @@ def _make_softwire_steps(
     )
 
     def find_softwire_problem(output: str) -> str | None:
-        """Return a message on the first softwire that is missing or differs; None if all match."""
+        """Return a message about the first softwire that is missing or differs; None if all match."""
         found = outputs.parse_domain_rules(output)
         for row in rows:
             b4 = found.get((tags[row.ipv4], row.psid))
@@ -258,7 +256,7 @@ class MapRulesFunction(MapDomainFunction):
         return False
 
     def _find_nearest_prefix(self, rule: MapRuleConfig, version: str) -> IPv6Network:
-        """Return the longest IPv6 prefix of a rule that VPP supports."""
+        """Return the longest prefix that VPP supports and that contains a rule's IPv6 prefix."""
         length = min(rule.ipv6_prefix.prefixlen, max(64 - rule.ea_len, 0))
         near = rule.ipv6_prefix.supernet(new_prefix=length)
         loses = self._loses_packets(near, version)
@@ -272,7 +270,7 @@ class MapRulesFunction(MapDomainFunction):
         return {} if near == rules[0].ipv6_prefix else {"rule_ipv6": str(near)}
 
     def check_rules(self, rules: Sequence[MapRuleConfig], version: str) -> None:
-        """Raise UsageError for a rule that VPP does not support or for which it loses packets."""
+        """Raise UsageError if VPP does not support a rule or loses its packets."""
         params = self.suggest_params(rules, version)
         for rule in rules:
             net, end = rule.ipv6_prefix, rule.ipv6_prefix.prefixlen + rule.ea_len
@@ -295,7 +293,7 @@ class MapT(MapRulesFunction):
     """VPP as a MAP-T border relay."""
 
     feature = "ip4-map-t"
-    mode = " map-t"
+    command_suffix = " map-t"
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         "rule_ipv6": ParameterOverride(
             "2001:db8:ce::/48",

@@ -34,11 +34,11 @@ from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, NptConfig
 
 MIN_NAT64_BUCKETS = 1024  # VPP's default, and the least that v6t configures
 SESSIONS_PER_BUCKET = 10  # capacity of a bucket (nat64_db.c)
-FIRST_NPT66_VERSION = (24, 2)  # has ``show npt66 bindings``; the plugin came with 23.10
+FIRST_NPT66_VERSION = (24, 2)  # first with ``show npt66 bindings``; the plugin came with 23.10
 DEFAULT_SESSIONS = 63 * 1024  # VPP's default capacity of each worker
 SUPPORTED_PORTS = (1024, 65535)  # first and last port that VPP allocates on public addresses
 SPARE_VRF = 4086  # a VRF without interfaces
-NAT44_TABLES = ("addresses", "interfaces", "static mappings")  # listed by ``show nat44``
+NAT44_TABLES = ("addresses", "interfaces", "static mappings")  # arguments of ``show nat44``
 
 
 class Nat44(VppFunction):
@@ -50,7 +50,7 @@ class Nat44(VppFunction):
 
     @abstractmethod
     def make_enable_step(self, capacity: int) -> Step:
-        """Return the step that enables the plugin with a capacity of sessions per worker."""
+        """Return the step that enables the plugin with room for ``capacity`` sessions per worker."""
 
     @abstractmethod
     def get_session_reading(self) -> Reading: ...
@@ -70,7 +70,7 @@ class Nat44(VppFunction):
         wanted = self.options.sessions or self.intent.requirements.sessions
         return limit or max(wanted, DEFAULT_SESSIONS)
 
-    def make_empty_check(self) -> Check:
+    def make_flush_check(self) -> Check:
         """Return the check that no session is left."""
         reading = self.get_session_reading()
         return Check(reading.command, expect_at_most(reading.parse, "session"))
@@ -127,7 +127,7 @@ class EndpointDependentNat44(Nat44):
         return self.cli.make_step(
             f"nat44 plugin enable sessions {capacity}",
             f"endpoint-dependent NAT44 with room for {capacity} sessions per worker",
-            read=make_foreign_command(self.cli, "nat44"),
+            read=make_show_command(self.cli, "nat44"),
             undo="nat44 plugin disable",
             existing=Existing.REFUSE,
             proof=Check(
@@ -137,12 +137,12 @@ class EndpointDependentNat44(Nat44):
         )
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Return the step that clears the sessions; before 25.02 it recreates the NAT."""
+        """Return the step that clears the sessions, or recreates the NAT before VPP 25.02."""
         has_command = parse_version(version) >= (25, 2)
         clear = [self.cli("clear nat44 ed sessions")]
         lines = clear if has_command else make_recreate_commands(self.make_steps(version))
         seen = f"{self.cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
-        return (make_flush_step(lines, seen, self.make_empty_check()),)
+        return (make_flush_step(lines, seen, self.make_flush_check()),)
 
     def get_session_reading(self) -> Reading:
         return Reading(self.cli("show nat44 summary"), outputs.parse_nat44_sessions)
@@ -163,7 +163,7 @@ class EndpointIndependentNat44(Nat44):
         users = max(self.DEFAULT_MAX_USERS, sum(net.num_addresses for net in nets))
         command = f"nat44 ei plugin enable sessions {capacity} users {users}"
         why = f"endpoint-independent NAT44 with room for {capacity} sessions per worker"
-        read = make_foreign_command(self.cli, "nat44 ei")
+        read = make_show_command(self.cli, "nat44 ei")
         undo = "nat44 ei plugin disable"
         return self.cli.make_step(command, why, read=read, undo=undo, existing=Existing.REFUSE)
 
@@ -175,7 +175,7 @@ class EndpointIndependentNat44(Nat44):
         """
         add = self.cli(f"nat44 ei add address {format_pool(self.intent, self.supported_settings)}")
         seen = f"! {self.get_session_reading().command} | grep -q ': [1-9][0-9]* sessions'"
-        return (make_flush_step([f"{add} del", add], seen, self.make_empty_check()),)
+        return (make_flush_step([f"{add} del", add], seen, self.make_flush_check()),)
 
     def get_session_reading(self) -> Reading:
         return Reading(self.cli("show nat44 ei sessions"), outputs.parse_nat44_ei_sessions)
@@ -185,23 +185,24 @@ class EndpointIndependentNat44(Nat44):
         return None
 
 
-def make_foreign_command(cli: Vppctl, noun: str, tables: Sequence[str] = NAT44_TABLES) -> str:
-    """Return the command that prints others' configuration, which disabling the plugin would delete."""
+def make_show_command(cli: Vppctl, noun: str, tables: Sequence[str] = NAT44_TABLES) -> str:
+    """Return the command that prints existing configuration, which disabling the plugin would delete."""
     commands = "; ".join(cli(f"show {noun} {table}") for table in tables)
     # titles of the tables begin with a letter, their rows with a space or a digit
     return f"{{ {commands}; }} | grep -e '^[ 0-9]' || true"
 
 
 def make_recreate_commands(steps: Sequence[Step]) -> list[str]:
-    """Return the shell lines that undo steps and repeat them."""
+    """Return the shell lines that undo steps and then apply them again."""
     allocated = [s.undo for s in reversed(steps) if s.undo and "{old}" not in s.undo]
     return allocated + [s.command for s in steps]
 
 
-def make_flush_step(lines: Sequence[str], state_command: str, check: Check) -> Step:
-    """Return the step that repeats shell lines until the session table is empty."""
+def make_flush_step(lines: Sequence[str], empty_test: str, check: Check) -> Step:
+    """Return the step that repeats shell lines until the test for an empty table succeeds."""
     # frames of the last trial may still wait before VPP, to become sessions
-    command = f"for i in 1 2 3 4 5 6 7 8; do {' ; '.join(lines)}; sleep 0.1; {state_command} && break; done"
+    flush = " ; ".join(lines)
+    command = f"for i in 1 2 3 4 5 6 7 8; do {flush}; sleep 0.1; {empty_test} && break; done"
     return Step(command, "no session of an earlier trial is left", proof=check)
 
 
@@ -219,35 +220,35 @@ def get_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> nat.NatP
 
 
 def format_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> str:
-    """Return the public addresses in the form of VPP's commands."""
+    """Return the range of public addresses as VPP's commands expect it."""
     pool = get_pool(intent, supported_settings)
     first, last = pool.addresses[0], pool.addresses[-1]
     return first if first == last else f"{first} - {last}"
 
 
 def make_pool_step(
-    cli: Vppctl, noun: str, addresses: str, *, add: str = "add address", keep: bool = False
+    cli: Vppctl, noun: str, addresses: str, *, verb: str = "add address", keep: bool = False
 ) -> Step:
-    """Return the step that adds the public addresses of a plugin."""
+    """Return the step that adds the public addresses of a plugin; ``keep`` omits its undo command."""
     first, _, last = addresses.partition(" - ")
     low, high = (int(IPv4Address(text)) for text in (first, last or first))
 
-    def find_missing_address(output: str) -> str | None:
+    def describe_missing_address(output: str) -> str | None:
         """Return a message about the first address that is not listed; None if all are listed."""
         listed = set(outputs.parse_pool_addresses(output))
         every = (str(IPv4Address(number)) for number in range(low, high + 1))
         missing = next((address for address in every if address not in listed), None)
         return missing and f"{missing} is not a public address"
 
-    command = f"{noun} {add} {addresses}"
+    command = f"{noun} {verb} {addresses}"
     why = f"public addresses of {noun}"
-    read = cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}")
-    undo = "" if keep else f"{noun} {add} {addresses} del"
+    read = cli(f"show {noun} {'addresses' if verb == 'add address' else 'pool'}")
+    undo = "" if keep else f"{command} del"
     return cli.make_step(
         command,
         why,
         read=read,
-        expected=Expectation(f"'{addresses}'", find_missing_address),
+        expected=Expectation(f"'{addresses}'", describe_missing_address),
         undo=undo,
     )
 
@@ -307,9 +308,7 @@ class Nat64(VppFunction):
             cli.make_step(
                 enable,
                 f"NAT64 with room for {SESSIONS_PER_BUCKET * buckets} sessions",
-                read=make_foreign_command(
-                    cli, "nat64", ("pool", "interfaces", "prefix", "bib all")
-                ),
+                read=make_show_command(cli, "nat64", ("pool", "interfaces", "prefix", "bib all")),
                 undo="nat64 plugin disable",
                 existing=Existing.REFUSE,
             ),
@@ -322,12 +321,12 @@ class Nat64(VppFunction):
             ),
             # an address that is removed by itself leaves its count of ports in use behind, for the next
             # one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left
-            make_pool_step(cli, "nat64", words, add="add pool address", keep=True),
+            make_pool_step(cli, "nat64", words, verb="add pool address", keep=True),
             make_interfaces_step(cli, self.ports, "nat64"),
         ]
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Return the step that removes and recreates the NAT64: VPP has no command to empty it."""
+        """Return the step that removes and recreates NAT64, since no command clears its sessions."""
         bindings = self.cli("show nat64 bib all")
         seen = f"! {bindings} | grep -vq -e BIB -e '^$'"
         empty = Check(bindings, expect_at_most(outputs.parse_bindings, "binding"))

@@ -10,13 +10,8 @@ from typing import NamedTuple
 from v6t.drivers.duts.readings import LossReason, sum_matches
 
 OLDEST_VERSION = (22, 6)  # oldest version that the driver supports
-VERSIONS = (
-    "22.06",
-    "24.02",
-    "24.06",
-    "25.02",
-    "26.06",
-)  # one version of each group with equal commands
+# one version of each group of versions with the same commands
+VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
 
 
 class MapDomain(NamedTuple):
@@ -55,7 +50,7 @@ _RULE_LINE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
 
 
 def parse_domain_rules(text: str) -> dict[tuple[str, int], IPv6Address]:
-    """Return the IPv6 address of each PSID by the tag of its domain, from ``show map domain``."""
+    """Return IPv6 addresses from ``show map domain``, keyed by the tag of a domain and the PSID."""
     found: dict[tuple[str, int], IPv6Address] = {}
     tag = ""
     for line in text.splitlines():
@@ -79,7 +74,7 @@ _RATES_LINE = "vector rates " + ", ".join(
 
 
 def parse_runtime(text: str) -> Mapping[str, float]:
-    """Parse ``show runtime``: ``thread0.node.ip4-input.calls`` (``vectors``, ``clocks``), and rates.
+    """Return the figures of ``show runtime``, such as ``thread0.node.ip4-input.calls``, and rates.
 
     ``node.ip4-input.vectors_per_call`` is since VPP began, of the thread where they are most. Clocks of a
     node that polls include its empty rounds: they are left out.
@@ -103,7 +98,7 @@ def parse_runtime(text: str) -> Mapping[str, float]:
 
 
 def parse_hardware_addresses(text: str) -> Mapping[str, str]:
-    """Return MAC addresses by interface from ``show hardware-interfaces``."""
+    """Return the MAC address of each interface from ``show hardware-interfaces``."""
     found: dict[str, str] = {}
     name = ""
     for line in text.splitlines():
@@ -132,7 +127,7 @@ def has_path(text: str, net: str, path: str) -> bool:
 
 
 def parse_pool_addresses(text: str) -> list[str]:
-    """Return the addresses for all clients in ``show nat44 addresses`` or ``show nat64 pool``."""
+    """Return the addresses without a tenant VRF from ``show nat44 addresses`` or ``show nat64 pool``."""
     found: list[str] = []
     for line in text.splitlines():
         words = line.split()
@@ -164,7 +159,7 @@ INTERFACE_LOSS_REASONS = {
 
 
 def parse_interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[str, float]:
-    """Parse ``show interface``: ``host-left.drops`` and so on; ``rx.packets`` is the sum over the ports."""
+    """Return the counters of ``show interface``, such as ``host-left.drops``, and the sum ``rx.packets``."""
     found: dict[str, float] = {}
     name, counted = "", re.compile(rf"(?<![\w-])({'|'.join(INTERFACE_COUNTERS)})\s+(\d+)\s*$")
     for line in text.splitlines()[1:]:
@@ -177,7 +172,7 @@ def parse_interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[
     return found
 
 
-# parts of error reasons that mean loss, as ``show errors`` prints them; other errors are harmless
+# loss reasons by a part of the text in ``show errors``; other errors are harmless
 ERROR_TEXT_REASONS = {
     "out of ports": LossReason.TABLE_FULL,
     "maximum sessions": LossReason.TABLE_FULL,
@@ -200,7 +195,7 @@ ERROR_LOSS_REASONS = {f".*: .*{reason}.*": why for reason, why in ERROR_TEXT_REA
 def parse_errors(
     text: str, reasons: Collection[str] = tuple(ERROR_TEXT_REASONS)
 ) -> Mapping[str, float]:
-    """Parse ``show errors``: loss counts keyed ``NODE: REASON``, and the number of listed ``reasons``."""
+    """Return losses from ``show errors``, keyed ``NODE: REASON``; ``reasons`` counts its rows."""
     found: dict[str, float] = {}
     if "Reason" in text:
         found["reasons"] = float(len(text.strip().splitlines()) - 1)
@@ -217,7 +212,7 @@ def parse_errors(
 
 
 def parse_nat44_sessions(text: str) -> Mapping[str, float]:
-    """Parse ``show nat44 summary``: the total of sessions, or the sum of its TCP, UDP and ICMP lines."""
+    """Return ``sessions`` from ``show nat44 summary``: the sum over TCP, UDP and ICMP, or else the total."""
     kinds = sum_matches(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", "sessions")
     total = re.search(r"^\s*total (?:timed out )?sessions:?\s+(\d+)", text, re.MULTILINE)
     return kinds(text) or ({"sessions": float(total[1])} if total else {})

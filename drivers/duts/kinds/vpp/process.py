@@ -19,7 +19,7 @@ from v6t.drivers.duts.steps import (
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
 PROCESS_NAME = "vpp_main"  # name of the process once VPP has read its start-up file
-# loaded by every VPP that v6t starts
+# plugins that every VPP started by v6t loads
 PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")
 
 
@@ -78,15 +78,15 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
     return steps
 
 
-def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
-    """Yield the steps with a test that succeeds if VPP, and thus their changes, no longer exists."""
+def add_gone_tests(steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
+    """Yield the steps with a test of whether the VPP process that they changed has ended."""
     has_ended = f"[ ! -d /proc/$(cat {options.state_dir}/vpp.pid 2>/dev/null || echo none) ]"
     for step in steps:
         yield replace(step, gone_test=has_ended) if step.undo else step
 
 
 def make_restart_step(plan: Sequence[Step], check: Check) -> Step:
-    """Return the step that restarts VPP with the same configuration, which empties all state."""
+    """Return the step that restarts VPP with the same configuration to clear all state."""
     process, *others = plan[1:]
     lines = [f"( {process.undo} )", process.command]
     for step in others:
@@ -108,7 +108,7 @@ def make_plugins_command(options: VppOptions) -> str:
 
 
 def check_plugin_available(plugin: str, listing: str, options: VppOptions) -> None:
-    """Raise DutError unless VPP's plugin directory lists the plugin."""
+    """Raise DutError if the listing of VPP's plugin directories lacks the plugin."""
     file = f"{plugin}_plugin.so"
     if plugin and listing.strip() and file not in listing.split():
         hint = "install vpp-plugin-core, or set dut.options.plugins to the directory of plugins"
@@ -116,7 +116,7 @@ def check_plugin_available(plugin: str, listing: str, options: VppOptions) -> No
 
 
 def format_startup(options: VppOptions, intent: Intent) -> str:
-    """Return the start-up file: no huge pages; sockets and log are in v6t's own directory."""
+    """Return VPP's start-up file, which avoids huge pages and puts all files in the state directory."""
     directory = options.state_dir
     workers = f" corelist-workers {options.workers}" if options.workers else ""
     path = f"  path {options.plugins}\n" if options.plugins else ""
