@@ -61,7 +61,7 @@ def list_mappings(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
 def list_equal_size_mappings(
     intent: Intent, display_name: str
 ) -> list[tuple[IPv4Network, IPv6Network]]:
-    """Return the explicit mappings; raise UsageError if the two prefixes of one differ in size."""
+    """Return the explicit mappings; raise UsageError if the prefixes of a mapping differ in size."""
     table = list_mappings(intent)
     nearest = [
         (four, IPv6Network((six.network_address, 96 + four.prefixlen), strict=False))

@@ -101,7 +101,7 @@ class Jool(LinuxDriver):
                 raise DutError(problem, hint, code="device-busy")
 
     def _check_udp_timeout(self, intent: Intent) -> None:
-        """Raise UsageError unless the UDP timeout is at least Jool's minimum (global.c, in all versions)."""
+        """Raise UsageError unless the UDP timeout is at least the minimum of all Jool versions (global.c)."""
         told_s = intent.configuration_as(Nat64Config).udp_timeout_s
         given_s = told_s or self.options.timeout_s
         if 0 < given_s < MIN_UDP_TIMEOUT_S:

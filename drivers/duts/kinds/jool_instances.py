@@ -253,7 +253,7 @@ def _make_global_step(instance_command: str, name: str, value: str) -> Step:
 
 
 def make_pool4_steps(intent: Intent, version: str) -> list[Step]:
-    """Return the steps that add public addresses and ports, by ``--force`` even ports of the kernel."""
+    """Return the steps that add public addresses and ports; ``--force`` permits the kernel's own ports."""
     pool = nat.get_pool(intent, supported_settings=("udp_timeout_s",))
     force = " --force" if parse_version(version) >= (4, 1, 15) else ""
     return [

@@ -126,7 +126,7 @@ class Nat46(LinuxDriver):
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         addresses.check_lowest_mtu(intent, "nat46")
-        local, remote = _find_mappings(intent)
+        local, remote = _find_rule_sides(intent)
         if not local or not remote:
             problem = "nat46 needs mappings of hosts on both sides"
             instead = {addresses.find_prefix_parameter(intent.configuration): "2001:db8:64::/96"}
@@ -223,8 +223,8 @@ def _expect_rule(rule: str) -> Expectation:
     )
 
 
-def _find_mappings(intent: Intent) -> tuple[list[RuleSide], list[RuleSide]]:
-    """Return the mappings of hosts on the IPv4 side (local) and on the IPv6 side (remote)."""
+def _find_rule_sides(intent: Intent) -> tuple[list[RuleSide], list[RuleSide]]:
+    """Return the rule sides for hosts on the IPv4 side (local) and on the IPv6 side (remote)."""
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         rule, dmr = edge.rule, edge.dmr

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from v6t.core.config.compatibility import accepts_any
+from v6t.core.config.compatibility import accepts_any_technology
 from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
@@ -248,7 +248,7 @@ class UnknownConfig(DeviceConfig):
 UNKNOWN = replace(intents.ROUTER4, technology="no-such", configuration=UnknownConfig())
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if not accepts_any(n)])
+@pytest.mark.parametrize("name", [n for n in NAMES if not accepts_any_technology(n)])
 def test_check_supported_unknown_family_is_refused(name):
     with expect_error("unsupported-technology") as caught:
         load_driver_type(name).check_supported(UNKNOWN)

@@ -109,7 +109,7 @@ class LinuxDriver(Driver):
         return f"v6t-{side}" if vlan else str(getattr(self.options, side))
 
     def get_ports(self, intent: Intent) -> dict[str, str]:
-        """Return the interfaces with the IP addresses, by side."""
+        """Return the interface with the IP addresses of each side."""
         return {side: self.get_port(intent, side) for side in SIDES}
 
     def get_background_ports(self, intent: Intent) -> dict[str, str]:
