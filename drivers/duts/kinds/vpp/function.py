@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.options import DutOptions
-from v6t.drivers.duts.plan import Change, Existing, Intent, Step
+from v6t.drivers.duts.plan import Change, IfExists, Intent, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.intent.device import LinkIntent
 
@@ -89,7 +89,7 @@ class Vppctl:
         why: str,
         *,
         undo: str = "",
-        existing: Existing = Existing.NONE,
+        existing: IfExists = IfExists.NONE,
         **fields: Any,
     ) -> Step:
         """Return the step that runs a VPP command, by default one that creates a new object."""
@@ -108,7 +108,7 @@ class VppFunction:
     # name of the session counter in VPP's statistics segment; empty: none
     session_counter: ClassVar[str] = ""
     # whether one session covers all destinations of an inside address and port
-    has_endpoint_sessions: ClassVar[bool] = False
+    has_endpoint_independent_mapping: ClassVar[bool] = False
 
     def __init__(
         self, intent: Intent, options: VppOptions, cli: Vppctl, ports: Mapping[str, str]
