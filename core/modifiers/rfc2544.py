@@ -70,7 +70,7 @@ class Management(Modifier):
         for _, device in session.get_sessions():
             device.management_check  # noqa: B018  (raises before any frame is sent)
         return lambda: "; ".join(
-            [device.run_management_query() for _, device in session.get_sessions()]
+            [device.check_management_query() for _, device in session.get_sessions()]
         )
 
 

@@ -149,8 +149,8 @@ def compute_load(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:
             for share in shares
         ]
         busy = [100 - min(100.0, max(0.0, share)) for share in idle]
-        if busy and after.seen_s > began_s:
-            times_s.append(round(after.seen_s - began_s, 1))
+        if busy and after.time_s > began_s:
+            times_s.append(round(after.time_s - began_s, 1))
             busiest.append(round(max(busy)))
             mean.append(round(sum(busy) / len(busy)))
     return DeviceLoad(tuple(times_s), tuple(busiest), tuple(mean)) if times_s else None
