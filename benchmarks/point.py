@@ -117,7 +117,7 @@ class RunContext(Protocol):
     @property
     def has_driver(self) -> bool: ...
     @property
-    def measures_tester(self) -> bool: ...
+    def can_measure_tester(self) -> bool: ...
     @property
     def search_share(self) -> float:
         """Highest rate of a search over the tester's capacity."""
@@ -137,7 +137,7 @@ TrafficChange = Callable[[Traffic], Traffic]
 class PointRunner(Protocol):
     """Services of a run, or of a plan with an ideal device, for a point."""
 
-    planned: ClassVar[bool]  # a plan counts trials instead of running them
+    is_planning: ClassVar[bool]  # a plan counts trials instead of running them
 
     @property
     def capacity(self) -> tuple[TesterCapacity, str]: ...
@@ -215,7 +215,7 @@ class Point:
     def adaptive(self) -> AdaptiveLimits | None:
         """Limits of adaptive repetition, if it is configured."""
         a = self.procedure.adaptive
-        return None if a is None or self.runner.planned else AdaptiveLimits(**a.model_dump())
+        return None if a is None or self.runner.is_planning else AdaptiveLimits(**a.model_dump())
 
     @property
     def max_repetitions(self) -> int:

@@ -304,7 +304,7 @@ MAX_LOAD_RATIO = 1000  # ratio of the largest to the smallest load of a search
 
 def _make_estimator(point: Point) -> EstimateLoad:
     """Return the function that estimates a critical load; in a plan, it never finds one."""
-    if point.runner.planned:
+    if point.runner.is_planning:
         return lambda loads, target, most_fps: None
     from v6t.analysis.posterior import (
         CriticalLoadInference,

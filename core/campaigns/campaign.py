@@ -20,7 +20,7 @@ from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import UsageError, V6tError, hides_interrupt
 from v6t.base.files import read_json, report_write_errors, write_atomically
 from v6t.core.campaigns.file import PlannedRun, read_campaign
-from v6t.core.campaigns.packaged import list_packaged
+from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags, ResolvedRun
@@ -33,86 +33,80 @@ from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import Streams
 from v6t.drivers.testers import load_kind
 
-SCHEMA = "v6t-campaign-plan/1"  # of campaign.json
+SCHEMA = "v6t-campaign-plan/1"  # schema identifier in campaign.json
 PLAN, FAILURES = "campaign.json", "failures"
-SUMMARY = "summary.json"  # file of a published campaign that `compare` and `trend` read
+SUMMARY_FILE = "summary.json"  # file of a published campaign that `compare` and `trend` read
 WAITING, FAILED = "waiting", "failed"
-_DIRECTORY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_RUN_DIRECTORY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
 class CampaignRun:
-    """One run of a campaign: a directory within the campaign's, and its plan.
+    """Planned run of a campaign."""
 
-    Attributes:
-        axes: what varies, by setting.
-        config: the resolved run, as in ``config.json``.
-    """
-
-    directory: str
+    directory: str  # name within the directory of the campaign
     experiment: str
     testbed: str
-    axes: dict[str, Any]
-    config: dict[str, Any]
-    trials: int
-    duration_s: float
+    axes: dict[str, Any]  # values of the varying settings
+    config: dict[str, Any]  # all settings, as in ``config.json``
+    trials: int  # planned number
+    duration_s: float  # planned
 
     @property
-    def resolved(self) -> ResolvedRun:
+    def settings(self) -> ResolvedRun:
         """Settings of the run."""
         return ResolvedRun.model_validate(self.config)
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Identity of the run in its campaign, without its number."""
+        """Experiment, testbed and varying values, which identify the run in its campaign."""
         return self.experiment, self.testbed, json.dumps(self.axes, sort_keys=True)
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign with all its runs; ``notes`` maps experiments to notes, ``""`` to general ones."""
+    """Campaign with all its planned runs."""
 
     name: str
     title: str
-    paper: str | None
-    notes: dict[str, str]
+    paper: str | None  # published results to compare with
+    notes: dict[str, str]  # by experiment; the key of general notes is empty
     runs: tuple[CampaignRun, ...]
 
     @property
     def duration_s(self) -> float:
-        """Planned duration in seconds; testbeds work in parallel."""
+        """Planned duration [s] if all testbeds are used in parallel."""
         return max((sum(r.duration_s for r in g) for g in self.group_runs().values()), default=0.0)
 
     def group_runs(self) -> dict[str, list[CampaignRun]]:
-        """Group runs by testbed; runs that share a tester are in one group."""
-        found: dict[str, list[CampaignRun]] = {}
+        """Group runs by testbed; testbeds that share a tester form one group."""
+        groups: dict[str, list[CampaignRun]] = {}
         names: dict[str, str] = {}
         for run in self.runs:
             tester = run.config["tester"]
             shared = load_kind(tester["kind"], tester["options"]).exclusive_resource
             name = run.testbed if shared is None else names.setdefault(shared, run.testbed)
-            found.setdefault(name, []).append(run)
-        return found
+            groups.setdefault(name, []).append(run)
+        return groups
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """Command line options that apply to every run.
+    """Command line options that change or select the runs of a campaign.
 
     Attributes:
-        testbeds: testbed files in place of the campaign's, by name; of the only one, by ``""``.
-        experiments: names of the experiments that are wanted; all if empty.
-        run_filter: values that a run must have, separated by commas, by setting.
-        tester: another tester; its options are those of the testbed only if it is the same one.
+        testbeds: testbed files that replace those of the campaign, by name; the name may be empty if
+            the campaign has only one testbed.
+        tester: another tester, without options unless the testbed has the same kind of tester.
     """
 
     testbeds: Mapping[str, Path] = field(default_factory=dict)
-    experiments: Sequence[str] = ()
-    run_filter: Mapping[str, str] = field(default_factory=dict)
+    experiments: Sequence[str] = ()  # names of the selected experiments; all if empty
+    run_filter: Mapping[str, str] = field(default_factory=dict)  # comma-separated values by setting
     tester: str | None = None
     preset: str | None = None
     repetitions: int | None = None
-    procedure: Mapping[str, str] = field(default_factory=dict)
+    procedure: Mapping[str, str] = field(default_factory=dict)  # values by procedure setting
 
 
 def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> Campaign:
@@ -120,13 +114,17 @@ def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> 
     changes = overrides or Overrides()
     path = file.path if isinstance(file, YamlFile) else file
     content, planned = read_campaign(file, changes.testbeds, changes.experiments)
-    own = path in list_packaged().values() and not changes.testbeds and changes.tester is None
+    own = (
+        path in list_packaged_campaigns().values()
+        and not changes.testbeds
+        and changes.tester is None
+    )
     if own and not all(_is_lab(p.testbed_settings.data) for p in planned):
         problem = f"the campaign {path.stem} comes without a testbed"
         hint = "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses"
         raise UsageError(problem, hint, code="missing-setting")
-    compiled: dict[str, Mapping[str, Streams]] = {}
-    runs = [_resolve_run(i, p, changes, compiled) for i, p in enumerate(planned, 1)]
+    stream_cache: dict[str, Mapping[str, Streams]] = {}
+    runs = [_resolve_run(i, p, changes, stream_cache) for i, p in enumerate(planned, 1)]
     for name, values in changes.run_filter.items():
         runs = _select_runs(runs, name, values)
     notes = {e.name: _add_differences(e.note, e.differs) for e in content.experiments}
@@ -172,9 +170,9 @@ def _resolve_run(
     number: int,
     planned: PlannedRun,
     overrides: Overrides,
-    compiled: dict[str, Mapping[str, Streams]],
+    stream_cache: dict[str, Mapping[str, Streams]],
 ) -> CampaignRun:
-    """Return a planned run with its settings resolved and its trials counted."""
+    """Resolve the settings of a planned run and return it with its number of trials."""
     tester = planned.testbed_settings.data.get("tester") or {}
     # a tester that is not a section is an error of the resolution
     is_other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
@@ -186,7 +184,7 @@ def _resolve_run(
         procedure_texts=overrides.procedure,
     )
     bound = resolve_and_bind(planned.run, planned.testbed_settings, flags)
-    cost = plan(bound, compiled)
+    cost = plan(bound, stream_cache)
     return CampaignRun(
         name_directory(f"{number:03d}", planned.experiment, planned.axes),
         planned.experiment,
@@ -205,7 +203,7 @@ def name_directory(number: str, experiment: str, axes: Mapping[str, Any]) -> str
 
 
 def _make_slug(value: Any) -> str:
-    """Return a varying value in a form that is allowed in a directory name."""
+    """Return a value as text without characters that a directory name must not contain."""
     if isinstance(value, dict):
         value = [f"{k}{v}" for k, v in value.items()]
     if isinstance(value, list):
@@ -214,7 +212,7 @@ def _make_slug(value: Any) -> str:
 
 
 def create_campaign(campaign: Campaign, directory: Path) -> None:
-    """Write the plan into a new directory."""
+    """Create the directory of a campaign and write its plan."""
     if (directory / PLAN).exists():
         problem = f"{directory} holds a campaign already"
         hint = f"v6t campaign --resume {shlex.quote(str(directory))}"
@@ -228,7 +226,7 @@ def create_campaign(campaign: Campaign, directory: Path) -> None:
 
 
 def load_campaign(directory: Path) -> Campaign:
-    """Load the campaign of a directory."""
+    """Load a campaign from its directory."""
     from pydantic import TypeAdapter, ValidationError
     from v6t.analysis.published.library import list_sources
 
@@ -237,7 +235,9 @@ def load_campaign(directory: Path) -> Campaign:
         if content.pop("schema", SCHEMA) != SCHEMA:
             raise ValueError("its version is unknown")
         campaign: Campaign = TypeAdapter(Campaign).validate_python(content)
-        outside = [r.directory for r in campaign.runs if not _DIRECTORY_NAME.fullmatch(r.directory)]
+        outside = [
+            r.directory for r in campaign.runs if not _RUN_DIRECTORY_PATTERN.fullmatch(r.directory)
+        ]
         if outside:  # runs are made in them
             raise ValueError(f"{outside[0]!r} is not a directory of a run")
         if campaign.paper is not None and campaign.paper not in list_sources():
@@ -262,13 +262,9 @@ def _write_plan(directory: Path, campaign: Campaign) -> None:
 
 
 def extend_campaign(directory: Path, campaign: Campaign) -> int:
-    """Add the runs of a campaign that the plan in a directory lacks; planned runs stay unchanged.
+    """Add new runs of a campaign to the plan in a directory, and return their number.
 
-    Runs are the same if they have experiment, testbed and axes in common; those that the campaign lacks
-    stay.
-
-    Returns:
-        Number of runs that were added.
+    Runs with the same experiment, testbed and axes are the same; the plan keeps all its runs.
     """
     planned = load_campaign(directory)
     if planned.name != campaign.name:
@@ -283,7 +279,7 @@ def extend_campaign(directory: Path, campaign: Campaign) -> int:
             before = replace(
                 run, directory=name_directory(f"{number:03d}", run.experiment, run.axes)
             )
-        elif before.resolved != run.resolved:
+        elif before.settings != run.settings:
             problem = f"{before.directory} was planned with different settings"
             hint = "measure the changed campaign in another directory with -o"
             raise UsageError(problem, hint, code="campaign-changed")
@@ -295,7 +291,7 @@ def extend_campaign(directory: Path, campaign: Campaign) -> int:
 
 
 def read_status(directory: Path, run: CampaignRun) -> str:
-    """Return the status of a run; that of an interrupted one is ``running``."""
+    """Return the status of a run, which is ``running`` even if the run was interrupted."""
     if read_failure(directory, run):
         return FAILED
     manifest = rundir.find_json_object(directory / run.directory / rundir.MANIFEST)
@@ -303,7 +299,7 @@ def read_status(directory: Path, run: CampaignRun) -> str:
 
 
 def read_failure(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
-    """Return the stored error of a run; None if it did not fail or has not started."""
+    """Return the stored error of a run, or None if the run has not failed."""
     return rundir.find_json_object(directory / FAILURES / f"{run.directory}.json")
 
 
@@ -339,14 +335,14 @@ def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener)
 
 
 def _execute_run(directory: Path, run: CampaignRun, events: Listener) -> None:
-    """Execute or resume a run of the campaign."""
+    """Resume a run of the campaign, or execute it if it has not started."""
     path = directory / run.directory
     (directory / FAILURES / f"{run.directory}.json").unlink(missing_ok=True)
     if read_status(directory, run) == INCORRECT or not (path / rundir.CONFIG).exists():
         # a device that translated wrongly is looked at again; a directory without configuration
         # was left by a run that was killed before its first trial
         shutil.rmtree(path, ignore_errors=True)
-    bound = bind(run.resolved)
+    bound = bind(run.settings)
     bound.tester.prepare()
     planned = plan(bound)
     if (path / rundir.CONFIG).exists():
@@ -356,7 +352,7 @@ def _execute_run(directory: Path, run: CampaignRun, events: Listener) -> None:
 
 
 def _write_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
-    """Write the error that ended a run to a file in its directory."""
+    """Store the error of a failed run in the campaign directory."""
     if read_status(directory, run) == INCORRECT:
         return  # its results record the mismatch
     folder = directory / FAILURES

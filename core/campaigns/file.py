@@ -21,31 +21,31 @@ from v6t.core.config.yaml_file import (
     validate,
 )
 
-MAX_RUNS = 10_000
-TESTBED_SECTIONS = ("tester", "dut", "links", "line_rate")
+MAX_RUNS = 10_000  # per campaign
+TESTBED_SECTIONS = ("tester", "dut", "links", "line_rate")  # sections of a testbed file
 
 
 class Experiment(StrictModel):
-    """Group of runs that differ in the settings of a matrix."""
+    """Group of runs of a campaign that differ in the settings of a matrix."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")
     """Begins the names of its runs."""
-    note: str = ""
+    note: str = ""  # for the report
     """Text for the report."""
-    differs: dict[str, str] = Field(default_factory=dict)
+    differs: dict[str, str] = Field(default_factory=dict)  # differences from a paper, by setting
     """Where a paper is repeated, each difference that is left, in a sentence: by the setting that
     differs, or by any other word. They follow the note in the report."""
-    run: dict[str, Any] = Field(default_factory=dict)
+    run: dict[str, Any] = Field(default_factory=dict)  # settings of a run file
     """Run file settings of this experiment, over the campaign's."""
     testbed: str | None = None
     """Name of the testbed; none: the only one."""
     matrix: dict[str, list[Any] | dict[str, Any]] = Field(default_factory=dict)
     """Lists of values by setting, for example `frame_sizes` or `params.ces`: every combination is a
     run. Values that are long get names: `params: {fixed ports: {...}, random ports: {...}}`."""
-    along: dict[str, dict[str, list[Any]]] = Field(default_factory=dict)
+    along: dict[str, dict[str, list[Any]]] = Field(default_factory=dict)  # values by axis, setting
     """Settings that change along with an axis of the matrix: by axis and setting, as many values as
     the axis has."""
-    skip: list[dict[str, Any]] = Field(default_factory=list)
+    skip: list[dict[str, Any]] = Field(default_factory=list)  # combinations without a run
     """Combinations that are left out, as values by setting."""
 
 
@@ -58,14 +58,14 @@ class CampaignFile(StrictModel):
     """Heading of the report."""
     paper: str | None = None
     """Published results to compare with, a name of `v6t report --paper`."""
-    again: str = ""
+    again: str = ""  # requirements for repeating the campaign
     """Requirements for repeating it in the lab, for the page of a packaged campaign (Markdown)."""
-    run: dict[str, Any] = Field(default_factory=dict)
+    run: dict[str, Any] = Field(default_factory=dict)  # settings of a run file
     """Run file settings of all runs."""
     testbeds: dict[str, dict[str, Any] | str] = Field(default_factory=dict)
     """Testbed file settings, or the path of a testbed file, by name. Different testbeds work at the
     same time."""
-    differs: dict[str, str] = Field(default_factory=dict)
+    differs: dict[str, str] = Field(default_factory=dict)  # differences from a paper, by setting
     """Differences from the paper in all experiments, in the form of an experiment's."""
     experiments: list[Experiment] = Field(min_length=1)
     """Runs that differ in the settings of a matrix."""
@@ -73,17 +73,17 @@ class CampaignFile(StrictModel):
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """Run of a campaign file, not resolved yet; ``axes`` maps varying settings to values."""
+    """Run of a campaign file before its settings are resolved."""
 
     experiment: str
     testbed: str
-    axes: Mapping[str, Any]
-    run: ExperimentSettings
+    axes: Mapping[str, Any]  # values of the varying settings
+    run: ExperimentSettings  # settings of the run file
     testbed_settings: ExperimentSettings
 
 
 class ExperimentSettings(YamlFile):
-    """Settings composed from a campaign file; errors name the experiment's line."""
+    """Settings that a campaign file composes; their errors name the line of the experiment."""
 
     def __init__(self, data: dict[str, Any], origin: YamlFile, keys: Sequence[str | int]) -> None:
         self.path = origin.path
@@ -91,7 +91,7 @@ class ExperimentSettings(YamlFile):
         self._location = origin.format_location(keys)
 
     def format_location(self, keys: Sequence[Any]) -> str:
-        """Return the experiment's line, followed by the setting at a path of keys."""
+        """Return the line of the experiment, followed by the keys of a setting if there are any."""
         return f"{self._location}{'.'.join(map(str, keys))}: " if keys else self._location
 
 
@@ -100,7 +100,13 @@ def read_campaign(
     testbeds: Mapping[str, Path] | None = None,
     experiments: Sequence[str] = (),
 ) -> tuple[CampaignFile, list[PlannedRun]]:
-    """Read a campaign file and list its runs; replace testbeds, and select experiments by name."""
+    """Return the content of a campaign file and the runs of the selected experiments.
+
+    Args:
+        file: path or content of the file.
+        testbeds: testbed files that replace those of the campaign file, by name.
+        experiments: names of the selected experiments; all if empty.
+    """
     document = file if isinstance(file, YamlFile) else YamlFile(file)
     path = document.path
     content: CampaignFile = validate(CampaignFile, document.data, document)
@@ -146,7 +152,7 @@ def _plan_runs(
                 for name, value in settings.items():
                     if name != "testbed":
                         section = name.partition(".")[0]
-                        _set_axis(testbed if section in TESTBED_SECTIONS else run, name, value)
+                        _apply_setting(testbed if section in TESTBED_SECTIONS else run, name, value)
             yield PlannedRun(
                 experiment.name,
                 testbed_name,
@@ -157,7 +163,7 @@ def _plan_runs(
 
 
 def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]:
-    """Return the values of each axis as pairs of name and changed settings."""
+    """Return the choices of each axis, each with its name and the settings that it changes."""
     for axis in experiment.along:
         if axis not in experiment.matrix:
             problem = f"the matrix lacks the axis {axis}"
@@ -183,7 +189,7 @@ def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]
 
 
 def _choose_testbed(content: CampaignFile, name: str) -> str:
-    """Return the name of a testbed, by default that of the only one; empty if the file has none."""
+    """Check and return a testbed name; if it is empty, return the only testbed of the file, if any."""
     if not name and len(content.testbeds) < 2:
         return next(iter(content.testbeds), "")
     if name in content.testbeds:
@@ -195,17 +201,17 @@ def _choose_testbed(content: CampaignFile, name: str) -> str:
 
 
 def _load_testbed(document: YamlFile, content: CampaignFile, name: str) -> dict[str, Any]:
-    """Return the settings of a testbed of a campaign file, which may name another file."""
+    """Return the settings of a testbed, from the campaign file or the testbed file it names."""
     given = content.testbeds.get(name, {})
     if isinstance(given, str):
         return YamlFile(document.path.parent / given).data
     return deepcopy(given)
 
 
-def _set_axis(values: dict[str, Any], name: str, value: Any) -> None:
-    """Set a setting named like ``a.b.c``; sections are merged, and lists accept a single value."""
+def _apply_setting(settings: dict[str, Any], name: str, value: Any) -> None:
+    """Change a setting named like ``a.b.c``; merge sections and accept single values for lists."""
     *path, last = name.split(".")
-    section: Any = values
+    section: Any = settings
     for part in path:
         section = section.get(part, {}) if isinstance(section, dict) else {}
     under = section.get(last) if isinstance(section, dict) else None
@@ -213,6 +219,6 @@ def _set_axis(values: dict[str, Any], name: str, value: Any) -> None:
         value = deep_merge(under, value)
     elif name in ("frame_sizes", "modes", "benchmarks") and not isinstance(value, list):
         value = [value]
-    if (part := set_value(values, name, deepcopy(value))) is not None:
+    if (part := set_value(settings, name, deepcopy(value))) is not None:
         problem = f"the axis {name} leads into '{part}', which is one value"
         raise UsageError(problem, code="not-a-section")

@@ -16,7 +16,7 @@ from v6t.benchmarks.registry import load_presentations
 from v6t.core.campaigns.campaign import (
     FAILED,
     PLAN,
-    SUMMARY,
+    SUMMARY_FILE,
     WAITING,
     Campaign,
     CampaignRun,
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from v6t.analysis.sheet import Table
     from v6t.analysis.trend import Trend
 
-# The files of a campaign's report.
-REPORT_FILES = {
+REPORT_FILES = {  # of a campaign, by format
     "html": "report.html",
     "md": "report.md",
     "json": "summary.json",
@@ -42,7 +41,7 @@ REPORT_FILES = {
 }
 
 
-def write_summary(
+def write_campaign_report(
     directory: Path,
     formats: Sequence[str] = tuple(REPORT_FILES),
     output: Path | None = None,
@@ -50,7 +49,7 @@ def write_summary(
     figures: bool = True,
     runs: Sequence[RunResult] | None = None,
 ) -> list[Path]:
-    """Write the report of a campaign, finished or not, and return its files."""
+    """Write the report of a campaign, finished or not, and return the paths of its files."""
     from v6t.analysis.report.render import to_html, to_markdown
 
     campaign = load_campaign(directory)
@@ -60,7 +59,7 @@ def write_summary(
         "html": lambda: to_html(_make_document(campaign, runs, figures=figures)),
         "md": lambda: to_markdown(_make_document(campaign, runs, figures=False)),
         "json": lambda: json.dumps(content, indent=1, sort_keys=True) + "\n",
-        "csv": lambda: to_csv(content),
+        "csv": lambda: summary_to_csv(content),
     }
     place = output or directory
     written = [place / REPORT_FILES[kind] for kind in formats if kind in REPORT_FILES]
@@ -72,11 +71,11 @@ def write_summary(
     return written
 
 
-def render_page(directory: Path, campaign: Campaign, complete: dict[str, RunResult]) -> str:
-    """Return the current report as one HTML page without figures and links."""
+def render_page(directory: Path, campaign: Campaign, cache: dict[str, RunResult]) -> str:
+    """Return the current report as an HTML page without figures and links; update ``cache``."""
     from v6t.analysis.report.render import to_html
 
-    runs = load_runs(directory, campaign, complete)
+    runs = load_runs(directory, campaign, cache)
     return to_html(_make_document(campaign, runs, figures=False, links=False))
 
 
@@ -89,7 +88,7 @@ def _make_document(campaign: Campaign, runs: Sequence[RunResult], **options: boo
 
 
 def make_tables(runs: Sequence[RunResult]) -> list[Table]:
-    """Return the tables of a campaign's runs, experiment by experiment."""
+    """Return the result tables of a campaign's runs, experiment by experiment."""
     from v6t.analysis.report.campaign import make_campaign_tables
 
     return [
@@ -102,15 +101,15 @@ def make_tables(runs: Sequence[RunResult]) -> list[Table]:
 
 
 def load_runs(
-    directory: Path, campaign: Campaign, complete: dict[str, RunResult] | None = None
+    directory: Path, campaign: Campaign, cache: dict[str, RunResult] | None = None
 ) -> list[RunResult]:
-    """Load the current results of each run; ``complete`` caches the complete ones."""
-    complete = {} if complete is None else complete
+    """Load the current results of each run; ``cache`` keeps those of complete runs."""
+    cache = {} if cache is None else cache
     results = []
     for run in campaign.runs:
-        result = complete.get(run.directory) or _load_run(directory, run)
+        result = cache.get(run.directory) or _load_run(directory, run)
         if result.status == COMPLETE:
-            complete[run.directory] = result
+            cache[run.directory] = result
         results.append(result)
     return results
 
@@ -139,13 +138,13 @@ def summarize(campaign: Campaign, runs: Sequence[RunResult]) -> dict[str, Any]:
     )
 
 
-def to_csv(content: dict[str, Any]) -> str:
-    """Return a CSV table with a row per figure and a column per varying setting."""
+def summary_to_csv(summary: dict[str, Any]) -> str:
+    """Convert a summary to CSV with a row per result and a column per varying setting."""
     from v6t.analysis.rundata import format_axis_value
 
-    axes = list(dict.fromkeys(a for run in content["runs"] for a in run["axes"]))
+    axes = list(dict.fromkeys(a for run in summary["runs"] for a in run["axes"]))
     rows = []
-    for run in content["runs"]:
+    for run in summary["runs"]:
         values = {a: run["axes"].get(a, "") for a in axes}
         head = {
             **{name: run[name] for name in ("directory", "experiment", "testbed")},
@@ -164,8 +163,8 @@ def to_csv(content: dict[str, Any]) -> str:
     return out.getvalue()
 
 
-def describe_progress(directory: Path, campaign: Campaign) -> tuple[str, int]:
-    """Return a progress message about runs in other processes and the number of finished runs."""
+def read_progress(directory: Path, campaign: Campaign) -> tuple[str, int]:
+    """Read the progress of other processes; return a message and the number of ended runs."""
     states = {run.directory: read_status(directory, run) for run in campaign.runs}
     done = sum(state == COMPLETE for state in states.values())
     running = ", ".join(name for name, state in states.items() if state == RUNNING)
@@ -174,9 +173,9 @@ def describe_progress(directory: Path, campaign: Campaign) -> tuple[str, int]:
 
 
 def are_campaigns(directories: Sequence[Path]) -> bool:
-    """Return whether the directories are campaigns, as measured or as published."""
+    """Return whether these are at least two directories of measured or published campaigns."""
     return len(directories) > 1 and all(
-        (path / PLAN).is_file() or (path / SUMMARY).is_file() for path in directories
+        (path / PLAN).is_file() or (path / SUMMARY_FILE).is_file() for path in directories
     )
 
 
@@ -214,7 +213,7 @@ def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> R
 
 
 def find_campaign_trend(directories: Sequence[Path], order: str, min_percent: float) -> Trend:
-    """Return the trend over several campaigns of each run of the last one."""
+    """Return the trends over several campaigns of the runs that the last campaign contains."""
     from v6t.analysis.trend import Trend
     from v6t.core.reporting.trend import find_trend_of_runs
 

@@ -19,14 +19,14 @@ def run_in_parallel(
     directory: Path,
     groups: Iterable[str],
     report: bool,
-    attend: Callable[[Callable[[], bool]], None],
+    wait_while: Callable[[Callable[[], bool]], None],
 ) -> int:
-    """Execute each group of runs in its own process; ``attend`` waits for their end.
+    """Execute each group of runs in its own process; ``wait_while`` blocks while any is running.
 
     Returns:
         The first exit status that is not 0, or 0.
     """
-    options = ["--report" if report else "--no-report", *log.list_flags()]
+    options = ["--report" if report else "--no-report", *log.list_verbosity_flags()]
     command = [sys.executable, "-m", "v6t.core.cli.main", "campaign", "--resume", str(directory)]
     workers = [
         subprocess.Popen(
@@ -37,7 +37,7 @@ def run_in_parallel(
         for name in groups
     ]
     try:
-        attend(lambda: any(worker.poll() is None for worker in workers))
+        wait_while(lambda: any(worker.poll() is None for worker in workers))
         statuses = [worker.wait() for worker in workers]
     finally:
         for worker in workers:  # all are signalled before one is waited for
@@ -54,5 +54,5 @@ def run_in_parallel(
 
 
 def _die_with_parent() -> None:
-    """Let Linux interrupt this process when its parent process ends."""
+    """Ask the Linux kernel to interrupt this process when its parent process ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)

@@ -10,7 +10,7 @@ from v6t.base.errors import UsageError
 from v6t.core.cli.options import PATH_TYPE, Command, flag, names_option, path_option
 
 if TYPE_CHECKING:
-    from v6t.core.reporting.write import FiguresWanted
+    from v6t.core.reporting.write import FigureSelection
 
 
 @click.command(cls=Command)
@@ -42,20 +42,20 @@ def command(
     output: Path | None,
     paper: str | None,
     no_figures: bool,
-    figures: FiguresWanted,
+    figures: FigureSelection,
 ) -> None:
     """Write report.html and its data files for the run in DIRECTORY (default: the latest).
 
     The HTML file holds everything, figures included, and fetches nothing. Runs that were
     interrupted, or are going on, have reports too.
     """
-    from v6t.core.reporting.write import DEFAULT_FILES, FILES_BY_FORMAT, write
-    from v6t.core.runs.rundir import find_latest_run
+    from v6t.core.reporting.write import DEFAULT_FILES, FILES_BY_FORMAT, write_run_report
+    from v6t.core.runs.rundir import resolve_run_path
 
-    directory = find_latest_run(directory)
+    directory = resolve_run_path(directory)
     chosen = formats or tuple(DEFAULT_FILES)
     if (directory / "campaign.json").exists():
-        from v6t.core.campaigns.results import write_summary
+        from v6t.core.campaigns.results import write_campaign_report
 
         if paper:
             message = "a campaign's paper is named in its file, not by --paper"
@@ -66,7 +66,7 @@ def command(
                 "give the directory of one of its runs",
                 code="conflicting-options",
             )
-        written = write_summary(directory, chosen, output, figures=not no_figures)
+        written = write_campaign_report(directory, chosen, output, figures=not no_figures)
     else:
         for name in chosen:
             if name not in FILES_BY_FORMAT:
@@ -75,7 +75,7 @@ def command(
                     "open report.html in a browser and print it to PDF" if name == "pdf" else known
                 )
                 raise UsageError(f"unknown format '{name}'", hint, code="unknown-name")
-        drawn: FiguresWanted = "none" if no_figures else figures
-        written = write(directory, output, chosen, paper=paper, figures=drawn)
+        drawn: FigureSelection = "none" if no_figures else figures
+        written = write_run_report(directory, output, chosen, paper=paper, figures=drawn)
     for path in written:
         click.echo(path)

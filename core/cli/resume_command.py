@@ -19,6 +19,6 @@ def command(directory: Path | None, as_json: bool, report: bool, live: str | Non
     Without one, or with `latest`: the latest run here or below ./runs.
     """
     from v6t.core.cli.run_console import continue_run
-    from v6t.core.runs.rundir import find_latest_run
+    from v6t.core.runs.rundir import resolve_run_path
 
-    continue_run(find_latest_run(directory), as_json, report, live)
+    continue_run(resolve_run_path(directory), as_json, report, live)

@@ -20,10 +20,10 @@ def command(directory: Path | None, warnings: bool, trials: bool, as_json: bool)
     With -v: the complete tables, as in the report.
     """
     from v6t.core.cli.results_view import find_report, show_results, show_trials
-    from v6t.core.runs.rundir import find_latest_run
+    from v6t.core.runs.rundir import resolve_run_path
 
-    path = find_latest_run(directory)
+    path = resolve_run_path(directory)
     if trials:
         show_trials(path)
         return
-    show_results(path, as_json, page=find_report(path), complete=is_verbose(), warnings=warnings)
+    show_results(path, as_json, page=find_report(path), wide=is_verbose(), all_warnings=warnings)

@@ -20,7 +20,7 @@ KNOWN_PARAMETERS = (  # names in configuration files of maptperf
     *("CPU-FW-Send", "CPU-FW-Receive", "CPU-RV-Send", "CPU-RV-Receive"),
     *("Mem-Channels", "FW", "RV", "Promisc"),
 )
-PARAMETER_ALIASES = {
+PARAMETER_ALIASES = {  # known names by other spellings in lower case
     "bmr-ea-len": "BMR-EA-length",
     # v1.3's own spelling
     "bmr-ipv6-prefx-length": "BMR-IPv6-prefix-length",
@@ -33,11 +33,14 @@ ADDRESS_PARAMETERS = {  # name and default by setting
     "tester_right_ipv6": ("Tester-R-IPv6", "2001:db8:7::2"),
     "server_ipv4": ("Tester-R-IPv4", "203.0.113.56"),
 }
-RULE_PARAMETERS = {"ea_len": ("BMR-EA-length", 13), "ces": ("NUM-OF-CEs", 1000)}
+RULE_PARAMETERS = {  # name and default by setting
+    "ea_len": ("BMR-EA-length", 13),
+    "ces": ("NUM-OF-CEs", 1000),
+}
 
 
 def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
-    """Convert a configuration file; the default plugin is MAP-E if the file names a BR."""
+    """Convert a file of Maptperf; without ``plugin``, choose MAP-E if it names a BR, else MAP-T."""
     source = Migration(path, KNOWN_PARAMETERS, PARAMETER_ALIASES)
     if plugin not in (None, *MAP_PLUGINS):
         problem = f"this file is not for {plugin}"
@@ -77,6 +80,7 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
 
 
 def _read_addresses(source: Migration, plugin: str) -> dict[str, Any]:
+    """Return the settings for the addresses of tester, device and server."""
     params = source.read_params(ADDRESS_PARAMETERS)
     try:
         left, right = (_find_neighbor(params[n], 64) for n in list(ADDRESS_PARAMETERS)[:2])
@@ -92,12 +96,13 @@ def _read_addresses(source: Migration, plugin: str) -> dict[str, Any]:
 
 
 def _find_neighbor(address: str, length: int) -> str:
-    """Return the first address of the same prefix that is not the tester's."""
+    """Return the first address in the same prefix that differs from the given one."""
     network = ip_interface(f"{address}/{length}").network
     return str(network[1] if network[1] != ip_address(address) else network[2])
 
 
 def _read_rule(source: Migration, plugin: str) -> dict[str, Any]:
+    """Return the settings of the mapping rules."""
     rule = {
         "rule_ipv6": source.read_prefix("rule_ipv6", "BMR-IPv6", "2001:db8:ce::", 51),
         "rule_ipv4": source.read_prefix("rule_ipv4", "BMR-IPv4", "192.0.2.0", 24),
@@ -111,6 +116,7 @@ def _read_rule(source: Migration, plugin: str) -> dict[str, Any]:
 
 
 def _read_ports(source: Migration) -> dict[str, Any]:
+    """Return the port ranges of all directions and of the background traffic."""
     return {
         "fw_sport": source.read_policy("FW-var-sport", "params.fw_sport", "3"),
         "fw_dport": source.read_ports("FW-var-dport", "FW-dport", "fw_dport", 1, 49151),

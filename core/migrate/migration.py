@@ -13,27 +13,27 @@ from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.base.text import find_similar_names
 from v6t.core.config.yaml_file import to_yaml, write_files
 
-# How a value varies, in the numbers of siitperf and Mapperf.
+# Policies by which a value varies, by their numbers in siitperf and Maptperf.
 VARIATION_POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
 # Target of a known parameter for which v6t has no setting.
 NOT_USED = "not used"
 
 
 class ForeignParameter(NamedTuple):
-    """Parameter of a foreign file, with its line number from 1."""
+    """Parameter in a configuration file of another tester."""
 
     name: str
     value: str
-    line: int
+    line: int  # counted from 1
 
 
 class Migration:
-    """Converts a foreign file to a run and records the target of each parameter.
+    """Conversion of another tester's configuration file to a run file and a testbed file.
 
     Attributes:
         path: the file.
         run, testbed: content of ``run.yaml`` and of ``testbed.yaml``.
-        remarks: choices that the file does not make, and differences of behaviour.
+        comments: choices that the file does not make, and differences of behaviour.
     """
 
     def __init__(self, path: Path, known: Iterable[str], aliases: Mapping[str, str]) -> None:
@@ -46,7 +46,7 @@ class Migration:
         self._parameters: dict[str, ForeignParameter] = {}
         self._targets: dict[str, str] = {}
         self._unknown: list[ForeignParameter] = []
-        for parameter in _read_lines(path):
+        for parameter in _read_parameters(path):
             name = self._spelt.get(parameter.name.lower())
             if name is None:
                 self._unknown.append(parameter)
@@ -75,7 +75,7 @@ class Migration:
         return value
 
     def read_policy(self, name: str, target: str, default: str = "0") -> str:
-        """Return the policy by which a value varies."""
+        """Return a parameter as a variation policy, such as ``random``."""
         return VARIATION_POLICIES[self.read_choice(name, default, target, VARIATION_POLICIES)]
 
     def read_number(self, name: str, default: int, target: str) -> int:
@@ -104,7 +104,7 @@ class Migration:
         }
 
     def read_prefix(self, setting: str, name: str, default: str, length: int) -> str:
-        """Return a prefix from two parameters, its address and its length."""
+        """Return the prefix that two parameters specify by its address and its length."""
         target = f"params.{setting}"
         first = self.read_string(f"{name}-Prefix", default, target)
         return f"{first}/{self.read_number(f'{name}-prefix-length', length, target)}"
@@ -151,14 +151,14 @@ class Migration:
             for number, (side, letter) in enumerate(zip(("left", "right"), letters, strict=True), 1)
         }
 
-    def check_16_bits(self, letter: str, low: int, high: int) -> None:
-        """Refuse bounds of the varying 16 bits of a side's addresses that are not a range."""
+    def check_host_range(self, letter: str, low: int, high: int) -> None:
+        """Raise UsageError unless the bounds of a side's varying 16 address bits form a range."""
         if not 0 <= low <= high <= 0xFFFF:
             problem = f"not within {low} to 65535"
             raise self.make_error(f"IP-{letter}-max", problem, "correct the range")
 
-    def check_networks(self, problem: str) -> None:
-        """Refuse several networks on a side, for the reason given."""
+    def check_single_network(self, problem: str) -> None:
+        """Raise UsageError with this problem if a side has several networks."""
         for name in ("Num-L-Nets", "Num-R-Nets"):
             if self.read_number(name, 1, NOT_USED) > 1:
                 hint = "set it to 1, or vary addresses (IP-L-var, IP-R-var)"
@@ -167,19 +167,19 @@ class Migration:
     def make_error(
         self, name: str, problem: str, hint: str = "", code: str = "invalid-foreign-file"
     ) -> UsageError:
-        """Return the error for a parameter whose value cannot be converted."""
+        """Return an error that names a parameter, its line and its value."""
         parameter = self._parameters[name]
         text = f"{self.path}:{parameter.line}: {parameter.name} {parameter.value}: {problem}"
         return UsageError(text, hint, code=code)
 
     def rename_parameters(self, rename: Callable[[str], str]) -> None:
-        """Replace the name of each parameter by what ``rename`` returns for it."""
+        """Replace the name of each parameter with the result of ``rename``."""
         self._parameters = {rename(name): p for name, p in self._parameters.items()}
         self._targets = {rename(name): target for name, target in self._targets.items()}
 
     @property
     def parameter_targets(self) -> list[tuple[ForeignParameter, str]]:
-        """Parameters in the order of the file, each with its target."""
+        """Parameters in the order of the file, each with its target setting or the reason for none."""
         rows = [
             (parameter, self._targets.get(name, NOT_USED))
             for name, parameter in self._parameters.items()
@@ -214,7 +214,7 @@ class Migration:
 def migrate(
     source: Path, read: Callable[[Path], Migration], directory: Path, tool: str
 ) -> Migration:
-    """Convert a tool's file to new files run.yaml and testbed.yaml, and return the migration."""
+    """Convert a configuration file of another tester to run.yaml and testbed.yaml in a directory."""
     migration = read(source)  # before the slow imports: errors in the file come at once
     from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.runs.plan import plan
@@ -236,7 +236,8 @@ def migrate(
     return migration
 
 
-def _read_lines(path: Path) -> Iterable[ForeignParameter]:
+def _read_parameters(path: Path) -> Iterable[ForeignParameter]:
+    """Yield the parameters of a configuration file; raise UsageError for any other line."""
     try:
         text = read_text(path, SETTINGS_OCTETS)
     except OSError as exc:

@@ -8,10 +8,10 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.core.migrate.migration import NOT_USED, Migration
-from v6t.core.migrate.siitperf_stateful import STATEFUL_PLUGINS, read_stateful
+from v6t.core.migrate.siitperf_stateful import STATEFUL_PLUGINS, convert_stateful
 
-SIDES = (("L", "left"), ("R", "right"))  # letter in parameter names, and name
-PORT_PARAMETERS = (  # policy, range, setting, lowest and highest port
+SIDES = (("L", "left"), ("R", "right"))  # letter in siitperf's parameter names, and side
+PORT_PARAMETERS = (  # names of policy, range and setting; bounds
     ("Fwd-var-sport", "Fwd-sport", "fw_sport", 1024, 65535),
     ("Fwd-var-dport", "Fwd-dport", "fw_dport", 1, 49151),
     ("Rev-var-sport", "Rev-sport", "rv_sport", 1024, 65535),
@@ -29,9 +29,9 @@ KNOWN_PARAMETERS = (  # names in configuration files of siitperf
     *(f"IPv{v}-{s}-offset" for v in "64" for s in "LR"),
     *("Stateful", "Enumerate-ports", "Enumerate-ips", "Responder-tuples"),
 )
-PARAMETER_ALIASES = {"responder-ports": "Responder-tuples"}
+PARAMETER_ALIASES = {"responder-ports": "Responder-tuples"}  # known names by other spelling
 ORIENTATIONS = {("6", "4"): "nat64", ("4", "6"): "nat46"}  # by IP versions of left and right
-# Hosts on both sides, and bounds and octet of their varying part, by IP version.
+# By IP version: left and right hosts, bounds of their varying 16 bits, and the first octet of these.
 ROUTER_HOSTS = {
     "4": ("198.18.0.2", "198.19.0.2", 2, 65534, 2),
     "6": ("2001:2::2", "2001:2:0:8000::2", 0, 65535, 12),
@@ -48,9 +48,9 @@ def read_siitperf(path: Path) -> Migration:
     if kind == "2":  # the Initiator is on the right: read as if it was on the left
         source.rename_parameters(_swap_sides)
         letters, versions = "RL", (right, left)
-    device = read_stateful(source, versions) if kind != "0" else {}
+    device = convert_stateful(source, versions) if kind != "0" else {}
     if kind == "0":
-        _read_stateless(source, versions)
+        _convert_stateless(source, versions)
     source.run |= {"preset": "rfc", "modes": source.read_modes("Forward", "Reverse")}
     source.testbed = {
         "tester": {"kind": "trex"},
@@ -78,7 +78,7 @@ def read_siitperf(path: Path) -> Migration:
 
 
 def _swap_sides(name: str) -> str:
-    """Return the corresponding parameter of the other side or direction."""
+    """Return the name of the same parameter for the other side or direction."""
     for one, other in (("-L-", "-R-"), ("Fwd-", "Rev-"), ("Forward", "Reverse")):
         if one in name:
             return name.replace(one, other)
@@ -87,8 +87,8 @@ def _swap_sides(name: str) -> str:
     return name
 
 
-def _read_stateless(source: Migration, versions: tuple[str, str]) -> None:
-    """Fill in the run of a stateless test."""
+def _convert_stateless(source: Migration, versions: tuple[str, str]) -> None:
+    """Set ``source.run`` to the settings of a stateless test."""
     if versions in ORIENTATIONS:
         plugin, params = "siit", _read_translator(source, ORIENTATIONS[versions])
     else:
@@ -104,14 +104,14 @@ def _read_stateless(source: Migration, versions: tuple[str, str]) -> None:
 
 
 def _read_translator(source: Migration, orientation: str) -> dict[str, Any]:
-    """Read the real and virtual addresses of a translator into the run."""
+    """Return the settings of a translator, from the real and virtual addresses of its hosts."""
     v6, v4 = ("L", "R") if orientation == "nat64" else ("R", "L")
     inside4 = source.read_string(f"IPv4-{v6}-Virt", "198.18.0.2", "params.ipv6_hosts, params.eam")
     inside6 = source.read_string(f"IPv6-{v6}-Real", "2001:2::2", "params.eam, params.bg_ipv6_side")
     outside4 = source.read_string(f"IPv4-{v4}-Real", "198.19.0.2", "params.ipv4_hosts, params.eam")
     outside6 = source.read_string(f"IPv6-{v4}-Virt", "2001:2:0:1000::2", "params.eam")
     beyond = source.read_string(f"IPv6-{v4}-Real", "2001:2:0:8000::2", "params.bg_ipv4_side")
-    source.check_networks("a translator's hosts must be in one network on each side")
+    source.check_single_network("a translator's hosts must be in one network on each side")
     hosts6, eam6 = _read_hosts(source, v6, "ipv6_hosts", inside4, inside6)
     hosts4, eam4 = _read_hosts(source, v4, "ipv4_hosts", outside4, outside6)
     params = {
@@ -133,7 +133,7 @@ def _read_translator(source: Migration, orientation: str) -> dict[str, Any]:
 def _read_hosts(
     source: Migration, letter: str, name: str, ipv4: str, ipv6: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the hosts of a side, and the address mapping that contains them.
+    """Return the hosts of a side and the explicit address mapping that covers them.
 
     siitperf replaces the same 16 bits in both forms of an address.
     """
@@ -144,7 +144,7 @@ def _read_hosts(
     offset6 = source.read_number(f"IPv6-{letter}-offset", 14, "params.eam")
     if policy == "fixed":
         return {"first": ipv4}, {"ipv4": f"{ipv4}/32", "ipv6": f"{ipv6}/128"}
-    source.check_16_bits(letter, low, high)
+    source.check_host_range(letter, low, high)
     if offset4 != 2:
         raise source.make_error(
             f"IPv4-{letter}-offset", "only 2 can be converted", "vary the last 16 bits"
@@ -166,7 +166,7 @@ def _read_hosts(
 
 
 def _read_router(source: Migration, version: str) -> dict[str, Any]:
-    """Read hosts and networks on both sides of a router."""
+    """Return the settings for the hosts and networks on both sides of a router."""
     params: dict[str, Any] = {}
     *defaults, low, high, octet = ROUTER_HOSTS[version]
     for (letter, side), host in zip(SIDES, defaults, strict=True):

@@ -11,32 +11,30 @@ from v6t.core.migrate.migration import NOT_USED, VARIATION_POLICIES, Migration
 # Ports of siitperf where it does not vary them, as in RFC 2544, appendix C.2.6.4.
 FIXED_SOURCE, FIXED_DESTINATION = 0xC020, 7
 
-STATEFUL_PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}
+STATEFUL_PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}  # by versions of both sides
 FLUSH_COMMANDS = {"nat64": "'modprobe -r jool && modprobe jool'", "nat44": "conntrack -F"}
-# 4 was unique pseudorandom with accounting, before siitperf's commit 6ab741d.
+# Mode 4 was unique pseudorandom with accounting, before siitperf's commit 6ab741d.
 ENUMERATION_MODES = (*VARIATION_POLICIES, "4")
+# Orders in which the Responder reads its state table, by value of Responder-tuples.
 READING_ORDERS = {"0": "fixed", "1": "linear", "2": "linear", "3": "pseudorandom"}
-DEFAULT_CONNECTIONS = 4_000_000  # at most, if the ranges give more
-MIN_PORT = 1024  # a NAT maps lower ports to lower ports
-PUBLIC_PORTS = 65536 - MIN_PORT
+DEFAULT_CONNECTIONS = 4_000_000  # used if the ranges allow more
+MIN_PORT = 1024  # lowest port of connections, since a NAT maps lower ports to lower ports
+PUBLIC_PORTS = 65536 - MIN_PORT  # usable ports of a public address
 MIN_IPV6_OFFSET = 8  # first octet of an Initiator's IPv6 address that may vary
-# Octet at which the last 16 bits of an address begin, by IP version.
-LAST_16_BITS = {"4": 2, "6": 14}
-UNSUPPORTED_OFFSET = (
+# First octet of the last 16 bits of an address, by IP version.
+LAST_16_BITS_OFFSET = {"4": 2, "6": 14}
+UNSUPPORTED_OFFSET_ERROR = (  # problem and hint
     "addresses that vary there cannot be converted",
     "let them vary in their last 16 bits, Initiators with IPv6 at octet 8 or above",
 )
 
 
-def read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, Any]:
-    """Fill in the run of a stateful test.
+def convert_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, Any]:
+    """Set ``source.run`` to a stateful test, and return the device for the testbed file.
 
     Args:
-        source: the file, turned if the Initiator is on the right: here it is always the left.
-        versions: of IP, the Initiator's and the Responder's.
-
-    Returns:
-        The testbed's device, with an example of how its table is emptied before each trial.
+        source: the file, with its sides swapped if the Initiator is on the right.
+        versions: IP versions of Initiator and Responder.
     """
     source.read_string("Stateful", "1", "plugin; testbed: initiator")
     if versions not in STATEFUL_PLUGINS:
@@ -48,7 +46,7 @@ def read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, Any
         )
     plugin = STATEFUL_PLUGINS[versions]
     params = _read_ports(source) | _read_addresses(source, versions[0])
-    _choose_ports(source, params)
+    _adjust_ports(source, params)
     params |= _choose_pool(params)
     reading = source.read_choice(
         "Responder-tuples", "0", "procedure.connections.reading", READING_ORDERS
@@ -82,7 +80,7 @@ def read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, Any
 
 
 def _read_ports(source: Migration) -> dict[str, Any]:
-    """Return the port ranges with their policies."""
+    """Return the port ranges and the enumeration modes of ports and addresses."""
     params: dict[str, Any] = {
         "initiator_ports": source.read_bounds("Fwd-sport", "params.initiator_ports", 1024, 65535),
         "responder_ports": source.read_bounds("Fwd-dport", "params.responder_ports", 1, 49151),
@@ -94,8 +92,8 @@ def _read_ports(source: Migration) -> dict[str, Any]:
     return params
 
 
-def _choose_ports(source: Migration, params: dict[str, Any]) -> None:
-    """Choose ports and their enumeration so that each frame opens a different connection."""
+def _adjust_ports(source: Migration, params: dict[str, Any]) -> None:
+    """Change port ranges and enumeration so that each frame opens a different connection."""
     if not params["enumerate_ports"] and not params["enumerate_ips"]:
         several = params["initiator_count"] > 1 and params["responder_count"] > 1
         params |= {"enumerate_ports": 3, "enumerate_ips": 3 if several else 0}
@@ -150,31 +148,31 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
     low, params["initiator_count"], octet = _read_range(source, "L", "initiator", version)
     if low is not None:
         initiator = _replace_16_bits(initiator, octet, low)
-        if octet != LAST_16_BITS[version]:
+        if octet != LAST_16_BITS_OFFSET[version]:
             if version == "4" or octet < MIN_IPV6_OFFSET:
-                raise source.make_error(f"IPv{version}-L-offset", *UNSUPPORTED_OFFSET)
+                raise source.make_error(f"IPv{version}-L-offset", *UNSUPPORTED_OFFSET_ERROR)
             params["initiator_offset"] = octet
     low, params["responder_count"], octet = _read_range(source, "R", "responder", version)
     if low is not None:
-        if octet != LAST_16_BITS[version]:
-            raise source.make_error(f"IPv{version}-R-offset", *UNSUPPORTED_OFFSET)
-        responder = _replace_16_bits(responder, LAST_16_BITS["4"], low)
-    source.check_networks("a stateful test must have one network on each side")
+        if octet != LAST_16_BITS_OFFSET[version]:
+            raise source.make_error(f"IPv{version}-R-offset", *UNSUPPORTED_OFFSET_ERROR)
+        responder = _replace_16_bits(responder, LAST_16_BITS_OFFSET["4"], low)
+    source.check_single_network("a stateful test must have one network on each side")
     return {name: initiator, "responder_ipv4": responder, **params}
 
 
 def _read_range(
     source: Migration, letter: str, name: str, version: str
 ) -> tuple[int | None, int, int]:
-    """Return the lowest value (None: fixed), the number of values and the octet of varying addresses."""
+    """Return lowest value (None if fixed), number and first octet of a side's varying 16 bits."""
     target = f"params.{name}_count"
     policy = source.read_policy(f"IP-{letter}-var", target)
     low, high = (source.read_number(f"IP-{letter}-{end}", 0, target) for end in ("min", "max"))
-    last = LAST_16_BITS[version]
+    last = LAST_16_BITS_OFFSET[version]
     octet = source.read_number(f"IPv{version}-{letter}-offset", last, target)
     if policy == "fixed":
         return None, 1, last
-    source.check_16_bits(letter, low, high)
+    source.check_host_range(letter, low, high)
     return low, high - low + 1, octet
 
 
@@ -186,7 +184,7 @@ def _replace_16_bits(address: str, octet: int, value: int) -> str:
 
 
 def _choose_pool(params: dict[str, Any]) -> dict[str, Any]:
-    """Return enough public addresses for the connections, outside the Responder's range."""
+    """Return the settings of a public address pool that suffices for all connections."""
     responder = int(IPv4Address(params["responder_ipv4"]))
     last = responder + params["responder_count"] - 1
     end = responder | 0xFF00
@@ -197,7 +195,7 @@ def _choose_pool(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _count_ports(bounds: dict[str, int]) -> int:
-    """Return the number of ports of a range."""
+    """Return the number of ports in a range."""
     return bounds["max"] - bounds["min"] + 1
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from v6t.trials.result import Measure, TrialResult
     from v6t.trials.trial import Trial
 
-# Acts on the device and returns a description; raises an error if the device reacts wrongly.
+# Function that acts on the device and returns a description, or raises an error if it failed.
 Action = Callable[[], str]
 
 
@@ -27,22 +27,16 @@ class Modifier:
     """Additional condition of a run, such as broadcasts; a run has at most one.
 
     Attributes:
-        name: on the command line.
-        source: the section that requires it.
-        description: the condition, as printed with every number.
-        needs_driver: it needs a device driver.
         requirements: what the device must do beyond its technology.
-        needs_stream: it acts while a stream is sent.
-        interval_s: time from one action to the next.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # on the command line
     source: ClassVar[str]  # section of an RFC
-    description: ClassVar[str]
+    description: ClassVar[str]  # printed with every result
     needs_driver: ClassVar[bool] = False  # a driver must configure the device
     requirements: ClassVar[DeviceRequirements] = DeviceRequirements()
-    needs_stream: ClassVar[bool] = False
-    interval_s: float = 1.0
+    needs_stream: ClassVar[bool] = False  # it acts while a stream is sent
+    interval_s: float = 1.0  # from the start of one action to the next
 
     def add_frames(self, traffic: Traffic, links: Links) -> Traffic:
         """Return the traffic of one direction with the modifier's frames added."""
@@ -50,10 +44,10 @@ class Modifier:
         return traffic
 
     def check_plan(self, plan: Plan) -> None:
-        """Refuse a device plan that lacks what the modifier needs."""
+        """Raise UsageError if a device plan lacks something that the modifier needs."""
 
     def make_action(self, trial: Trial, session: DeviceSession) -> Action | None:
-        """Return the action on the device during the stream of a trial, or None."""
+        """Return the action to repeat on the device during a trial, or None for no action."""
         del trial, session
         return None
 
@@ -67,7 +61,7 @@ class Modifier:
         return replace(result, modifier=counts)
 
     def summarize(self, counts: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Return one warning that summarizes all trials' actions, or no warning without actions."""
+        """Return a list with one warning that summarizes all actions, or an empty list."""
         times = sum(each["times"] for each in counts)
         if not times:
             return []
@@ -82,7 +76,7 @@ class Modifier:
 
 @contextmanager
 def repeat_action(trial: Trial, action: Action, interval_s: float) -> Iterator[dict[str, Any]]:
-    """Repeat an action while a stream is sent, and yield its counters.
+    """Repeat an action in a thread while a trial sends its stream, and yield its counters.
 
     Leaving the context waits for the last action, which is not counted unless it is over by then. The
     counters are the numbers of actions (``times``) and of those to which the device reacted rightly

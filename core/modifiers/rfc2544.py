@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from v6t.trials.trial import Trial
 
 FRAMES_PER_BROADCAST = 99  # test frames between two broadcasts
-ETHERTYPE = 0x88B5  # for local experiments (IEEE 802): a router must drop the frame
-ROUTE_INTERVAL_S = 30.0  # RFC 2544, appendix C.2.3, for trials longer than a minute
+BROADCAST_ETHERTYPE = 0x88B5  # for local experiments (IEEE 802): a router must drop the frame
+ROUTE_INTERVAL_S = 30.0  # between two route updates (RFC 2544, appendix C.2.3)
 
 
 class Broadcast(Modifier):
@@ -33,7 +33,7 @@ class Broadcast(Modifier):
 
     def add_frames(self, traffic: Traffic, links: Links) -> Traffic:
         link = links.left if traffic.direction == "forward" else links.right
-        kind: dict[str, object] = {"type": ETHERTYPE}
+        kind: dict[str, object] = {"type": BROADCAST_ETHERTYPE}
         addresses = {"src": link.tester_mac, "dst": "ff:ff:ff:ff:ff:ff"}
         layers = (
             (Layer("Ether", {**addresses, **kind}),)
@@ -48,7 +48,7 @@ class Broadcast(Modifier):
 
 
 class Management(Modifier):
-    """Reads the configuration back every second over the driver's connection (section 11.2)."""
+    """Reads the configuration of the device every second over the driver's connection (section 11.2)."""
 
     name = "management"
     source = "RFC 2544 section 11.2"
@@ -66,11 +66,11 @@ class Management(Modifier):
             raise UsageError(problem, hint, code="unsupported-operation")
 
     def make_action(self, trial: Trial, session: DeviceSession) -> Action:
-        """Return the action that queries each of the devices."""
+        """Return the action that sends a management query to each device."""
         for _, device in session.get_sessions():
             device.management_check  # noqa: B018  (raises before any frame is sent)
         return lambda: "; ".join(
-            [device.run_management_query() for _, device in session.get_sessions()]
+            [device.check_management_query() for _, device in session.get_sessions()]
         )
 
 
@@ -89,7 +89,7 @@ class Snmp(Management):
 
 
 class Routing(Modifier):
-    """Alternates a route that no test frame takes between two states (section 11.3)."""
+    """Updates a route that no test frame takes every 30 seconds (section 11.3)."""
 
     name = "routing"
     source = "RFC 2544 section 11.3"
@@ -108,7 +108,7 @@ class Routing(Modifier):
 
 
 class Bgp(Routing):
-    """Alternates a route by updates of a BGP speaker that the driver starts (section 11.3)."""
+    """Updates a route with BGP messages of a speaker that the driver starts (section 11.3)."""
 
     name = "bgp"
     requirements = DeviceRequirements(route_updates=True, bgp_speaker=True)
@@ -120,7 +120,7 @@ class Bgp(Routing):
 
 
 class OneFilter(Modifier):
-    """Filters all traffic but the test traffic on the device (section 11.4)."""
+    """Configures filters that accept the test traffic only (section 11.4)."""
 
     name = "filters-1"
     source = "RFC 2544 section 11.4, RFC 5180 section 6.2.2"
@@ -133,7 +133,7 @@ class OneFilter(Modifier):
 
 
 class ManyFilters(OneFilter):
-    """Configures 25 filters, of which the thirteenth accepts the test traffic (section 11.4)."""
+    """Configures 25 filters per direction, one of which accepts the test traffic (section 11.4)."""
 
     name = "filters-25"
     requirements = DeviceRequirements(filters=25)

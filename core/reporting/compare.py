@@ -37,13 +37,11 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.results import load_run
 
-# Number of reasons for missing comparisons that a terminal shows.
-MAX_LISTED_REASONS = 10
-# Number of factors that one figure can show.
-MAX_DRAWN_FACTORS = 40
+MAX_LISTED_REASONS = 10  # reasons for missing comparisons that a terminal shows
+MAX_DRAWN_FACTORS = 40  # factors that one figure can show
 RATE_SUFFIX = " fps"  # at the end of loads that are frame rates
 
-METHOD_TEXT = (
+METHOD_TEXT = (  # statistical method of a comparison
     "Factors and differences are Hodges-Lehmann estimates; their intervals follow from the "
     "exact distribution of the Mann-Whitney statistic, for each line by itself, and hold "
     "the resolution of the searches."
@@ -51,7 +49,7 @@ METHOD_TEXT = (
 
 
 def compare_runs(runs: Sequence[RunData], allow_differences: bool) -> RunComparison:
-    """Compare each run with the first one.
+    """Compare each run with the first run.
 
     Raises:
         UsageError: the runs are not comparable.
@@ -73,7 +71,7 @@ def compare_runs(runs: Sequence[RunData], allow_differences: bool) -> RunCompari
 def make_comparison_document(
     comparison: RunComparison, runs: Sequence[RunData] = ()
 ) -> ReportDocument:
-    """Return the comparison for a file: runs, a figure, tables and omitted records."""
+    """Return a complete report of the comparison, with runs, figures, tables and omissions."""
     blocks: list[Block] = [Paragraph(summarize_comparison(comparison))]
     if runs:
         blocks.append(_describe_runs(comparison, runs))
@@ -88,11 +86,11 @@ def make_comparison_document(
 
 
 def make_brief_document(comparison: RunComparison, directories: Sequence[Path]) -> ReportDocument:
-    """Return the comparison for a terminal: a small table for each point, and the verdict last.
+    """Return a brief report of the comparison for a terminal, with the conclusion at the end.
 
     Args:
         comparison: the comparison.
-        directories: those of the runs, if these can be repeated.
+        directories: run directories if the runs can be repeated, else empty.
     """
     blocks = [*_list_warnings(comparison), *make_brief_comparison_tables(comparison)]
     if len(comparison.left_out) > MAX_LISTED_REASONS:
@@ -126,6 +124,7 @@ def _describe_runs(comparison: RunComparison, runs: Sequence[RunData]) -> Table:
 
 
 def _list_warnings(comparison: RunComparison) -> Iterator[Block]:
+    """Yield warnings about conditions that differ between or within runs."""
     for name, differing in comparison.unlike.items():
         yield Paragraph(f"{name} was measured under other conditions than {comparison.runs[0]}:")
         yield BulletList(differing, "warning")
@@ -135,7 +134,7 @@ def _list_warnings(comparison: RunComparison) -> Iterator[Block]:
 
 
 def _draw_factors(comparison: RunComparison) -> Iterator[Drawing]:
-    """Draw the factors of each run with their intervals."""
+    """Yield a figure of the factors of each run with their intervals."""
     for number, run in enumerate(comparison.runs[1:], 1):
         rows = [
             (
@@ -153,7 +152,7 @@ def _draw_factors(comparison: RunComparison) -> Iterator[Drawing]:
 def _suggest_further_runs(
     comparison: RunComparison, directories: Sequence[Path]
 ) -> Iterator[Block]:
-    """Return the commands that would settle inconclusive comparisons."""
+    """Yield the reasons and commands for further runs that settle inconclusive comparisons."""
     uncovered = [line for line in comparison.lines if line.effect and not line.effect.is_covered]
     inconclusive = [line for line in uncovered if not all(line.limited)]
     limited = [line for line in comparison.lines if all(line.limited)]
@@ -186,7 +185,7 @@ def _suggest_further_runs(
 
 
 def _make_repetition_options(benchmarks: Collection[str], repetitions: int) -> list[str]:
-    """Return the command line options that set the repetitions of benchmarks."""
+    """Return command line options that set the number of repetitions of benchmarks."""
     own = [
         f"{key}.repetitions={repetitions}"
         for benchmark in registry.load_installed()
@@ -199,7 +198,7 @@ def _make_repetition_options(benchmarks: Collection[str], repetitions: int) -> l
 
 
 def _find_common_rate(lines: Sequence[ComparedFigure]) -> int | None:
-    """Return the lowest rate of the runs in two digits; None if loads are not frame rates."""
+    """Return the lowest frame rate rounded down to two digits [fps]; None if no load is a rate."""
     texts = [load for line in lines for load in line.loads]
     rates = [
         float(text.removesuffix(RATE_SUFFIX).replace(",", ""))
@@ -213,7 +212,7 @@ def _find_common_rate(lines: Sequence[ComparedFigure]) -> int | None:
 
 
 def make_published_document(directories: Sequence[Path]) -> ReportDocument:
-    """Return a document that shows published results next to runs under the same conditions."""
+    """Return a report that compares runs with results published for the same conditions."""
     sections, known = [], load_presentations()
     for number, data in enumerate(map(load_run, directories), 1):
         facts = collect_facts(data.config, data.params, simulated=data.simulated)

@@ -32,22 +32,20 @@ from v6t.drivers.device import ignore_message
 from v6t.procedures.trial_runner import Progress
 
 DEFAULT_PORT = 8219  # TCP port of the live page
-# The report is made only if the page was requested within this time; it requests itself every 2 s.
-VIEWER_TIMEOUT_S = 10.0
-# Making reports takes at most one part in this number of the run's time.
-REPORT_INTERVAL_FACTOR = 20
+VIEWER_TIMEOUT_S = 10.0  # reports are made only if the page was requested within this time
+REPORT_INTERVAL_FACTOR = 20  # interval between reports, as a multiple of the time to make one
 MAX_LISTED_STEPS = 8  # last steps that the page lists
-MAX_CLIENTS = 16  # at a time
+MAX_CLIENTS = 16  # simultaneous connections
 CLIENT_TIMEOUT_S = 5.0
 PAGE_HTML = Path(__file__).with_name("live.html").read_text("utf-8")
 _SCRIPT = PAGE_HTML.partition("<script>")[2].partition("</script>")[0]
-# Allows the browser this one script, and requests to this server only.
+# Allows only the script of the page and requests to this server.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; "
     f"script-src 'sha256-{b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()}'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
-_HEADERS = {  # of every HTTP response
+_RESPONSE_HEADERS = {  # of every HTTP response
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -58,7 +56,7 @@ _WAITING_PAGE = "<!DOCTYPE html><main><p>The report appears when the present poi
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Parse ``ADDRESS:PORT``, ``ADDRESS``, ``:PORT`` or an empty text (loopback).
+    """Parse ``ADDRESS:PORT``, ``ADDRESS``, ``:PORT`` or an empty text; default to loopback.
 
     Raises:
         UsageError: the text has none of these forms.
@@ -137,7 +135,7 @@ class LiveView(Listener):
         self.close()
 
     def close(self) -> None:
-        """Close the port."""
+        """Stop the server and close its port."""
         if self._serves:
             self._server.shutdown()
             self._thread.join()
@@ -145,38 +143,40 @@ class LiveView(Listener):
         self._server.server_close()
 
     def on_run_start(self, name: str) -> None:
-        """Prefix the state with the name of a run of the campaign."""
+        """Prefix the displayed state with the name of the campaign's current run."""
         self._run_name = f"{name}: " if name else ""
         self._progress = None
         self._steps.clear()
 
     def on_message(self, text: str) -> None:
-        self._show(text)
+        self._set_state(text)
 
     def on_step_start(self, progress: Progress) -> None:
         self._progress = progress
-        self._show(f"{describe_place(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}")
+        self._set_state(
+            f"{describe_place(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}"
+        )
 
     def on_step_end(self, progress: Progress) -> None:
         self._steps.appendleft(escape_controls(describe_step(progress)))
-        self._show(f"{describe_place(progress)}: over")
+        self._set_state(f"{describe_place(progress)}: over")
 
     def on_trial_start(self, current: CurrentTrial) -> None:
         state = describe_trial(current, self._progress, 0.0)
-        self._show(f"{state}; about {format_duration(current.left_s)} left")
+        self._set_state(f"{state}; about {format_duration(current.remaining_s)} left")
 
-    def show_state(self, find_state: Callable[[], tuple[str, int]]) -> None:
-        """Show the state and the number of finished runs of other processes, if the page is viewed."""
+    def show_progress(self, read_progress: Callable[[], tuple[str, int]]) -> None:
+        """Show the progress of runs in other processes if the page is being viewed."""
         if time.monotonic() - self._viewed >= VIEWER_TIMEOUT_S:
             return
-        state, ended_runs = find_state()
+        state, ended_runs = read_progress()
         if ended_runs > self._ended_runs:
             self._ended_runs = ended_runs
             self._update_report()
         self._state = self._state_to_json(escape_controls(state))
 
     def find_page(self, path: str) -> tuple[str, str] | None:
-        """Return content type and text of a URL path, or None if it is unknown."""
+        """Return the content type and the text for a URL path, or None if the path is unknown."""
         self._viewed = time.monotonic()
         pages = {
             "/": ("text/html", PAGE_HTML),
@@ -185,8 +185,8 @@ class LiveView(Listener):
         }
         return pages.get(path)
 
-    def _show(self, state: str) -> None:
-        """Show a state, and update the report unless that takes too much time."""
+    def _set_state(self, state: str) -> None:
+        """Set the displayed state, and update the report unless that takes too much time."""
         began = time.monotonic()
         if began - self._viewed < VIEWER_TIMEOUT_S and began >= self._next_report:
             self._update_report()
@@ -210,7 +210,7 @@ class LiveView(Listener):
 
 
 def _render_run(path: Path) -> str:
-    """Return the report of a run in progress as HTML, without figures."""
+    """Return the report of a run in progress as an HTML page without figures."""
     from v6t.analysis.report.render import to_html
     from v6t.analysis.report.run import build_document
     from v6t.benchmarks.registry import load_presentations
@@ -220,7 +220,7 @@ def _render_run(path: Path) -> str:
 
 
 class _Server(ThreadingHTTPServer):
-    """A server for a limited number of clients at a time."""
+    """HTTP server that limits the number of simultaneous clients."""
 
     daemon_threads = True
 
@@ -247,7 +247,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Serves the page, its state and the report, only under this server's own address."""
+    """Request handler that serves the page, its state and the report, and rejects other hosts."""
 
     timeout = CLIENT_TIMEOUT_S
 
@@ -264,7 +264,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(data)))
-        for name, value in _HEADERS.items():
+        for name, value in _RESPONSE_HEADERS.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
@@ -277,12 +277,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Suppress the server's log, because the terminal shows the run."""
 
     def version_string(self) -> str:
-        """Return no server version, to hide it from clients."""
+        """Return only the name of the program, to hide its version from clients."""
         return "v6t"
 
 
 def is_own_host(host: str, port: int) -> bool:
-    """Return whether a Host header is an IP address or ``localhost``, with this port.
+    """Return whether a Host header names an IP address or ``localhost``, and this port.
 
     A foreign page can let its own name resolve to this address (DNS rebinding), but a browser sends
     that name.

@@ -35,10 +35,10 @@ from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.results import load_run
 from v6t.core.runs.rundir import CONFIG, make_no_run_error
 
-MAX_TICK_LABELS = 40  # on the axis of the runs
-# The time of a run to the minute.
-_TIMESTAMP = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")
-# Functions that return the sort key of a run, by the value of ``--by``.
+MAX_TICK_LABELS = 40  # on the run axis of a figure
+# Matches an ISO 8601 time; the groups are the date and the time to the minute.
+_TIMESTAMP_PATTERN = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")
+# Functions that return the sort key of a run, by value of ``--by``.
 _SORT_KEYS: Mapping[str, Callable[[RunData], str]] = {
     "time": lambda run: str(run.manifest.get("created", "")),
     "label": lambda run: str(run.results.get("label") or run.config.get("label", "")),
@@ -47,7 +47,7 @@ _SORT_KEYS: Mapping[str, Callable[[RunData], str]] = {
 
 
 def find_trend(directories: Sequence[Path], order: str, min_percent: float) -> Trend:
-    """Return the trend of the runs in directories.
+    """Return the trend of the results of all runs in the directories.
 
     Raises:
         UsageError: a directory holds no run, or one lacks the sort key.
@@ -63,7 +63,7 @@ def find_trend(directories: Sequence[Path], order: str, min_percent: float) -> T
 
 
 def find_trend_of_runs(runs: Sequence[RunData], order: str, min_percent: float) -> Trend:
-    """Sort runs and return the trend of each figure.
+    """Sort runs and return the trend of each of their results.
 
     Args:
         runs: the runs; those that are not comparable with the last one are left out.
@@ -100,14 +100,14 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, min_percent: float) 
 
 
 def _make_natural_key(text: str) -> list[tuple[int, str]]:
-    """Return a natural sort key: digits in the text compare by their numeric value."""
+    """Return a sort key that compares numbers in the text by their value."""
     return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
 
 
 def _make_series(
     runs: Sequence[RunData], key: Callable[[RunData], str], left_out: list[str]
 ) -> list[TrendSeries]:
-    """Return a series for each figure of the last run; records with other conditions are omitted."""
+    """Return a series for each result of the last run; omit records with other conditions."""
     known, last_points = load_presentations(), index_records(runs[-1])
     series: dict[tuple[PointKey, str], TrendSeries] = {}
     for run in runs:
@@ -135,8 +135,8 @@ def _make_series(
     return list(series.values())
 
 
-def make_document(trend: Trend, *, figures: bool) -> ReportDocument:
-    """Return the changes, a table, and a figure for each series."""
+def make_trend_document(trend: Trend, *, figures: bool) -> ReportDocument:
+    """Return a report document with the changes, a table and a figure for each series."""
     columns = (
         Column[TrendSeries]("point", lambda s: s.point, text=True),
         Column[TrendSeries]("quantity", lambda s: f"{s.quantity}, {s.unit}", text=True),
@@ -168,6 +168,7 @@ def make_document(trend: Trend, *, figures: bool) -> ReportDocument:
 
 
 def _plot_series(series: TrendSeries, name: str) -> str:
+    """Return a figure of the values, the medians and the changes of a series."""
     values, curves = [v.value for v in series.values], []
     for label, limited, marker in (("run", False, "o"), ("run limited by the tester", True, "^")):
         places = [n for n, v in enumerate(series.values) if v.limited == limited]
@@ -181,12 +182,12 @@ def _plot_series(series: TrendSeries, name: str) -> str:
         curves.append(Curve(label, ends, [level, level], style={"color": GREY}))
 
     def adjust(axes: Any) -> None:
-        """Mark the changes, and label some of the runs."""
+        """Mark the changes in a figure and label some of the runs."""
         for change in series.changes:
             label = f"{change.percent:+.1f} %"
             axes.axvline(change.place - 0.5, color=VERMILLION, linestyle="--", label=label)
         step = -(-len(values) // MAX_TICK_LABELS)
-        names = [_TIMESTAMP.sub(r"\1 \2", v.when or v.run) for v in series.values]
+        names = [_TIMESTAMP_PATTERN.sub(r"\1 \2", v.when or v.run) for v in series.values]
         places = range(0, len(values), step)
         axes.set_xticks(places, names[::step], rotation=40, ha="right", fontsize=7)
 
@@ -195,7 +196,7 @@ def _plot_series(series: TrendSeries, name: str) -> str:
 
 
 def _summarize(trend: Trend) -> Paragraph:
-    """Return the number of changed results in a sentence."""
+    """Return a paragraph that states how many results changed."""
     runs, results = pluralize(len(trend.runs), "run"), pluralize(len(trend.series), "result")
     changed = sum(bool(s.changes) for s in trend.series)
     if not any(s.has_enough_runs for s in trend.series):

@@ -13,7 +13,7 @@ from v6t.core.runs.rundir import REPETITIONS, report_damage
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
 
-# Files of a report; the run itself writes the last one, in siitperf's column order.
+# Default files of a report by format; the run itself writes the CSV file.
 DEFAULT_FILES = {
     "html": "report.html",
     "md": "report.md",
@@ -21,26 +21,26 @@ DEFAULT_FILES = {
     "junit": "junit.xml",
     "csv": REPETITIONS,
 }
-# File of each format, including those written only on request.
+# Files of a report by format, including formats written only on request.
 FILES_BY_FORMAT = {**DEFAULT_FILES, "openmetrics": "results.prom", "tex": "tables.tex"}
-# Errors of a report, or of a library that draws, which must not cost results.
+# Errors while making a report or its figures, which must not end a run.
 REPORT_ERRORS = (
     *(V6tError, OSError, ImportError, ValueError, TypeError, AttributeError, RuntimeError),
     *(ArithmeticError, LookupError),
 )
-FiguresWanted = Literal["none", "few", "all", "pdf"]
+FigureSelection = Literal["none", "few", "all", "pdf"]  # figures of a report
 
 
-def write(
+def write_run_report(
     path: Path,
     output: Path | None = None,
     formats: Sequence[str] = tuple(DEFAULT_FILES),
     *,
     paper: str | None = None,
-    figures: FiguresWanted = "few",
+    figures: FigureSelection = "few",
     data: RunData | None = None,
 ) -> list[Path]:
-    """Write the report of a run and return its files.
+    """Write the report of a run and return the paths of its files.
 
     Args:
         path: the run directory.
@@ -64,9 +64,9 @@ def write(
         raise UsageError(
             f"unknown paper '{paper}'", "one of " + ", ".join(list_sources()), code="unknown-name"
         )
-    most = {"none": 0, "few": MAX_FIGURES}.get(figures)
+    max_figures = {"none": 0, "few": MAX_FIGURES}.get(figures)
     data = data or load_run(path)
-    renderers = _make_renderers(path, data, paper, most)
+    renderers = _make_renderers(path, data, paper, max_figures)
     directory = output or path
     written = []
     with report_write_errors(directory):
@@ -78,12 +78,12 @@ def write(
                     text = renderers[kind]()
                 write_atomically(written[-1], text)
         if figures == "pdf":
-            written.append(_write_pdf(directory, data))
+            written.append(_write_pdf_figures(directory, data))
     return written
 
 
-def _write_pdf(directory: Path, data: RunData) -> Path:
-    """Write ``figures/NAME.pdf`` and return the LaTeX file that includes them."""
+def _write_pdf_figures(directory: Path, data: RunData) -> Path:
+    """Write all figures as PDF, and return the path of the LaTeX file that includes them."""
     from v6t.analysis.figures.plots import save_pdf
     from v6t.analysis.report.latex import figures_to_latex
     from v6t.analysis.report.run import build_document
@@ -99,7 +99,7 @@ def _write_pdf(directory: Path, data: RunData) -> Path:
 def _make_renderers(
     path: Path, data: RunData, paper: str | None, max_figures: int | None
 ) -> Mapping[str, Callable[[], str]]:
-    """Return a function for each format that makes its text."""
+    """Return functions that render the report, by format."""
     from v6t.analysis.report.exports import to_json, to_junit, to_openmetrics
     from v6t.analysis.report.latex import to_latex
     from v6t.analysis.report.render import to_html, to_markdown

@@ -29,13 +29,13 @@ from v6t.trials.trial import CAPABILITIES, TIMING_CAPABILITIES, Trial
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
 
-Action = Callable[[], object]
-# First stream identifier by direction: unique over both.
+EventAction = Callable[[], object]  # prepares or executes a device event
+# First stream identifier of each direction; identifiers are unique over both directions.
 FIRST_STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 
 
-def drop_unsupported(bound: BoundRun) -> BoundRun:
-    """Return the run without optional benchmarks that its tester lacks, with a warning for each."""
+def drop_unsupported_benchmarks(bound: BoundRun) -> BoundRun:
+    """Return the run without optional benchmarks that the tester lacks, with a warning for each."""
     if not bound.optional_benchmarks:
         return bound
     able, warnings = make_tester(bound).capabilities, list(bound.resolution_warnings)
@@ -58,16 +58,16 @@ def drop_unsupported(bound: BoundRun) -> BoundRun:
 
 
 def build_lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
-    """Return the lab device of the driver, whose undo record is written to ``record_dir``."""
+    """Return the lab device of a run, which writes its undo record to ``record_dir``."""
     from v6t.drivers.duts.devices import make_lab_device
 
-    return make_lab_device(bound.driver, bound.device, bound.intent, record_dir)
+    return make_lab_device(bound.driver, bound.device_view, bound.intent, record_dir)
 
 
 def make_state_device(
     bound: BoundRun, tester: Tester, session: DeviceSession | None
 ) -> StateDevice:
-    """Return an object that reads and fills the connection table of the device."""
+    """Return an object that empties and counts the connection table of the device."""
     state = tester.device_state() if session is None else session
     if state is not None:
         return state
@@ -87,7 +87,7 @@ def make_state_device(
 def make_tester(
     bound: BoundRun, *, loopback: bool = False, record_dir: Path | None = None
 ) -> Tester:
-    """Return a tester that is not open yet.
+    """Return the tester of a run, not yet open.
 
     Args:
         bound: the run.
@@ -95,7 +95,7 @@ def make_tester(
         record_dir: local directory for the device's undo record.
 
     Raises:
-        EnvironmentLacking: this tester cannot be had.
+        EnvironmentLacking: this machine cannot run the tester.
     """
     links, intent = bound.technology.links, bound.technology.make_dut_intent()
     loopback = loopback or bound.driver.is_cable
@@ -109,13 +109,13 @@ def make_tester(
     )
 
 
-def compile_point(
+def compile_directions(
     plugin: Technology,
     sizes: Sizes,
     seed: int,
     vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
-    """Compile the streams of both directions, none for queries; ``vary`` changes the traffic."""
+    """Compile the traffic of both directions as ``vary`` returns it; empty for queries."""
     if plugin.exchange != "frames":
         return {}
     return {
@@ -132,8 +132,8 @@ def compile_streams(
     sizes: Sizes,
     vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
-    """Return the compiled streams of one frame size, with the frames of the run's modifier."""
-    return compile_point(
+    """Compile the streams of a frame size, including the frames of the run's modifier."""
+    return compile_directions(
         bound.technology,
         sizes,
         bound.settings.seed,
@@ -142,7 +142,7 @@ def compile_streams(
 
 
 class Bench:
-    """Opens a tester and loads its streams when a trial needs them; a replayed run opens none."""
+    """Test bench of a run, which opens its tester and loads streams when a trial needs them."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Bench:
         record_dir: Path | None = None,
         check: Callable[[Tester], object] = lambda tester: None,
     ) -> None:
-        """Prepare the first trial."""
+        """Store the settings; ``check`` checks the tester after it was opened."""
         self._bound = bound
         self._check = check
         self._loopback = loopback or bound.driver.is_cable
@@ -187,7 +187,7 @@ class Bench:
         return tester
 
     def measure(self, trial: Trial) -> TrialResult:
-        """Run one trial, opening and loading first where needed.
+        """Measure a trial; open the tester and load the streams first if necessary.
 
         Raises:
             DutError: the device may have lost its configuration during the trial.
@@ -196,23 +196,25 @@ class Bench:
         if actions := self._find_event_actions(trial):
             actions[0]()
         if trial.queries is not None and not trial.queries.is_selftest:
-            self._empty_cache()
-        result = (self._send if trial.connections is None else self._connect(tester))(trial)
+            self._flush_dns_cache()
+        result = (
+            self._send_stream if trial.connections is None else self._make_two_phase_measure(tester)
+        )(trial)
         if self.session is not None:
             self.session.check_configured()
         return result
 
-    def _connect(self, tester: Tester) -> Measure:
-        """Return the function that measures a trial with an open tester."""
+    def _make_two_phase_measure(self, tester: Tester) -> Measure:
+        """Return the function that measures the two phases of a trial with connections."""
         from v6t.drivers.oracle.two_phase import TwoPhaseTester
 
         if self._two_phase is None:
             state = None if self._loopback else make_state_device(self._bound, tester, self._device)
             stateful = cast(StatefulTester, tester)
-            self._two_phase = TwoPhaseTester(stateful, state, self._send).measure
+            self._two_phase = TwoPhaseTester(stateful, state, self._send_stream).measure
         return self._two_phase
 
-    def _send(self, trial: Trial) -> TrialResult:
+    def _send_stream(self, trial: Trial) -> TrialResult:
         """Send the stream of a trial while its event and the run's modifier act on the device."""
         bound, actions = self._bound, self._find_event_actions(trial)
         measure: Measure = self.prepare().measure
@@ -222,17 +224,17 @@ class Bench:
             and bound.has_driver
             and not self._loopback
         ):
-            modifier, session = bound.modifier, self._driven_device
+            modifier, session = bound.modifier, self._driver_session
             measure = partial(modifier.measure, measure=measure, session=session)
         return measure(trial) if actions is None else measure_with_event(trial, measure, actions[1])
 
-    def _find_event_actions(self, trial: Trial) -> tuple[Action, Action] | None:
+    def _find_event_actions(self, trial: Trial) -> tuple[EventAction, EventAction] | None:
         """Return the functions that prepare and run the event of a trial on the device, or None."""
         name = trial.device_event.hook if trial.device_event else ""
-        if not self._loopback and self._bound.has_driver and self._bound.reconfigures:
+        if not self._loopback and self._bound.has_driver and self._bound.has_live_change:
             for action in ACTIONS:
                 if name == name_change_hook(action):
-                    device = self._driven_device
+                    device = self._driver_session
                     return (
                         partial(device.prepare_reconfiguration, action),
                         partial(device.reconfigure, action),
@@ -243,8 +245,8 @@ class Bench:
             return None
         return lambda: None, partial(run_hook, name, hooks[name])
 
-    def _empty_cache(self) -> None:
-        """Remove the names of earlier trials from the device (RFC 8219, section 9.2)."""
+    def _flush_dns_cache(self) -> None:
+        """Empty the DNS cache of the device (RFC 8219, section 9.2)."""
         hook = self._bound.driver.hooks.get("flush")
         if self.session is not None:
             self.session.flush()
@@ -252,7 +254,7 @@ class Bench:
             run_hook("flush", hook)
 
     def describe(self) -> dict[str, Any] | None:
-        """Return facts about the tester and the driven device, or None if no tester was opened."""
+        """Return facts about the tester and the device, or None if no tester was opened."""
         if self._tester is None:
             return None
         device = {} if self._device is None else {"device": self._device.describe()}
@@ -260,20 +262,20 @@ class Bench:
 
     @property
     def session(self) -> DeviceSession | None:
-        """The session with a driven device, in the lab or elsewhere."""
+        """Session with the device; None without a device driver or an open tester."""
         if self._device is not None or self._tester is None:
             return self._device
         return self._tester.device_session()
 
     @property
-    def _driven_device(self) -> DeviceSession:
-        """The session with the driven device, which must have a driver."""
+    def _driver_session(self) -> DeviceSession:
+        """Session with the device; DutError is raised if there is none."""
         if self.session is None:
             raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session
 
     def close(self) -> None:
-        """Stop traffic, remove the lab, restore the device. May be called twice."""
+        """Stop the traffic, remove the lab and restore the device, unless this is already done."""
         tester, self._tester = self._tester, None
         device, self._device = self._device, None
         with contextlib.ExitStack() as stack:
@@ -284,7 +286,7 @@ class Bench:
                 stack.callback(tester.close)
 
     def _configure_remote_device(self) -> None:
-        """Configure a device outside the lab before the tester opens its ports."""
+        """Configure the device, if it is outside the lab, before the tester opens its ports."""
         bound = self._bound
         if self._loopback or self._device or bound.tester.in_lab or bound.tester.simulates:
             return

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import BoundRun, bind
-from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.bench import Bench, compile_directions
 from v6t.core.runs.results import read_results, share_conditions
 from v6t.core.runs.rundir import BOTTLENECK, RESULTS, RunDir
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
@@ -33,13 +33,12 @@ if TYPE_CHECKING:
 MIN_TRIAL_S = 5.0  # shortest trial in which the device is sampled
 # The rate above a found one, and the least that shows more than it, as multiples of it.
 RATE_FACTOR_ABOVE, MIN_RATE_FACTOR_ABOVE = 1.25, 1.02
-IDLE_SAMPLING_S = 1.5  # sampling without load before and after the trials
-# It also counts what the tester does on the same cores.
-SHARED_CPU_READING = "perf"
+IDLE_SAMPLING_S = 1.5  # sampling time without load, before and after the trials
+SHARED_CPU_READING = "perf"  # includes the work of the tester on the same cores
 SHARED_CORES_WARNING = "the tester works on the same cores: its time is in these figures"
 
-# By trial: ``before``, ``found``, ``above`` and ``after``.
-Samples = Mapping[str, Sequence["Sample"]]
+# Samples by period: ``before``, ``found``, ``above`` and ``after``.
+SamplesByPeriod = Mapping[str, Sequence["Sample"]]
 
 
 @dataclass(frozen=True)
@@ -47,20 +46,17 @@ class JudgedTrial:
     """Trial on which a verdict is based.
 
     Attributes:
-        when: ``found`` or ``above``.
-        rate_fps: offered in it, per direction.
-        lost: missing frames or connections; None: the tester's counts are not valid.
-        notes: why it is not the trial above, if it is not.
+        notes: reasons if it is not the trial above the measured rate.
     """
 
-    when: str
-    rate_fps: float
-    lost: int | None
+    name: str  # ``found`` (at the measured rate) or ``above``
+    rate_fps: float  # offered per direction
+    lost: int | None  # frames or connections; None if the tester's counts are invalid
     notes: tuple[str, ...] = ()
 
 
-def check_watchable(bound: BoundRun) -> None:
-    """Refuse a run whose device has no driver."""
+def check_has_driver(bound: BoundRun) -> None:
+    """Raise UsageError if the device of a run has no driver that can watch it."""
     if not bound.has_driver:
         problem = "no device driver is configured that can watch the device"
         hint = "name a driver with --dut or in the testbed file"
@@ -70,14 +66,14 @@ def check_watchable(bound: BoundRun) -> None:
 def watch_device(
     path: Path, say: Callable[[str], None], duration_s: float, bound: BoundRun | None = None
 ) -> list[dict[str, Any]]:
-    """Sample the device at each throughput of a finished run and store the verdicts.
+    """Sample the device at each throughput of a finished run; store and return the verdicts.
 
     Writes ``bottleneck.json`` and copies its entries into ``results.json``. The trials do not count:
     sampling costs the device time.
     """
     with RunDir(path, new=False) as directory:
         bound = bound or bind(directory.load_config())
-        check_watchable(bound)
+        check_has_driver(bound)
         results = read_results(path)
         entries = []
         for record in _list_throughputs(results):
@@ -91,7 +87,7 @@ def watch_device(
 
 
 def _list_throughputs(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the measured throughputs among the results, without rates of zero."""
+    """Return the throughput records of a run whose median is not zero."""
     entries = results.get("results", [])
     records = [r for r in entries if r.get("benchmark") == THROUGHPUT and r.get("median")]
     if not records:
@@ -101,7 +97,7 @@ def _list_throughputs(results: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def describe_entry(entry: Mapping[str, Any]) -> list[str]:
-    """Describe a verdict with its evidence, line by line."""
+    """Return lines of text that describe a verdict and its evidence."""
     found_fps, sizes = entry["rate_fps"], format_sizes(entry["frame_sizes"])
     judged_fps = entry.get("judged_fps", found_fps)
     judged = f" (judged at {judged_fps:,.0f})" if judged_fps != found_fps else ""
@@ -114,8 +110,8 @@ def describe_entry(entry: Mapping[str, Any]) -> list[str]:
 def _examine_point(
     bound: BoundRun, record: Mapping[str, Any], duration_s: float, record_dir: Path
 ) -> list[dict[str, Any]]:
-    """Return the entries of one point: one for each device, sampled one after the other."""
-    from v6t.drivers.duts.bottleneck import combine_verdicts, judge_device
+    """Sample the devices at a point, one after the other, and return an entry for each."""
+    from v6t.drivers.duts.bottleneck import judge_device, summarize_verdicts
     from v6t.drivers.duts.telemetry_summary import compute_core_shares, summarize_samples
 
     run, plugin, in_lab = bound.settings, bound.technology, bound.tester.in_lab
@@ -124,7 +120,7 @@ def _examine_point(
     bench = Bench(bound, record_dir=record_dir)
     entries, verdicts = [], {}
     try:
-        bench.load(compile_point(plugin, sizes, run.seed))
+        bench.load(compile_directions(plugin, sizes, run.seed))
         bench.open()
         trials = _make_trials(record, duration_s)
         first = trials["found"]
@@ -141,12 +137,12 @@ def _examine_point(
                     when: [*map(_drop_shared_reading, each)] for when, each in samples.items()
                 }
             judged = choose_trial(trials, results, samples, run.procedure.sending_time_tolerance)
-            unsustained = describe_unsustained(first, results["found"], run.procedure)
-            loaded = samples[judged.when]
+            unsustained = describe_unsustained_rate(first, results["found"], run.procedure)
+            loaded = samples[judged.name]
             lost = judged.lost if len(devices) == 1 else None  # any of several may have lost them
             # a device that loses frames at this rate is itself the limit
             limit = "" if unsustained and lost else describe_tester_limit(record)
-            verdict = judge_device(loaded, limit, lost, shared=in_lab)
+            verdict = judge_device(loaded, limit, lost, shares_cores=in_lab)
             verdicts[name] = verdict
             evidence = (
                 *verdict.evidence,
@@ -160,24 +156,26 @@ def _examine_point(
                     "direction": record["direction"],
                     "rate_fps": record["median"],
                     "unsustained": unsustained,
-                    "judged_at": judged.when,
+                    "judged_at": judged.name,
                     "judged_fps": judged.rate_fps,
                     "samples": len(loaded),
                     "idle_percent": compute_core_shares(loaded, "idle"),
                     "telemetry": {
                         when: summarize_samples(each).to_json() for when, each in samples.items()
                     },
-                    **asdict(replace(verdict, evidence=evidence)),
+                    "limited_by": verdict.limited_by,
+                    "says": verdict.explanation,
+                    "evidence": evidence,
                 }
             )
     finally:
         bench.close()
-    combined = combine_verdicts(verdicts)
-    return [{**entry, "together": combined} for entry in entries] if combined else entries
+    summary = summarize_verdicts(verdicts)
+    return [{**entry, "together": summary} for entry in entries] if summary else entries
 
 
 def _drop_shared_reading(sample: Sample) -> Sample:
-    """Remove the CPU reading that includes an unknown share of the tester."""
+    """Return a sample without the CPU reading that includes an unknown share of the tester."""
     figures = {n: f for n, f in sample.figures.items() if n != SHARED_CPU_READING}
     return replace(sample, figures=figures)
 
@@ -185,16 +183,16 @@ def _drop_shared_reading(sample: Sample) -> Sample:
 def choose_trial(
     trials: Mapping[str, Trial],
     results: Mapping[str, TrialResult],
-    samples: Samples,
+    samples: SamplesByPeriod,
     sending_time_tolerance: float,
 ) -> JudgedTrial:
-    """Return the trial above the measured rate if it is valid, else the one at that rate."""
+    """Return the trial above the measured rate if it is valid, else the trial at that rate."""
     notes: list[str] = []
     if "above" not in trials:
         notes.append("nothing above the found rate was offered: medium or tester carries no more")
     for when in [name for name in ("above", "found") if name in trials]:
         trial, result = trials[when], results[when]
-        refused = _find_refusal(result)
+        refused = _find_failed_phase_one(result)
         verdict = assess_trial(trial, result, sending_time_tolerance=sending_time_tolerance)
         if samples[when] and (refused is not None or verdict.valid):
             if refused is None:
@@ -215,8 +213,10 @@ def choose_trial(
     return JudgedTrial("found", trials["found"].rate_fps, None, tuple(notes))
 
 
-def describe_unsustained(trial: Trial, result: TrialResult, procedure: ProcedureSettings) -> str:
-    """Return why a measured rate did not hold in the longer trial; empty if it did."""
+def describe_unsustained_rate(
+    trial: Trial, result: TrialResult, procedure: ProcedureSettings
+) -> str:
+    """Return why a longer trial did not sustain the measured rate; empty if it did."""
     verdict = assess_trial(
         trial,
         result,
@@ -229,7 +229,7 @@ def describe_unsustained(trial: Trial, result: TrialResult, procedure: Procedure
 
 
 def choose_higher_rate(record: Mapping[str, Any]) -> float | None:
-    """Return a rate just above the measured one that medium and tester carry [fps], or None."""
+    """Return a rate just above the measured one [fps]; None if medium or tester allow none."""
     if describe_tester_limit(record):
         return None
     limits = [record[name] for name in ("upper_bound", "usable_fps") if record.get(name)]
@@ -238,7 +238,7 @@ def choose_higher_rate(record: Mapping[str, Any]) -> float | None:
 
 
 def describe_tester_limit(record: Mapping[str, Any]) -> str:
-    """Return a warning that a rate is the tester's own limit; empty if it is not."""
+    """Return a warning that the tester limits a measured rate; empty if it does not."""
     if not (record.get("tester_limited") or record.get("upper_bound_hit")):
         return ""
     ceiling = record.get("tester_ceiling")
@@ -249,7 +249,7 @@ def describe_tester_limit(record: Mapping[str, Any]) -> str:
 def _sample_trials(
     bench: Bench, device: Session, trials: Mapping[str, Trial]
 ) -> tuple[dict[str, list[Sample]], dict[str, TrialResult]]:
-    """Return the samples before, during and after the trials, and the results of the trials."""
+    """Measure the trials; return the samples before, during and after them, and the results."""
     ends: list[tuple[str, float]] = []
     results: dict[str, TrialResult] = {}
     watcher = device.start_watcher()
@@ -269,29 +269,29 @@ def _sample_trials(
 def group_samples(
     samples: Sequence[Sample], ends: Sequence[tuple[str, float]], results: Mapping[str, TrialResult]
 ) -> dict[str, list[Sample]]:
-    """Group samples by trial, without the last sample, which may be later than the trial.
+    """Group samples by period; drop the last of a trial, which may be taken after its end.
 
-    A trial whose connections were refused may be over between two samples: it gets those around it.
+    A trial whose connections failed may end between two samples; it gets those before and after it.
 
     Args:
-        samples: in order.
-        ends: names and ends [s, wall clock].
-        results: of those that are trials.
+        samples: samples in order of time.
+        ends: names of the periods and their ends [s, wall clock].
+        results: results of those periods that are trials.
     """
     groups, begin = {}, 0.0
     for name, end in ends:
-        group = [s for s in samples if begin < s.seen_s <= end]
-        if name in results and _find_refusal(results[name]) is not None:
-            last = [s for s in samples if s.seen_s <= begin][-1:]
-            groups[name] = [*last, *group, *[s for s in samples if s.seen_s > end][:1]]
+        group = [s for s in samples if begin < s.time_s <= end]
+        if name in results and _find_failed_phase_one(results[name]) is not None:
+            last = [s for s in samples if s.time_s <= begin][-1:]
+            groups[name] = [*last, *group, *[s for s in samples if s.time_s > end][:1]]
         else:
             groups[name] = group[:-1] if name in results else group
         begin = end
     return groups
 
 
-def _find_refusal(result: TrialResult) -> PhaseOneResult | None:
-    """Return phase 1 of a trial if the device let too few connections through, else None."""
+def _find_failed_phase_one(result: TrialResult) -> PhaseOneResult | None:
+    """Return phase 1 of a trial if the device passed too few connections, else None."""
     phase_one = result.connections
     if phase_one is None or phase_one.learned >= phase_one.required or result.faults:
         return None

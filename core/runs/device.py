@@ -25,7 +25,7 @@ from v6t.trials.result import Measure, TrialResult
 from v6t.trials.timeline import DeviceLoad
 from v6t.trials.trial import Trial
 
-RETRY_AFTER_S = 1.0  # pause between two tries of a hook
+RETRY_PAUSE_S = 1.0  # pause before a failed hook is tried again
 
 
 def run_hook(name: str, hook: Hook) -> str:
@@ -37,12 +37,12 @@ def run_hook(name: str, hook: Hook) -> str:
             if attempt == hook.tries:
                 tried = f", tried {hook.tries} times" if hook.tries > 1 else ""
                 raise DutError(f"{exc}{tried}", code=exc.code) from exc
-        time.sleep(RETRY_AFTER_S)
+        time.sleep(RETRY_PAUSE_S)
     raise AssertionError("a hook is tried at least once")
 
 
 def _run_hook_command(name: str, command: str, timeout_s: float) -> str:
-    """Run the command once and return its output; refuse a failure or timeout."""
+    """Run the command once and return its output; raise DutError on failure or timeout."""
     began = time.monotonic()
     try:
         done = subprocess.run(
@@ -98,15 +98,15 @@ def measure_with_event(
 
 
 MIN_SAMPLED_TRIAL_S = 3.0  # shorter trials have too few samples
-# The only one during trials: others may stop a device's workers for a moment, or take a lock.
+# The only reading taken during trials: others may briefly stop a device's workers or take a lock.
 LOAD_READING = "cpu"
-COUNTERS_KEY = "device"  # of the counters in ``results.json``
+COUNTERS_KEY = "device"  # key of the device counters in ``results.json``
 
 
 def with_device_load(measure: Measure, session: Callable[[], DeviceSession | None]) -> Measure:
-    """Wrap ``measure`` to sample the cores of driven devices once a second in long trials."""
+    """Wrap ``measure`` to sample the CPU load of the devices once a second in long trials."""
 
-    def measure_watched(trial: Trial) -> TrialResult:
+    def measure_with_load(trial: Trial) -> TrialResult:
         """Measure a trial and add the load of the device to its result."""
         driven = session() if trial.total_duration_s >= MIN_SAMPLED_TRIAL_S else None
         watchers: dict[str, TelemetryWatcher] = {}
@@ -126,11 +126,11 @@ def with_device_load(measure: Measure, session: Callable[[], DeviceSession | Non
         loads = {name: compute_load(seen, began_s) for name, seen in samples.items()}
         return replace(result, device_loads={name: load for name, load in loads.items() if load})
 
-    return measure_watched
+    return measure_with_load
 
 
 def compute_load(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:
-    """Return the load of each core between samples.
+    """Return the highest and the mean load of the cores between samples.
 
     Args:
         samples: in order.
@@ -149,18 +149,18 @@ def compute_load(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:
             for share in shares
         ]
         busy = [100 - min(100.0, max(0.0, share)) for share in idle]
-        if busy and after.seen_s > began_s:
-            times_s.append(round(after.seen_s - began_s, 1))
+        if busy and after.time_s > began_s:
+            times_s.append(round(after.time_s - began_s, 1))
             busiest.append(round(max(busy)))
             mean.append(round(sum(busy) / len(busy)))
     return DeviceLoad(tuple(times_s), tuple(busiest), tuple(mean)) if times_s else None
 
 
 class DeviceCounts:
-    """Counters of the driven devices over each benchmark, read before its first trial and after its last.
+    """Counters of the devices, read before the first and after the last trial of each benchmark.
 
     One reading ends a benchmark and begins the next, unless the device gets other frames in between.
-    A device that cannot be read has no entry; a benchmark that is measured again replaces its own.
+    A device that cannot be read has no entry; a benchmark that is measured again replaces its entry.
     """
 
     def __init__(self, entries: Iterable[Mapping[str, Any]]) -> None:
@@ -174,18 +174,18 @@ class DeviceCounts:
         return list(self._entries.values())
 
     def begin(self, session: DeviceSession | None) -> None:
-        """Read the devices' counters, unless the last reading still applies."""
+        """Begin a benchmark: read the counters, unless the last reading still applies."""
         self._begun = True
         if self._before is None:
             self._before = _read_counters(session)
 
     def discard_reading(self) -> None:
-        """Discard the last reading, as the frames that follow belong to no benchmark."""
+        """Discard the last reading if no benchmark has begun, since other frames follow."""
         if not self._begun:
             self._before = None
 
     def end(self, session: DeviceSession | None, point: Mapping[str, Any]) -> None:
-        """Read the counters again if there was a trial, and store the losses."""
+        """End a benchmark: if it had a trial, read the counters again and store the losses."""
         if not self._begun or self._before is None:
             return
         after = _read_counters(session)
@@ -196,7 +196,7 @@ class DeviceCounts:
 
 
 def _make_entry_key(entry: Mapping[str, Any]) -> str:
-    """Return the device, benchmark, frame sizes and direction of an entry as a key."""
+    """Return a key made of the device, benchmark, frame sizes and direction of an entry."""
     return repr([entry[name] for name in ("device", "benchmark", "frame_sizes", "direction")])
 
 
@@ -210,7 +210,7 @@ def _read_counters(session: DeviceSession | None) -> dict[str, Any]:
 
 
 def _compute_losses(before: Any, after: Any) -> dict[str, Any]:
-    """Return the losses between two readings, and the table size at each."""
+    """Return the losses between two readings and the size of the connection table at both."""
     shape = summarize_samples([before, after])
     readings = {"before": before, "after": after}
     tables = {when: summarize_samples([reading]).table for when, reading in readings.items()}

@@ -25,40 +25,37 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.session.session import Session
     from v6t.drivers.tester_kind import TesterKind
 
-MIN_FREE_BYTES = 1 << 30
-SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"  # where programs are also looked for
-State = Literal["ok", "note", "missing"]  # of a checked part
-UNCONFIGURED_TEXT = "configured by you, not by v6t (dut.driver names a driver)"
+MIN_FREE_BYTES = 1 << 30  # on the disk for results
+SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"  # searched for programs after PATH
+State = Literal["ok", "note", "missing"]  # outcome of a check
+MANUAL_DEVICE_TEXT = "configured by you, not by v6t (dut.driver names a driver)"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of one check; ``missing`` if the lab or the tester cannot work without it."""
+    """Result of one check; ``missing`` means that the lab or the tester cannot work."""
 
     what: str  # checked part of the machine or testbed
     state: State
-    text: str
+    text: str  # description for the user
 
 
 @dataclass(frozen=True)
 class DriverSummary:
-    """Name, technologies and programs of a driver.
+    """Technologies that a device driver supports, and programs that it needs.
 
     Attributes:
-        name: name of the driver.
-        title: what the device is.
-        technologies: technologies it configures; empty: any, by the user's own lines.
-        programs: programs it needs, and whether this machine has them.
+        technologies: names; empty if the user's own commands can configure any.
     """
 
     name: str
-    title: str
+    title: str  # description of the device
     technologies: tuple[str, ...]
-    programs: dict[str, bool]  # True: installed
+    programs: dict[str, bool]  # required programs; True: installed
 
 
 def list_drivers() -> list[DriverSummary]:
-    """List the drivers that can be loaded, by name."""
+    """List the drivers that can be loaded, in order of their names."""
     path = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
     drivers = []
     for name in list_driver_names():
@@ -74,7 +71,7 @@ def list_drivers() -> list[DriverSummary]:
 
 
 def examine_machine(tester: TesterKind | None = None) -> list[Finding]:
-    """Return findings about this machine."""
+    """Check this machine and return the findings; ``tester`` is that of the testbed."""
     machine = describe_machine()
     return [
         _check_system(),
@@ -96,14 +93,14 @@ def _check_system() -> Finding:
 
 
 def _check_cores(cores: int) -> Finding:
-    """Report the number of CPU cores; a single one is too few for tester and device."""
+    """Report the number of CPU cores, and warn if there is only one."""
     if cores == 1:
         return Finding("cores", "note", "1; tester and device will disturb each other much")
     return Finding("cores", "ok", str(cores))
 
 
 def _check_clocks(machine: Mapping[str, Any]) -> Iterator[Finding]:
-    """Report clock policies that make rates vary."""
+    """Yield a finding for each clock setting that makes rates vary."""
     governor = machine["governor"]
     if governor not in (None, "performance"):
         text = f"governor {governor}: rates will wander; cpupower frequency-set -g performance"
@@ -114,7 +111,7 @@ def _check_clocks(machine: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _check_output() -> Finding:
-    """Check the current directory, below which results are written by default."""
+    """Check the current directory, where results are written by default."""
     here = Path.cwd()
     if not os.access(here, os.W_OK):
         return Finding("results", "note", f"{here} cannot be written: give a directory with -o")
@@ -124,7 +121,7 @@ def _check_output() -> Finding:
 
 
 def _check_extensions() -> Iterator[Finding]:
-    """Report how many extensions of each kind are installed, and those that fail to load."""
+    """Report the number of extensions of each kind, and extensions that fail to load."""
     groups: tuple[tuple[str, Extensions[Any]], ...] = (
         ("technologies", TECHNOLOGIES),
         ("device drivers", DRIVERS),
@@ -149,20 +146,20 @@ def _check_devices() -> Finding:
     return Finding("device programs", "ok" if present else "note", f"{text} (v6t dut list)")
 
 
-def _check_testers(named: TesterKind | None) -> Iterator[Finding]:
-    """Check all testers; those of the testbed and of the lab must work."""
+def _check_testers(required: TesterKind | None) -> Iterator[Finding]:
+    """Check all testers; only the testbed's and the default tester are required to work."""
     for row in TESTERS.list_rows():
         if row.kind is None:
             continue
-        is_named = named is not None and row.name == named.name
-        kind = named if is_named and named is not None else row.kind()
+        is_named = required is not None and row.name == required.name
+        kind = required if is_named and required is not None else row.kind()
         needed = is_named or row.name == DEFAULT
         for what, state, text in kind.examine(named=is_named):
             yield Finding(what, "note" if state == "missing" and not needed else state, text)
 
 
 def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
-    """Return findings that prevent a run on this testbed; the device is locked, not changed."""
+    """Check the device of a testbed, which is locked but not changed, and yield the findings."""
     from v6t.core.config.checks import check_capabilities
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
     from v6t.core.config.settings import Flags
@@ -187,9 +184,10 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
             if bound.tester.simulates or bound.tester.in_lab:
                 yield Finding("device", "ok", words)
             else:
-                yield Finding("device", "note", UNCONFIGURED_TEXT)
+                yield Finding("device", "note", MANUAL_DEVICE_TEXT)
         elif bound.tester.in_lab:
-            for line in make_lab_device(bound.driver, bound.device, bound.intent).describe_parts():
+            device = make_lab_device(bound.driver, bound.device_view, bound.intent)
+            for line in device.describe_parts():
                 yield Finding("device", "ok", f"{line}, for the lab")
         else:
             yield from _examine_remote_device(bound, plugin)
@@ -198,13 +196,13 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
 
 
 def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Finding]:
-    """Yield findings about a device outside the lab."""
+    """Check a device outside the lab and yield the findings."""
     from v6t.drivers.duts.devices import make_session
     from v6t.drivers.duts.session.session import Session
 
     session = make_session(bound.driver, bound.intent)
     if session is None:
-        yield Finding("device", "note", UNCONFIGURED_TEXT)
+        yield Finding("device", "note", MANUAL_DEVICE_TEXT)
         return
     session.open()
     try:
@@ -224,7 +222,7 @@ def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Find
 
 
 def _describe_refusal(exc: UsageError, plugin: str | None) -> Finding:
-    """Return the finding for an error, which may be due to the default technology."""
+    """Return the finding for an error, which is only a note if the technology was a guess."""
     if plugin is not None:
         return Finding("device", "missing", _describe_error(exc))
     text = f"{_describe_error(exc)}; `--plugin NAME` says for which technology"
@@ -232,12 +230,12 @@ def _describe_refusal(exc: UsageError, plugin: str | None) -> Finding:
 
 
 def _describe_error(exc: V6tError) -> str:
-    """Return the message and the hint of an error."""
+    """Return the message of an error, followed by its hint."""
     return exc.message + (f": {exc.hint}" if exc.hint else "")
 
 
 def _describe_device(name: str, session: Session) -> Iterator[Finding]:
-    """Describe the system, the versions and the unchanged configuration of one device."""
+    """Yield findings about the system, protected interfaces and undo record of a device."""
     facts = session.survey()
     yield Finding("device", "ok", f"{name}: {facts.system}, {session.driver.name} {facts.version}")
     alone = ", ".join(

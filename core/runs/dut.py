@@ -23,26 +23,26 @@ _LOG = logging.getLogger(__name__)
 
 
 def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
-    """Return the plan for a device that meets all expectations of its driver."""
+    """Return the driver and its plan for a device that meets all of its expectations."""
     return bound.driver, bound.driver.plan(
         bound.intent, bound.driver.make_example_facts(bound.intent)
     )
 
 
 def format_plan(driver: Driver, plan: Plan) -> str:
-    """Return a plan as text: every command with its reason, its undo and its check."""
+    """Format a plan as text: each command with its reason, its undo and its check."""
     from v6t.drivers.duts.session.plan_steps import format_plan
 
     title = f"# {driver.title}" + (f", version {plan.version}" if plan.version else "")
     notes = [f"# note: {note}" for note in plan.notes]
-    return "\n".join([title, f"# executed: {driver.tested_with}", *notes, *format_plan(plan)])
+    return "\n".join([title, f"# executed: {driver.test_status}", *notes, *format_plan(plan)])
 
 
 def plan_to_json(driver: Driver, plan: Plan) -> dict[str, Any]:
-    """Return a plan as JSON values."""
+    """Return the plan of a driver as JSON values."""
     from v6t.drivers.duts.session.plan_steps import export_plan
 
-    head = {"driver": plan.driver, "version": plan.version, "executed": driver.tested_with}
+    head = {"driver": plan.driver, "version": plan.version, "executed": driver.test_status}
     return {**head, **export_plan(plan)}
 
 
@@ -65,18 +65,18 @@ def open_session(
 
 
 def compare(bound: BoundRun) -> tuple[str, list[StepComparison]]:
-    """Compare the plan with the present state of the device; return the device name and the differences."""
+    """Return the name of the device and the differences between its plan and its state."""
     with open_session(bound, lock=False) as device:
         device.make_plan()
         return device.name, list(device.compare())
 
 
 def commit(bound: BoundRun, revert_in: int | None = None, *, replace: bool = True) -> str:
-    """Configure the device and verify it by read-back; roll back if that fails.
+    """Configure the device, verify it by read-back and return a message; roll back on failure.
 
     Args:
-        bound: whose device.
-        revert_in: leave the rollback timer running, which acts after this time [s].
+        bound: run whose device is configured.
+        revert_in: time [s] after which the rollback timer rolls back; None stops the timer.
         replace: roll back the finished configuration of another operator or for another purpose.
     """
     done = ""
@@ -105,7 +105,7 @@ def commit(bound: BoundRun, revert_in: int | None = None, *, replace: bool = Tru
 
 
 def _check_replaceable(device: DeviceSession, bound: BoundRun) -> None:
-    """Refuse to roll back a configuration that was confirmed."""
+    """Raise DutError if a confirmed configuration has another owner, driver or technology."""
     for part, session in device.get_sessions():
         status = session.status()
         made = status["configured"]
@@ -124,7 +124,7 @@ def _check_replaceable(device: DeviceSession, bound: BoundRun) -> None:
 
 
 def confirm(bound: BoundRun) -> str:
-    """Stop the rollback timer of a configured device.
+    """Stop the rollback timer of a configured device and return a message.
 
     Raises:
         DutError: the device is not configured, or the timer has rolled back.
@@ -153,22 +153,22 @@ def confirm(bound: BoundRun) -> str:
 
 
 def verify(bound: BoundRun) -> str:
-    """Read the configuration back and check the translation of a few frames each way.
+    """Read back the configuration, check the translation of a few frames and return a message.
 
     Raises:
         DutError: something reads back wrongly.
         TranslationError: a frame came back wrong, or not.
     """
-    from v6t.core.runs.bench import Bench, compile_point
-    from v6t.core.runs.preflight import check_point, make_mismatch_error
+    from v6t.core.runs.bench import Bench, compile_directions
+    from v6t.core.runs.preflight import make_mismatch_error, run_preflight
 
     _check_configurable(bound)
     run, plugin = bound.settings, bound.technology
     sizes = plugin.make_sizes(run.frame_sizes[0])
     bench = Bench(bound)
     try:
-        bench.load(compile_point(plugin, sizes, run.seed))
-        finding = check_point(plugin, sizes, bench.measure)
+        bench.load(compile_directions(plugin, sizes, run.seed))
+        finding = run_preflight(plugin, sizes, bench.measure)
         if bench.session is None or not bench.session.verify():
             problem = "the driver did not read back the configuration of the device"
             raise DutError(problem, code="no-read-back")
@@ -181,8 +181,8 @@ def verify(bound: BoundRun) -> str:
     return "frames came back as the reference translation both ways; the device is as it was"
 
 
-def status(bound: BoundRun) -> dict[str, Any]:
-    """Read who holds the lock, who configured the device, its rollback timer and its counters."""
+def read_status(bound: BoundRun) -> dict[str, Any]:
+    """Return the lock, owner, rollback timer and counters of the device as JSON values."""
     with open_session(bound, lock=False) as device:
         status = device.status()
         counters = device.read_counters()
@@ -190,7 +190,7 @@ def status(bound: BoundRun) -> dict[str, Any]:
 
 
 def flush(bound: BoundRun) -> str:
-    """Empty the connection table of the device."""
+    """Empty the connection table of the device and return a message."""
     with open_session(bound) as device:
         for part, session in device.get_sessions():
             found = session.status()
@@ -211,11 +211,11 @@ def rollback(
     forget: bool = False,
     by_script: bool = False,
 ) -> list[str]:
-    """Undo what v6t configured on the device, from any host that can log in.
+    """Undo what v6t configured on the device, and return messages.
 
     Args:
-        bound: whose device.
-        record_dir: the run's directory, which holds a copy of the undo record.
+        bound: run whose device is restored.
+        record_dir: directory of the run, which holds a copy of the undo record.
         forget: drop the undo record even if the device is not as it was.
         by_script: run ``undo.sh`` if the record is damaged.
     """
@@ -241,7 +241,7 @@ def rollback(
 
 
 def find_technology(driver: str) -> str | None:
-    """Return the name of a technology that the driver can configure, or None for a chain."""
+    """Return the name of a technology that the driver can configure; None for a chain."""
     from v6t.core.config.compatibility import list_technologies
     from v6t.core.config.plugins import list_names
     from v6t.drivers.duts.registry import list_driver_names as drivers
@@ -259,7 +259,7 @@ def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _check_configurable(bound: BoundRun) -> None:
-    """Refuse the reference device, which has no configuration."""
+    """Raise UsageError for the reference device, which has no configuration."""
     if not bound.driver.configures_device:
         problem = "the reference device needs no configuration"
         raise UsageError(problem, "name a driver with --driver", code="missing-driver")
@@ -280,7 +280,7 @@ def _list_lab_devices(bound: BoundRun) -> list[LabSshServer]:
 def _make_session(
     bound: BoundRun, record_dir: Path | None, *, partial: bool = False
 ) -> DeviceSession:
-    """Make a session that is not open; ``partial`` leaves out lab machines that have ended."""
+    """Return a session, not yet open; ``partial`` allows that lab devices are not running."""
     from v6t.drivers.duts.devices import make_session
     from v6t.drivers.duts.lab.ssh import find_transport
 

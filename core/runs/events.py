@@ -28,27 +28,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CurrentTrial:
-    """Trial that starts now, with its number and the estimated remaining time of the run.
+    """Trial that is about to start, with its number and the estimated remaining time of the run.
 
     Attributes:
-        previous_result: of the trial before it in this stage; None for the first.
-        left_s: estimated rest of the run [s].
-        elapsed_s: time since the run began [s].
-        number: counted from 1, self-tests and retries included.
-        trials_left: estimated number of trials after this one.
+        previous_result: result of the trial before it in this stage; None for the first.
     """
 
     stage: Stage
     trial: Trial
     previous_result: TrialResult | None
-    left_s: float
-    elapsed_s: float = 0.0
-    number: int = 1
-    trials_left: int = 0
+    remaining_s: float  # estimated duration of the rest of the run
+    elapsed_s: float = 0.0  # since the run began
+    number: int = 1  # counted from 1, including self-tests and retries
+    remaining_trials: int = 0  # estimated
 
     @property
     def attempt(self) -> int:
-        """Number of the attempt, from the end of the trial's key."""
+        """Number of the attempt to measure the trial, counted from 1."""
         ending = self.trial.key.rpartition("/")[2]
         return int(ending[1:]) if ending[:1] == "a" and ending[1:].isdigit() else 1
 
@@ -57,26 +53,26 @@ class Listener:
     """Receives the events of a run; this base class ignores them."""
 
     def on_run_start(self, name: str) -> None:
-        """Receive the name of each run of a campaign; empty after the last."""
+        """Receive the name of a run of a campaign before it starts; empty after the last run."""
 
     def on_message(self, text: str) -> None:
         """Receive a progress message or a notice for the user."""
 
     def on_trial_start(self, current: CurrentTrial) -> None:
-        """Receive each trial before it starts, self-tests and retries included."""
+        """Receive a trial before it starts, including self-tests and retries."""
 
     def on_step_start(self, progress: Progress) -> None:
-        """Receive a step of a benchmark before the first of its attempts."""
+        """Receive a step of a benchmark before its first attempt."""
 
     def on_step_end(self, progress: Progress) -> None:
-        """Receive a step of a benchmark with its verdict."""
+        """Receive a finished step of a benchmark with its verdict."""
 
     def on_point_end(self, records: Sequence[Record]) -> None:
-        """Receive the records of all benchmarks of a phase at one frame size and mode."""
+        """Receive the records of a phase at one frame size and mode after its last benchmark."""
 
 
 class Listeners(Listener):
-    """Passes every event to several listeners, in order."""
+    """Listener that passes every event to several listeners, in order."""
 
     def __init__(self, *listeners: Listener) -> None:
         for event in (name for name in vars(Listener) if name.startswith("on_")):
@@ -84,7 +80,7 @@ class Listeners(Listener):
 
 
 def _call_all(receivers: Sequence[Callable[[Any], None]], value: Any) -> None:
-    """Pass a value to each receiver."""
+    """Call each receiver with a value."""
     for receive in receivers:
         receive(value)
 
@@ -111,7 +107,7 @@ class RemainingTime:
     def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
         """Begin a stage and end the previous one."""
         if self.stage is not None:
-            self._taken_s[self.stage] = self._elapsed_s()
+            self._taken_s[self.stage] = self._compute_stage_time_s()
         if planned is not None:
             self._planned[stage] = planned
         self.stage, self._since, self._share_done = stage, self._clock(), 0.0
@@ -120,18 +116,18 @@ class RemainingTime:
         self._finished = [(p, self._taken_s[p.stage]) for p in others if p.stage in self._taken_s]
 
     def record_progress(self, progress: Progress) -> None:
-        """Note the progress within the stage."""
+        """Record which share of the stage is done."""
         steps = max(progress.steps, progress.step, 1)
         done = progress.step - (progress.verdict is None)
         self._share_done = (progress.repetition - 1 + done / steps) / max(1, progress.repetitions)
 
     def start_trial(self, trial: Trial, previous_result: TrialResult | None) -> CurrentTrial:
-        """Count a trial that starts now and estimate the remaining time."""
+        """Count a trial that is about to start, and return it with the remaining time."""
         if self.stage is None:
             raise ValueError("no stage has begun")
         self._trials += 1
         current = self._planned.get(self.stage)
-        trials_left = current.trials * (1 - self._share_done) if current else 0.0
+        remaining_trials = current.trials * (1 - self._share_done) if current else 0.0
         return CurrentTrial(
             self.stage,
             trial,
@@ -139,12 +135,12 @@ class RemainingTime:
             self.estimate_remaining_s(),
             self._clock() - self._began,
             self._trials,
-            round(trials_left + sum(p.trials for p in self._coming)),
+            round(remaining_trials + sum(p.trials for p in self._coming)),
         )
 
     def estimate_remaining_s(self) -> float:
-        """Return the estimated remaining time of the run in seconds."""
-        share, elapsed_s = self._share_done, self._elapsed_s()
+        """Return the estimated remaining time of the run [s]."""
+        share, elapsed_s = self._share_done, self._compute_stage_time_s()
         find_pace = cache(self._compute_pace)
         current = self._planned.get(self.stage) if self.stage is not None else None
         expected_s = current.expected_s * find_pace(current.stage) if current else 0.0
@@ -154,8 +150,8 @@ class RemainingTime:
             current_s = share * by_pace_s + (1 - share) * (1 - share) * expected_s
         return current_s + sum(p.expected_s * find_pace(p.stage) for p in self._coming)
 
-    def _elapsed_s(self) -> float:
-        """Return the time since the run began, in seconds."""
+    def _compute_stage_time_s(self) -> float:
+        """Return the time spent in the current stage [s]."""
         taken_s = self._taken_s.get(self.stage, 0.0) if self.stage is not None else 0.0
         return taken_s + self._clock() - self._since
 
@@ -182,13 +178,13 @@ def describe_step(progress: Progress) -> str:
 
 
 def describe_place(progress: Progress) -> str:
-    """Return the names of the point, the repetition and the step."""
+    """Describe the point, the repetition and the step of the progress."""
     name = progress.point.removeprefix("throughput/")
     return f"{name} {progress.repetition}/{progress.repetitions} step {progress.step}"
 
 
 def describe_point(records: Sequence[Record], seconds: float) -> Iterator[str]:
-    """Yield lines with the first figure, the trials and the duration of one point."""
+    """Yield a line with the first result, the trials and the duration of a point."""
     from v6t.analysis.sheet import pluralize
 
     for first in records[:1]:
@@ -199,7 +195,7 @@ def describe_point(records: Sequence[Record], seconds: float) -> Iterator[str]:
 
 
 def make_headline(record: Record) -> str:
-    """Return a record's benchmark and its first figure."""
+    """Return the benchmark of a record and its first result as a short text."""
     from v6t.benchmarks.registry import load_presentations
 
     if not record.measured:
@@ -214,8 +210,8 @@ def make_headline(record: Record) -> str:
     return f"{record.benchmark} {value} {result.unit}{' *' if result.limited else ''}"
 
 
-def describe_trial(current: CurrentTrial, progress: Progress | None, passed_s: float) -> str:
-    """Describe the current trial in one line."""
+def describe_trial(current: CurrentTrial, progress: Progress | None, elapsed_s: float) -> str:
+    """Describe the current trial, which began ``elapsed_s`` ago, in one line."""
     trial, stage = current.trial, current.stage
     parts = [f"{stage.octets} {stage.mode}  {stage.name}"]
     unit, bounds = FPS, ""
@@ -229,7 +225,7 @@ def describe_trial(current: CurrentTrial, progress: Progress | None, passed_s: f
         parts.append(f", attempt {current.attempt}")
     whole_s = trial.pause_s + trial.total_duration_s + trial.residual_wait_s
     if whole_s >= MIN_TIMED_TRIAL_S:
-        parts.append(f", {min(passed_s, whole_s):.0f} of {whole_s:.0f} s")
+        parts.append(f", {min(elapsed_s, whole_s):.0f} of {whole_s:.0f} s")
     return "".join([*parts, *_describe_last_trial(current.previous_result)])
 
 
@@ -247,7 +243,7 @@ def _describe_last_trial(result: TrialResult | None) -> Iterator[str]:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a time as ``"1 h 05 min"``, ``"3 min 20 s"`` or ``"45 s"``."""
+    """Format a duration as ``"1 h 05 min"``, ``"3 min 20 s"`` or ``"45 s"``."""
     whole = round(seconds)
     if whole >= 3600:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
@@ -257,9 +253,9 @@ def format_duration(seconds: float) -> str:
 
 
 class LogFile(Listener):
-    """The log file of a directory: an entry for each message and command, with the time.
+    """Log file in a directory, with a time stamp and text for each message and command.
 
-    It is created with its first entry (``begun``): a run that is refused leaves its directory alone.
+    The first entry creates it (``begun``), so a run that is refused does not change its directory.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -281,7 +277,7 @@ class LogFile(Listener):
 
     @contextlib.contextmanager
     def record(self, *receivers: Callable[[str], None]) -> Iterator[None]:
-        """Append log messages, and the error that ends the work, while the context is open."""
+        """Append log messages while the context is open, and the error that ends it."""
         with log.record_log(self.on_message, *receivers):
             try:
                 yield
@@ -296,7 +292,7 @@ class LogFile(Listener):
 
 @contextlib.contextmanager
 def log_run(listener: Listener, directory: Path) -> Iterator[Listeners]:
-    """Add the log file of a run to its listeners, with the error that ends it."""
+    """Yield the listener combined with the log file of a run, which records its final error."""
     file = LogFile(directory)
     events = Listeners(listener, file)
     with file.record(events.on_message), attribute_errors():
@@ -304,7 +300,7 @@ def log_run(listener: Listener, directory: Path) -> Iterator[Listeners]:
 
 
 @contextlib.contextmanager
-def log_to(directory: Path | None) -> Iterator[None]:
-    """Append log messages to the log file in ``directory``, if given, inside the context."""
+def open_log(directory: Path | None) -> Iterator[None]:
+    """Append log messages to the log file in a directory, if any, while the context is open."""
     with LogFile(directory).record() if directory is not None else contextlib.nullcontext():
         yield

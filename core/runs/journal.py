@@ -21,12 +21,12 @@ from v6t.trials.codec import TRIAL_DEFAULTS, result_from_json, result_to_json, t
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
 
-SCHEMA = "v6t-trial/1"  # of each line of the journal
+SCHEMA = "v6t-trial/1"  # schema identifier in each line
 RESTORE_HINT = "nothing was changed; restore the journal of this run"
 
 
-def find_run_mark(manifest: Any) -> str | None:
-    """Return the mark of a run, which each line of its journal has; None if the manifest is lost."""
+def find_run_id(manifest: Any) -> str | None:
+    """Return the identifier of a run, also in each line of its journal; None without a manifest."""
     return str(manifest.get("run", "")) if isinstance(manifest, dict) else None
 
 
@@ -36,16 +36,16 @@ class Journal:
     Attributes:
         entries: results by trial key, in the order they were measured.
         trials: trials as JSON, by key.
-        run: mark of the run it belongs to.
+        run: identifier of the run.
         torn: whether the last line is incomplete; its trial is not among the entries.
     """
 
     def __init__(self, path: Path, run: str | None = None) -> None:
-        """Read the file, if it exists; nothing is changed.
+        """Read the file if it exists, without changing it.
 
         Args:
             path: the file.
-            run: mark of the run it must belong to; None: any.
+            run: identifier of the run it must belong to; None for any.
         """
         self.path = path
         self.run = run
@@ -61,7 +61,7 @@ class Journal:
             raise explain_read_error(path, exc) from exc
         for line, entry, result in _parse_lines(path, data, run):
             self.run = entry.get("run", "") if self.run is None else self.run
-            self._store_trial(entry["trial"], result)
+            self._keep_trial(entry["trial"], result)
             self._size += len(line) + 1
         self.torn = self._size != len(data)
 
@@ -78,7 +78,7 @@ class Journal:
             os.fsync(self._file)
 
     def append(self, trial: Trial, result: TrialResult) -> None:
-        """Write one trial durably."""
+        """Append a trial and its result to the file, durably."""
         self.open()
         entry: dict[str, Any] = {
             "schema": SCHEMA,
@@ -94,10 +94,10 @@ class Journal:
             raise OSError(f"{self.path}: only {written} of {len(line)} octets were written")
         os.fsync(self._file)
         self._size += len(line)
-        self._store_trial(entry["trial"], result_from_json(entry["result"]))
+        self._keep_trial(entry["trial"], result_from_json(entry["result"]))
 
     def with_replay(self, measure: Measure) -> Measure:
-        """Wrap ``measure`` to return the results of known trials and to record new ones."""
+        """Wrap ``measure`` to return the stored results of known trials and to store new results."""
 
         def replay_or_measure(trial: Trial) -> TrialResult:
             """Return the stored result of a trial, or measure and store it."""
@@ -113,7 +113,7 @@ class Journal:
         return replay_or_measure
 
     def close(self) -> None:
-        """Close the file. May be called twice."""
+        """Close the file, unless it is already closed."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -122,24 +122,24 @@ class Journal:
         """List the trials with their results, in the order they were measured."""
         return [RunTrial(self.trials[key], result) for key, result in self.entries.items()]
 
-    def _store_trial(self, trial: dict[str, Any], result: TrialResult) -> None:
+    def _keep_trial(self, trial: dict[str, Any], result: TrialResult) -> None:
         """Keep a trial and its result in memory."""
         self.trials[trial["key"]] = trial
         self.entries[trial["key"]] = result
 
 
 def _fill_in_defaults(trial: dict[str, Any]) -> Any:
-    """Return a trial as the journal stores it, with the keys that may be left out."""
+    """Return a trial in its JSON form, with defaults for keys that the journal may omit."""
     return json.loads(json.dumps({**TRIAL_DEFAULTS, **trial}))
 
 
 def read_journal(directory: RunDir, results: Mapping[str, Any]) -> Journal:
-    """Read the journal of a run and refuse one without the trials of the results."""
+    """Read the journal of a run; raise UsageError if it lacks trials of the results."""
     path = directory.path / JOURNAL
     if results and not path.is_file():
         problem = f"{path} is missing, and with it the trials of {RESULTS} beside it"
         raise UsageError(problem, RESTORE_HINT, code="damaged-file")
-    journal = Journal(path, find_run_mark(directory.read_json(MANIFEST)))
+    journal = Journal(path, find_run_id(directory.read_json(MANIFEST)))
     for record in results.get("results", ()):
         for key in record.get("trials", ()):
             if key not in journal.trials:
@@ -154,7 +154,7 @@ def read_journal(directory: RunDir, results: Mapping[str, Any]) -> Journal:
 def _parse_lines(
     path: Path, data: bytes, run: str | None
 ) -> Iterator[tuple[bytes, dict[str, Any], TrialResult]]:
-    """Yield complete lines with their content; an incomplete last line is ignored."""
+    """Yield each complete line with its content and its result."""
     lines = data.split(b"\n")
     for number, line in enumerate(lines[:-1], 1):
         entry = _parse_line(line)

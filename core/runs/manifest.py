@@ -20,11 +20,12 @@ from v6t.plugins.base import Technology
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Role
 
+# Packages whose versions the manifest contains.
 LISTED_PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
 
 def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[str, Any]:
-    """Return versions, machine, seed, start time and traffic of a run as JSON values."""
+    """Return versions, machine, seed, start time and test setup of a run as JSON values."""
     return {
         "schema": "v6t-manifest/1",
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
@@ -39,7 +40,7 @@ def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> d
 
 
 def describe_setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict[str, Any]:
-    """Return devices and links from left to right, and the octets per frame on both sides."""
+    """Return devices and links from left to right, and mean frame sizes on both sides."""
     return {
         "sides": list(plugin.sides),
         "ip_versions": list(plugin.ip_versions),
@@ -58,7 +59,7 @@ def describe_setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict
 
 
 def _compute_mean_octets(plugin: Technology, sizes: Sizes) -> list[float]:
-    """Return the mean octets of foreground frames on the left and the right."""
+    """Return the mean size of foreground frames on the left and on the right [octets]."""
     sides = [(plugin.list_link_sizes(pair), count) for pair, count in sizes.pair_counts]
     frames = sum(count for _, count in sides)
     if frames == 1:
@@ -67,7 +68,7 @@ def _compute_mean_octets(plugin: Technology, sizes: Sizes) -> list[float]:
 
 
 def _list_headers(plugin: Technology, direction: Direction, size: int | str) -> list[str]:
-    """Return the protocols above Ethernet in a direction, outermost first."""
+    """Return the protocols above Ethernet in a direction, from the outermost to the innermost."""
     if plugin.exchange == "queries":
         version = plugin.ip_versions[direction == "reverse"]
         return [f"IPv{version}", "UDP", "DNS"]
@@ -78,18 +79,18 @@ def _list_headers(plugin: Technology, direction: Direction, size: int | str) -> 
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, cores, clock policy and kernel of this machine; None where unreadable."""
+    """Return properties of this machine, such as processor and kernel; None if unreadable."""
     return {
         "system": platform.system(),
         "kernel": platform.release(),
         "architecture": platform.machine(),
-        "processor": _describe_processor(),
+        "processor": _read_processor_name(),
         "cores": len(os.sched_getaffinity(0)),
         "governor": _read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "smt": _read_system_file("/sys/devices/system/cpu/smt/active"),
         "isolated_cores": _read_system_file("/sys/devices/system/cpu/isolated"),
         "clock_source": clock.source(),
-        "memory_kib": _describe_memory(),
+        "memory_kib": _read_memory_kib(),
     }
 
 
@@ -99,7 +100,7 @@ def utc_now() -> str:
 
 
 def _read_version(name: str) -> str | None:
-    """Return the version of an installed package, or None."""
+    """Return the version of a package, or None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -107,7 +108,7 @@ def _read_version(name: str) -> str | None:
 
 
 def find_commit() -> str | None:
-    """Return the commit of this checkout, marked if modified, or None without a checkout."""
+    """Return the Git commit of this source tree, marked if modified; None outside a checkout."""
     here = Path(__file__).resolve().parents[2]
     if not (here / ".git").exists():
         return None
@@ -119,7 +120,7 @@ def find_commit() -> str | None:
     return done.stdout.strip() or None
 
 
-def _describe_processor() -> str | None:
+def _read_processor_name() -> str | None:
     """Return the name of the processor, or None if it is unknown."""
     text = _read_system_file("/proc/cpuinfo") or ""
     for line in text.splitlines():
@@ -128,7 +129,7 @@ def _describe_processor() -> str | None:
     return platform.processor() or None
 
 
-def _describe_memory() -> int | None:
+def _read_memory_kib() -> int | None:
     """Return the memory of this machine [KiB], or None if it is unknown."""
     first = (_read_system_file("/proc/meminfo") or "").splitlines()[:1]
     return int(first[0].split()[1]) if first else None

@@ -29,8 +29,8 @@ from v6t.trials.result import ClassCount, DirectionResult, Measure, TrialResult
 from v6t.trials.tcp import TcpCounts
 from v6t.trials.trial import Capability, Mode, Trial, list_directions
 
-IDEAL_DELAY_NS = 1000  # of each frame through an ideal device
-# Time to remove a connection from the table: nftables on Linux 6.18 with 100,000 of them [s].
+IDEAL_DELAY_NS = 1000  # delay of each frame in an ideal device
+# Time [s] to remove one of 100,000 connections from a table of nftables, with Linux 6.18.
 FLUSH_S_PER_CONNECTION = 12e-6
 
 
@@ -41,41 +41,35 @@ class IdealDevice:
     It is the runner of a planned point (:class:`v6t.benchmarks.point.PointRunner`).
 
     Attributes:
-        bound: the run.
-        capacity: of the tester, with its source.
-        max_fps: rate without loss per direction; None: half of what a search offers.
-        max_cps: connections per second without loss.
-        table_size: number of connections that the device keeps.
-        trials, seconds: of all trials so far.
-        results: by the keys of trials, those of the run so far included.
-        trial_weight: number of trials that each measured trial counts for.
+        max_fps: rate without loss per direction; None: half of the upper limit of a search.
+        results: results by trial key, including those of the run so far.
     """
 
-    planned: ClassVar[bool] = True
+    is_planning: ClassVar[bool] = True  # trials are counted, not measured
     bound: RunContext
-    capacity: tuple[TesterCapacity, str]
+    capacity: tuple[TesterCapacity, str]  # of the tester, with its source
     max_fps: float | None = math.inf
-    max_cps: float = math.inf
-    table_size: float = math.inf
-    trials: int = 0
-    seconds: float = 0.0
+    max_cps: float = math.inf  # connections per second without loss
+    table_size: float = math.inf  # maximum number of connections
+    trials: int = 0  # number of trials so far
+    seconds: float = 0.0  # planned time of these trials
     results: dict[str, TrialResult] = field(default_factory=dict)
-    trial_weight: int = 1
-    _filled: int = 0
+    trial_weight: int = 1  # number of planned trials for each simulated one
+    _table_entries: int = 0
     _point: Point | None = None
 
     @property
     def loopback(self) -> Measure | None:
-        """The device itself, if this tester measures itself without a device."""
-        return self.measure if self.bound.measures_tester else None
+        """Function that measures the tester without a device; None if the tester cannot."""
+        return self.measure if self.bound.can_measure_tester else None
 
     def bind_point(self, point: Point) -> Point:
-        """Return a copy of the point that is measured with this device."""
-        self._point = replace(point, runner=self, measure=self.measure, find=self.find)
+        """Return a copy of the point whose trials run on this device."""
+        self._point = replace(point, runner=self, measure=self.measure, find=self.find_result)
         return self._point
 
-    def find(self, key: str) -> TrialResult:
-        """Return the result of a trial."""
+    def find_result(self, key: str) -> TrialResult:
+        """Return the result of a trial that was simulated or measured before."""
         return self.results[key]
 
     def vary(self, name: str, change: TrafficChange) -> Point:
@@ -92,11 +86,11 @@ class IdealDevice:
     def on_progress(self, progress: Progress) -> None: ...
     def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]:
-        """Return no measurement conditions."""
+        """Return an empty mapping, because a plan has no measurement conditions."""
         return {}
 
     def measure(self, trial: Trial) -> TrialResult:
-        """Return the result of a trial and add its planned time."""
+        """Simulate a trial, add its planned time and return its result."""
         self.trials += self.trial_weight
         self._add_time(self.bound.tester.overhead_s + trial.pause_s)
         connections = trial.connections
@@ -107,20 +101,20 @@ class IdealDevice:
         counted = self._count_frames(trial)
         result = TrialResult(
             dict.fromkeys(list_directions(trial.mode), counted),
-            connections=None if connections is None else self._establish(connections),
+            connections=None if connections is None else self._open_connections(connections),
         )
         self.results[trial.key] = result
         return result
 
     def _add_time(self, seconds: float, weight: int | None = None) -> None:
-        """Add the time of an action, once for each trial that it counts for."""
+        """Add the time of an action, multiplied by the number of planned trials."""
         self.seconds += seconds * (self.trial_weight if weight is None else weight)
 
     def _add_filling_time(self, connections: Connections) -> None:
-        """Add the time of filling the connection table, unless it is already full."""
-        if connections.reuse and self._filled == connections.count:
+        """Add the time to fill the connection table, unless it already has these connections."""
+        if connections.reuse and self._table_entries == connections.count:
             return
-        self._filled = connections.count
+        self._table_entries = connections.count
         filling_s = connections.total_s
         if connections.purpose == "prepare":
             filling_s += connections.gap_s
@@ -129,7 +123,7 @@ class IdealDevice:
         self._add_time(filling_s, 1 if connections.reuse else self.trial_weight)
 
     def _count_frames(self, trial: Trial) -> DirectionResult:
-        """Return the sent and received frames of a direction."""
+        """Return the frame counts of a direction for a trial on this device."""
         required = trial.frames
         half_fps = (trial.search_limit_fps or trial.rate_fps) / 2
         max_fps = half_fps if self.max_fps is None else self.max_fps
@@ -152,8 +146,8 @@ class IdealDevice:
             last_lost_s=lost_s[1],
         )
 
-    def _establish(self, connections: Connections) -> PhaseOneResult:
-        """Return the outcome of opening connections."""
+    def _open_connections(self, connections: Connections) -> PhaseOneResult:
+        """Simulate phase 1, which opens connections, and return its result."""
         count = connections.count
         fails = connections.rate_cps > self.max_cps or count > self.table_size
         learned = count // 2 if fails and connections.purpose == "establish" else count
@@ -169,12 +163,12 @@ class IdealDevice:
 
 
 def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | None = None) -> Point:
-    """Return a planned point whose tester reaches the maximum frame rate of the link."""
+    """Return a point for planning whose tester reaches the maximum frame rate of the link."""
     if media_fps is None:
         media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
     device = IdealDevice(bound, (TesterCapacity(mode, media_fps, (), ()), "assumed"))
     return device.bind_point(
-        Point(bound, sizes, mode, media_fps, device, device.measure, device.find)
+        Point(bound, sizes, mode, media_fps, device, device.measure, device.find_result)
     )
 
 
@@ -211,7 +205,7 @@ SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"
 CONNECTIONS, QUERIES = "connections", "queries"
 # Short trials until the tester's own capacity is found, and trials under the results' rules.
 ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
-# Settings that the streams depend on.
+# Settings that determine the compiled streams.
 _STREAM_SETTINGS = {
     "plugin", "params", "links_left", "links_right", "initiator", "frame_sizes", "modifier", "seed",
 }  # fmt: skip
@@ -219,29 +213,25 @@ _STREAM_SETTINGS = {
 
 @dataclass(frozen=True)
 class Stage:
-    """Part of a run: a benchmark, a self-test or a set-up at one frame size and mode."""
+    """Part of a run: a benchmark, self-test or set-up at one frame size and mode."""
 
     name: str
-    octets: str
-    mode: str
+    octets: str  # label of the frame size
+    mode: str  # traffic mode, ``connections`` or ``queries``; empty for a set-up
 
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """Stage with its planned number of trials and its maximum duration, ``seconds``.
-
-    Attributes:
-        least_s: its time if the device carries the upper bound at once; None: the same.
-    """
+    """Stage with its planned number of trials and its planned duration."""
 
     stage: Stage
-    seconds: float
+    seconds: float  # maximum duration
     trials: int = 0
-    least_s: float | None = None
+    least_s: float | None = None  # minimum duration; None if equal to the maximum
 
     @property
     def shortest_s(self) -> float:
-        """Minimum duration [s], if the device carries the upper bound of each search at once."""
+        """Minimum duration [s], if the device carries the upper bound of each search."""
         return self.seconds if self.least_s is None else self.least_s
 
     @property
@@ -257,9 +247,8 @@ class PlannedPoint:
     The first benchmark at a size or in a mode bears the time of the set-up and of the self-test.
 
     Attributes:
-        trials, duration_s: if the device does not carry the upper bound.
-        least_s: time if the device carries every upper bound at once.
-        counted_by: how the tester recognises test frames, if it knows several ways.
+        trials, duration_s: maximum number and duration of the trials.
+        least_s: minimum duration, if the device carries the upper bound of each search.
     """
 
     benchmark: str
@@ -267,19 +256,19 @@ class PlannedPoint:
     mode: str
     media_fps: int  # maximum frame rate of the link, per direction
     trials: int
-    duration_s: float
-    least_s: float
-    counted_by: str = ""
+    duration_s: float  # maximum
+    least_s: float  # minimum duration
+    counted_by: str = ""  # how the tester recognizes test frames, if it has several ways
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Plan of a run; ``stream_sets`` maps the label of each frame size to the streams."""
+    """Plan of a run: its points and stages, and the compiled streams."""
 
     bound: BoundRun
     points: tuple[PlannedPoint, ...]
     stages: tuple[PlannedStage, ...]
-    stream_sets: Mapping[str, Streams]
+    stream_sets: Mapping[str, Streams]  # compiled streams by label of the frame size
 
     @property
     def run(self) -> ResolvedRun:
@@ -288,22 +277,22 @@ class RunPlan:
 
     @property
     def trial_count(self) -> int:
-        """Number of trials at all points."""
+        """Planned number of trials at all points."""
         return sum(p.trials for p in self.points)
 
     @property
     def duration_s(self) -> float:
-        """Maximum duration of all points in seconds."""
+        """Maximum duration of the run [s]."""
         return sum(p.duration_s for p in self.points)
 
     @property
     def least_s(self) -> float:
-        """Minimum duration of all points in seconds."""
+        """Minimum duration of the run [s]."""
         return sum(p.least_s for p in self.points)
 
     @cached_property
-    def streams(self) -> tuple[str, ...]:
-        """One line for each stream, with its share of the frames."""
+    def stream_descriptions(self) -> tuple[str, ...]:
+        """Description of each stream in one line, with its share of the frames."""
         return tuple(
             f"{label} {direction}: {s.name} ({s.role.value}), {s.weight / total:.1%} of the frames"
             for label, streams in self.stream_sets.items()
@@ -313,13 +302,13 @@ class RunPlan:
         )
 
     @cached_property
-    def caveats(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Warnings about the whole run."""
         return list_result_warnings(self.bound)
 
     @property
     def intent(self) -> dict[str, Any]:
-        """Required state of the device."""
+        """Required state of the device as JSON values."""
         return self.bound.intent.to_json()
 
     def to_json(self) -> dict[str, Any]:
@@ -330,15 +319,15 @@ class RunPlan:
             "trials": self.trial_count,
             "duration_s": self.duration_s,
             "least_s": self.least_s,
-            "streams": list(self.streams),
+            "streams": list(self.stream_descriptions),
             "device_must_be": self.intent,
-            "caveats": self.caveats,
+            "caveats": self.warnings,
         }
 
 
-def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
-    """Return the plan of a run; ``compiled`` caches streams between plans."""
-    run, cached = bound.settings, {} if compiled is None else compiled
+def plan(bound: BoundRun, stream_cache: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
+    """Return the plan of a run; ``stream_cache`` keeps compiled streams for further plans."""
+    run, cached = bound.settings, {} if stream_cache is None else stream_cache
     frames = run.model_dump_json(include=_STREAM_SETTINGS)
     all_sizes = [*map(bound.technology.make_sizes, run.frame_sizes)]
     if frames not in cached:
@@ -346,21 +335,21 @@ def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = No
     points: list[PlannedPoint] = []
     stages: list[PlannedStage] = []
     for number, sizes in enumerate(all_sizes):
-        for point, each in _plan_size(bound, sizes, first=number == 0):
+        for point, each in _plan_size(bound, sizes, is_first_size=number == 0):
             points.append(point)
             stages += [stage for stage in each if stage.seconds]
     return RunPlan(bound, tuple(points), tuple(stages), cached[frames])
 
 
-def make_first_stage(octets: str, *, first: bool) -> Stage:
-    """Return the first stage of a frame size: set-up of the run, or a change of streams."""
-    return Stage(SETUP if first else LOADING, octets, "")
+def make_first_stage(octets: str, *, is_first_size: bool) -> Stage:
+    """Return the first stage of a frame size: set-up of the run, or loading of other streams."""
+    return Stage(SETUP if is_first_size else LOADING, octets, "")
 
 
 def plan_stage(
     benchmark: Benchmark[Any, Any], point: Point
 ) -> tuple[PlannedStage, Sequence[float]]:
-    """Return the planned stage of a benchmark and the rates it would find."""
+    """Return the planned stage of a benchmark and the rates that an ideal device would have."""
     stage = Stage(benchmark.name, point.sizes.label, _name_stage_mode(benchmark.phase, point.mode))
     trials, seconds, rates = estimate_trials(benchmark, point)
     if not benchmark.is_search:
@@ -371,18 +360,18 @@ def plan_stage(
 
 
 def _name_stage_mode(phase: Phase, mode: str) -> str:
-    """Return the mode of a stage, or ``connections`` or ``queries`` if it has no direction."""
+    """Return ``mode``, or ``connections`` or ``queries`` for phases without a direction."""
     if phase.directed:
         return mode
     return QUERIES if phase == Phase.QUERIES else CONNECTIONS
 
 
 def _plan_size(
-    bound: BoundRun, sizes: Sizes, *, first: bool
+    bound: BoundRun, sizes: Sizes, *, is_first_size: bool
 ) -> Iterator[tuple[PlannedPoint, list[PlannedStage]]]:
     """Yield each benchmark at a frame size with its stages, including set-up and self-test."""
     run = bound.settings
-    benchmarks = [b for b in registry.select_benchmarks(bound) if first or b.phase.sized]
+    benchmarks = [b for b in registry.select_benchmarks(bound) if is_first_size or b.phase.sized]
     directed = [b for b in benchmarks if b.phase.directed]
     once = [b for b in benchmarks if b.phase.sized and not b.phase.directed]
     tcp = [b for b in benchmarks if not b.phase.sized]
@@ -408,12 +397,12 @@ def _plan_size(
         point = groups[0 if benchmark.phase.sized else -1][0]
         planned = plan_stage(benchmark, replace(point, measured_rates=rates))
         stages[benchmark.name], rates[benchmark.name] = planned
-    setup_s = bound.tester.setup_s if first else bound.tester.load_s
-    before = [PlannedStage(make_first_stage(sizes.label, first=first), setup_s)]
+    setup_s = bound.tester.setup_s if is_first_size else bound.tester.load_s
+    before = [PlannedStage(make_first_stage(sizes.label, is_first_size=is_first_size), setup_s)]
     learns = run.connects and bound.tester.can_loop_back and not bound.tester.simulates
     for number, (point, spec, group) in enumerate(groups):
         further_s = LOOPBACK_CONNECTIONS.total_s if learns and number == 0 else 0.0
-        selftest_s, selftest_trials = _count_selftest(bound, spec)
+        selftest_s, selftest_trials = _estimate_selftest(bound, spec)
         for place, benchmark in enumerate(group):
             mode_name = _name_stage_mode(benchmark.phase, point.mode)
             if place == 0:
@@ -438,14 +427,14 @@ def _plan_size(
 
 
 def _describe_counting_method(benchmark: Benchmark[Any, Any], point: Point) -> str:
-    """Return how the tester counts the frames of a benchmark; empty for the usual way."""
+    """Return how the tester counts the frames of a benchmark; empty if it has only one way."""
     connects: set[Capability] = {"connections"} if point.context.settings.connects else set()
     needs = benchmark.list_capabilities(point.context) | connects
     return point.context.tester.describe_counting(needs, point.mode, point.limit_fps)
 
 
-def _count_selftest(bound: BoundRun, spec: SelfTestSpec) -> tuple[float, int]:
-    """Return the seconds and the trials of a self-test."""
+def _estimate_selftest(bound: BoundRun, spec: SelfTestSpec) -> tuple[float, int]:
+    """Estimate the duration [s] and the number of trials of a self-test."""
     if not bound.tester.can_loop_back:
         return 0.0, 0
     confirmations = ASSUMED_CONFIRMATIONS * (spec.confirmation_s > 0)

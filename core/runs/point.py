@@ -32,9 +32,9 @@ from v6t.trials.trial import Mode
 
 
 class MeasuredPoint:
-    """Measurement point of a run (:class:`v6t.benchmarks.point.PointRunner`)."""
+    """Runner of a measurement point in a run (:class:`v6t.benchmarks.point.PointRunner`)."""
 
-    planned: ClassVar[bool] = False
+    is_planning: ClassVar[bool] = False
 
     def __init__(self, trials: Trials, sizes: Sizes, test: SelfTest) -> None:
         """Prepare a point; nothing is measured yet."""
@@ -44,7 +44,7 @@ class MeasuredPoint:
 
     @cached_property
     def capacity(self) -> tuple[TesterCapacity, str]:
-        """Capacity of the tester itself and its source.
+        """Capacity of the tester without a device, and its source.
 
         Raises:
             TesterError: no rate passes.
@@ -75,20 +75,20 @@ class MeasuredPoint:
 
     @property
     def results(self) -> Mapping[str, TrialResult]:
-        """Results of all trials of the run, by their keys."""
+        """Results of all trials of the run by trial key."""
         return self.trials.journal.entries
 
     @cached_property
     def loopback(self) -> Measure | None:
-        """Function that measures the tester without a device, or None if its ports cannot be joined."""
-        if not self.trials.bound.measures_tester:
+        """Function that measures the tester without a device; None if the tester cannot."""
+        if not self.trials.bound.can_measure_tester:
             return None
         if self.test.opens_connections:
             return with_loopback_setup(self.trials.bound, self.trials.loopback)
         return self.test.measure
 
     def on_progress(self, progress: Progress) -> None:
-        """Pass the progress of a step on to the listeners."""
+        """Pass the progress of a step to the listeners."""
         self.trials.remaining.record_progress(progress)
         if progress.verdict is None:
             self.trials.events.on_step_start(progress)
@@ -96,7 +96,7 @@ class MeasuredPoint:
             self.trials.events.on_step_end(progress)
 
     def say(self, text: str) -> None:
-        """Pass a message on to the listeners."""
+        """Pass a message to the listeners."""
         self.trials.events.on_message(text)
 
     def describe(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class MeasuredPoint:
         return make_point(self.trials, self.sizes, self.test.spec.mode, streams, variant=name)
 
     def count_repetitions(self, repetitions: int) -> int:
-        """Return the number of repetitions to measure, which is all of them."""
+        """Return ``repetitions``, because a run measures all of them."""
         return repetitions
 
 
@@ -135,15 +135,19 @@ def make_point(
     mode: Mode,
     streams: Streams,
     *,
-    connects: bool = False,
+    opens_connections: bool = False,
     variant: str = "",
 ) -> Point:
-    """Return the point at which benchmarks are measured; ``connects`` if these open connections."""
+    """Return a point; ``opens_connections`` if its benchmarks measure connection setup."""
     bound = trials.bound
     media = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
-    spec = make_capacity_spec(bound.settings, sizes, mode, media, opens_connections=connects)
-    measure = (with_phase_one if connects else partial(with_loopback_setup, bound))(trials.loopback)
-    test = SelfTest(bound, replace(spec, variant=variant), streams, measure, connects)
+    spec = make_capacity_spec(
+        bound.settings, sizes, mode, media, opens_connections=opens_connections
+    )
+    measure = (with_phase_one if opens_connections else partial(with_loopback_setup, bound))(
+        trials.loopback
+    )
+    test = SelfTest(bound, replace(spec, variant=variant), streams, measure, opens_connections)
     return _make_point(trials, sizes, media, test)
 
 
@@ -159,11 +163,11 @@ def make_tcp_point(trials: Trials, streams: Streams) -> Point:
 
 
 def remeasure_tester(point: Point, number: int) -> Point | None:
-    """Repeat the self-test of a point; return the new point, or None if the capacity is not higher.
+    """Repeat the self-test of a point; return a new point if the capacity is higher, else None.
 
     Args:
-        point: whose trials get other keys then.
-        number: of the repetition, from 1.
+        point: the point; trials of the new point get other keys.
+        number: number of the repetition, counted from 1.
     """
     runner = point.runner
     if not isinstance(runner, MeasuredPoint):
@@ -181,7 +185,7 @@ def remeasure_tester(point: Point, number: int) -> Point | None:
 
 
 def _make_point(trials: Trials, sizes: Sizes, media_fps: float, test: SelfTest) -> Point:
-    """Return a point of the run with the capacity of its self-test."""
+    """Return a point of the run whose tester capacity is found by ``test``."""
     find = trials.journal.entries.__getitem__
     runner = MeasuredPoint(trials, sizes, test)
     return Point(trials.bound, sizes, test.spec.mode, media_fps, runner, trials.device, find)

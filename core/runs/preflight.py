@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from v6t.plugins.base import Technology
 
 PREFLIGHT_CONNECTIONS, PREFLIGHT_CPS = 200, 2000.0
-LOOPBACK_CONNECTIONS = Connections(10_000, 5_000.0, wait_s=0.1, reuse=True)
-_ROW_OCTETS = 8  # in each line of two compared frames
+LOOPBACK_CONNECTIONS = Connections(
+    10_000, 5_000.0, wait_s=0.1, reuse=True
+)  # learned without a device
+_ROW_OCTETS = 8  # octets per line of a frame comparison
 
 
-def check_point(plugin: Technology, sizes: Sizes, measure: Measure) -> Finding | None:
-    """Send a few frames of each size through the device and return the first fault, or None."""
+def run_preflight(plugin: Technology, sizes: Sizes, measure: Measure) -> Finding | None:
+    """Check the translation of a few frames of each size; return the first fault, or None."""
     return check_translation(
         with_preflight_setup(plugin, measure),
         ipv6_frame_size=sizes.ipv6,
@@ -66,18 +68,18 @@ def _with_queries(measure: Measure, queries: Queries) -> Measure:
 def with_phase_one(measure: Measure) -> Measure:
     """Wrap ``measure`` so that each trial establishes connections, to measure phase 1."""
 
-    def establish(trial: Trial) -> TrialResult:
+    def measure_phase_one(trial: Trial) -> TrialResult:
         """Measure a trial that opens one connection per frame."""
         connections = Connections(
             trial.frames, trial.rate_fps, wait_s=trial.residual_wait_s, purpose="establish"
         )
         return measure(replace(trial, key=f"phase1-{trial.key}", connections=connections))
 
-    return establish
+    return measure_phase_one
 
 
 def find_mismatch(trial: Trial, result: TrialResult) -> Finding | None:
-    """Return the first wrong frame of a trial, or None; a preflight reports its own."""
+    """Return the first wrong frame of a trial, or None; preflight trials are ignored."""
     for direction, counted in result.directions.items():
         if counted.mismatch is not None and trial.benchmark != BENCHMARK:
             return Finding(False, direction, counted.mismatch.get("why", ""), counted.mismatch)
@@ -85,7 +87,7 @@ def find_mismatch(trial: Trial, result: TrialResult) -> Finding | None:
 
 
 def make_mismatch_error(finding: Finding) -> TesterError | TranslationError:
-    """Return the error for a wrong translation, or for a tester that cannot check it."""
+    """Return the error for a wrong translation, or for a tester that cannot check frames."""
     if finding.tester:
         return TesterError(
             f"the tester cannot even send a few frames: {finding.why}", code="tester-fault"
@@ -94,7 +96,7 @@ def make_mismatch_error(finding: Finding) -> TesterError | TranslationError:
     name = frames.get("class")
     where = [finding.direction] * bool(finding.direction) + [f"class {name}"] * bool(name)
     text = ", ".join(["translation incorrect", *where])
-    picture = "\n" + compare_frames(frames) if frames else ""
+    picture = "\n" + format_frame_comparison(frames) if frames else ""
     return TranslationError(
         f"{text}: {finding.why}{picture}",
         "compare the device's configuration with `v6t run --dry-run`, which prints what it must be",
@@ -102,8 +104,8 @@ def make_mismatch_error(finding: Finding) -> TesterError | TranslationError:
     )
 
 
-def compare_frames(frames: Mapping[str, str]) -> str:
-    """Return two frames side by side in hexadecimal, with different octets marked."""
+def format_frame_comparison(frames: Mapping[str, str]) -> str:
+    """Format two frames side by side in hexadecimal and mark octets that differ."""
     expected = bytes.fromhex(frames.get("expected", ""))
     received = bytes.fromhex(frames.get("received", ""))
     width = 3 * _ROW_OCTETS

@@ -20,7 +20,7 @@ from v6t.benchmarks import registry
 from v6t.core.config.bound import make_links, validate_params
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.journal import Journal, find_run_mark
+from v6t.core.runs.journal import Journal, find_run_id
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.rundir import (
     CONFIG,
@@ -45,16 +45,16 @@ if TYPE_CHECKING:
     from v6t.plugins.base import Technology
 
 
-SCHEMA = "v6t-results/1"  # of results.json
+SCHEMA = "v6t-results/1"  # schema identifier in results.json
 COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
 INTERRUPTED, IN_PROGRESS = "interrupted", "in progress"
 OTHER_VERSION_HINT = "use the v6t that wrote it; manifest.json names its version"
 REWRITE_HINT = "move it away; `v6t resume` writes it again from the journal"
-Row = dict[str, Any]
+CsvRow = dict[str, Any]  # values by column name
 
 
 def read_results(directory: Path) -> dict[str, Any]:
-    """Read ``results.json`` of a run directory, or return an empty mapping without one."""
+    """Return the content of ``results.json``, empty if the run has no results yet."""
     path = directory / RESULTS
     try:
         content = read_optional_json(path)
@@ -81,7 +81,7 @@ def read_results(directory: Path) -> dict[str, Any]:
 
 
 def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``results.json`` with the conditions common to all records at its top level."""
+    """Move the conditions common to all records to the top level of ``results.json``."""
     conditions = [record["conditions"] for record in content["results"]]
     shared = {
         name: value
@@ -96,7 +96,7 @@ def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
-    """Read the records among the results of a run directory."""
+    """Parse the records in the content of ``results.json``."""
     known = registry.load_presentations()
     records = []
     for number, values in enumerate(results.get("results", ()), 1):
@@ -131,7 +131,7 @@ class ResultFiles:
         self._trials = 0
 
     def add(self, benchmark: Benchmark[Any, Any], measured: Measurement) -> None:
-        """Add a result with its rows."""
+        """Add the record of a benchmark and its rows of the tables."""
         record = measured.record
         self.records.append(record)
         self._documents.append(record.to_json())
@@ -139,17 +139,17 @@ class ResultFiles:
             self._add_rows(name, _add_limit_columns(rows, record))
         self._add_rows(MEDIANS, list_figure_rows(record, benchmark))
 
-    def write(self, header: Mapping[str, Any], *, measured: bool) -> None:
+    def write(self, header: Mapping[str, Any], *, has_new_trials: bool) -> None:
         """Replace the files, unless ``results.json`` already contains more results.
 
         Args:
-            header: all but the results, with the status of the run.
-            measured: trials were measured since the run was resumed.
+            header: content of ``results.json`` except the results.
+            has_new_trials: whether trials were measured since the run was resumed.
         """
         self.content = {**header, "results": self._documents}
         if self.stored:
             amount, before = _rank_completeness(self.content), _rank_completeness(self.stored)
-            if amount < before or (amount == before and not measured):
+            if amount < before or (amount == before and not has_new_trials):
                 return
         self._directory.write_json(RESULTS, share_conditions(self.content))
         entries, trials = self._journal.entries, self._journal.trials
@@ -159,8 +159,8 @@ class ResultFiles:
         for name, table in self._tables.items():
             self._directory.write_text(name, table.getvalue())
 
-    def _add_rows(self, name: str, rows: Iterable[Row]) -> None:
-        """Add rows to a table; the first row decides on its columns."""
+    def _add_rows(self, name: str, rows: Iterable[CsvRow]) -> None:
+        """Add rows to a table; the first row determines its columns."""
         for row in rows:
             is_first = name not in self._columns
             table = self._tables.setdefault(name, io.StringIO())
@@ -172,12 +172,12 @@ class ResultFiles:
 
 
 def _rank_completeness(content: Mapping[str, Any]) -> tuple[bool, int, bool]:
-    """Return a sort key that grows with the number of results; complete runs come last."""
+    """Return a sort key by status and number of results; complete runs come last."""
     return content["status"] == COMPLETE, len(content["results"]), content["status"] == INCORRECT
 
 
-def _add_limit_columns(rows: Iterable[Row], record: Record) -> Iterator[Row]:
-    """Add columns for the limit of tester or medium and for the median of one repetition.
+def _add_limit_columns(rows: Iterable[CsvRow], record: Record) -> Iterator[CsvRow]:
+    """Add a column for limits of tester or medium, and the median rate if there is one.
 
     Rates that the self-test does not cover are limited: loss and delay may be the tester's own.
     """
@@ -190,7 +190,7 @@ def _add_limit_columns(rows: Iterable[Row], record: Record) -> Iterator[Row]:
 
 
 def load_run(path: Path, technology: Technology | None = None) -> RunData:
-    """Return the data of a run directory, also of a run in progress."""
+    """Load the data of a run directory; the run may still be in progress."""
     with report_damage(path):
         results = read_results(path)
         manifest = read_optional_json(path / MANIFEST)
@@ -204,7 +204,7 @@ def load_run(path: Path, technology: Technology | None = None) -> RunData:
             results or {"status": "nothing measured yet"},
             read_records(path, results),
             manifest,
-            Journal(path / JOURNAL, find_run_mark(manifest)).list_trials(),
+            Journal(path / JOURNAL, find_run_id(manifest)).list_trials(),
         )
 
 
@@ -218,7 +218,7 @@ def make_run_data(
     trials: Sequence[RunTrial],
     measured: int = 0,
 ) -> RunData:
-    """Return the data of a run, assembled from its files or from memory."""
+    """Assemble the data of a run from the contents of its files."""
     about: dict[str, Any] = {"params": run.params}
     if technology is not None:
         about = {
@@ -258,21 +258,19 @@ def _load_technology(run: ResolvedRun) -> Technology | None:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Summary of a run: names, first figure and state.
+    """Summary of a run directory for a list of runs.
 
     Attributes:
-        created: start of the run, UTC, ISO 8601.
-        headline: empty without a figure.
         state: ``complete``, ``interrupted``, ``in progress``, ``translation incorrect`` or ``damaged``.
     """
 
     path: str
-    created: str
+    created: str  # start of the run in UTC, ISO 8601
     technology: str
     device: str
     tester: str
     label: str
-    headline: str
+    headline: str  # first result; empty if there is none
     state: str
 
 
@@ -289,7 +287,7 @@ def list_runs(directory: Path) -> list[RunSummary]:
 
 
 def _summarize(path: Path) -> Iterator[RunSummary]:
-    """Yield the summary of a run directory; nothing if it does not hold a run."""
+    """Yield the summary of a run directory; yield nothing if it does not contain a run."""
     config, manifest = (find_json_object(path / name) for name in (CONFIG, MANIFEST))
     if config is None or manifest is None or "plugin" not in config:
         return
@@ -305,7 +303,7 @@ def _summarize(path: Path) -> Iterator[RunSummary]:
 
 
 def _find_state(path: Path, manifest: dict[str, Any]) -> str:
-    """Return the state of a run, for a list of runs."""
+    """Return the state of a run as in :class:`RunSummary`."""
     state = manifest.get("status")
     try:
         state = str(state or read_results(path).get("status", RUNNING))

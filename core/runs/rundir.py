@@ -26,14 +26,14 @@ from v6t.core.config.yaml_file import YamlFile, to_yaml, write_files
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
 RESULTS, REPETITIONS, TRIALS = "results.json", "results.csv", "trials.csv"
-MEDIANS = "medians.csv"
+MEDIANS = "medians.csv"  # in a run directory
 LOG, BOTTLENECK = "log.txt", "bottleneck.json"
-AUDIT = "audit.json"  # in the directory of an audit
-# Only the owner may read these: settings hold host names and the user's commands for the device.
+AUDIT = "audit.json"  # in an audit directory
+# Files that only the owner may read: they contain host names and commands for the device.
 PRIVATE_FILES = frozenset({CONFIG, MANIFEST})
-LATEST = "latest"  # in place of a directory: the last changed run here or below ``runs``
+LATEST = "latest"  # keyword for the last changed run in the current directory or ./runs
 _RUN_FILES = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS, MEDIANS)
-# Files of a run that ended before its first trial.
+# Files to remove from the directory of a run that ended before its first trial.
 _REMOVABLE_FILES = {*_RUN_FILES, *(f".{name}.part" for name in _RUN_FILES)}
 
 
@@ -53,7 +53,7 @@ def make_no_run_error(path: Path) -> UsageError:
 
 
 def check_paths_exist(paths: Iterable[Path]) -> None:
-    """Refuse paths that do not exist, except the keyword ``latest``."""
+    """Raise UsageError if a path, except the keyword ``latest``, does not exist."""
     for path in paths:
         if not path.exists() and str(path) != LATEST:
             problem = f"{path} does not exist"
@@ -62,14 +62,14 @@ def check_paths_exist(paths: Iterable[Path]) -> None:
 
 
 class RunDir:
-    """A locked run directory."""
+    """Run directory that is locked while it is open."""
 
     def __init__(self, path: Path, *, new: bool) -> None:
-        """Create or open it, and take its lock.
+        """Create or open the directory and lock it.
 
         Args:
             path: the directory.
-            new: it must not hold a run yet; otherwise it must.
+            new: whether a new run is started; otherwise the directory must contain a run.
         """
         self.path = path
         if new:
@@ -96,11 +96,11 @@ class RunDir:
         self.path.rmdir()
 
     def write_json(self, name: str, value: Any) -> None:
-        """Replace a file by JSON, atomically and durably."""
+        """Replace the content of a file with a JSON value, atomically and durably."""
         self.write_text(name, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
     def write_text(self, name: str, text: str) -> None:
-        """Replace a file, atomically and durably."""
+        """Replace the content of a file with a text, atomically and durably."""
         write_atomically(self.path / name, text, private=name in PRIVATE_FILES, durable=True)
 
     def read_json(self, name: str) -> Any:
@@ -122,14 +122,14 @@ class RunDir:
         self.close()
 
     def _create(self) -> None:
-        """Create the directory, or accept one without trials."""
+        """Create the directory, or accept one that has no trials yet."""
         with report_write_errors(self.path):
             if self.path.exists():
                 self._check_free()
             self.path.mkdir(parents=True, exist_ok=True)
 
     def _check_free(self) -> None:
-        """Refuse a directory unless it is empty or holds only a run without trials."""
+        """Raise UsageError unless the directory is empty or contains only a run without trials."""
         entries = {p.name: p for p in self.path.iterdir()}
         begun = JOURNAL in entries and entries[JOURNAL].stat().st_size > 0
         if not begun and entries.keys() <= {LOCK_NAME, LOG, *_REMOVABLE_FILES}:
@@ -155,7 +155,7 @@ def read_optional_json(path: Path) -> Any:
 
 
 def find_json_object(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object in a file; None if the file does not contain one or is unreadable."""
+    """Return the JSON object in a file; None if the file is unreadable or has other content."""
     try:
         content = read_json(path)
     except (OSError, UsageError):
@@ -164,7 +164,7 @@ def find_json_object(path: Path) -> dict[str, Any] | None:
 
 
 def read_config(path: Path) -> ResolvedRun:
-    """Read the configuration of a run, also of one in progress, from its directory or ``config.json``."""
+    """Read the configuration of a run from its directory or its ``config.json``."""
     if path.is_dir():
         path /= CONFIG
     try:
@@ -178,7 +178,7 @@ def read_config(path: Path) -> ResolvedRun:
 
 @contextmanager
 def report_damage(directory: Path) -> Iterator[None]:
-    """Turn errors in a run's files, which may have been edited by hand, into usage errors."""
+    """Convert exceptions caused by damaged files of a run to UsageError."""
     try:
         yield
     except (
@@ -195,15 +195,15 @@ def report_damage(directory: Path) -> Iterator[None]:
         ) from exc
 
 
-def find_latest_run(path: Path | None) -> Path:
-    """Return the given directory, or the latest run for None and ``latest``."""
+def resolve_run_path(path: Path | None) -> Path:
+    """Return the path, or that of the latest run if it is None or ``latest``."""
     if path is not None and (str(path) != LATEST or path.exists()):
         return path
     return find_latest_runs(1)[0]
 
 
 def find_latest_runs(count: int) -> list[Path]:
-    """Return the most recently changed runs, the latest at the end."""
+    """Return the paths of the last changed runs, in order of their changes."""
     places = [*Path("runs").glob("*"), *Path().glob("*")]
     runs = sorted((p for p in places if (p / CONFIG).is_file()), key=_find_last_change)
     if len(runs) < count:
@@ -215,7 +215,7 @@ def find_latest_runs(count: int) -> list[Path]:
 
 
 def _find_last_change(path: Path) -> tuple[float, str]:
-    """Return when a run was last changed, and its name, as a sort key."""
+    """Return the time of the last change of a run, and its name, as a sort key."""
     return max(p.stat().st_mtime for p in (path / CONFIG, path / JOURNAL) if p.exists()), path.name
 
 
@@ -229,7 +229,7 @@ def choose_default_path(run: ResolvedRun) -> Path:
 
 
 def find_unused_path(path: Path) -> Path:
-    """Return this path, or the first unused one with a number after its name."""
+    """Return the path, with a number appended to its name if it already exists."""
     candidate, number = path, 1
     while candidate.exists():
         number += 1
@@ -246,7 +246,7 @@ def write_run_files(source: Path, directory: Path) -> list[Path]:
 
 
 def read_run_files(source: Path) -> tuple[YamlFile, YamlFile]:
-    """Return the content of run file and testbed file that repeat a run."""
+    """Return a run file and a testbed file that repeat a run."""
     run, path = read_config(source), source / CONFIG
     return (
         YamlFile(path, to_yaml(make_run_file(run))),
@@ -255,7 +255,7 @@ def read_run_files(source: Path) -> tuple[YamlFile, YamlFile]:
 
 
 def make_run_file(run: ResolvedRun) -> dict[str, Any]:
-    """Return the content of a run file: the preset, and what differs from it."""
+    """Return the content of a run file, with the preset and the settings that differ from it."""
     preset = make_procedure_model().model_validate(make_preset(run.preset)).model_dump(mode="json")
     return {
         "plugin": run.plugin,
@@ -264,7 +264,7 @@ def make_run_file(run: ResolvedRun) -> dict[str, Any]:
         "benchmarks": list(run.benchmarks),
         "modes": list(run.modes),
         "frame_sizes": list(run.frame_sizes),
-        "procedure": _subtract(run.procedure.model_dump(mode="json"), preset),
+        "procedure": _find_differences(run.procedure.model_dump(mode="json"), preset),
         **({"modifier": run.modifier} if run.modifier else {}),
         "seed": run.seed,
         "label": run.label,
@@ -272,7 +272,7 @@ def make_run_file(run: ResolvedRun) -> dict[str, Any]:
 
 
 def make_testbed_file(run: ResolvedRun) -> dict[str, Any]:
-    """Return the content of a testbed file."""
+    """Return the content of a testbed file with the testbed of a run."""
     return {
         "tester": {"kind": run.tester.kind, "options": dict(run.tester.options)},
         "dut": {"driver": run.dut.driver, "options": dict(run.dut.options)},
@@ -286,20 +286,20 @@ def make_testbed_file(run: ResolvedRun) -> dict[str, Any]:
 
 
 def _format_rate(rate_bps: float) -> str:
-    """Return a line rate as in a testbed file, for example ``10G``."""
+    """Format a line rate as in a testbed file, for example ``10G``."""
     for letter, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if (rate_bps / factor).is_integer():
             return f"{rate_bps / factor:.0f}{letter}"
     return f"{rate_bps:.17g}"
 
 
-def _subtract(settings: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
+def _find_differences(settings: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that differ from a preset, at any depth."""
     differences: dict[str, Any] = {}
     for name, value in settings.items():
         known = preset.get(name)
         if isinstance(value, Mapping) and isinstance(known, Mapping):
-            if inner := _subtract(value, known):
+            if inner := _find_differences(value, known):
                 differences[name] = inner
         elif value != known:
             differences[name] = value

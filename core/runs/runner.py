@@ -34,7 +34,7 @@ from v6t.core.runs.journal import Journal, read_journal
 from v6t.core.runs.manifest import make_manifest, utc_now
 from v6t.core.runs.plan import RunPlan, make_first_stage, plan, plan_stage
 from v6t.core.runs.point import make_point, make_tcp_point, remeasure_tester
-from v6t.core.runs.preflight import check_point
+from v6t.core.runs.preflight import run_preflight
 from v6t.core.runs.results import (
     COMPLETE,
     INCORRECT,
@@ -51,11 +51,11 @@ from v6t.procedures.stateful.phases import PhaseOneError
 from v6t.procedures.tester_rate import MAX_REMEASUREMENTS, compute_usable_rate
 from v6t.profiles.mixes import Sizes
 
-WRITING_INTERVAL_FACTOR = 20  # pause between two writes, as a multiple of the time of one
+WRITING_INTERVAL_FACTOR = 20  # interval between writes, as a multiple of the time of one
 
 
 def execute(
-    bound: BoundRun, path: Path, events: Listener, planned: RunPlan | None = None
+    bound: BoundRun, path: Path, events: Listener, run_plan: RunPlan | None = None
 ) -> RunData:
     """Execute a run in a new directory and return its data.
 
@@ -64,7 +64,7 @@ def execute(
         V6tError: see :mod:`v6t.base.errors`; finished trials stay on disk.
     """
     check_capabilities(bound, lambda: make_tester(bound))
-    planned = planned or plan(bound)
+    run_plan = run_plan or plan(bound)
     with RunDir(path, new=True) as run_dir:
         document = make_manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
         run_dir.write_json(MANIFEST, document)
@@ -73,15 +73,15 @@ def execute(
             with log_run(events, path) as log:
                 for warning in list_setting_warnings(bound):
                     log.on_message(f"note: {warning}")
-                return Runner(planned, run_dir, log, read_journal(run_dir, {}), {}).run()
+                return Runner(run_plan, run_dir, log, read_journal(run_dir, {}), {}).run()
         except EnvironmentLacking:  # this machine cannot measure: there is nothing to resume
             with suppress(UsageError, OSError):
                 run_dir.discard()
             raise
 
 
-def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunData:
-    """Continue an interrupted run, or read a complete one, and return its data."""
+def resume(path: Path, events: Listener, run_plan: RunPlan | None = None) -> RunData:
+    """Resume an interrupted run and return its data; only load it if it is complete."""
     with RunDir(path, new=False) as run_dir:
         run = run_dir.load_config()
         with report_damage(path):
@@ -89,13 +89,13 @@ def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunD
             journal = read_journal(run_dir, results)
             if results.get("status") == COMPLETE:
                 return load_run(path)
-        planned = planned or plan(bind(run))
+        run_plan = run_plan or plan(bind(run))
         with log_run(events, path) as log:
-            return Runner(planned, run_dir, log, journal, results).run()
+            return Runner(run_plan, run_dir, log, journal, results).run()
 
 
 class Runner:
-    """Executes a run: every benchmark at every point, and the files of the results.
+    """Executes a run: measures every benchmark at every point and writes the results.
 
     Benchmarks are measured frame size by frame size, phase by phase, mode by mode, and find their
     trials in the journal if the run is resumed. A finished record is not changed any more.
@@ -103,20 +103,20 @@ class Runner:
 
     def __init__(
         self,
-        planned: RunPlan,
+        run_plan: RunPlan,
         run_dir: RunDir,
         events: Listener,
         journal: Journal,
         stored: Mapping[str, Any],
     ) -> None:
         """Open the journal; ``stored`` is the content of ``results.json``, empty for a new run."""
-        self._bound, self._run = planned.bound, planned.run
+        self._bound, self._run = run_plan.bound, run_plan.run
         self._run_dir, self._events = run_dir, events
         self._journal = journal
         journal.open()
         self._results = ResultFiles(run_dir, self._journal, stored)
         self._trials = Trials(
-            planned, run_dir, self._journal, events, DeviceCounts(stored.get(COUNTERS_KEY, ()))
+            run_plan, run_dir, self._journal, events, DeviceCounts(stored.get(COUNTERS_KEY, ()))
         )
         self._tcp_rates: Mapping[str, Sequence[float]] = {}
         self._status = RUNNING
@@ -162,7 +162,9 @@ class Runner:
         """Measure every frame size of the run."""
         try:
             for number, size in enumerate(self._run.frame_sizes):
-                self._measure_size(self._bound.technology.make_sizes(size), first=number == 0)
+                self._measure_size(
+                    self._bound.technology.make_sizes(size), is_first_size=number == 0
+                )
         except PhaseOneError as exc:
             hint = "lower connections.rate_cps or rate_share"
             if exc.tester:
@@ -171,17 +173,17 @@ class Runner:
             hint += ", or look at the device's limits"
             raise DutError(str(exc), hint, code="tester-fault") from exc
 
-    def _measure_size(self, sizes: Sizes, *, first: bool) -> None:
-        """Measure a frame size, phase by phase, each in every mode or once."""
+    def _measure_size(self, sizes: Sizes, *, is_first_size: bool) -> None:
+        """Measure all phases at a frame size, each in every mode or only once."""
         trials, benchmarks = self._trials, registry.select_benchmarks(self._bound)
-        trials.begin(make_first_stage(sizes.label, first=first))
+        trials.begin(make_first_stage(sizes.label, is_first_size=is_first_size))
         streams = trials.load(sizes)
-        self._check_translation(sizes, first=first)
+        self._check_translation(sizes, is_first_size=is_first_size)
         tcp = [b for b in benchmarks if not b.phase.sized]
-        if first and tcp:
+        if is_first_size and tcp:
             tcp_point = make_tcp_point(trials, streams)
             self._tcp_rates = self._measure_point(Phase.TCP, tcp, tcp_point)
-        once = make_point(trials, sizes, "forward", streams, connects=self._run.connects)
+        once = make_point(trials, sizes, "forward", streams, opens_connections=self._run.connects)
         rates = self._tcp_rates
         for phase in Phase:
             chosen = [b for b in benchmarks if b.phase == phase and b.phase.sized]
@@ -193,13 +195,13 @@ class Runner:
                 found = self._measure_point(phase, chosen, replace(once, measured_rates=rates))
                 rates = {**rates, **found}
 
-    def _check_translation(self, sizes: Sizes, *, first: bool) -> None:
-        """Check the translation of a few frames of a size before they are measured."""
+    def _check_translation(self, sizes: Sizes, *, is_first_size: bool) -> None:
+        """Check the translation of a few frames before a frame size is measured."""
         self._events.on_message(f"{sizes.label} octets: checking the translation")
-        finding = check_point(self._bound.technology, sizes, self._trials.device)
+        finding = run_preflight(self._bound.technology, sizes, self._trials.device)
         if finding is not None:
             self._trials.raise_mismatch(finding)
-        if first:
+        if is_first_size:
             tester, in_lab = self._trials.bench.describe(), self._bound.tester.in_lab
             for warning in list_tester_warnings(self._run, tester, in_lab=in_lab):
                 self._events.on_message(f"note: {warning}")
@@ -207,7 +209,7 @@ class Runner:
     def _measure_point(
         self, phase: Phase, benchmarks: Sequence[Benchmark[Any, Any]], point: Point
     ) -> dict[str, Sequence[float]]:
-        """Measure the benchmarks of a phase at a point and return the measured rates."""
+        """Measure the benchmarks of a phase at a point and return their rates by benchmark."""
         records: list[Record] = []
         rates: dict[str, Sequence[float]] = {}
         refusal = ""
@@ -233,7 +235,7 @@ class Runner:
     def _measure_benchmark(
         self, benchmark: Benchmark[Any, Any], point: Point
     ) -> tuple[Point, Measurement]:
-        """Measure a benchmark; return the point, which changes if the self-test was repeated."""
+        """Measure a benchmark; return the result and the point, which a new self-test changes."""
         place = f"{point.sizes.label} octets"
         if benchmark.phase.directed:
             place += f", {point.mode}"
@@ -242,14 +244,14 @@ class Runner:
         else:
             self._events.on_message(f"{place}: {benchmark.name}")
         try:
-            measured = self._measure_planned(benchmark, point)
+            measured = self._measure_stage(benchmark, point)
             for number in range(1, MAX_REMEASUREMENTS + 1):
                 if not self._exceeds_tester(benchmark, point, measured):
                     break
                 better = remeasure_tester(point, number)
                 if better is None:
                     break
-                point, measured = better, self._measure_planned(benchmark, better)
+                point, measured = better, self._measure_stage(benchmark, better)
         except BeyondTester as exc:
             self._events.on_message(f"{place}: {benchmark.name} is not measured: {exc.message}")
             measured = benchmark.skip(point, exc.message)
@@ -263,8 +265,8 @@ class Runner:
         )
         return point, measured
 
-    def _measure_planned(self, benchmark: Benchmark[Any, Any], point: Point) -> Measurement:
-        """Measure a benchmark as a stage, planned with the rates measured so far."""
+    def _measure_stage(self, benchmark: Benchmark[Any, Any], point: Point) -> Measurement:
+        """Measure a benchmark as a stage that is planned with the rates measured so far."""
         planned, _ = plan_stage(benchmark, point)
         self._trials.begin(planned.stage, planned)
         return benchmark.measure(point)
@@ -272,7 +274,7 @@ class Runner:
     def _exceeds_tester(
         self, benchmark: Benchmark[Any, Any], point: Point, measured: Measurement
     ) -> bool:
-        """Check whether a result is above what the self-test found, which is implausible."""
+        """Return whether a result implausibly exceeds the capacity that the self-test found."""
         if benchmark.phase != Phase.STREAMS or not measured.rates:
             return False
         margin = self._run.procedure.selftest_margin
@@ -280,7 +282,7 @@ class Runner:
         return median(measured.rates) > self._bound.search_share * usable_fps
 
     def _store_record(self, benchmark: Benchmark[Any, Any], measured: Measurement) -> None:
-        """Store a finished record, and write results unless that takes too much time."""
+        """Store a finished record, and write the results unless that takes too much time."""
         self._results.add(benchmark, measured)
         began = time.monotonic()
         if began >= self._next_write:
@@ -303,10 +305,10 @@ class Runner:
             "caveats": trials.list_warnings(),
             **{name: value for name, value in optional.items() if value},
         }
-        self._results.write(head, measured=trials.measured > 0)
+        self._results.write(head, has_new_trials=trials.measured > 0)
 
     def _write_manifest(self, tester: dict[str, Any] | None) -> None:
-        """Add the tester, the end of the run, its status and its first figure to the manifest."""
+        """Add the tester, the end of the run, its status and its first result to the manifest."""
         content = self._run_dir.read_json(MANIFEST)
         if content is None and tester is None:
             return

@@ -42,7 +42,7 @@ from v6t.profiles.streams import StreamSet
 from v6t.trials.result import Measure
 from v6t.trials.trial import Mode
 
-THIS_RUN_SOURCE = "this run"
+THIS_RUN_SOURCE = "this run"  # source of a capacity, as the following texts
 UNKNOWN_SOURCE = (
     "not measured: join the ports by a cable and run `v6t selftest` with this testbed; until then "
     "only the faults of each trial tell the tester's limit"
@@ -55,11 +55,12 @@ LAXER_RULES_SOURCE = (
 SHORT_SELFTEST_SOURCE = (
     "twice what a short look found, or the medium's: the run itself measures the tester"
 )
-# In the cache, and in a run directory: there the remembered capacities that the run used.
+# File of capacities, in the cache and in the directory of each run that uses stored ones.
 CAPACITY_FILE = "tester-capacity.json"
 # A TCP client listens while it sends: one wait for a core must be short compared with the trial.
 MIN_OPENING_TRIAL_S = 1.0  # shortest trial that opens TCP connections
-_SHORT_SELFTEST_FACTOR = 2
+_SHORT_SELFTEST_FACTOR = 2  # by which the capacity may exceed that of a short self-test
+# Properties of a machine that determine the capacity of its tester.
 _MACHINE_KEYS = ("processor", "cores", "kernel", "governor", "smt", "isolated_cores")
 
 Streams = Mapping[Direction, StreamSet]
@@ -74,7 +75,7 @@ def make_capacity_spec(
     opens_connections: bool = False,
     min_duration_s: float = 0.0,
 ) -> SelfTestSpec:
-    """Return the specification of a self-test; that of connections is limited by their number."""
+    """Return the specification of the self-test for a frame size and mode."""
     careful, p = run.preset == "rfc", run.procedure
     return SelfTestSpec(
         ipv6_frame_size=sizes.ipv6,
@@ -116,16 +117,16 @@ class SelfTest:
     say: Callable[[str], None] = ignore_message
 
     def find_capacity(self, directory: RunDir, min_fps: float = 0.0) -> tuple[TesterCapacity, str]:
-        """Return the tester's capacity and its source; measure it if none is stored.
+        """Return the capacity of the tester and its source; measure it unless a stored one is valid.
 
         Args:
-            directory: of the run; it keeps the stored capacities that the run uses.
-            min_fps: lowest plausible rate, from other modes.
+            directory: run directory, which keeps the stored capacities that the run uses.
+            min_fps: lowest plausible rate, according to other modes.
         """
         bound, spec, can_loop_back = self.bound, self.spec, self.bound.tester.can_loop_back
         if bound.driver.is_cable and can_loop_back:
             seen = measure_tester_capacity(
-                replace(self._start_at(min_fps), rules=None), self.measure
+                replace(self._raise_start_rate(min_fps), rules=None), self.measure
             )
             rate_fps = min(spec.media_fps, _SHORT_SELFTEST_FACTOR * seen.rate_fps)
             return replace(seen, rate_fps=rate_fps), SHORT_SELFTEST_SOURCE
@@ -142,33 +143,33 @@ class SelfTest:
         return TesterCapacity(spec.mode, found["fps"], (), ()), found["source"]
 
     def measure_capacity(self, min_fps: float, *, store: bool = False) -> TesterCapacity:
-        """Measure the capacity of the tester; ``store`` also stores it for later runs."""
-        spec = self._start_at(min_fps)
+        """Measure the capacity of the tester; if ``store``, also store it for later runs."""
+        spec = self._raise_start_rate(min_fps)
         capacity = measure_plausible_capacity(spec, self.measure, min_fps, self.say)
         if store:
             self.store(capacity)
         return capacity
 
-    def repeat(self, before: TesterCapacity, number: int) -> TesterCapacity | None:
-        """Measure again after the device reached the capacity; return a higher one or None.
+    def repeat(self, previous: TesterCapacity, number: int) -> TesterCapacity | None:
+        """Measure the capacity again; return it if it is higher than the previous one, else None.
 
         The machine may have been busy during the self-test: if one short trial passes, it is repeated.
         """
         if self.bound.driver.is_cable or not self.bound.tester.can_loop_back:
             return None
-        if not can_carry_more(self.spec, before.rate_fps, self.measure):
+        if not can_carry_more(self.spec, previous.rate_fps, self.measure):
             return None
         self.say(
-            f"{self.spec.mode}: the self-test found {before.rate_fps:,.0f} fps, but now the tester "
+            f"{self.spec.mode}: the self-test found {previous.rate_fps:,.0f} fps, but now the tester "
             "carries far more: self-test and search are repeated"
         )
         number += MAX_REMEASUREMENTS
         capacity = measure_tester_capacity(self.spec, self.measure, number, self.say)
-        if capacity.rate_fps <= before.rate_fps:
+        if capacity.rate_fps <= previous.rate_fps:
             return None
         if self._is_cacheable:
             self.store(capacity)
-        return replace(capacity, keys=before.keys + capacity.keys)
+        return replace(capacity, keys=previous.keys + capacity.keys)
 
     def store(self, capacity: TesterCapacity) -> None:
         """Store a measured capacity in the cache; write errors do not stop the run."""
@@ -182,7 +183,7 @@ class SelfTest:
             write_atomically(locate_cache() / CAPACITY_FILE, json.dumps(known, indent=1))
 
     def _find_stored_capacity(self) -> tuple[TesterCapacity, str]:
-        """Return the stored capacity, or else the medium's rate, and its source.
+        """Return the stored capacity, or else the rate of the medium, and its source.
 
         A capacity that was found under laxer rules than those of the results would be too high.
         """
@@ -195,14 +196,14 @@ class SelfTest:
             return medium, LAXER_RULES_SOURCE.format(**entry)
         return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
 
-    def _start_at(self, min_fps: float) -> SelfTestSpec:
-        """Return the specification with a search that begins at ``min_fps``, if that is higher."""
+    def _raise_start_rate(self, min_fps: float) -> SelfTestSpec:
+        """Return the specification with ``min_fps`` as start rate if that is higher."""
         begins = self.bound.tester.in_lab and min_fps > self.spec.start_fps
         return replace(self.spec, start_fps=min_fps) if begins else self.spec
 
     @property
     def _is_cacheable(self) -> bool:
-        """Whether the run may use a capacity that another run stored, and store its own."""
+        """Whether the run may use a stored capacity and store its own."""
         if self.bound.technology.exchange == "queries":  # RFC 8219, section 9.2.1: measured first
             return False
         return (
@@ -211,7 +212,7 @@ class SelfTest:
 
     @cached_property
     def key(self) -> str:
-        """Hash of everything that determines a capacity, such as tester and frames."""
+        """Hash of everything that determines the capacity, such as tester and frames."""
         run, spec, links = self.bound.settings, self.spec, self.bound.technology.links
         what = [
             *collect_tester_facts(self.bound),
@@ -229,7 +230,7 @@ class SelfTest:
 
 
 def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
-    """Yield the results of the self-test, for each of several servers and for all together.
+    """Yield the capacities of the tester, and of each of its servers if it has several.
 
     Yields:
         One row per server, frame size and mode; rates per direction.
@@ -247,7 +248,7 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator[
 
 
 def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
-    """Yield the capacity of a single tester at each frame size and in each mode."""
+    """Yield the capacity of one tester at each frame size and in each mode."""
     run, plugin = bound.settings, bound.technology
     with closing(Bench(bound, loopback=True)) as bench:
         measure: Measure = bench.measure
@@ -278,12 +279,12 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator
 
 
 def _read_cache() -> dict[str, dict[str, Any]]:
-    """Return the stored capacities by the key of their self-test."""
+    """Return the stored capacities by self-test key."""
     return find_json_object(locate_cache() / CAPACITY_FILE) or {}
 
 
 def collect_tester_facts(bound: BoundRun) -> list[Any]:
-    """Return the tester's kind, options and, if it runs here, its machine."""
+    """Return the kind and options of the tester and, if it runs here, facts about the machine."""
     run = bound.settings
     options = {
         k: v for k, v in run.tester.options.items() if k not in bound.tester.speed_neutral_options

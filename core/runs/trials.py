@@ -30,14 +30,14 @@ from v6t.trials.trial import Mode, Trial
 PROC_STAT = Path("/proc/stat")
 # Place of the stolen time among the fields that add up to all CPU time (proc_stat(5)).
 STEAL_FIELD, CPU_TIME_FIELDS = 7, 8
-# Key of the steal time in the figures of the tester: a share of the time of all CPUs.
+# Key of the steal time in the tester's figures, a share of the time of all CPUs.
 STEAL_TIME_KEY = "stolen"
 # Steal times of the median and of the worst trial from which on they are a warning.
 MEDIAN_STEAL_LIMIT, MAX_STEAL_LIMIT = 0.01, 0.05
 
 
 class Trials:
-    """Measures the trials of a run; known ones come from the journal, new ones are announced.
+    """Measures the trials of a run, or returns their results from the journal.
 
     Attributes:
         device: measures with the device between the tester's ports.
@@ -79,7 +79,7 @@ class Trials:
         self.loopback = self._decorate(self._loopback_bench)
 
     def _decorate(self, bench: Bench) -> Measure:
-        """Return the ``measure`` function of a bench with all decorators, innermost first."""
+        """Return the ``measure`` function of a bench with all decorators applied."""
         watches = self.bound.settings.procedure.watch_device
         decorators: Sequence[Callable[[Measure], Measure]] = (
             partial(with_steal_time, in_lab=self.bound.tester.in_lab),
@@ -94,7 +94,7 @@ class Trials:
         return measure
 
     def load(self, sizes: Sizes, change: TrafficChange | None = None) -> Streams:
-        """Load the streams of a frame size, or a variant of them, and return them."""
+        """Load and return the streams of a frame size, or a variant of its traffic."""
         streams = self.plan.stream_sets[sizes.label]
         if change is not None:
             streams = compile_streams(self.bound, sizes, change)
@@ -103,16 +103,16 @@ class Trials:
         return streams
 
     def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
-        """Begin a stage of the run; ``planned`` replaces the stage of the plan."""
+        """Begin a stage of the run; ``planned``, if given, replaces its entry in the plan."""
         self.remaining.begin(stage, planned)
         self._before = None
 
     def raise_mismatch(self, finding: Finding) -> None:
-        """Record a wrong frame and end the run.
+        """Record a wrong frame and raise the error that ends the run.
 
         Raises:
             TranslationError: the device translates wrongly.
-            TesterError: the tester cannot tell.
+            TesterError: the tester cannot check frames.
         """
         error = make_mismatch_error(finding)
         if not finding.tester:
@@ -121,7 +121,7 @@ class Trials:
         raise error
 
     def list_warnings(self) -> list[str]:
-        """List the warnings about the whole run."""
+        """List the warnings about the run as a whole."""
         modifier, tester = self.bound.modifier, self.bound.tester
         return [
             *list_result_warnings(self.bound),
@@ -131,14 +131,14 @@ class Trials:
         ]
 
     def close(self) -> None:
-        """Restore the device and remove what the testers made."""
+        """Restore the device and close the testers."""
         try:
             self.bench.close()
         finally:
             self._loopback_bench.close()
 
     def _with_announcement(self, measure: Measure, bench: Bench) -> Measure:
-        """Wrap ``measure`` to announce each trial and to read the device's counters before it."""
+        """Wrap ``measure`` to announce trials and to read the device's counters before them."""
 
         def announce_and_measure(trial: Trial) -> TrialResult:
             """Announce a trial to the listeners and measure it."""
@@ -160,10 +160,10 @@ class Trials:
             self.counts.begin(self.bench.session)
 
     def _with_evaluation(self, measure: Measure) -> Measure:
-        """Wrap ``measure`` to end the run at a wrong frame, and to collect figures for warnings."""
+        """Wrap ``measure`` to end the run at a wrong frame and to collect data for warnings."""
 
         def measure_and_evaluate(trial: Trial) -> TrialResult:
-            """Measure a trial and evaluate its frames and its steal time."""
+            """Measure a trial, collect its steal time and end the run at a wrong frame."""
             result = measure(trial)
             share = find_steal_time(result)
             if share is not None:
@@ -180,23 +180,23 @@ class Trials:
 
 
 def with_steal_time(measure: Measure, *, in_lab: bool = True) -> Measure:
-    """Wrap ``measure`` to add the machine's share of stolen CPU time to the tester's figures."""
+    """Wrap ``measure`` to add the CPU steal time of this machine to the tester's figures."""
 
-    def measure_steal_time(trial: Trial) -> TrialResult:
-        """Measure a trial and add the share of stolen CPU time."""
-        before = _read_ticks()
+    def measure_with_steal_time(trial: Trial) -> TrialResult:
+        """Measure a trial and add the share of CPU time that the hypervisor withheld."""
+        before = _read_cpu_ticks()
         result = measure(trial)
-        spent = [now - then for then, now in zip(before, _read_ticks(), strict=False)]
+        spent = [now - then for then, now in zip(before, _read_cpu_ticks(), strict=False)]
         if len(spent) < CPU_TIME_FIELDS or sum(spent) <= 0:
             return result
         share = round(spent[STEAL_FIELD] / sum(spent), 4)
         return replace(result, tester={**result.tester, STEAL_TIME_KEY: share})
 
-    return measure_steal_time if in_lab else measure
+    return measure_with_steal_time if in_lab else measure
 
 
 def find_steal_time(result: TrialResult) -> float | None:
-    """Return the steal time of a trial as a share; None if it is unknown."""
+    """Return the steal time of a trial as a share from 0 to 1; None if it is unknown."""
     share = result.tester.get(STEAL_TIME_KEY)
     return float(share) if isinstance(share, (int, float)) else None
 
@@ -212,8 +212,8 @@ def list_steal_time_warnings(shares: Sequence[float]) -> list[str]:
     ]
 
 
-def _read_ticks() -> Sequence[int]:
-    """Return the CPU times of this machine since it started, in ticks."""
+def _read_cpu_ticks() -> Sequence[int]:
+    """Return the times of all CPUs since this machine started, by kind of use, in ticks."""
     try:
         first = PROC_STAT.read_text(encoding="ascii").partition("\n")[0]
     except OSError:

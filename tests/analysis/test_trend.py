@@ -6,7 +6,7 @@ import random
 
 import pytest
 from v6t.analysis.trend import MAX_CHANCE, Trend, TrendSeries, TrendValue, find_changes
-from v6t.core.reporting.trend import make_document
+from v6t.core.reporting.trend import make_trend_document
 from v6t.tests.needs import sample
 
 RUNS, SERIES = 30, sample(25, 100)
@@ -158,7 +158,7 @@ def test_what_the_resolution_hides_is_said():
 def test_the_first_line_does_not_say_what_cannot_be_seen():
     def lead(*series):
         trend = Trend(("a",) * len(series[0].values), "time", series, ())
-        first = make_document(trend, figures=False).sections[0].blocks[0]
+        first = make_trend_document(trend, figures=False).sections[0].blocks[0]
         return first.text, first.tone
 
     coarse = series_of(*[850_000.0] * 20, resolution=280_000.0)

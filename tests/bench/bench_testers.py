@@ -30,7 +30,7 @@ from typing import Any
 
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import build_lab_device, compile_point, make_tester
+from v6t.core.runs.bench import build_lab_device, compile_directions, make_tester
 from v6t.drivers.lab.setup import Bed
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
@@ -86,7 +86,7 @@ def own(tester: str, options: dict[str, str]) -> Iterator[Try]:
     try:
         made.open()
         sizes = bound.technology.make_frame_pair(SIZE)
-        made.load(compile_point(bound.technology, sizes, bound.settings.seed), bound.oracle)
+        made.load(compile_directions(bound.technology, sizes, bound.settings.seed), bound.oracle)
 
         def attempt(mode: str, rate: float) -> Verdict:
             trial = Trial(

@@ -17,7 +17,7 @@ from dataclasses import replace
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import list_names
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
@@ -58,7 +58,7 @@ def profiles() -> dict[str, StreamSet]:
         run = resolve(flags=Flags(plugin=plugin, params={}))
         made = bind(run).technology
         pair = made.make_frame_pair(run.frame_sizes[0])
-        compiled = compile_point(made, pair, run.seed)["forward"]
+        compiled = compile_directions(made, pair, run.seed)["forward"]
         stream = compiled.streams[0]
         found[f"{plugin} {pair.ipv6}"] = replace(compiled, streams=(stream,))
         fixed = replace(stream, trex={**stream.trex, "vm": {"instructions": []}})

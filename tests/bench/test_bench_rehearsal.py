@@ -25,7 +25,7 @@ def rehearse(path, sizes, repetitions=2):
     )  # fmt: skip
     execute(bind(resolve(flags=flags)), path, Listener())
     # figures are as many as points, and would be three quarters of all calls
-    write.write(path, figures="none")
+    write.write_run_report(path, figures="none")
     return len((path / rundir.JOURNAL).read_text().splitlines())
 
 

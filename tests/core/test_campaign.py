@@ -23,7 +23,7 @@ from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns import workers
 from v6t.core.campaigns.campaign import Overrides, create_campaign, plan_campaign
-from v6t.core.campaigns.packaged import list_packaged
+from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.modifiers import MODIFIERS
 from v6t.tests.core.support import read_schema
@@ -203,7 +203,7 @@ def test_the_estimate_comes_before_the_runs(tmp_path):
 
 
 def test_only_selects_runs_by_the_value_of_a_setting():
-    campaign = list_packaged()["siit"]
+    campaign = list_packaged_campaigns()["siit"]
     overrides = Overrides(tester="sim", experiments=("frame-loss",))
     drivers = {run.config["dut"]["driver"] for run in plan_campaign(campaign, overrides).runs}
     assert len(drivers) > 1
@@ -542,10 +542,10 @@ PAPERS = {
 def test_there_is_a_campaign_for_every_paper():
     from v6t.analysis.published.library import list_sources
 
-    assert sorted(list_packaged()) == sorted([*PAPERS, COMPLETE, ZOO])
+    assert sorted(list_packaged_campaigns()) == sorted([*PAPERS, COMPLETE, ZOO])
     assert sorted(paper for paper, _ in PAPERS.values()) == sorted(list_sources())
     done = v6t("campaign", "--list")
-    assert [line.split()[0] for line in done.out.splitlines()] == sorted(list_packaged())
+    assert [line.split()[0] for line in done.out.splitlines()] == sorted(list_packaged_campaigns())
 
 
 COMPLETE, ZOO = "rfc8219-complete", "zoo"
@@ -567,7 +567,7 @@ SECTIONS = {
 
 def test_every_section_of_rfc_8219_has_its_experiment():
     """Sections 5.1.1 and 5.3 to 10, each with the RFC's times and repetitions."""
-    runs = plan_campaign(list_packaged()[COMPLETE], Overrides(tester="sim")).runs
+    runs = plan_campaign(list_packaged_campaigns()[COMPLETE], Overrides(tester="sim")).runs
     assert {r.experiment for r in runs} == set(SECTIONS)
     for run in runs:
         assert set(run.config["benchmarks"]) == SECTIONS[run.experiment]
@@ -643,7 +643,7 @@ def shortened(path, tmp_path):
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_papers_campaign_can_be_rehearsed(name, tmp_path):
     paper, tables = PAPERS[name]
-    out, file = tmp_path / "out", shortened(list_packaged()[name], tmp_path)
+    out, file = tmp_path / "out", shortened(list_packaged_campaigns()[name], tmp_path)
     done = v6t("campaign", file, "--tester", "sim", "--reps", 1, "--no-report", "-o", out)
     assert done.status == 0, done.err
     found = summary_of(out)
@@ -658,7 +658,7 @@ def test_a_papers_campaign_can_be_rehearsed(name, tmp_path):
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_papers_campaign_measures_as_long_as_the_paper(name):
-    campaign = plan_campaign(list_packaged()[name], Overrides(tester="sim"))
+    campaign = plan_campaign(list_packaged_campaigns()[name], Overrides(tester="sim"))
     for run in campaign.runs:
         procedure = run.config["procedure"]
         assert procedure["trial_duration_s"] == 60

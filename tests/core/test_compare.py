@@ -257,7 +257,7 @@ def test_a_run_under_published_conditions_has_a_reference_line(tmp_path):
     assert "2,531,239" in done.out
     assert "9,198,715" not in done.out.partition("no reference")[0]  # of four workers
     assert "cores: 4 published" in done.out
-    write.write(path, formats=["html"], figures="none")
+    write.write_run_report(path, formats=["html"], figures="none")
     page = (path / "report.html").read_text()
     assert "2,531,239" in page
 

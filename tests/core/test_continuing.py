@@ -130,8 +130,8 @@ def test_what_is_known_again_is_not_replaced_by_less_meanwhile(begun, monkeypatc
     known = [len(read_results(begun)["results"])]
     write = ResultFiles.write
 
-    def watched(self, head, *, measured):
-        write(self, head, measured=measured)
+    def watched(self, head, *, has_new_trials):
+        write(self, head, has_new_trials=has_new_trials)
         known.append(len(read_results(begun)["results"]))
 
     monkeypatch.setattr(ResultFiles, "write", watched)

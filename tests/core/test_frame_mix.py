@@ -162,7 +162,7 @@ def rehearsed(tmp_path_factory):
                               "system-recovery", "flows"))  # fmt: skip
     run = resolve(flags=flags)
     execute(bind(run), base / "out", Listener())
-    write.write(base / "out", formats=["md"])
+    write.write_run_report(base / "out", formats=["md"])
     return run, base / "out"
 
 

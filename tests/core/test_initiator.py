@@ -7,7 +7,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
 from v6t.core.migrate.siitperf import read_siitperf
-from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.bench import Bench, compile_directions
 from v6t.core.runs.rundir import write_run_files
 from v6t.core.runs.tester_capacity import SelfTest, make_capacity_spec
 from v6t.drivers.duts.driver import check_interfaces
@@ -44,7 +44,7 @@ def test_the_technologys_left_is_the_cable_at_the_right_port(run):
     assert (links.right.dut_mac, links.right.vlan) == ("02:00:00:00:0a:01", 7)
     assert (links.link_at("left"), links.link_at("right")) == (links.right, links.left)
     assert run.links_left.vlan == 7  # the files keep the tester's words
-    streams = compile_point(bind(run).technology, bind(run).technology.make_frame_pair(64), 1)
+    streams = compile_directions(bind(run).technology, bind(run).technology.make_frame_pair(64), 1)
     first = Expander(streams["forward"].streams[0]).frames(0, 1)[0, :12].tobytes()
     assert first == bytes.fromhex("020000000b01020000000b02")
 
@@ -160,7 +160,7 @@ def test_frames_match_through_a_device_wired_the_other_way(plugin, dut):
     bound = bind(settings)
     sizes = bound.technology.make_frame_pair(settings.frame_sizes[0])
     bench = Bench(bound)
-    bench.load(compile_point(bound.technology, sizes, 1))
+    bench.load(compile_directions(bound.technology, sizes, 1))
     connections = None
     if settings.connects:
         from v6t.trials.connections import Connections

@@ -52,7 +52,7 @@ def test_a_known_buffer_is_found_and_its_search_reported(tmp_path):
     record = next(r for r in found if r["benchmark"] == "back-to-back")
     # a sender may take a tenth longer, and a buffer that drains meanwhile holds more
     assert 700 < record["average"] < 1150
-    write.write(tmp_path / "out", formats=["md"])
+    write.write_run_report(tmp_path / "out", formats=["md"])
     report = (tmp_path / "out" / "report.md").read_text()
     (heads,) = [x for x in report.splitlines() if "longest frames" in x and "verifications" in x]
     lines = report.splitlines()

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from v6t.core.campaigns import results
 from v6t.core.campaigns.campaign import create_campaign, plan_campaign, run_campaign
-from v6t.core.campaigns.results import describe_progress
+from v6t.core.campaigns.results import read_progress
 from v6t.core.config.bound import bind
 from v6t.core.reporting import live
 from v6t.core.reporting.live import PAGE_HTML, LiveView, is_own_host, parse_address
@@ -345,10 +345,10 @@ def test_the_page_of_several_testbeds_is_made_once_for_each_run_that_ends(tmp_pa
     made = []
     seen = iter([("a", 0), ("b", 1), ("c", 1), ("d", 2)])
     with LiveView(("127.0.0.1", 0), tmp_path, render=lambda path: made.append(1) or "x") as view:
-        view.show_state(lambda: pytest.fail("nobody looks"))
+        view.show_progress(lambda: pytest.fail("nobody looks"))
         for pages in (0, 1, 1, 2):
             asked(view.url, "/now")
-            view.show_state(lambda: next(seen))
+            view.show_progress(lambda: next(seen))
             assert len(made) == pages
         assert json.loads(asked(view.url, "/now")[2])["now"] == "d"
 
@@ -385,10 +385,10 @@ def test_complete_runs_are_read_once_and_one_that_cannot_be_hides_no_other(tmp_p
 
 def test_progress_of_a_campaign_counts_its_complete_runs(tmp_path):
     campaign, directory = campaign_in(tmp_path, CAMPAIGN.replace("0.1", "0.0"))
-    words, complete = describe_progress(directory, campaign)
+    words, complete = read_progress(directory, campaign)
     assert (words.startswith("0 of 2 "), complete) == (True, 0)
     assert run_campaign(directory, campaign.runs[:1], Listener()) == []
-    words, complete = describe_progress(directory, campaign)
+    words, complete = read_progress(directory, campaign)
     assert (words.startswith("1 of 2 "), complete) == (True, 1)
 
 

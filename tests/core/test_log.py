@@ -6,7 +6,7 @@ import pytest
 from v6t.base.log_levels import NOTICE
 from v6t.core import log
 from v6t.core.cli.main import COMMANDS, cli
-from v6t.core.runs.events import log_to
+from v6t.core.runs.events import open_log
 from v6t.tests.core.support import SIM, v6t
 
 SHORT = (*SIM, "--reps", "1", "--mode", "forward", "--frame-size", "104", "--no-report")
@@ -65,7 +65,7 @@ def test_verbosity_selects_records(verbosity, expected, capsys):
 @pytest.mark.parametrize(("verbosity", "lines"), [(log.QUIET, 2), (log.VERBOSE, 2), (log.DEBUG, 3)])
 def test_log_file_holds_commands_whatever_is_shown(verbosity, lines, tmp_path):
     log.configure_verbosity(verbosity)
-    with log_to(tmp_path):
+    with open_log(tmp_path):
         for level in (logging.DEBUG, logging.INFO, NOTICE):
             LOGGER.log(level, "text")
     assert len((tmp_path / "log.txt").read_text().splitlines()) == lines
@@ -73,7 +73,7 @@ def test_log_file_holds_commands_whatever_is_shown(verbosity, lines, tmp_path):
 
 
 def test_log_file_without_record_is_not_made(tmp_path):
-    with log_to(tmp_path):
+    with open_log(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -81,7 +81,7 @@ def test_log_file_without_record_is_not_made(tmp_path):
 def test_known_secret_and_control_characters_are_in_no_handler(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("V6T_DUT_PASSWORD", "hunter2")
     log.configure_verbosity(log.NORMAL)
-    with log_to(tmp_path):
+    with open_log(tmp_path):
         LOGGER.warning("it was hunter2\x1b[2J")
     for text in (capsys.readouterr().err, (tmp_path / "log.txt").read_text()):
         assert "it was ********\\x1b[2J" in text

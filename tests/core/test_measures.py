@@ -423,7 +423,7 @@ def test_a_hook_that_hangs():
 
 
 def test_a_hook_is_tried_again_as_often_as_asked(tmp_path, monkeypatch):
-    monkeypatch.setattr(device_module, "RETRY_AFTER_S", 0.0)
+    monkeypatch.setattr(device_module, "RETRY_PAUSE_S", 0.0)
     script = tmp_path / "third.sh"
     script.write_text(f"echo x >> {tmp_path / 'tries'}; test $(wc -l < {tmp_path / 'tries'}) = 3\n")
     with expect_error("hook-failed"):

@@ -88,7 +88,7 @@ def test_results_say_what_went_on(tmp_path):
     assert [r["benchmark"] for r in results["results"]] == ["throughput", "frame-loss", "latency"]
     assert results["conditions"]["modifier"] == "broadcast"
     assert any("1 frame in 100 is a broadcast" in said for said in results["caveats"])
-    write.write(tmp_path / "out", formats=["html", "md"])
+    write.write_run_report(tmp_path / "out", formats=["html", "md"])
     assert "section 11.1" in (tmp_path / "out" / "report.html").read_text()
     assert resume(tmp_path / "out", Listener()).status == "complete"
     assert make_run_file(run)["modifier"] == "broadcast"
@@ -236,13 +236,13 @@ def test_filters_let_the_background_pass(vlans, tmp_path):
 def test_a_route_of_nobody_is_moved_and_taken_back(plugin, dut):
     plan, bound = plan_of(plugin, dut, "routing")
     change = plan.route_update
-    assert change is not None and plan.steps[-1].undo == change.remove
+    assert change is not None and plan.steps[-1].undo == change.remove_command
     assert change.added_words != change.changed_words
-    assert change.add != change.change
+    assert change.add_command != change.change_command
     plain = plan_without_device(bind(resolve(flags=Flags(plugin, dut=dut))))[1]
     assert plain.route_update is None and len(plain.steps) < len(plan.steps)
     text = format_plan(bound.driver, plan)
-    assert change.add in text and change.change in text
+    assert change.add_command in text and change.change_command in text
 
 
 def test_a_route_that_a_benchmark_moves_is_another_one():
@@ -295,7 +295,7 @@ class Answering:
 
     management_check = "show"
 
-    def run_management_query(self):
+    def check_management_query(self):
         self.asked += 1
         if self.asked % 3 == 0:
             raise DutError("it: show: not there", code="command-failed")
@@ -441,7 +441,7 @@ class Sending:
 
     management_check = "show"
 
-    def run_management_query(self):
+    def check_management_query(self):
         self.log.append("query")
         return "show"
 
@@ -507,7 +507,7 @@ def test_a_real_router_under_each(modifier, tmp_path):
                    "sending_time_tolerance": 5.0, "invalid_retries": 9},
     ))  # fmt: skip
     outcome = execute(bind(run), tmp_path / "out", Listener())
-    write.write(tmp_path / "out", formats=["md"])
+    write.write_run_report(tmp_path / "out", formats=["md"])
     report = (tmp_path / "out" / "report.md").read_text()
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     assert record["rates"][0]["loss_percent"]["sum"]["median"] == 0

@@ -10,7 +10,7 @@ import pytest
 from v6t.analysis.scaling import count_cores
 from v6t.core.campaigns.campaign import Overrides, plan_campaign
 from v6t.core.campaigns.file import Experiment, read_campaign
-from v6t.core.campaigns.packaged import list_packaged
+from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.bound import bind
 from v6t.tests.core.papers import NOT_SAID, PAPERS
 
@@ -23,7 +23,7 @@ EACH = [(name, series) for name, known in PAPERS.items() for series in known]
 
 
 def experiments(campaign: str) -> dict[str, Experiment]:
-    content, _ = read_campaign(list_packaged()[campaign])
+    content, _ = read_campaign(list_packaged_campaigns()[campaign])
     return {e.name: e for e in content.experiments}
 
 
@@ -31,9 +31,9 @@ def laid_out(campaign: str, name: str) -> list[dict[str, Any]]:
     """The runs of an experiment as they would be measured, with all defaults."""
     found = []
     for run in plan_campaign(
-        list_packaged()[campaign], Overrides(tester="sim", experiments=(name,))
+        list_packaged_campaigns()[campaign], Overrides(tester="sim", experiments=(name,))
     ).runs:
-        bound = bind(run.resolved)
+        bound = bind(run.settings)
         params = bound.technology.params.model_dump(mode="json")
         found.append(
             {
@@ -79,7 +79,9 @@ def compared(name: str, paper: Any, ours: Any) -> bool:
 
 def test_every_experiment_is_transcribed():
     assert set(PAPERS) == {
-        name for name in list_packaged() if read_campaign(list_packaged()[name])[0].paper
+        name
+        for name in list_packaged_campaigns()
+        if read_campaign(list_packaged_campaigns()[name])[0].paper
     }
     for campaign, known in PAPERS.items():
         assert list(known) == list(experiments(campaign)), campaign
@@ -100,8 +102,8 @@ def test_parameters_are_the_papers_or_the_difference_is_said(campaign, name):
 
 @pytest.mark.parametrize("campaign", PAPERS)
 def test_differences_stand_in_the_report(campaign):
-    content, _ = read_campaign(list_packaged()[campaign])
-    notes = plan_campaign(list_packaged()[campaign], Overrides(tester="sim")).notes
+    content, _ = read_campaign(list_packaged_campaigns()[campaign])
+    notes = plan_campaign(list_packaged_campaigns()[campaign], Overrides(tester="sim")).notes
     for experiment in content.experiments:
         for text in experiment.differs.values():
             assert text.rstrip(".") in notes[experiment.name]

@@ -124,7 +124,7 @@ def test_every_size_and_mode_is_a_point():
 
 def test_streams_with_their_shares():
     found = planned(params={"n": "3", "m": "2", "negative_percent": "10"})
-    shares = dict(line.split(", ") for line in found.streams)
+    shares = dict(line.split(", ") for line in found.stream_descriptions)
     assert sum(float(v.split("%")[0]) for k, v in shares.items() if "forward" in k) == (
         pytest.approx(100, abs=0.2)
     )

@@ -138,7 +138,7 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
 
     class Watch(Listener):
         def on_trial_start(self, now):
-            seen.append((clock.s - 100.0, now.left_s))
+            seen.append((clock.s - 100.0, now.remaining_s))
 
     for key, value in {"setup_s": 3.0, "load_s": 1.0, "overhead_s": 0.1}.items():
         monkeypatch.setattr(Sim, key, value)
@@ -150,7 +150,9 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
     runner.execute(bind(resolve(flags=given)), tmp_path / "run", Watch())
     whole_s = clock.s - 100.0
     late = [
-        (passed_s + left_s) / whole_s - 1 for passed_s, left_s in seen if passed_s > whole_s / 2
+        (passed_s + remaining_s) / whole_s - 1
+        for passed_s, remaining_s in seen
+        if passed_s > whole_s / 2
     ]
     assert late
     assert max(map(abs, late)) < 1 / 3
@@ -181,7 +183,7 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
     assert named <= set(begun)
     assert len(seen) == outcome.measured
     assert {n.trial.benchmark for n in seen} >= {"selftest", "preflight", "throughput"}
-    assert all(n.left_s >= 0 for n in seen)
+    assert all(n.remaining_s >= 0 for n in seen)
     of_selftest = [n for n in seen if n.stage.name == "self-test"]
     assert {n.trial.benchmark for n in of_selftest} == {"selftest"}
 

@@ -51,7 +51,7 @@ def run(tmp_path_factory):
     home = tmp_path_factory.mktemp("runs")
     device = {"buffer_frames": 2000, "tail_share": 0.001, "recovery_s": 0.1, "reset_s": 0.2}
     path = made(home / "run", *EVERYTHING, device=device, procedure=procedure, label=EVIL)
-    write.write(path)
+    write.write_run_report(path)
     return path
 
 
@@ -296,7 +296,7 @@ def test_who_tells_the_device_of_the_hosts_is_read_from_the_run(run, answers_on,
 def test_invalid_trials_are_told(tmp_path):
     # the tester manages less than the search offers: its sending takes too long now and then
     path = made(tmp_path / "run", device={"tester_fps": 500_000})
-    write.write(path, formats=["html"])
+    write.write_run_report(path, formats=["html"])
     page = Page((path / "report.html").read_text())
     head, row = page.tables["Headroom of the tester, per direction"]
     assert row[head.index("headroom")] != "enough"
@@ -391,7 +391,7 @@ def test_markdown_tables_are_whole(run):
 
 def test_the_same_run_gives_the_same_report(run, tmp_path):
     for name in ("first", "second"):
-        write.write(run, tmp_path / name)
+        write.write_run_report(run, tmp_path / name)
     assert tree(tmp_path / "first") == tree(tmp_path / "second")
 
 
@@ -472,7 +472,7 @@ def test_what_limits_the_device_is_told(run, tmp_path):
     }
     results = json.loads((path / "results.json").read_text()) | {"bottleneck": [entry]}
     (path / "results.json").write_text(json.dumps(results))
-    write.write(path, formats=["html", "md"], figures="none")
+    write.write_run_report(path, formats=["html", "md"], figures="none")
     found = Page((path / "report.html").read_text())
     title = "What limits the device, watched every second"
     assert found.tables[title][1] == [
@@ -483,7 +483,7 @@ def test_what_limits_the_device_is_told(run, tmp_path):
 
 def test_the_cards_are_those_of_the_smallest_frames(tmp_path):
     path = made(tmp_path / "run", "throughput", frame_sizes=(104, 1518))
-    write.write(path, formats=["md"])
+    write.write_run_report(path, formats=["md"])
     small = json.loads((path / "results.json").read_text())["results"][0]
     text = (path / "report.md").read_text().partition("## What was measured")[0]
     assert f"{small['median']:,.0f}" in text
@@ -495,7 +495,7 @@ def test_what_was_measured_unasked_is_among_the_benchmarks(tmp_path):
     path = made(tmp_path / "run", "throughput", "frame-loss")
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps({**config, "benchmarks": ["throughput"]}))
-    write.write(path, formats=["md"])
+    write.write_run_report(path, formats=["md"])
     assert "throughput, frame-loss" in (path / "report.md").read_text()
 
 
@@ -515,7 +515,7 @@ def test_refusals(arguments, code, run):
 def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", dict)
-    (path,) = write.write(run, tmp_path, ["html"])
+    (path,) = write.write_run_report(run, tmp_path, ["html"])
     assert "mape-br" in path.read_text()
 
 
@@ -531,7 +531,7 @@ def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(run, tmp_path, monkey
     ],
 )  # fmt: skip
 def test_the_picture_says_what_is_on_each_link(plugin, words, tmp_path):
-    (path,) = write.write(made(tmp_path / "run", plugin=plugin), tmp_path, ["html"])
+    (path,) = write.write_run_report(made(tmp_path / "run", plugin=plugin), tmp_path, ["html"])
     page = path.read_text()
     assert words in page
     if plugin == "ipv4aas":
@@ -547,10 +547,10 @@ def test_the_picture_of_a_run_of_an_earlier_version_asks_the_plugin(run, tmp_pat
     manifest = json.loads((copy / "manifest.json").read_text())
     assert manifest.pop("setup")["ip_versions"] == [6, 4]
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    (path,) = write.write(copy, tmp_path, ["html"])
+    (path,) = write.write_run_report(copy, tmp_path, ["html"])
     assert "(CEs): IPv6, 104" in path.read_text()
     monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", dict)
-    (path,) = write.write(copy, tmp_path, ["html"])
+    (path,) = write.write_run_report(copy, tmp_path, ["html"])
     assert "Test setup: sim tester" in path.read_text()
 
 

@@ -40,7 +40,7 @@ def test_technologies_without_ipv6_never_say_ipv6(tmp_path):
     assert {"nat44", "ipv4-router"} <= set(names)
     for name in names:
         path = made(tmp_path / name, plugin=name, procedure={"repetitions": 2})
-        write.write(path, formats=["md", "html"])
+        write.write_run_report(path, formats=["md", "html"])
         text = (path / "report.md").read_text()
         # its own text: parameters and the files of the run stand as they are
         own = text[: text.index("**Parameters of the technology**")]
@@ -89,7 +89,7 @@ def test_the_configuration_is_folded_and_readable():
 @pytest.mark.slow
 def test_units_and_percentiles_stand_beside_their_table(tmp_path):
     path = made(tmp_path / "run", "latency", procedure={"repetitions": 2})
-    (page,) = write.write(path, formats=["html"])
+    (page,) = write.write_run_report(path, formats=["html"])
     section = page.read_text().split('<section id="latency">')[1].split("</section>")[0]
     table, _, rest = section.partition("</table>")
     assert "TL ms" in table

@@ -132,13 +132,13 @@ def test_the_rfc_preset_asks_for_60_s_and_20_repetitions():
     assert (point.benchmark, point.mode) == ("resolution", "queries")
     assert planned.run.procedure.trial_duration_s == 60
     assert planned.run.procedure.repetitions == 20
-    assert planned.streams == ()
-    assert not any("section 9.2" in text for text in planned.caveats)
+    assert planned.stream_descriptions == ()
+    assert not any("section 9.2" in text for text in planned.warnings)
 
 
 def test_a_longer_timeout_than_the_rfc_allows_is_said():
     flags = Flags(plugin="dns64", tester="sim", procedure={"resolution": {"timeout_s": 2.0}})
-    caveats = plan(resolve_and_bind(flags=flags)).caveats
+    caveats = plan(resolve_and_bind(flags=flags)).warnings
     assert any("2 s" in text for text in caveats)
 
 

@@ -9,7 +9,7 @@ import pytest
 from v6t.base.errors import BeyondTester
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.reporting.write import FILES_BY_FORMAT, write
+from v6t.core.reporting.write import FILES_BY_FORMAT, write_run_report
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results, share_conditions
 from v6t.core.runs.runner import execute, resume
@@ -169,7 +169,7 @@ def test_report_of_a_run_in_memory_equals_that_of_its_directory(flags, tmp_path)
     outcome = execute(bound, tmp_path / "run", Listener())
     pages = []
     for name, data in (("memory", outcome), ("disk", None)):
-        files = write(
+        files = write_run_report(
             tmp_path / "run", tmp_path / name, tuple(FILES_BY_FORMAT), figures="none", data=data
         )
         pages.append([file.read_text() for file in files])

@@ -144,7 +144,7 @@ def test_the_critical_load_of_a_simulated_device(critical):
         rows = list(csv.DictReader(file))
     assert len(rows) == len(record["trials"])
     assert float(rows[-1]["estimate"]) == record["estimate"]
-    write.write(critical, formats=["md"])
+    write.write_run_report(critical, formats=["md"])
     assert "critical load" in (critical / "report.md").read_text().lower()
 
 
@@ -171,7 +171,7 @@ def test_without_loss_there_is_no_critical_load(lossless):
     assert record["shapes"] == {}
     with (lossless / "critical-load.csv").open() as file:
         assert {row[key] for row in csv.DictReader(file) for key in FIGURES if key in row} == {""}
-    write.write(lossless, formats=["md", "openmetrics"])
+    write.write_run_report(lossless, formats=["md", "openmetrics"])
     text = (lossless / "report.md").read_text()
     assert text.count("undefined") >= 3  # the tile, the table's figure and its interval
     assert f"{record['highest']:,.0f}" in text
@@ -243,7 +243,7 @@ def test_a_soak_test_knows_when_frames_were_lost(tmp_path):
         assert begins == sorted(set(begins))
         assert found["lossy"] == sum(int(r["lost"]) > 0 for r in mine)
         assert 0 < found["loss_percent"] <= found["worst_percent"]
-    write.write(tmp_path / "out", formats=["md"])
+    write.write_run_report(tmp_path / "out", formats=["md"])
     assert "Soak test" in (tmp_path / "out" / "report.md").read_text()
 
 

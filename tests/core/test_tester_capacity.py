@@ -8,7 +8,7 @@ from v6t.base.files import locate_cache
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs import tester_capacity
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.tester_capacity import (
     THIS_RUN_SOURCE,
@@ -50,7 +50,7 @@ def look(run, directory, limit_fps=1e6, size=104, **changes):
     sizes = plugin.make_frame_pair(size)
     spec = replace(make_capacity_spec(run, sizes, "forward", MEDIA), **changes)
     door = Counting(limit_fps)
-    test = SelfTest(bind(run), spec, compile_point(plugin, sizes, run.seed), door)
+    test = SelfTest(bind(run), spec, compile_directions(plugin, sizes, run.seed), door)
     found, source = test.find_capacity(directory)
     return found.rate_fps, source, door.trials
 
@@ -86,7 +86,7 @@ def test_what_bounds_a_benchmark_passed_under_its_rules(directory):
     plugin = bind(run).technology
     sizes = plugin.make_frame_pair(104)
     spec, door = make_capacity_spec(run, sizes, "forward", MEDIA), Hasty(2e6, 1e6)
-    streams = compile_point(plugin, sizes, run.seed)
+    streams = compile_directions(plugin, sizes, run.seed)
     found, source = SelfTest(bind(run), spec, streams, door).find_capacity(directory)
     assert source == THIS_RUN_SOURCE
     assert 0.85e6 < found.rate_fps <= 1e6
@@ -135,7 +135,7 @@ def test_a_self_test_under_laxer_rules_bounds_nothing(directory):
     rfc = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
     rfc = rfc.model_copy(update={"tester": trex})
     sizes = bind(quick).technology.make_frame_pair(104)
-    streams = compile_point(bind(quick).technology, sizes, 1)
+    streams = compile_directions(bind(quick).technology, sizes, 1)
     spec = make_capacity_spec(quick, sizes, "forward", MEDIA)
     test = SelfTest(bind(quick), spec, streams, Counting(1e6))
     test.store(TesterCapacity("forward", 123.0, (), ()))
@@ -201,7 +201,7 @@ def test_nothing_is_remembered_of_a_simulation_or_a_failure(directory):
 def test_phase_one_has_a_capacity_of_its_own(directory):
     run = a_run()
     sizes = bind(run).technology.make_frame_pair(104)
-    streams = compile_point(bind(run).technology, sizes, 1)
+    streams = compile_directions(bind(run).technology, sizes, 1)
     spec = make_capacity_spec(run, sizes, "forward", MEDIA)
     for _ in range(2):
         door = Counting(1e6)
@@ -219,7 +219,7 @@ def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_p
     assert (rate, source, trials) == (MEDIA, UNKNOWN_SOURCE, 0)
     sizes = bind(run).technology.make_frame_pair(104)
     spec = make_capacity_spec(run, sizes, "forward", MEDIA)
-    streams = compile_point(bind(run).technology, sizes, 1)
+    streams = compile_directions(bind(run).technology, sizes, 1)
     test = SelfTest(bind(run), spec, streams, Counting(1e6))
     test.store(TesterCapacity("forward", 123.0, (), ()))
     # how long the self-test looked does not matter here, and a run that had none goes on so

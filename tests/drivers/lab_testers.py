@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point, make_tester
+from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
@@ -40,7 +40,7 @@ def loaded(kind, plugin="mape-br", size=104, *, loopback=False, **run):
 def load(tester, bound, size, vary=lambda traffic: traffic):
     """Load the streams of a technology; return a trial of one second."""
     sizes = bound.technology.make_frame_pair(size)
-    streams = compile_point(bound.technology, sizes, bound.settings.seed, vary)
+    streams = compile_directions(bound.technology, sizes, bound.settings.seed, vary)
     tester.load(streams, bound.oracle)
     return Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 3000.0, 1.0, 0.4, 0.1)
 

@@ -27,7 +27,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.migrate.maptperf import read_maptperf
 from v6t.core.migrate.migration import Migration
 from v6t.core.migrate.siitperf import read_siitperf
-from v6t.core.runs.bench import Bench, build_lab_device, compile_point
+from v6t.core.runs.bench import Bench, build_lab_device, compile_directions
 from v6t.core.runs.manifest import describe_machine
 from v6t.drivers.lab.setup import Bed
 from v6t.procedures.search.binary import binary_search
@@ -168,7 +168,7 @@ def v6t_finds(case, tester, bound):
         conditions, case.upper_fps, "media", case.resolution_fps, DURATION_S, repetitions=1
     )
     with closing(Bench(bound)) as bench:
-        bench.load(compile_point(bound.technology, sizes, bound.settings.seed))
+        bench.load(compile_directions(bound.technology, sizes, bound.settings.seed))
         return measure_throughput(spec, bench.measure).repetitions[0].rate_fps
 
 

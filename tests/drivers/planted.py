@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import OracleDecorator
 from v6t.tests.drivers.keeping import kept, kept_anew
@@ -308,7 +308,7 @@ class Benchmarked:
         sizes = technology.make_frame_pair(104 if name == "mape-br" else 84)
         if self._loaded != name:
             oracle = technology if name == "mape-br" else Unchanged(technology)
-            self.tester.load(compile_point(technology, sizes, 1), oracle)
+            self.tester.load(compile_directions(technology, sizes, 1), oracle)
             self._loaded = name
         return sizes
 

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point, make_tester
+from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.trial import MODES, DelayRequest, Trial, list_directions
@@ -35,7 +35,7 @@ def tester(request):
     made = make_tester(bind(run))
     made.open()
     plugin = bind(run).technology
-    made.load(compile_point(plugin, plugin.make_frame_pair(104), run.seed), plugin)
+    made.load(compile_directions(plugin, plugin.make_frame_pair(104), run.seed), plugin)
     yield made
     made.close()
     made.close()  # twice does no harm

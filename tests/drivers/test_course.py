@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point, make_tester
+from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.core.runs.device import compute_load, with_device_load
 from v6t.drivers import clock
 from v6t.drivers.clock import Reading, find_faults_between
@@ -41,7 +41,9 @@ def simulated(asked, **device):
     )
     bound = bind(resolve(flags=flags))
     tester = make_tester(bound)
-    tester.load(compile_point(bound.technology, bound.technology.make_frame_pair(104), 1), None)
+    tester.load(
+        compile_directions(bound.technology, bound.technology.make_frame_pair(104), 1), None
+    )
     return tester.measure(asked).directions["forward"]
 
 

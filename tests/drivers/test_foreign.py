@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.lab.reference_device import Faults
 from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
@@ -23,7 +23,7 @@ def bench(plugin, faults=None):
     device = ReferenceDevice(plugin, frame_octets(plugin.links), faults)
     tester = EmbeddedTester(plugin.links, device)
     tester.open()
-    tester.load(compile_point(plugin, plugin.make_frame_pair(SIZE), 1), plugin)
+    tester.load(compile_directions(plugin, plugin.make_frame_pair(SIZE), 1), plugin)
     return tester
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.plan import Step, expect_words
@@ -68,7 +68,7 @@ def table():
 
 
 def compile_streams(plugin):
-    return compile_point(plugin, plugin.make_frame_pair(SIZE), 1)
+    return compile_directions(plugin, plugin.make_frame_pair(SIZE), 1)
 
 
 def translated(kind, opening):

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.bench import Bench, compile_directions
 from v6t.drivers.duts.registry import make_driver
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.connections import Connections
@@ -51,7 +51,7 @@ def test_a_table_that_is_reset_during_a_trial(kind):
     bound = bind(run)
     sizes = bound.technology.make_frame_pair(run.frame_sizes[0])
     bench = Bench(bound)
-    bench.load(compile_point(bound.technology, sizes, run.seed))
+    bench.load(compile_directions(bound.technology, sizes, run.seed))
     trial = Trial("planted", "reset", sizes.ipv6, sizes.ipv4, "reverse", 1000.0, 2.0, 0.5, 0.1,
                   connections=Connections(500, 1000.0, wait_s=0.5))  # fmt: skip
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.core.config.plugins import load_plugin
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.drivers.sim.kind import Sim
 from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.tests.expect import expect_error
@@ -175,7 +175,7 @@ def test_real_streams():
     plugin = load_plugin("mape-br")
     tech = plugin(plugin.params_model(n=10, m=9, negative_percent=10))
     tester = SimTester(SimOptions(capacity_fps=500.0))
-    tester.load(compile_point(tech, tech.make_frame_pair(104), 1), tech)
+    tester.load(compile_directions(tech, tech.make_frame_pair(104), 1), tech)
     asked = replace(TRIAL, mode="bidirectional", delays=DelayRequest(tags=100))
     result = tester.measure(asked)
     for counted in result.directions.values():

@@ -14,7 +14,7 @@ import pytest
 from v6t.base.errors import BeyondTester
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex import counting, timing
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, take_part
 from v6t.drivers.trex.capture import (
@@ -240,7 +240,7 @@ def marked(stream):
 def compiled(plugin="mape-br", **params):
     run = resolve(flags=Flags(plugin=plugin, params=params))
     made = bind(run).technology
-    return compile_point(made, made.make_frame_pair(run.frame_sizes[0]), run.seed)
+    return compile_directions(made, made.make_frame_pair(run.frame_sizes[0]), run.seed)
 
 
 @pytest.mark.parametrize("plugin", ["mape-br", "siit", "ipv4-router", "ipv6-router", "nat44"])
@@ -367,7 +367,7 @@ def test_what_takes_a_stamp_in_every_frame_is_refused_beyond_that(asked, words):
 
 def test_enumeration_goes_on_at_the_next_pair_of_ports():
     technology = bind(resolve(flags=Flags(plugin="nat44", tester="sim"))).technology
-    streams = compile_point(technology, technology.make_frame_pair(84), 1)["forward"]
+    streams = compile_directions(technology, technology.make_frame_pair(84), 1)["forward"]
     second = take_part(streams, trial(1000.0, 1.0), 1, 2, core=1)
     frames = second.streams[0].source().frames(0, 500)
     assert (frames == Expander(streams.streams[0]).frames(500, 500)).all()

@@ -258,12 +258,12 @@ options = TrexOptions(
 )
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.trials.trial import Trial
 plugin = bind(resolve(flags=Flags(plugin="mape-br"))).technology
 trex = tester.TrexTester(options, plugin.links, loopback=True)
 trex.open()
-trex.load(compile_point(plugin, plugin.make_frame_pair(104), 1), plugin)
+trex.load(compile_directions(plugin, plugin.make_frame_pair(104), 1), plugin)
 result = trex.measure(Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0))
 trex.close()
 print(*(d.count_frames("received") for d in result.directions.values()))

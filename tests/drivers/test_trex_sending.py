@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import bursts as trex_bursts
 from v6t.drivers.trex import connections
@@ -140,7 +140,7 @@ class Server:
         self.tester.attachment.facts = ServerFacts(
             ports=[PortFacts(index=n, driver="net_memif") for n in (0, 1)]
         )
-        self.tester.load(compile_point(PLUGIN, PLUGIN.make_frame_pair(84), 1), PLUGIN)
+        self.tester.load(compile_directions(PLUGIN, PLUGIN.make_frame_pair(84), 1), PLUGIN)
 
     def ask(self, op, /, *, watch=None, deadline_s=0.0, **asked):
         return getattr(self, op)(**asked)

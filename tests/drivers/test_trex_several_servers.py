@@ -13,7 +13,7 @@ from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
-from v6t.core.runs.bench import Bench, compile_point, make_tester
+from v6t.core.runs.bench import Bench, compile_directions, make_tester
 from v6t.procedures.stateful.phases import judge_connections
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.two_servers import TwoServers, run
@@ -127,7 +127,7 @@ def test_connections_are_divided_learned_and_validated(two):
     technology = bound.technology
     sizes = technology.make_frame_pair(bound.settings.frame_sizes[0])
     bench = Bench(bound)
-    bench.load(compile_point(technology, sizes, 1))
+    bench.load(compile_directions(technology, sizes, 1))
     asked = Connections(COUNT, 10_000.0, wait_s=1.0, alpha=1.0, purpose="establish")
     trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, connections=asked, **LOAD)
     try:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.replay import Replay
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
@@ -52,7 +52,7 @@ COUNT = 1000
 
 
 def streams(size=84):
-    return compile_point(PLUGIN, PLUGIN.make_frame_pair(size), 1)
+    return compile_directions(PLUGIN, PLUGIN.make_frame_pair(size), 1)
 
 
 def reached(program):
@@ -289,7 +289,7 @@ def test_what_many_connections_take_is_said_before_traffic(tester, count, said):
 def compiled(plugin="mape-br", size=104, params=None):
     run = resolve(flags=Flags(plugin=plugin, tester="sim", params=params or {}))
     made = bind(run).technology
-    return made, compile_point(made, made.make_frame_pair(size), run.seed)
+    return made, compile_directions(made, made.make_frame_pair(size), run.seed)
 
 
 @pytest.mark.parametrize("size", [104, 600, 1518])

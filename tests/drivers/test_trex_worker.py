@@ -21,7 +21,7 @@ import pytest
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.drivers.placement import ThreadPlacement
@@ -87,7 +87,7 @@ def loaded(installation, placement=None, **options):
     with closing(make_tester(installation, **options)) as tester:
         tester.open()
         tester.attachment.placement = placement
-        tester.load(compile_point(PLUGIN, PLUGIN.make_frame_pair(104), 1), PLUGIN)
+        tester.load(compile_directions(PLUGIN, PLUGIN.make_frame_pair(104), 1), PLUGIN)
         yield tester
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
-from v6t.core.campaigns.packaged import list_packaged
+from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.explain import list_all_settings
 from v6t.core.config.plugins import list_names, load_plugin
 from v6t.core.config.resolve import resolve
@@ -144,7 +144,7 @@ def beds() -> tuple[dict[str, Any], ...]:
 @cache
 def campaigns() -> tuple[dict[str, Any], ...]:
     """Campaign files that come with v6t."""
-    return tuple(YamlFile(path).data for path in list_packaged().values())
+    return tuple(YamlFile(path).data for path in list_packaged_campaigns().values())
 
 
 @cache

@@ -11,7 +11,7 @@ import numpy as np
 from v6t.base.errors import V6tError
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded.timing import compute_due_s
 from v6t.drivers.oracle.replay import Order
 from v6t.drivers.transport.contract import for_shell
@@ -57,7 +57,7 @@ def describe_trials(technology: str) -> Parts:
     params = {"negative_percent": "10"} if technology == "mape-br" else {}
     bound = resolve_and_bind(None, None, Flags(plugin=technology, params=params))
     made = bound.technology
-    compiled = compile_point(made, made.make_sizes(104), 1)
+    compiled = compile_directions(made, made.make_sizes(104), 1)
     parts: Parts = {}
     for direction, streams in compiled.items():
         marks = StreamSet(direction, tuple(with_mark(stream) for stream in streams.streams))

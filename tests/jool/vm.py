@@ -227,7 +227,7 @@ class MachineDut(LabDut):
             self.driver = copy(driver)
             self.driver.options = driver.options.model_copy(update=own)
 
-    def create_namespace(self) -> int:
+    def create_namespaces(self) -> int:
         self._pid = self._standing.namespace()
         self._await_free_interfaces()
         return self._pid

@@ -18,7 +18,7 @@ from scapy.layers.l2 import Ether
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.connection import DeviceBusyError, Lock
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.duts.session.shell import track_command
+from v6t.drivers.duts.session.shell import build_tracked_command
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.transport.contract import DeadlinePassed
 from v6t.tests.drivers import machines
@@ -266,7 +266,9 @@ def test_a_device_that_hears_nothing_undoes_everything(machine):
 def given_up(bed):
     """What has no end goes on there when our ssh has ended, until it is restored."""
     session = bed.session
-    hangs = track_command(session.driver.options.state_dir, "(while :; do sleep 9999; done) & wait")
+    hangs = build_tracked_command(
+        session.driver.options.state_dir, "(while :; do sleep 9999; done) & wait"
+    )
     with pytest.raises(DeadlinePassed):
         session.transport.run(hangs, "", 5.0)
     processes = "ps -axww -o args"

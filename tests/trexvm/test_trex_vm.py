@@ -16,7 +16,7 @@ import pytest
 import yaml
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point, make_tester
+from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.shown import Run
@@ -258,7 +258,7 @@ def test_several_pairs_and_cores(guest, tmp_path, ports, cores):
     try:
         assert tester.describe()["data_path_cores"] == cores * (1 + len(more.get("pairs", ())))
         sizes = bound.technology.make_frame_pair(84)
-        tester.load(compile_point(bound.technology, sizes, 1), bound.oracle)
+        tester.load(compile_directions(bound.technology, sizes, 1), bound.oracle)
         asked = Trial(
             "throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 100.0, 20.0, 1.0, 0.2
         )

@@ -20,7 +20,7 @@ from v6t.base.errors import TesterError, UsageError, hides_interrupt
 from v6t.base.files import read_json
 from v6t.core.config.bound import validate_params
 from v6t.core.config.plugins import load_plugin
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.manifest import describe_machine, find_commit, utc_now
 from v6t.core.runs.tester_capacity import collect_tester_facts
 from v6t.drivers import clock
@@ -288,7 +288,7 @@ class _Bench:
             )  # fmt: skip
             self._tester = tester
             tester.open()
-            streams = compile_point(self._technology, self._sizes, self._bound.settings.seed)
+            streams = compile_directions(self._technology, self._sizes, self._bound.settings.seed)
             tester.load(streams, Unchanged(self._technology))
             self.described = tester.describe()
         return self._tester

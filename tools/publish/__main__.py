@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from v6t.base.errors import V6tError
-from v6t.core.runs.rundir import find_latest_run
+from v6t.core.runs.rundir import resolve_run_path
 from v6t.tools.publish.publish import publish
 
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("place", type=Path, help="directory of the page")
     given = parser.parse_args(arguments)
     try:
-        paths = publish(find_latest_run(given.campaign), given.place)
+        paths = publish(resolve_run_path(given.campaign), given.place)
     except V6tError as exc:
         print(f"v6t: {exc.message} [{exc.code}]", file=sys.stderr)
         if exc.hint:

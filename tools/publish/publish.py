@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from v6t.analysis.rundata import strip_number
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
-from v6t.core.campaigns.campaign import PLAN, SUMMARY, Campaign, load_campaign
-from v6t.core.campaigns.packaged import list_packaged
-from v6t.core.campaigns.results import load_runs, summarize, to_csv
+from v6t.core.campaigns.campaign import PLAN, SUMMARY_FILE, Campaign, load_campaign
+from v6t.core.campaigns.packaged import list_packaged_campaigns
+from v6t.core.campaigns.results import load_runs, summarize, summary_to_csv
 from v6t.core.runs.results import share_conditions
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
 from v6t.drivers.testers import load_kind
@@ -141,8 +141,8 @@ def _contents(directory: Path, campaign: Campaign, page: str) -> dict[str, str]:
     summary = summarize(replace(campaign, title=words.cleaned(campaign.title)), runs)
     contents = {
         **_page(campaign, runs, words, page),
-        SUMMARY: json.dumps(summary, indent=1, sort_keys=True) + "\n",
-        TABLE: to_csv(summary),
+        SUMMARY_FILE: json.dumps(summary, indent=1, sort_keys=True) + "\n",
+        TABLE: summary_to_csv(summary),
         TRIALS: trials_table(directory, list(zip(read, runs, strict=True)), words),
     }
     for run in runs:
@@ -154,7 +154,7 @@ def _contents(directory: Path, campaign: Campaign, page: str) -> dict[str, str]:
 
 def _named_apart(runs: Sequence[CampaignRun]) -> list[CampaignRun]:
     """Rename runs so that their names, also without numbers, are unique and are not those of page files."""
-    taken = {PAGE, SUMMARY, TABLE, TRIALS, FIGURES, MARKER}
+    taken = {PAGE, SUMMARY_FILE, TABLE, TRIALS, FIGURES, MARKER}
     found = []
     for run in runs:
         plain, number, name = strip_number(run.directory), 1, run.directory
@@ -190,7 +190,7 @@ def _again(campaign: Campaign, page: str) -> str:
     """Describe how to repeat a campaign that comes with v6t; empty for another one."""
     from v6t.core.config.yaml_file import YamlFile
 
-    file = list_packaged().get(campaign.name)
+    file = list_packaged_campaigns().get(campaign.name)
     if file is None:
         return ""
     content = YamlFile(file).data

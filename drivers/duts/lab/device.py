@@ -1,4 +1,4 @@
-"""A real implementation as a lab device."""
+"""Real implementations as devices of the lab."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FREE_INTERFACES_LIMIT_S = 30.0
 
 
 class LabDut(LabDevice):
-    """A real implementation in namespaces of the lab, reached directly or, with ``ssh.lab``, over SSH."""
+    """A device under test in namespaces of the lab, reached directly or, with ``ssh.lab``, over SSH."""
 
     def __init__(
         self, driver: Driver, intent: Intent, record_dir: Path | None = None, part: str = ""
@@ -56,17 +56,17 @@ class LabDut(LabDevice):
         return self._session
 
     def get_namespace_pids(self) -> list[int | None]:
-        return [self.create_namespace()]
+        return [self.create_namespaces()]
 
-    def create_namespace(self) -> int:
-        """Create the device's namespaces; return the id of a process in them."""
+    def create_namespaces(self) -> int:
+        """Create the namespaces of the device and return the id of a process in them."""
         login = self.driver.options.ssh
         try:
             if login is None:
                 self._host, self._pid = namespaces.start_namespaces(persistent=False)
             else:
                 self._server = LabSshServer(login.lab)
-                self._server.add_user()
+                self._server.acquire()
                 self._pid = self._server.start()
                 if login.netns:
                     self._pid = self._server.add_namespace(login.netns)
@@ -111,7 +111,7 @@ class LabDut(LabDevice):
         return {"kind": self.driver.name} if self.session is None else self.session.describe()
 
     def close(self) -> None:
-        """Roll back, which proves that the rollback works, and remove the namespaces."""
+        """Roll the configuration back, which also tests the rollback, and remove the namespaces."""
         session, self._session = self._session, None
         try:
             if session is not None:
@@ -121,7 +121,7 @@ class LabDut(LabDevice):
                     session.close()
         finally:
             if self._server is not None:
-                self._server.remove_user()
+                self._server.release()
                 self._server = None
             if self._host is not None:
                 self._host.kill()
@@ -129,7 +129,7 @@ class LabDut(LabDevice):
                 self._host = None
 
     def _make_transport(self) -> Transport:
-        """Return a transport into the namespaces or, with an sshd, over SSH."""
+        """Return a transport that uses SSH if there is an sshd, or else enters the namespaces."""
         if self._server is None:
             return NamespaceTransport(self._pid, f"lab device ({self.driver.name})")
         return self._server.make_transport(self.driver.options.ssh.netns)
@@ -146,6 +146,7 @@ class LabDut(LabDevice):
         raise DutError(problem, "wait for the end of the other v6t", code="device-busy")
 
     def prepare(self) -> None:
+        """Set the MAC addresses of the device's interfaces, and bring them up with IPv6 enabled."""
         links, options = self.intent.links, self.driver.options
         ipv6 = "net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0"
         lines = [f"sysctl -q -w {ipv6}"]

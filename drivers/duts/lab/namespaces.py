@@ -15,14 +15,14 @@ from pathlib import Path
 
 from v6t.drivers.lab import netns
 
-_CLONE_NEWPID = 0x20000000  # flag of unshare(2)
+_CLONE_NEWPID = 0x20000000  # unshare(2): new namespace for process ids
 
 
 def start_namespaces(*, persistent: bool) -> tuple[subprocess.Popen[str], int]:
-    """Start the process that creates the namespaces; return it, and the process id of their init.
+    """Start a process that creates the namespaces; return it and the process id of their init.
 
     Args:
-        persistent: the process outlives this one, and is ended by its process id.
+        persistent: let the namespaces outlive this process until their init is killed.
 
     Raises:
         OSError: the kernel refuses.
@@ -44,7 +44,7 @@ def start_namespaces(*, persistent: bool) -> tuple[subprocess.Popen[str], int]:
 
 
 def main() -> None:
-    """Create the namespaces, and keep them until the process is ended."""
+    """Create the namespaces and wait until the init process in them ends."""
     bound = sys.argv[1:] != ["persistent"]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if bound:
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _run_init(outer_pid: bytes) -> None:
-    """Mount the file systems, print the process id, and reap processes until SIGTERM."""
+    """Mount the file systems, print the process id as seen from outside, and reap processes until SIGTERM."""
     netns.die_with_parent(0)  # a parent outside the process namespace is seen as 0
     netns.mount("none", "/", None, netns.MS_PRIVATE_REC)
     netns.mount("proc", "/proc", "proc")

@@ -21,11 +21,11 @@ from v6t.drivers.transport.here import NamespaceTransport, enter
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
-RUN_DIRECTORY = Path("/run")  # contains the directories of lab devices
+RUN_DIRECTORY = Path("/run")  # parent of the directories of lab devices
 SSHD_PROGRAM = "/usr/sbin/sshd"
 _CHILD_DEADLINE_S, _CHILD_POLL_S = 5.0, 0.02
-_user_counts: Counter[str] = Counter()  # users of each server in this process, by its name
-# SHLVL keeps bash from reading this machine's .bashrc, which has nothing to do with a device.
+_use_counts: Counter[str] = Counter()  # uses in this process, by name of the server
+# Template of sshd_config; SHLVL keeps bash from reading the .bashrc of this machine.
 _SSHD_CONFIG = """\
 Port 22
 ListenAddress 127.0.0.1
@@ -44,7 +44,7 @@ SetEnv SHLVL=9
 
 
 class LabSshServer:
-    """A lab device with an sshd: namespaces that other processes find by name."""
+    """An sshd in the namespaces of a lab device, which other processes find by its name."""
 
     def __init__(self, name: str) -> None:
         if os.geteuid() != 0 or not os.access(RUN_DIRECTORY, os.W_OK):
@@ -59,7 +59,7 @@ class LabSshServer:
         self._pid = 0
 
     def start(self) -> int:
-        """Start the namespaces and the sshd unless they run; return their process id."""
+        """Start the namespaces and the sshd unless they are running; return the id of their init process."""
         self.directory.mkdir(mode=0o700, exist_ok=True)
         pid = self.find_pid()
         if pid:
@@ -72,19 +72,19 @@ class LabSshServer:
             self._start_sshd()
         return self._pid
 
-    def add_user(self) -> None:
-        """Count a user of this server in this process, see :meth:`remove_user`."""
-        _user_counts[self.name] += 1
+    def acquire(self) -> None:
+        """Register one more use of this server in this process, which :meth:`release` ends."""
+        _use_counts[self.name] += 1
 
-    def remove_user(self) -> None:
-        """Stop the server unless this process has another user of the server."""
-        _user_counts[self.name] -= 1
-        if _user_counts[self.name] <= 0:
-            del _user_counts[self.name]
+    def release(self) -> None:
+        """End one use of this server, and stop the server if it was the last one in this process."""
+        _use_counts[self.name] -= 1
+        if _use_counts[self.name] <= 0:
+            del _use_counts[self.name]
             self.stop()
 
     def add_namespace(self, netns: str) -> int:
-        """Add a network namespace unless it exists; return the id of a process in it."""
+        """Add a named network namespace unless it exists; return the id of a process in it."""
         pid_file = self.directory / f"netns-{netns}"
         pid = _read_live_pid(pid_file)
         if pid:
@@ -100,7 +100,7 @@ class LabSshServer:
         waiting = subprocess.Popen(
             words, stdin=null, stdout=null, stderr=null, start_new_session=True
         )
-        pid = _find_child(waiting.pid, "sleep")
+        pid = _await_child(waiting.pid, "sleep")
         pid_file.write_text(f"{pid} {read_start_time(pid)}\n")
         return pid
 
@@ -109,7 +109,7 @@ class LabSshServer:
         return LabTransport(self._pid, self.make_options(netns))
 
     def make_options(self, netns: str = "") -> SshOptions:
-        """Return the options of a login."""
+        """Return the options for a login to the server."""
         return SshOptions(
             lab=self.name,
             netns=netns,
@@ -120,7 +120,7 @@ class LabSshServer:
         )
 
     def stop(self) -> None:
-        """Stop the server with everything that runs in its namespaces."""
+        """Kill the server and all processes in its namespaces, and remove its directory."""
         pid = self.find_pid()
         if pid:
             with contextlib.suppress(ProcessLookupError):
@@ -131,8 +131,8 @@ class LabSshServer:
                 time.sleep(0.02)
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def find_pid(self) -> int:
-        """Return the process id that names the namespaces; 0 if they do not exist."""
+    def find_pid(self) -> int | None:
+        """Return the id of the init process in the namespaces; None if they do not exist."""
         return _read_live_pid(self.directory / "pid")
 
     def _create_keys(self) -> None:
@@ -176,7 +176,7 @@ class LabSshServer:
 
 
 class LabTransport(SshTransport):
-    """An SSH transport from within the device's own network namespace."""
+    """An SSH transport whose client runs in the network namespace of the lab device."""
 
     def __init__(self, pid: int, options: SshOptions, port: int = 22) -> None:
         inner = options.model_copy(update={"port": port})
@@ -185,7 +185,7 @@ class LabTransport(SshTransport):
 
 
 def find_transport(ssh: SshOptions) -> SshTransport | None:
-    """Return the transport to a device; None if it is a lab device that is not running."""
+    """Return an unopened transport to a device; None if it is a lab device that is not running."""
     if not ssh.lab:
         return SshTransport(ssh)
     lab = LabSshServer(ssh.lab)
@@ -196,31 +196,31 @@ def find_transport(ssh: SshOptions) -> SshTransport | None:
 
 
 def read_start_time(pid: int) -> str:
-    """Return when a process started [ticks since boot]; it distinguishes reused process ids."""
+    """Return the start time of a process [clock ticks since boot]; empty if the process has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
 
 
-def _read_live_pid(pid_file: Path) -> int:
-    """Return the process id in a file; 0 if that process has ended."""
+def _read_live_pid(pid_file: Path) -> int | None:
+    """Return the process id in a file; None if that process has ended."""
     try:
         pid, _, started = pid_file.read_text().strip().partition(" ")
     except OSError:
-        return 0
+        return None
     alive = pid.isdigit() and started and read_start_time(int(pid)) == started
-    return int(pid) if alive else 0
+    return int(pid) if alive else None
 
 
-def _find_child(parent: int, name: str) -> int:
-    """Wait for a child process with this name; return its process id."""
+def _await_child(parent_pid: int, name: str) -> int:
+    """Wait until a process has a child of this name; return the id of the child."""
     until = time.monotonic() + _CHILD_DEADLINE_S
     while time.monotonic() < until:
         for directory in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError, IndexError):
                 before, _, after = (directory / "stat").read_text().rpartition(")")
-                if int(after.split()[1]) == parent and before.partition("(")[2] == name:
+                if int(after.split()[1]) == parent_pid and before.partition("(")[2] == name:
                     return int(directory.name)
         time.sleep(_CHILD_POLL_S)
     raise EnvironmentLacking(f"no {name} runs in the lab's network namespace", code="lab-failed")

@@ -22,12 +22,12 @@ from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.duts.session import shell
 from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, HeldCommand, Output, Transport
 
-PART_SEPARATOR = ", part "  # between the owner of a lock and the name of a chain's part
+PART_SEPARATOR = ", part "  # separates the run from the name of a chain's part in a lock's owner
 # Holder of the lock while the rollback timer acts.
 TIMER_LOCK_HOLDER = "the device's rollback timer, which undoes an interrupted run"
-LOCK_DEADLINE_S = 15.0  # time to take the lock
+LOCK_DEADLINE_S = 15.0  # time limit for taking the lock
 LOCK_SILENCE_S = 30  # time without a beat after which the lock is freed
-BEAT_PERIOD_S = 5.0  # between the beats of the lock's owner
+BEAT_PERIOD_S = 5.0  # time between two beats of the lock's owner
 
 
 class DeviceBusyError(DutError):
@@ -55,21 +55,21 @@ class Heartbeat:
         self._wake = threading.Event()
         self._answered = threading.Condition()
         self._sent: dict[str, float] = {}
-        self._last_answer_s = _read_boot_time_s()
+        self._last_answer_s = _read_boot_clock_s()
         self._longest_silence_s = 0.0
         self._thread = threading.Thread(target=self._send_beats, name="v6t-beat", daemon=True)
         self._thread.start()
 
     @property
     def silence_s(self) -> float:
-        """Longest time without an answer [s], suspension included; infinite: the process ended."""
+        """Longest time without an answer [s], including suspension; infinite if the process has ended."""
         if self._process.ended:
             return float("inf")
-        return max(self._longest_silence_s, _read_boot_time_s() - self._last_answer_s)
+        return max(self._longest_silence_s, _read_boot_clock_s() - self._last_answer_s)
 
     def await_answer(self, limit_s: float) -> bool:
         """Send a line now; return whether it was answered within the limit [s]."""
-        began = _read_boot_time_s()
+        began = _read_boot_clock_s()
         self._wake.set()
         with self._answered:
             self._answered.wait_for(
@@ -90,14 +90,14 @@ class Heartbeat:
             if self._stopping.is_set():
                 return
             number += 1
-            self._sent[str(number)] = _read_boot_time_s()
+            self._sent[str(number)] = _read_boot_clock_s()
             with contextlib.suppress(DutError):  # silence_s shows the failure
                 self._process.send("beat\n")
                 while self._sent and not self._stopping.is_set():
                     sent = self._sent.pop(self._process.line(self._period_s), None)
                     if sent is not None:
                         self._longest_silence_s = max(
-                            self._longest_silence_s, _read_boot_time_s() - self._last_answer_s
+                            self._longest_silence_s, _read_boot_clock_s() - self._last_answer_s
                         )
                         self._last_answer_s = sent
             with self._answered:
@@ -105,7 +105,7 @@ class Heartbeat:
 
 
 class Lock(Heartbeat):
-    """The lock of a device; raises DutError if it is held, or if other users can write the directory."""
+    """The lock of a device. Creating it takes the lock, or raises DutError if that is impossible."""
 
     def __init__(
         self, transport: Transport, directory: str, owner: str, beat_period_s: float = BEAT_PERIOD_S
@@ -128,13 +128,13 @@ class Lock(Heartbeat):
         super().__init__(process, beat_period_s)
 
     def release(self) -> None:
-        """Free the lock. It may be called twice."""
+        """Free the lock; this method may be called twice."""
         self.stop()
         self._process.release()
 
 
 def _make_lock_error(transport: Transport, directory: str, answer: str, owner: str) -> DutError:
-    """Return the error for an answer of the lock's process other than ``locked``."""
+    """Return the error for an answer other than ``locked`` from the lock's process."""
     kind, _, text = answer.partition(" ")
     pid, _, holder = text.partition(" ")
     run, _, part = holder.partition(PART_SEPARATOR)
@@ -152,8 +152,8 @@ def _make_lock_error(transport: Transport, directory: str, answer: str, owner: s
     return DutError(f"{transport.name}: {problem}", hint, code="device-busy")
 
 
-def _read_boot_time_s() -> float:
-    """Return a monotonic time that includes suspension [s]."""
+def _read_boot_clock_s() -> float:
+    """Return the time of a monotonic clock that also runs while this machine is suspended [s]."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock)
 
@@ -208,20 +208,21 @@ class Connection:
         """Whether the connection, and with it the lock, has ended."""
         return self._lock is None or self._lock.silence_s == float("inf")
 
-    def find_interruption(self) -> str:
-        """Return why the rollback timer may have acted; empty: the device was never silent."""
+    def find_interruption(self) -> str | None:
+        """Return why the rollback timer may have acted; None if the device was never silent."""
         if self._lock is not None:
             answers = self._lock.await_answer(self.limit_s or LOCK_SILENCE_S)
             silence_s = self._lock.silence_s
             if answers and silence_s < (self.limit_s or float("inf")):
-                return ""
+                return None
             if silence_s < float("inf"):
                 return f"{silence_s:.0f} s of silence"
         return "the connection was lost"
 
     def run_tracked(self, command: str, text: str, deadline_s: float) -> Output:
         """Run a command in a process that ``undo.sh`` waits for."""
-        return self.transport.run(shell.track_command(self.directory, command), text, deadline_s)
+        script = shell.build_tracked_command(self.directory, command)
+        return self.transport.run(script, text, deadline_s)
 
     def read_batch(
         self, commands: Mapping[str, str], binary_prefix: str | None = None

@@ -10,8 +10,8 @@ from enum import Enum
 from typing import Any
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Expectation, Plan, Step, shorten_output
-from v6t.drivers.duts.session.shell import SECTION_HEADING, Section, track_command
+from v6t.drivers.duts.plan import ACTIONS, Check, Expectation, IfExists, Plan, Step, shorten_output
+from v6t.drivers.duts.session.shell import SECTION_HEADING, Section, build_tracked_command
 from v6t.drivers.duts.session.undo_store import (
     PROGRESS,
     UNDO_LIMIT_S,
@@ -22,45 +22,45 @@ from v6t.drivers.transport.contract import Output
 
 
 class StepState(str, Enum):
-    """State of a step of a plan on the device."""
+    """Whether a step of a plan is already in effect on the device."""
 
     PRESENT = "present"
-    CHANGE = "to change"
+    PENDING = "to change"
     FOREIGN = "belongs to somebody else"
-    UNREADABLE = "has no read-back"
+    UNKNOWN = "has no read-back"
 
 
 @dataclass(frozen=True)
 class StepComparison:
-    """Comparison of the device with one step, or with a further check, of the plan."""
+    """Result of comparing the device with a step of the plan, or with a check outside the steps."""
 
-    number: int  # number of the step; 0: the check belongs to no step
+    number: int  # number of the step from 1; 0 for a check outside the steps
     why: str  # purpose of the step or check
     state: StepState
-    found: str = ""  # the part of the output that differs
-    wanted: str = ""  # the expected text in place of ``found``
+    found: str = ""  # part of the output that differs from the expectation
+    wanted: str = ""  # text that is expected in place of ``found``
 
     @property
     def differs(self) -> bool:
         """Whether a commit would change the device or be refused."""
-        return self.state in (StepState.CHANGE, StepState.FOREIGN)
+        return self.state in (StepState.PENDING, StepState.FOREIGN)
 
 
 def make_undo_entries(
     plan: Plan, states: Mapping[str, Section], device: str
 ) -> tuple[UndoEntry, ...]:
-    """Return the undo entry of each step; raise DutError if its state is unreadable or foreign."""
+    """Return the undo entries of all steps; raise DutError if a state is unreadable or foreign."""
     entries = []
     for number, step in enumerate(plan.steps, 1):
         section = states.get(str(number), Section("", 0))
         if section.status:
             problem = f"{device}: cannot read the state to restore (status {section.status})"
             hint = (
-                f"nothing was changed; the command was: {step.before}; "
+                f"nothing was changed; the command was: {step.record_command}; "
                 "it must exit with 0 also if the object does not exist"
             )
             raise DutError(problem, hint, code="command-failed")
-        if step.existing is Existing.REFUSE and section.text.strip():
+        if step.existing is IfExists.REFUSE and section.text.strip():
             raise DutError(
                 f"{device}: configuration that v6t did not make prevents '{step.why}': "
                 f"{shorten_output(section.text)}",
@@ -71,39 +71,39 @@ def make_undo_entries(
     return tuple(entries)
 
 
-def make_undo_entry(number: int, step: Step, old: str) -> UndoEntry:
-    """Return the undo entry of a step, given the state before it."""
+def make_undo_entry(number: int, step: Step, old_state: str) -> UndoEntry:
+    """Return the undo entry of a step, given the state before the step is run."""
     command = step.undo
-    if step.existing is Existing.KEEP and old.strip():
+    if step.existing is IfExists.KEEP and old_state.strip():
         command = ""  # the step changes nothing
-    words = " ".join(map(shlex.quote, old.split()))
-    values = {"{old}": shlex.quote(old.rstrip("\n")), "{words}": words}
+    words = " ".join(map(shlex.quote, old_state.split()))
+    values = {"{old}": shlex.quote(old_state.rstrip("\n")), "{words}": words}
     # in one pass: the old state may contain a placeholder
     command = re.sub(r"\{old\}|\{words\}", lambda match: values[match.group()], command)
-    text = step.undo_text.replace("{old}", old)
+    text = step.undo_text.replace("{old}", old_state) if command else ""
     return UndoEntry(
-        number, step.why, command, text if command else "", step.before, old, step.gone_test
+        number, step.why, command, text, step.record_command, old_state, step.gone_test
     )
 
 
 def compute_undo_limit_s(steps: Iterable[Step]) -> float:
-    """Return the time limit for undoing steps [s]: those of slow steps, and one for all others."""
+    """Return the time limit for undoing steps [s]: the sum for slow steps plus one for all others."""
     slow = (s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s)
     return UNDO_LIMIT_S + sum(slow)
 
 
 def build_step_script(step: Step, number: int, directory: str) -> str:
-    """Return shell lines that record a step as begun, run it and print its read-back."""
+    """Return a script that records that a step has begun, runs the step and prints its read-back."""
     progress = shlex.quote(f"{directory}/{PROGRESS}")
     lines = [f"(umask 077; echo {number} >>{progress}) || exit 125"]
-    lines.append(track_command(directory, step.command))
+    lines.append(build_tracked_command(directory, step.command))
     if step.check is not None:
         lines += [f"echo; echo '{SECTION_HEADING} check'", f"( {step.check.command}", ")", "true"]
     return "\n".join(lines)
 
 
-def check_step(step: Step, result: Output, device: str) -> None:
-    """Raise DutError if the output of :func:`build_step_script` shows a failure."""
+def check_step_output(step: Step, result: Output, device: str) -> None:
+    """Raise DutError if the script of :func:`build_step_script` failed or its read-back is wrong."""
     output, _, answer = result.out.partition(f"\n{SECTION_HEADING} check\n")
     text = (output + result.err).strip()
     if result.status or (step.silent and text):
@@ -125,50 +125,46 @@ def list_comparison_commands(plan: Plan) -> dict[str, str]:
     return commands | {f"further-{n}": check.command for n, check in enumerate(plan.checks)}
 
 
-def find_own_steps(plan: Plan, entries: Iterable[UndoEntry]) -> frozenset[int]:
-    """Return the numbers of the steps that entries of an undo record cover."""
-    steps = {(number, s.why, s.before) for number, s in enumerate(plan.steps, 1)}
+def find_recorded_steps(plan: Plan, entries: Iterable[UndoEntry]) -> frozenset[int]:
+    """Return the numbers of the plan's steps that the entries of an undo record undo."""
+    steps = {(number, s.why, s.record_command) for number, s in enumerate(plan.steps, 1)}
     return frozenset(
         u.number for u in entries if u.command and (u.number, u.why, u.before) in steps
     )
 
 
 def compare_plan(
-    plan: Plan, answers: Mapping[str, Section], own_steps: frozenset[int]
+    plan: Plan, answers: Mapping[str, Section], recorded_steps: frozenset[int]
 ) -> list[StepComparison]:
-    """Compare each step of a plan with the present state of the device."""
-    differences = []
+    """Compare the steps and checks of a plan with the outputs of the comparison commands."""
+    comparisons = []
     for number, step in enumerate(plan.steps, 1):
         present = answers[f"read-{number}"].text if step.read else ""
-        if step.existing is Existing.REFUSE and present.strip() and number not in own_steps:
+        if step.existing is IfExists.REFUSE and present.strip() and number not in recorded_steps:
             state = (StepState.FOREIGN, shorten_output(present), "nothing")
         elif step.expected is not None:
             state = _compare_output(step.expected, present)
         elif step.proof is not None:
             state = _compare_output(step.proof.expected, answers[f"proof-{number}"].text)
         else:
-            state = (StepState.UNREADABLE, "", "")
-        differences.append(StepComparison(number, step.why, *state))
-    return differences + [
-        StepComparison(
-            0,
-            check.description,
-            *_compare_output(check.expected, answers[f"further-{number}"].text),
-        )
-        for number, check in enumerate(plan.checks)
-    ]
+            state = (StepState.UNKNOWN, "", "")
+        comparisons.append(StepComparison(number, step.why, *state))
+    for number, check in enumerate(plan.checks):
+        state = _compare_output(check.expected, answers[f"further-{number}"].text)
+        comparisons.append(StepComparison(0, check.description, *state))
+    return comparisons
 
 
 def _compare_output(expected: Expectation, output: str) -> tuple[StepState, str, str]:
-    """Return the state, and the output and expectation where they differ."""
+    """Return the state of a step, and the parts of the output and the expectation that differ."""
     difference = expected.describe_difference(output)
-    return (StepState.CHANGE, *difference) if difference else (StepState.PRESENT, "", "")
+    return (StepState.PENDING, *difference) if difference else (StepState.PRESENT, "", "")
 
 
-def format_comparison(differences: Iterable[StepComparison], *, with_equal: bool) -> list[str]:
-    """Return the lines of a comparison for users, perhaps without steps that do not differ."""
+def format_comparison(comparisons: Iterable[StepComparison], *, with_equal: bool) -> list[str]:
+    """Format comparisons as lines for users; ``with_equal`` includes steps that do not differ."""
     lines = []
-    for d in differences:
+    for d in comparisons:
         number = f"{d.number}. " if d.number else ""
         lines += [f"{number}{d.why}: {d.state.value}"] if with_equal or d.differs else []
         lines += [f"    found {d.found}", f"    wanted {d.wanted}"] if d.differs else []
@@ -176,22 +172,22 @@ def format_comparison(differences: Iterable[StepComparison], *, with_equal: bool
 
 
 def list_commands(plan: Plan) -> list[str]:
-    """Return the command of each step with its standard input."""
+    """Return the command of each step, with its standard input if it has any."""
     return [s.command + (f" <<< {s.text!r}" if s.text else "") for s in plan.steps]
 
 
 def format_plan(plan: Plan) -> list[str]:
-    """Return the lines of a plan for users: each command with its reason, undo and check."""
+    """Format a plan as lines for users: each command with its reason, undo command and check."""
     lines = []
     for number, step in enumerate(plan.steps, 1):
         lines += ["", f"# {number}. {step.why}", format_command(step.command, step.text)]
         check = step.check
-        if step.before and check is not None and check.command == step.before:
+        if step.record_command and check is not None and check.command == step.record_command:
             title = f"read ({step.existing.value})"
-            lines += _format_comment(title, f"{step.before}  -> {check.description}")
+            lines += _format_comment(title, f"{step.record_command}  -> {check.description}")
             check = None
-        elif step.before:
-            lines.append(f"#    before ({step.existing.value}): {step.before}")
+        elif step.record_command:
+            lines.append(f"#    before ({step.existing.value}): {step.record_command}")
         if step.undo:
             lines += _format_comment("undo", format_command(step.undo, step.undo_text))
         lines += _format_checks([check] if check else [])
@@ -212,12 +208,13 @@ def format_plan(plan: Plan) -> list[str]:
         lines += _format_comment("check", change.show_command)
     if update := plan.route_update:
         lines += ["", f"# under traffic, in turn: {update.description} is moved"]
-        lines += [update.add, update.change, *_format_comment("check", update.show_command)]
+        lines += [update.add_command, update.change_command]
+        lines += _format_comment("check", update.show_command)
     return [re.sub(r"\{old\}|\{words\}", "<as it was>", line) for line in lines]
 
 
 def export_plan(plan: Plan) -> dict[str, Any]:
-    """Return a plan as JSON values."""
+    """Return a plan as a dictionary of JSON values."""
     data: dict[str, Any] = {
         "steps": [
             {
@@ -226,7 +223,7 @@ def export_plan(plan: Plan) -> dict[str, Any]:
                 "text": s.text,
                 "undo": s.undo,
                 "undo_text": s.undo_text,
-                "before": s.before,
+                "before": s.record_command,
                 "was": s.existing.value,
                 "check": s.check and {"command": s.check.command, "says": s.check.description},
             }
@@ -240,12 +237,12 @@ def export_plan(plan: Plan) -> dict[str, Any]:
         commands = {action: plan.live_change.get_command(action) for action in ACTIONS}
         data["beside"] = {"what": plan.live_change.description, **commands}
     if plan.route_update:
-        data["updates"] = [plan.route_update.add, plan.route_update.change]
+        data["updates"] = [plan.route_update.add_command, plan.route_update.change_command]
     return data
 
 
 def _format_checks(checks: Iterable[Check]) -> list[str]:
-    """Return the commented lines of checks in a printed plan."""
+    """Format checks as comment lines of a printed plan."""
     return [
         line
         for c in checks
@@ -254,6 +251,6 @@ def _format_checks(checks: Iterable[Check]) -> list[str]:
 
 
 def _format_comment(title: str, text: str) -> list[str]:
-    """Return a title and a text as commented lines of a printed plan."""
+    """Format a title and a text as comment lines of a printed plan."""
     first, *more = text.splitlines()
     return [f"#    {title}: {first}", *(f"#      {line}" for line in more)]

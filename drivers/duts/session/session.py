@@ -28,17 +28,17 @@ from v6t.drivers.transport.contract import (
 _LOG = logging.getLogger(__name__)
 
 FLUSH_TRIES = 100  # maximum number of read-backs after a flush
-FLUSH_PAUSE_S = 0.1  # between these read-backs
-QUERY_LIMIT_S = 5.0  # time for a management query or a route update
-REBOOT_COMMAND_DEADLINE_S = 10.0  # time limit of the command, not of the reboot
-REBOOT_PAUSE_S = 1.0  # between attempts to log in after a reboot
+FLUSH_PAUSE_S = 0.1  # time between two read-backs after a flush
+QUERY_LIMIT_S = 5.0  # time limit for a management query or a route update
+REBOOT_COMMAND_DEADLINE_S = 10.0  # time limit for the command itself, not for the reboot
+REBOOT_PAUSE_S = 1.0  # time between two attempts to log in after a reboot
 
 
 class Session(Transaction, DeviceSession):
     """A session with one device; closing it does not roll back."""
 
     supports_live_changes = True
-    _route_updates = 0  # number of updates so far
+    _route_update_count = 0  # number of route updates so far in this session
 
     def flush(self) -> None:
         with self.advise_rollback():
@@ -65,27 +65,25 @@ class Session(Transaction, DeviceSession):
             self.reconfigure("add")
 
     def update_routes(self) -> str:
-        """Add or change the plan's routes in turn; return the shell line of the command."""
+        """Add the route of the plan or, on every second call, change it; return the command."""
         change = self.require_plan().route_update
         if change is None:
             raise self._make_unsupported_error("change routes")
-        self._route_updates += 1
-        return self._apply_change(
-            replace(change, deadline_s=QUERY_LIMIT_S),
-            "add" if self._route_updates % 2 else "change",
-        )
+        self._route_update_count += 1
+        action: Action = "add" if self._route_update_count % 2 else "change"
+        return self._apply_change(replace(change, deadline_s=QUERY_LIMIT_S), action)
 
     @property
     def management_check(self) -> Check:
-        """The plan's management query, else the read-back with the shortest answer."""
+        """Management query of the plan or, if it has none, the read-back with the shortest answer."""
         query = self.require_plan().management_query or self.shortest_check
         if query is None:
             problem = f"{self.name}: the answer of every read-back is longer than a frame"
             raise UsageError(problem, "leave the modifier out", code="unsupported-operation")
         return query
 
-    def run_management_query(self) -> str:
-        """Run the query and check its output; return its command."""
+    def check_management_query(self) -> str:
+        """Run the management query, check its output and return the command that was run."""
         check = self.management_check
         problem = check.find_problem(self.transport.run(check.command, "", QUERY_LIMIT_S).out)
         if problem is not None:
@@ -126,12 +124,12 @@ class Session(Transaction, DeviceSession):
             progress = self._store.read_progress()
             configured = {"owner": record.owner, "started": record.started}
             configured["steps"] = len(record.undo)
-            configured |= {"begun": progress.begun, "verified": progress.is_verified}
+            configured |= {"begun": progress.begun_steps, "verified": progress.verified}
             configured["finished"] = progress.is_finished(record)
         return {
             "device": self.name,
             "lock": timer.lock_holder,
-            "timer": timer.fired if record else "",
+            "timer": timer.fired_message if record else "",
             "rollback_in_s": timer.remaining_s,
             "configured": configured,
             "driver": record and record.driver,
@@ -146,12 +144,12 @@ class Session(Transaction, DeviceSession):
         return self.read_telemetry()
 
     def read_telemetry(self) -> dict[str, dict[str, float]]:
-        """Read all telemetry once; return the values by reading, then by figure."""
+        """Read all telemetry once; return the values by reading name and figure name."""
         readings = self.driver.get_telemetry_readings(self.intent)
         return {name: self._read_figures(reading) for name, reading in readings.items()}
 
     def _read_figures(self, reading: Reading | None) -> dict[str, float]:
-        """Return the figures of a reading; empty for None."""
+        """Run the command of a reading and return its figures; empty if the reading is None."""
         return dict(reading.parse(self.transport.run(reading.command).out)) if reading else {}
 
     @property
@@ -160,7 +158,7 @@ class Session(Transaction, DeviceSession):
 
     @property
     def counts_endpoints(self) -> bool:
-        return self.driver.has_endpoint_sessions(self.intent)
+        return self.driver.has_endpoint_independent_mapping(self.intent)
 
     def count_sessions(self) -> int | None:
         figures = self._read_figures(self.driver.get_session_reading(self.intent))
@@ -173,36 +171,38 @@ class Session(Transaction, DeviceSession):
         return [(self.name, self)]
 
     def start_watcher(self, *readings: str) -> TelemetryWatcher:
-        """Start to sample the named readings once a second; without names, all of them."""
+        """Start sampling the named readings, or all readings if none is named, once a second."""
         chosen = self.select_readings(readings)
         script = telemetry.build_watch_script(chosen, telemetry.WATCH_INTERVAL_S)
         process = self.transport.hold(script)
         return TelemetryWatcher(telemetry.read_samples(process, chosen), process.release)
 
     def select_readings(self, names: Sequence[str]) -> dict[str, Reading]:
-        """Return the telemetry readings with these names; without names, all of them."""
+        """Return the telemetry readings with these names, or all readings if there are no names."""
         readings = self.driver.get_telemetry_readings(self.intent)
         return {n: r for n, r in readings.items() if not names or n in names}
 
     def read_sample(self, readings: Mapping[str, Reading] | None = None) -> Sample:
-        """Read one sample; None: of all readings whose commands return at once."""
+        """Read one sample of readings, by default of all whose commands return at once."""
         if readings is None:
             known = self.driver.get_telemetry_readings(self.intent)
             readings = {name: reading for name, reading in known.items() if not reading.duration_s}
-        commands = telemetry.number_commands(readings)  # their names may be the user's
+        commands = telemetry.get_numbered_commands(
+            readings
+        )  # numbers, because users choose the names
         sections = self.read_batch(commands, binary_prefix="")
-        return telemetry.make_sample(sections, readings)
+        return telemetry.parse_sample(sections, readings)
 
     @property
     def _live_change(self) -> Change:
-        """The plan's change under traffic; raise DutError if there is none."""
+        """Change of the plan for use under traffic; raises DutError if the plan has none."""
         change = self.require_plan().live_change
         if change is None:
             raise self._make_unsupported_error("change its configuration")
         return change
 
     def _apply_change(self, change: Change, action: Action) -> str:
-        """Apply an action of a change and check its effect; return its shell line."""
+        """Run the command of an action, check its effect and return the command."""
         result = self.run_tracked(change.get_command(action), "", change.deadline_s)
         if result.status:
             problem = f"{self.name}: {action} {change.description} failed: {result.words}"
@@ -216,7 +216,7 @@ class Session(Transaction, DeviceSession):
         return change.get_command(action)
 
     def _await_flush(self, check: Check) -> None:
-        """Repeat a check until it succeeds; raise DutError if the state is not emptied."""
+        """Repeat a check after a flush until it succeeds; raise DutError if it never does."""
         problem: str | None = ""
         for _ in range(FLUSH_TRIES):
             problem = check.find_problem(self.transport.run(check.command).out)
@@ -258,6 +258,6 @@ class Session(Transaction, DeviceSession):
 def make_device_session(
     driver: Driver, transport: Transport, intent: Intent, *args: Any, **kwargs: Any
 ) -> Session:
-    """Make an unopened session of the driver's kind, see :class:`Transaction`."""
+    """Return an unopened session of the driver's session type; see :class:`Transaction`."""
     session: Session = (driver.session_type or Session)(driver, transport, intent, *args, **kwargs)
     return session

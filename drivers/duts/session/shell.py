@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-SECTION_HEADING = "@@v6t"  # begins the line before the output of each command of a batch
-_PROGRAM_DIRECTORY = Path(__file__).parent / "sh"
+SECTION_HEADING = "@@v6t"  # start of the line that precedes the output of each command of a batch
+_PROGRAM_DIRECTORY = Path(__file__).parent / "sh"  # contains the shell files
 # A shell function, whose name is the first group.
 _FUNCTION_PATTERN = re.compile(r"^(\w+)\(\) \{.*?^\}.*?\n", re.MULTILINE | re.DOTALL)
 _SHELLCHECK_PATTERN = re.compile(r"^\s*# shellcheck .*\n", re.MULTILINE)
@@ -24,10 +24,9 @@ _SECTION_PATTERN = re.compile(
 
 @cache
 def read_program(name: str) -> str:
-    """Return the text of a shell file without shellcheck directives."""
-    return _SHELLCHECK_PATTERN.sub(
-        "", (_PROGRAM_DIRECTORY / f"{name}.sh").read_text(encoding="utf-8")
-    )
+    """Return the text of a shell file of this package, without its shellcheck directives."""
+    text = (_PROGRAM_DIRECTORY / f"{name}.sh").read_text(encoding="utf-8")
+    return _SHELLCHECK_PATTERN.sub("", text)
 
 
 def format_assignments(**values: str | int) -> str:
@@ -36,7 +35,7 @@ def format_assignments(**values: str | int) -> str:
 
 
 def build_call(program: str, function: str, *arguments: object, **variables: str | int) -> str:
-    """Return shell lines that define a function with its dependencies and call it."""
+    """Return shell lines that define a function of a shell file, with its dependencies, and call it."""
     functions = {match[1]: match[0] for match in _FUNCTION_PATTERN.finditer(read_program(program))}
     needed = [function]
     for name in needed:
@@ -48,7 +47,7 @@ def build_call(program: str, function: str, *arguments: object, **variables: str
     return "\n".join([*lines, shlex.join([function, *map(str, arguments)])])
 
 
-def track_command(directory: str, command: str) -> str:
+def build_tracked_command(directory: str, command: str) -> str:
     """Return shell lines that run a command in a process that ``undo.sh`` waits for."""
     note = build_call("process", "write_process", f"{directory}/doing")
     return f"{note}\n( {command}\n) || exit $?"
@@ -63,7 +62,7 @@ class Section:
 
 
 def build_batch_script(commands: Mapping[str, str]) -> str:
-    """Return shell lines that run commands and mark the output of each by its name."""
+    """Return shell lines that run commands and print a heading with the name before each output."""
     return "\n".join(
         f"echo; echo '{SECTION_HEADING} {name}'; ( {command}\n) 2>/dev/null </dev/null; s=$?; "
         f'echo; echo "{SECTION_HEADING}= $s"'
@@ -72,7 +71,7 @@ def build_batch_script(commands: Mapping[str, str]) -> str:
 
 
 def parse_sections(output: str) -> dict[str, Section]:
-    """Return the section of each command that was started, by name."""
+    """Parse the output of a batch; return the section of each command that was started, by name."""
     return {
         match["name"].strip(): Section(
             match["text"].strip("\n"), int(match["status"]) if match["status"] else None

@@ -18,27 +18,27 @@ from v6t.drivers.duts.session.shell import (
 )
 from v6t.drivers.transport.contract import HeldCommand
 
-SAMPLE_END = f"{SECTION_HEADING} tick"  # the line after each sample
-LINE_DEADLINE_S = 10.0  # time for one line of a sample
-WATCH_INTERVAL_S = 1.0  # between samples
+SAMPLE_END = f"{SECTION_HEADING} tick"  # line that ends each sample
+LINE_DEADLINE_S = 10.0  # time limit for one line of a sample
+WATCH_INTERVAL_S = 1.0  # time between two samples
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Figures of a device at one time."""
+    """Figures that were read from a device at one time."""
 
-    figures: Mapping[str, Mapping[str, float]]  # values by reading, then by name of the figure
-    seen_s: float = 0.0  # wall clock time of arrival
-    readings: Mapping[str, Reading] = field(default_factory=dict)
+    figures: Mapping[str, Mapping[str, float]]  # values by reading name and figure name
+    time_s: float = 0.0  # wall clock time at which the sample arrived
+    readings: Mapping[str, Reading] = field(default_factory=dict)  # sampled readings by name
 
 
-def number_commands(readings: Mapping[str, Reading]) -> dict[str, str]:
-    """Return the commands of readings by their numbers, for a batch."""
+def get_numbered_commands(readings: Mapping[str, Reading]) -> dict[str, str]:
+    """Return the commands of readings for a batch, with numbers from 0 as their names."""
     return {str(n): r.command for n, r in enumerate(readings.values())}
 
 
-def make_sample(sections: Mapping[str, Section], readings: Mapping[str, Reading]) -> Sample:
-    """Return the sample in the outputs of :func:`number_commands`, which have just arrived."""
+def parse_sample(sections: Mapping[str, Section], readings: Mapping[str, Reading]) -> Sample:
+    """Parse the outputs of :func:`get_numbered_commands` into a sample with the current time."""
     figures = {}
     for number, (name, reading) in enumerate(readings.items()):
         section = sections.get(str(number))
@@ -48,7 +48,7 @@ def make_sample(sections: Mapping[str, Section], readings: Mapping[str, Reading]
 
 def build_watch_script(readings: Mapping[str, Reading], interval_s: float) -> str:
     """Return a shell loop that takes samples until its standard input is closed."""
-    sample = build_batch_script(number_commands(readings))
+    sample = build_batch_script(get_numbered_commands(readings))
     return (
         # the standard input of the loop is not the one whose end is awaited
         "exec 3<&0; me=$$; ( cat <&3 >/dev/null; kill $me ) & "
@@ -57,12 +57,12 @@ def build_watch_script(readings: Mapping[str, Reading], interval_s: float) -> st
 
 
 def read_samples(process: HeldCommand, readings: Mapping[str, Reading]) -> Iterator[Sample]:
-    """Yield the samples that the loop of :func:`build_watch_script` prints."""
+    """Yield the samples that the script of :func:`build_watch_script` prints."""
     lines: list[str] = []
     while True:
         line = process.line(LINE_DEADLINE_S)
         if line == SAMPLE_END:
-            yield make_sample(parse_sections("\n".join(lines)), readings)
+            yield parse_sample(parse_sections("\n".join(lines)), readings)
             lines = []
         else:
             lines.append(line)
@@ -75,7 +75,7 @@ class TelemetryWatcher:
         self._iterator = samples
         self._stop_sampling = stop_sampling
         self._samples: list[Sample] = []
-        self._thread = threading.Thread(target=self._collect, name="v6t-watch", daemon=True)
+        self._thread = threading.Thread(target=self._collect_samples, name="v6t-watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> list[Sample]:
@@ -84,7 +84,7 @@ class TelemetryWatcher:
         self._thread.join(LINE_DEADLINE_S)
         return list(self._samples)
 
-    def _collect(self) -> None:
+    def _collect_samples(self) -> None:
         with contextlib.suppress(DutError, OSError, ValueError):
             for sample in self._iterator:
                 self._samples.append(sample)

@@ -32,15 +32,15 @@ from v6t.drivers.transport.contract import (
 
 _LOG = logging.getLogger(__name__)
 
-UNKNOWN_UNDO_LIMIT_S = 3600.0  # time limit for undoing everything if the record is damaged
-COPY_LIMIT_S = 120.0  # time to copy a file of the device
-RETRY_PAUSE_S = 1.0  # between attempts to connect for a rollback
-TIMER_MARGIN_S = 10.0  # waiting time for a silent device beyond the rollback timer's limit
+DAMAGED_RECORD_UNDO_LIMIT_S = 3600.0  # time limit for ``undo.sh`` if the record is damaged
+COPY_LIMIT_S = 120.0  # time limit for copying a file from the device
+RETRY_PAUSE_S = 1.0  # time between two attempts to connect for a rollback
+TIMER_MARGIN_S = 10.0  # time to wait for a silent device beyond the rollback timer's limit
 MAX_QUERY_OCTETS = 1400  # longest output of a management query, which must fit into one frame
 
 
 def build_rollback_command(record_dir: Path | None) -> str:
-    """Return the command that rolls back a run with this record directory."""
+    """Return the ``v6t`` command that rolls back the run with this record directory."""
     return "v6t dut rollback" + ("" if record_dir is None else f" {shlex.quote(str(record_dir))}")
 
 
@@ -80,7 +80,7 @@ class Transaction(Connection):
         )
 
     def survey(self) -> Facts:
-        """Read the facts of the device."""
+        """Read and return the facts of the device."""
         sections = self.read_batch(self.driver.get_survey_commands(), binary_prefix="")
         self.facts = self.driver.parse_facts({name: s.text for name, s in sections.items()})
         return self.facts
@@ -90,20 +90,21 @@ class Transaction(Connection):
         return self.plan
 
     def require_plan(self) -> Plan:
-        """Return the plan, which is made on the first call."""
+        """Return the plan; make it first if there is none."""
         return self.plan or self.make_plan()
 
     def read_record(self) -> undo_store.UndoRecord | None:
-        """Return the undo record on the device; None: it has not been changed."""
+        """Return the undo record on the device; None if the device has not been changed."""
         return self._store.read()
 
     def compare(self) -> list[StepComparison]:
         plan, record = self.require_plan(), self.read_record()
         identity = (self.driver.name, self.intent.technology)
         is_own = record is not None and (record.driver, record.technology) == identity
-        own_steps = plan_steps.find_own_steps(plan, record.undo if record and is_own else ())
+        entries = record.undo if record and is_own else ()
+        recorded_steps = plan_steps.find_recorded_steps(plan, entries)
         answers = self.read_batch(plan_steps.list_comparison_commands(plan))
-        return plan_steps.compare_plan(plan, answers, own_steps)
+        return plan_steps.compare_plan(plan, answers, recorded_steps)
 
     def commit(self, revert_in: int | None = None) -> Plan:
         if revert_in is not None:
@@ -116,7 +117,7 @@ class Transaction(Connection):
             self._store.check_no_parts()
         facts = self.survey()
         plan = self.plan = self.driver.plan(self.intent, facts)
-        befores = {str(n): s.before for n, s in enumerate(plan.steps, 1) if s.before}
+        befores = {str(n): c for n, s in enumerate(plan.steps, 1) if (c := s.record_command)}
         states = self.read_states(befores)
         ssh = self.driver.options.ssh
         record = self._record = undo_store.UndoRecord(
@@ -145,7 +146,7 @@ class Transaction(Connection):
             technology, count = self.intent.technology, len(plan.steps)
             _LOG.log(NOTICE, "%s: configured as %s in %d steps", self.name, technology, count)
         except BaseException as cause:
-            self._rollback_after(cause)
+            self._rollback_failed_commit(cause)
             raise
         return plan
 
@@ -153,19 +154,19 @@ class Transaction(Connection):
         """Run a step and check its read-back."""
         script = plan_steps.build_step_script(step, number, self.directory)
         result = self.transport.run(script, step.text, step.deadline_s)
-        plan_steps.check_step(step, result, self.name)
+        plan_steps.check_step_output(step, result, self.name)
 
     def read_states(self, commands: Mapping[str, str]) -> dict[str, Section]:
         """Return the outputs of commands that print the states of steps."""
         return self.read_batch(commands)
 
     def undo_steps(self, record: undo_store.UndoRecord) -> Output:
-        """Undo the steps of a record; the output has ``left NUMBER`` for each failure."""
+        """Undo the steps of a record; the output has a line ``left NUMBER`` for each step that failed."""
         return self._store.run_script(record.deadline_s)
 
     @property
     def undo_program(self) -> str:
-        """Shell line that undoes a record from its standard input; empty: ``undo.sh`` does."""
+        """Shell line that undoes the record on its standard input; empty if undo commands are shell lines."""
         return ""
 
     def verify(self) -> list[str]:
@@ -184,7 +185,7 @@ class Transaction(Connection):
             short = [n for n in checks if 0 < octets[n] <= MAX_QUERY_OCTETS]
             self.shortest_check = checks[min(short, key=octets.__getitem__)] if short else None
             if self._record is not None:
-                self._store.note_verified()
+                self._store.record_verification()
         _LOG.log(NOTICE, "%s: %d read-backs agree", self.name, len(checks))
         return [f"{c.command}: {' '.join(c.description.split())}" for c in checks.values()]
 
@@ -193,12 +194,12 @@ class Transaction(Connection):
         self._timer_runs = False
 
     def schedule_rollback(self, limit_s: int) -> None:
-        self._store.start_timer(limit_s, deadline=True)
+        self._store.start_timer(limit_s, absolute=True)
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
         if self._record is not None:  # not what another run left
             self._save_artefacts()
-        attempt = partial(self._rollback, forget=forget, by_script=by_script)
+        attempt = partial(self._retry_rollback, forget=forget, by_script=by_script)
         try:
             result = attempt()
         except KeyboardInterrupt:  # a rollback is never left half done
@@ -208,10 +209,10 @@ class Transaction(Connection):
         return result
 
     def _save_artefacts(self) -> None:
-        """Copy device files that results depend on into the run directory, compressed."""
+        """Save compressed copies of the device files that the options name in the run directory."""
         if self._record_dir is None:
             return
-        for name, path in self.driver.options.artefacts.items():
+        for name, path in self.driver.options.artefact_paths.items():
             command = f"gzip -c {shlex.quote(path)} | base64"
             try:
                 copy = b64decode(self.transport.run(command, deadline_s=COPY_LIMIT_S).out)
@@ -222,19 +223,19 @@ class Transaction(Connection):
                 _LOG.warning("%s: %s is not kept: %s", self.name, path, exc)
 
     def read_boot_id(self) -> str:
-        """Return the boot identifier of the device; empty: unknown."""
+        """Return the boot identifier of the device; empty if it is unknown."""
         survey = self.driver.get_survey_commands()
         return self.transport.run(survey["boot"]).out.strip() if "boot" in survey else ""
 
     @property
     def undo_hint(self) -> str:
-        """Commands that undo everything, for messages."""
+        """Hint for messages: the commands that undo everything."""
         by_hand = f"by hand {self.state_transport.where}: sh {self.directory}/{undo_store.SCRIPT}"
         return f"`{self.rollback_command}`, or {by_hand}"
 
     @contextmanager
     def advise_rollback(self) -> Iterator[None]:
-        """Add the rollback commands to errors, since the device is still configured."""
+        """Add the hint that the device is still configured, with the undo commands, to any DutError."""
         try:
             yield
         except DutError as exc:
@@ -248,11 +249,12 @@ class Transaction(Connection):
             self._timer_runs = True
 
     def _remove_record(self) -> None:
+        """Stop the rollback timer and remove the undo record."""
         self._store.stop_timer()
         self._store.remove()
 
-    def _rollback(self, *, forget: bool, by_script: bool) -> list[str]:
-        """Roll back, or reconnect until the rollback timer must have acted."""
+    def _retry_rollback(self, *, forget: bool, by_script: bool) -> list[str]:
+        """Roll back; after a lost connection, retry until the rollback timer must have acted."""
         attempt = partial(self._rollback_once, forget=forget, by_script=by_script)
         if not self.is_lost:
             with contextlib.suppress(ConnectionLost, DeadlinePassed):
@@ -280,7 +282,7 @@ class Transaction(Connection):
                 raise self._make_unknown_state_error(exc, limit_s) from exc
 
     def _make_unknown_state_error(self, exc: DutError, limit_s: int) -> DutError:
-        """Return the error for a device that may still have changes."""
+        """Return the error for a device that may still have changes of v6t."""
         timer = f"; its rollback timer acts after {limit_s:g} s of silence" if limit_s else ""
         problem = f"{exc.message}; changes of v6t may still be on the device{timer}"
         return DutError(problem, self.undo_hint, code=exc.code)
@@ -292,7 +294,7 @@ class Transaction(Connection):
         except undo_store.DamagedRecordError:
             if not by_script:
                 raise
-            return self._run_script_only(forget=forget)
+            return self._rollback_by_script(forget=forget)
         if record is None:
             return ["there is nothing to roll back"]
         if record.boot and record.boot != self.read_boot_id():
@@ -305,10 +307,10 @@ class Transaction(Connection):
                 f"`{self.rollback_command}` would undo them",
                 code="changed-by-another-owner",
             )
-        fired = self._store.read_timer().fired
-        undone_before = self._store.read_undone() if fired else frozenset()
-        if fired:
-            _LOG.log(NOTICE, "%s: %s", self.name, fired)
+        timer_message = self._store.read_timer().fired_message
+        undone_before = self._store.read_undone_steps() if timer_message else frozenset()
+        if timer_message:
+            _LOG.log(NOTICE, "%s: %s", self.name, timer_message)
         self._start_timer()  # the connection may break during the rollback, too
         result = self.undo_steps(record)
         left = [u for u in record.undo if f"left {u.number}" in result.out.splitlines()]
@@ -326,7 +328,7 @@ class Transaction(Connection):
         different = {
             entry: f"{shorten_output(entry.old)} before, {shorten_output(states[str(entry.number)].text)} now"
             for entry in record.undo
-            if str(entry.number) in states and entry.is_changed(states[str(entry.number)].text)
+            if str(entry.number) in states and entry.differs_from(states[str(entry.number)].text)
         }
         if different and not forget:
             self.confirm()
@@ -347,9 +349,9 @@ class Transaction(Connection):
             lines += [] if u in different else [f"{u.why}: {outcome}"]
         return lines + [f"{u.why}: left as it is: {text}" for u, text in different.items()]
 
-    def _run_script_only(self, *, forget: bool) -> list[str]:
-        """Run ``undo.sh`` for a damaged record, without comparing states."""
-        result = self._store.run_script(UNKNOWN_UNDO_LIMIT_S)
+    def _rollback_by_script(self, *, forget: bool) -> list[str]:
+        """Roll back with ``undo.sh`` if the record is damaged, without comparing states."""
+        result = self._store.run_script(DAMAGED_RECORD_UNDO_LIMIT_S)
         if result.status and not forget:
             output = shorten_output(f"{result.out}\n{result.err}")
             problem = f"{self.name}: {undo_store.SCRIPT} could not undo all changes: {output}"
@@ -360,8 +362,8 @@ class Transaction(Connection):
             f"{undo_store.SCRIPT} has undone what it could; without a record nothing could be compared"
         ]
 
-    def _rollback_after(self, cause: BaseException) -> None:
-        """Roll back after a failed commit, and add the outcome to its error."""
+    def _rollback_failed_commit(self, cause: BaseException) -> None:
+        """Roll back a failed commit, and add the outcome to the error of the commit."""
         try:
             self.rollback()
         except V6tError as exc:

@@ -29,7 +29,7 @@ from v6t.drivers.transport.contract import Output, Transport
 
 RECORD_SCHEMA = "v6t-undo/1"  # version of the format of undo records
 RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
-STEP_PATIENCE_S = 5  # time that ``undo.sh`` waits for a step in which v6t was stopped
+STEP_PATIENCE_S = 5  # time that ``undo.sh`` waits for an interrupted step to end
 UNDO_LIMIT_S = 180.0  # time limit for undoing all steps that have the default limit
 
 
@@ -39,26 +39,26 @@ class DeviceNotRestoredError(DutError):
 
 @dataclass(frozen=True)
 class UndoEntry:
-    """Inverse of one step."""
+    """Command that undoes one step of a plan, and the state before the step."""
 
-    number: int  # of the step, from 1
+    number: int  # number of the step, from 1
     why: str  # purpose of the step
     command: str  # shell line that undoes the step; empty: there is nothing to undo
     text: str = ""  # standard input of the command
-    before: str = ""  # command that prints the state
-    old: str = ""  # output of that command before the step
+    before: str = ""  # command that prints the state that the step changes
+    old: str = ""  # output of the command ``before``, run before the step
     gone: str = ""  # shell line that succeeds if the changed object no longer exists
 
     @property
     def state_command(self) -> str:
-        """Command that prints the state; if the object no longer exists, it prints the old one."""
+        """Command that prints the current state, or ``old`` if the object no longer exists."""
         if not self.gone:
             return self.before
         old = f"printf '%s\\n' {shlex.quote(self.old)}"
         return f"if {self.gone}; then {old}; else {self.before}\nfi"
 
-    def is_changed(self, state: str) -> bool:
-        """Return whether the state lacks lines from before the step; added lines do not count."""
+    def differs_from(self, state: str) -> bool:
+        """Return whether a state differs from the old one; lines added to a non-empty one do not count."""
         if not self.old.strip():
             return bool(state.strip())
         lines = set(state.splitlines())
@@ -69,21 +69,19 @@ class UndoEntry:
 
 @dataclass(frozen=True)
 class UndoRecord:
-    """The changes that one run makes to a device."""
+    """Record of the changes that one run makes to a device, and of how to undo them."""
 
-    owner: str  # user, host, process and part of a chain
+    owner: str  # user, host and process that made the changes, and part of a chain
     boot: str  # the device's boot identifier; a reboot undoes everything
     driver: str
     technology: str
-    started: str  # time in ISO 8601
+    started: str  # start of the commit, in ISO 8601
     directory: str  # state directory on the device
     undo: tuple[UndoEntry, ...] = ()  # one entry for each step
-    program: str = (
-        ""  # shell line that undoes a record from its standard input; empty: ``undo.sh`` does
-    )
+    program: str = ""  # shell line that undoes this record, read from standard input; may be empty
     deadline_s: float = UNDO_LIMIT_S  # time limit for undoing everything
     netns: str = ""  # network namespace that was configured; empty: the machine's own
-    notes_verified: bool = False  # verification is recorded; False: an older v6t wrote the record
+    notes_verified: bool = False  # verification is recorded; False in records of old versions
 
     def to_json(self) -> str:
         return json.dumps({"schema": RECORD_SCHEMA, **asdict(self)}, indent=1) + "\n"
@@ -105,23 +103,23 @@ class UndoRecord:
 
     @property
     def undo_command(self) -> str:
-        """Command with which a person at the device undoes everything."""
+        """Command that undoes everything when a user runs it on the device."""
         return f"sh {shlex.quote(self.directory + '/' + SCRIPT)}"
 
 
 class CommitProgress(NamedTuple):
-    """Progress of a commit."""
+    """Progress of a commit as recorded on the device."""
 
-    begun: int  # number of steps begun
-    is_verified: bool  # everything has been read back
+    begun_steps: int  # number of steps that were begun
+    verified: bool  # whether all steps have been read back
 
     def is_finished(self, record: UndoRecord) -> bool:
         """Return whether all steps of the record were begun and verified."""
-        return self.begun >= len(record.undo) and (self.is_verified or not record.notes_verified)
+        return self.begun_steps >= len(record.undo) and (self.verified or not record.notes_verified)
 
 
 def build_undo_script(record: UndoRecord) -> str:
-    """Return ``undo.sh``: it undoes each step, last step first, and prints ``left N`` for each failure."""
+    """Return ``undo.sh``, which undoes the steps in reverse order and prints ``left N`` if step N fails."""
     lines = [
         "#!/bin/sh",
         _format_comment(
@@ -154,17 +152,17 @@ def build_undo_script(record: UndoRecord) -> str:
 
 
 def _format_comment(text: str) -> str:
-    """Return the text as one line of comment in a shell script."""
+    """Format a text as a one-line comment of a shell script."""
     return "# " + " ".join(text.split())
 
 
 def format_command(command: str, text: str) -> str:
-    """Return a shell command with its standard input as a here document, if it has any."""
+    """Return a shell command, followed by its standard input as a here document if there is any."""
     return format_here_document(command, text) if text else command
 
 
 def format_here_document(command: str, text: str) -> str:
-    """Return a shell command with its standard input, which is empty if there is no text."""
+    """Return a shell command with a text, or /dev/null if the text is empty, as its standard input."""
     if "\n" in command and not text:
         return command
     if any(c in command for c in "\n;|&"):  # all commands read the text, not the last one only
@@ -179,24 +177,24 @@ def format_here_document(command: str, text: str) -> str:
 
 
 def describe_undo(entries: Iterable[UndoEntry]) -> str:
-    """Return the commands that undo steps, in one sentence for a message."""
+    """Format the purposes and commands of undo entries as one line for a message."""
     return "; ".join(f"{u.why}: {format_command(u.command, u.text)}" for u in entries)
 
 
-PART_PREFIX = "part-"  # prefix of the directories of a chain's further parts on a machine
+PART_PREFIX = "part-"  # prefix of the state directories of a chain's further parts on a machine
 LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"
 
 
 class DamagedRecordError(DeviceNotRestoredError):
-    """The undo record of a changed device is empty, damaged or missing."""
+    """A device was changed, but its undo record is empty, damaged or missing."""
 
 
 class TimerStatus(NamedTuple):
     """State of the lock and the rollback timer on the device."""
 
-    lock_holder: str  # empty: nobody holds the lock
-    remaining_s: int | None  # time until the timer acts; None: it does not run
-    fired: str  # message of the timer after it has acted; empty before
+    lock_holder: str  # owner of the lock; empty if the lock is free
+    remaining_s: int | None  # time until the timer acts; None if it is not running
+    fired_message: str  # what the timer did when it fired; empty if it has not fired
 
 
 class UndoStore:
@@ -216,7 +214,7 @@ class UndoStore:
 
     def read(self) -> UndoRecord | None:
         """Return the record; None if the device has not been changed."""
-        output = self._require("read_record", "read the undo record", "unexpected-answer")
+        output = self._call_or_raise("read_record", "read the undo record", "unexpected-answer")
         kind, _, text = output.out.partition("\n")
         if kind == "record":
             try:
@@ -229,21 +227,21 @@ class UndoStore:
         return None
 
     def read_progress(self) -> CommitProgress:
-        """Return how many steps were begun, and whether the commit was verified."""
+        """Return the progress of the commit that the record describes."""
         lines = set(self._call("read_progress").out.split())
         return CommitProgress(len(lines - {"verified"}), "verified" in lines)
 
-    def read_undone(self) -> frozenset[int]:
+    def read_undone_steps(self) -> frozenset[int]:
         """Return the numbers of the steps that were undone."""
         lines = self._call("read_undone").out.split()
         return frozenset(int(line) for line in lines if line.isdecimal())
 
-    def note_verified(self) -> None:
-        """Record that the commit has been verified."""
-        self._require("note_verified", "note the end of the commit", "undo-record-failed")
+    def record_verification(self) -> None:
+        """Record on the device that the commit has been verified."""
+        self._call_or_raise("note_verified", "note the end of the commit", "undo-record-failed")
 
     def check_no_parts(self) -> None:
-        """Raise DeviceNotRestoredError if parts of a chain are configured on the machine."""
+        """Raise DeviceNotRestoredError if v6t has configured parts of a chain on the machine."""
         parts = [line.rpartition("/")[0] for line in self._call("list_parts").out.split()]
         if parts:
             by_hand = " && ".join(f"sh {self._directory}/{part}/{SCRIPT}" for part in parts)
@@ -256,7 +254,7 @@ class UndoStore:
             )
 
     def write(self, record: UndoRecord) -> None:
-        """Write the script, then the record, in both places, and read them back."""
+        """Write script and record to the run directory and to the device, where they are read back."""
         files = {SCRIPT: build_undo_script(record), RECORD: record.to_json()}
         if self._record_dir is not None:
             self._record_dir.mkdir(exist_ok=True)
@@ -275,16 +273,16 @@ class UndoStore:
                 )
 
     def run_script(self, deadline_s: float) -> Output:
-        """Run ``undo.sh`` on the device."""
+        """Run ``undo.sh`` on the device within a time limit [s]."""
         path = shlex.quote(f"{self._directory}/{SCRIPT}")
         return self._transport.run(f"sh {path}", deadline_s=deadline_s)
 
     def mark_for_undo(self, numbers: Iterable[int]) -> None:
-        """Mark steps that ``undo.sh`` must undo again."""
+        """Mark steps as not undone, so that ``undo.sh`` undoes them again."""
         self._call("mark_for_undo", *sorted(numbers))
 
     def remove(self) -> None:
-        """Remove the record in both places; the timer must have been stopped."""
+        """Remove the record from device and run directory; the timer must have been stopped."""
         output = self._call("remove_record")
         if output.status or output.out.strip():
             raise DutError(
@@ -298,15 +296,15 @@ class UndoStore:
             with contextlib.suppress(OSError):  # files of somebody else are in it
                 self._record_dir.rmdir()
 
-    def start_timer(self, limit_s: int, *, deadline: bool = False) -> None:
-        """Start or replace the timer; the undo record must be on the device.
+    def start_timer(self, limit_s: int, *, absolute: bool = False) -> None:
+        """Start the rollback timer or replace it; the undo record must be on the device.
 
         Args:
             limit_s: silence after which everything is undone [s].
-            deadline: count all time from now on, not only silence.
+            absolute: count all time from now on, not only silence.
         """
         token = secrets.token_hex(8)
-        program = build_timer_script(self._directory, token, limit_s, deadline=deadline)
+        program = build_timer_script(self._directory, token, limit_s, absolute=absolute)
         output = self._call("start_timer", token, text=program)
         if output.status:
             problem = f"{self._transport.name}: cannot start the rollback timer: {output.words}"
@@ -314,8 +312,8 @@ class UndoStore:
             raise DutError(problem, hint, code="rollback-timer-failed")
 
     def stop_timer(self) -> None:
-        """Stop the timer, so that the configuration stays when the session ends."""
-        self._require("remove_timer", "stop the rollback timer", "rollback-timer-failed")
+        """Stop the rollback timer, so that the configuration stays when the session ends."""
+        self._call_or_raise("remove_timer", "stop the rollback timer", "rollback-timer-failed")
 
     def read_timer(self) -> TimerStatus:
         out = self._call("read_timer").out
@@ -325,12 +323,12 @@ class UndoStore:
         return TimerStatus(holder, remaining_s, facts.get("fired", ""))
 
     def _call(self, function: str, *arguments: object, text: str = "") -> Output:
-        """Call a function of ``state.sh`` on the device."""
+        """Call a function of ``state.sh`` on the device, with a text as its standard input."""
         script = build_call("state", function, *arguments, directory=self._directory)
         return self._transport.run(script, text)
 
-    def _require(self, function: str, purpose: str, code: str) -> Output:
-        """Call a function of ``state.sh``; raise DutError if it fails."""
+    def _call_or_raise(self, function: str, purpose: str, code: str) -> Output:
+        """Call a function of ``state.sh``; raise DutError with the purpose and code if it fails."""
         output = self._call(function)
         if output.status:
             raise DutError(f"{self._transport.name}: cannot {purpose}: {output.words}", code=code)
@@ -352,13 +350,13 @@ class UndoStore:
         )
 
 
-def build_timer_script(directory: str, token: str, limit_s: int, *, deadline: bool = False) -> str:
-    """Return the shell program of the rollback timer."""
+def build_timer_script(directory: str, token: str, limit_s: int, *, absolute: bool = False) -> str:
+    """Return the program of the rollback timer; ``absolute`` counts all time, not only silence."""
     values = {
         "directory": directory,
         "token": token,
         "limit_s": limit_s,
         "holder": TIMER_LOCK_HOLDER,
     }
-    variables = format_assignments(**values, counts="time" if deadline else "silence")
+    variables = format_assignments(**values, counts="time" if absolute else "silence")
     return f"#!/bin/sh\n{variables}\n{read_program('timer')}run_timer\n"

@@ -16,7 +16,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
-from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.bench import Bench, compile_directions
 from v6t.core.runs.preflight import with_preflight_setup
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.registry import make_driver
@@ -130,7 +130,7 @@ def proven(flags: Flags, testbed=None):
     sizes = tool.make_frame_pair(bound.settings.frame_sizes[0])
     bench = Bench(bound)
     try:
-        bench.load(compile_point(tool, sizes, bound.settings.seed))
+        bench.load(compile_directions(tool, sizes, bound.settings.seed))
         finding = check_translation(
             with_preflight_setup(tool, bench.measure),
             ipv6_frame_size=sizes.ipv6,
@@ -151,7 +151,7 @@ def traffic_classes(plugin, octets, *, params=None, dut, **options):
     bound = resolve_and_bind(flags=flags)
     run, tool = bound.settings, bound.technology
     sizes = tool.make_frame_pair(run.frame_sizes[0])
-    made = compile_point(tool, sizes, run.seed)
+    made = compile_directions(tool, sizes, run.seed)
     bench = Bench(bound)
     found = {}
     try:

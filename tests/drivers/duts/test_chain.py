@@ -9,7 +9,7 @@ import pytest
 from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import Bench, compile_point, make_state_device
+from v6t.core.runs.bench import Bench, compile_directions, make_state_device
 from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.chain.session import ChainPartSession, ChainSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
@@ -74,7 +74,7 @@ def test_connections_go_through_and_are_counted(name):
     sizes = tool.make_frame_pair(run.frame_sizes[0])
     bench = Bench(bind(run))
     try:
-        bench.load(compile_point(tool, sizes, run.seed))
+        bench.load(compile_directions(tool, sizes, run.seed))
         made = bench.measure(establish(sizes)).connections
         assert (made.sent, made.learned, made.validated) == (COUNT, COUNT, COUNT)
         assert (made.sessions, made.duplicate_tuples) == (COUNT, 0)
@@ -274,7 +274,7 @@ def test_the_lab_joins_no_two_parts_in_one_namespace():
     }
     bound = bind(resolve(flags=Flags("ipv4aas", dut_params=given)))
     with expect_error("chain-conflict"):
-        make_lab_device(bound.driver, bound.device, bound.intent)
+        make_lab_device(bound.driver, bound.device_view, bound.intent)
 
 
 def test_a_part_never_ends_the_lock_of_another_one_of_its_run(tmp_path):

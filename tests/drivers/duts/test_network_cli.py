@@ -403,7 +403,7 @@ def test_lab_device_without_a_login_is_rejected():
 @pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
 def test_lab_device_that_does_not_stand_is_rejected():
     device = make_lab_device(make(ssh={"lab": "v6t-test-no-such-lab"}), None, intents.ROUTER6)
-    for begin in (device.describe_parts, device.create_namespace):
+    for begin in (device.describe_parts, device.create_namespaces):
         with expect_error("missing-device"):
             begin()
 

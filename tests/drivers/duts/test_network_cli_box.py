@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from v6t.core.runs.events import log_to
+from v6t.core.runs.events import open_log
 from v6t.drivers.duts.kinds.network_cli.driver import NetworkCliDriver
 from v6t.drivers.duts.kinds.network_cli.session import CliSession
 from v6t.drivers.transport.redaction import HIDDEN
@@ -290,7 +290,7 @@ def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
             ("rollback", own["configure"], 0),
         ):
             path = bed_file(server, tmp_path, cli=cli, configure=configure)
-            with log_to(tmp_path / "run"):
+            with open_log(tmp_path / "run"):
                 done = v6t("dut", command, "--plugin", "ipv6-router", "--testbed", path, "-vv")
             assert done.status == status, done.err
             printed += done.out + done.err

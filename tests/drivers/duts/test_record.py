@@ -16,8 +16,8 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import undo_store
 from v6t.drivers.duts.session.plan_steps import compute_undo_limit_s, make_undo_entry
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.duts.session.shell import track_command
-from v6t.drivers.duts.session.transaction import UNKNOWN_UNDO_LIMIT_S
+from v6t.drivers.duts.session.shell import build_tracked_command
+from v6t.drivers.duts.session.transaction import DAMAGED_RECORD_UNDO_LIMIT_S
 from v6t.drivers.duts.session.undo_store import (
     PROGRESS,
     RECORD,
@@ -105,7 +105,7 @@ def undo_deadline_of(place, *, damaged=False):
 
 
 @pytest.mark.parametrize(
-    ("damaged", "limit_s"), [(False, UNDO_LIMIT_S + 600), (True, UNKNOWN_UNDO_LIMIT_S)]
+    ("damaged", "limit_s"), [(False, UNDO_LIMIT_S + 600), (True, DAMAGED_RECORD_UNDO_LIMIT_S)]
 )
 def test_taking_back_may_take_as_long_as_its_steps_or_long_without_a_record(
     tmp_path, damaged, limit_s
@@ -140,7 +140,9 @@ class Device:
 
     def begin(self, command):
         """The step, whose v6t is not there any more."""
-        step = self.start("sh", "-c", f"cd {self.place}\n{track_command(str(self.place), command)}")
+        step = self.start(
+            "sh", "-c", f"cd {self.place}\n{build_tracked_command(str(self.place), command)}"
+        )
         until(lambda: self.read("doing").startswith(f"{step.pid}\n"), "the step")
         return step
 
@@ -213,7 +215,7 @@ def test_a_number_that_is_anothers_now_is_left_alone(device):
     others = [
         device.start("sleep", "60"),
         device.start(
-            "sh", "-c", f"sleep 60; {track_command(str(device.place / 'part-b'), 'true')}"
+            "sh", "-c", f"sleep 60; {build_tracked_command(str(device.place / 'part-b'), 'true')}"
         ),
     ]
     for other in others:
@@ -279,7 +281,7 @@ def entry(**changes):
     ],
 )
 def test_what_counts_as_put_back(old, now, different):
-    assert entry(old=old).is_changed(now) is different
+    assert entry(old=old).differs_from(now) is different
 
 
 def test_what_vanished_needs_no_undo(tmp_path):

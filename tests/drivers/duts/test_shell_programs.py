@@ -18,8 +18,8 @@ from v6t.drivers.duts.session.shell import (
     SECTION_HEADING,
     Section,
     build_batch_script,
+    build_tracked_command,
     parse_sections,
-    track_command,
 )
 from v6t.drivers.duts.session.undo_store import UndoRecord, build_timer_script, build_undo_script
 
@@ -132,7 +132,7 @@ def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
         [*sh, "-c", f"n=0; while sleep 0.2; do n=$((n + 1)); echo $n >{tmp_path}/beat; done"]
     )
     try:
-        timer = begin_timer(sh, tmp_path, "echo undone >state\n", deadline=True)
+        timer = begin_timer(sh, tmp_path, "echo undone >state\n", absolute=True)
         assert timer.wait(60) == 0
     finally:
         beats.kill()
@@ -186,7 +186,7 @@ def test_start_of_a_process_is_read(line, start, sh):
 def test_process_without_proc_is_told_by_ps(sh, tmp_path):
     """OpenBSD has no /proc."""
     stub = 'cat() { case $1 in /proc/*) false ;; *) command cat "$@" ;; esac; }\n'
-    note = stub + track_command(str(tmp_path), "sleep 60")
+    note = stub + build_tracked_command(str(tmp_path), "sleep 60")
     if sh == ["busybox", "sh"]:
         pytest.skip("its ps cannot select a process")
     process = start(sh, note, start_new_session=True)

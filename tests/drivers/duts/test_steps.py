@@ -14,7 +14,7 @@ from v6t import drivers
 from v6t.drivers.duts import steps
 from v6t.drivers.duts.os.linux import expect_settings
 from v6t.drivers.duts.plan import (
-    Existing,
+    IfExists,
     Step,
     expect_matching_line,
     expect_only_words,
@@ -23,7 +23,7 @@ from v6t.drivers.duts.plan import (
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.plan_steps import StepComparison, StepState, format_comparison
 from v6t.drivers.duts.steps import (
-    build_background_command,
+    make_background_command,
     make_config_file_step,
     make_daemon_step,
 )
@@ -44,16 +44,16 @@ def run(line, text=""):
 @pytest.mark.parametrize(
     ("existing", "undo", "is_read"),
     [
-        (Existing.RESTORE, "x", True),
-        (Existing.RESTORE, "", False),
-        (Existing.KEEP, "x", True),
-        (Existing.REFUSE, "", True),
-        (Existing.NONE, "x", False),
+        (IfExists.RESTORE, "x", True),
+        (IfExists.RESTORE, "", False),
+        (IfExists.KEEP, "x", True),
+        (IfExists.REFUSE, "", True),
+        (IfExists.NONE, "x", False),
     ],
 )
 def test_step_read_before_change_depends_on_undo(existing, undo, is_read):
     step = Step("set", "x", read="look", undo=undo, existing=existing)
-    assert step.before == ("look" if is_read else "")
+    assert step.record_command == ("look" if is_read else "")
 
 
 def test_step_check_is_its_read_after_the_wait():
@@ -78,8 +78,8 @@ def test_settings_difference_holds_only_keys_that_differ():
 def test_comparison_prints_steps_that_differ_and_all_on_request():
     steps = [
         StepComparison(1, "mtu", StepState.PRESENT),
-        StepComparison(2, "queue", StepState.CHANGE, "'8'", "7"),
-        StepComparison(3, "reload", StepState.UNREADABLE),
+        StepComparison(2, "queue", StepState.PENDING, "'8'", "7"),
+        StepComparison(3, "reload", StepState.UNKNOWN),
     ]
     different = ["2. queue: to change", "    found '8'", "    wanted 7"]
     assert format_comparison(steps, with_equal=False) == different
@@ -116,7 +116,7 @@ def test_config_file_reads_its_name_and_content(tmp_path):
 def test_daemon_reads_its_name_and_probe_only_while_it_runs(command, runs, tmp_path):
     pid = f"{tmp_path}/pid"
     probe = f"[ ! -s {pid} ] || echo ready"
-    step = make_daemon_step(build_background_command(pid, command), pid, "sleep", "x", probe=probe)
+    step = make_daemon_step(make_background_command(pid, command), pid, "sleep", "x", probe=probe)
     step = replace(step, expected=expect_text("sleep\nready"))
     assert run(step.read) == ""
     run(step.command)
@@ -225,7 +225,7 @@ def test_all_that_ours_leads_are_ended(fate, tmp_path):
     """And no process that is not called so, though it has the group's number."""
     file = tmp_path / "pid"
     file.write_text("")
-    command = steps.build_background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"')
+    command = steps.make_background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"')
     subprocess.run(["sh", "-c", command], check=True)
     until(lambda: file.read_text().strip(), "its number")
     leader = int(file.read_text())
@@ -263,9 +263,9 @@ def test_one_that_does_not_end_is_told(tmp_path):
 def test_nothing_runs_whose_number_could_not_be_kept(tmp_path):
     """On a full disk a file is made, and stays empty."""
     ran = tmp_path / "ran"
-    line = steps.build_background_command("/dev/full", f"touch {ran}") + " wait"
+    line = steps.make_background_command("/dev/full", f"touch {ran}") + " wait"
     subprocess.run(["sh", "-c", line], check=True)
     assert not ran.exists()
-    line = steps.build_background_command(str(tmp_path / "pid"), f"touch {ran}") + " wait"
+    line = steps.make_background_command(str(tmp_path / "pid"), f"touch {ran}") + " wait"
     subprocess.run(["sh", "-c", line], check=True)
     assert ran.exists()

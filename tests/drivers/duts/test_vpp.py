@@ -13,7 +13,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
-from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.bench import Bench, compile_directions
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.kinds.vpp import process
 from v6t.drivers.duts.kinds.vpp.map import MapE, MapT
@@ -78,7 +78,7 @@ def test_mix04_the_background_passes_beside_map_e(tmp_path):
     sizes = bound.technology.make_frame_pair(bound.settings.frame_sizes[0])
     bench = Bench(bound)
     try:
-        bench.load(compile_point(bound.technology, sizes, bound.settings.seed))
+        bench.load(compile_directions(bound.technology, sizes, bound.settings.seed))
         asked = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "reverse", 50_000.0, 0.5, 0.3, 0.1)
         (counted,) = bench.measure(asked).directions.values()
         lost = {name: c.sent - c.received for name, c in counted.classes.items()}
@@ -285,11 +285,11 @@ def test_frames_of_another_psid_are_told_by_their_reason():
         samples.append(bed.session.read_sample())
     verdict = judge_device(samples, lost=40)
     assert verdict.limited_by == "rules", verdict
-    assert "security check failed" in verdict.says
+    assert "security check failed" in verdict.explanation
     told = summarize_samples(samples)
     assert set(told.drops.values()) == {40.0}
     assert {why.value for why in told.lost_for.values()} == {"rule", "all"}
-    assert sum(told.drops_by_reason.values()) == 40
+    assert sum(told.distinct_drops.values()) == 40
 
 
 def exchange(bed, intent, src, dst, port, payload):

@@ -37,7 +37,7 @@ from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_client import find_ends
 from v6t.drivers.transport.ssh_options import SshOptions
 
-BUSY_CHECK_REJECTED = "v6t: it was refused"  # text of the section ``busy`` after a rejected command
+BUSY_CHECK_REJECTED = "v6t: command rejected"  # text of section ``busy`` after a rejected command
 
 
 class CliSession(Session):
@@ -61,7 +61,7 @@ class CliSession(Session):
     def is_lost(self) -> bool:
         return super().is_lost or not self._cli.is_alive
 
-    def find_interruption(self) -> str:
+    def find_interruption(self) -> str | None:
         return super().find_interruption() if self._cli.is_alive else "the connection was lost"
 
     def survey(self) -> Facts:
@@ -100,7 +100,7 @@ class CliSession(Session):
             time.sleep(self.driver.options.settle_s)
             answer = self._cli.run(step.check.command).out
         out = f"{done.out}\n{SECTION_HEADING} check\n{answer}"
-        plan_steps.check_step(step, replace(done, out=out), self.name)
+        plan_steps.check_step_output(step, replace(done, out=out), self.name)
 
     def undo_steps(self, record: UndoRecord) -> Output:
         self.state_transport.run("true")
@@ -144,9 +144,9 @@ class LabCliDevice(LabDut):
             raise UsageError(problem, hint, code="missing-device")
         return [self.driver.name]
 
-    def create_namespace(self) -> int:
+    def create_namespaces(self) -> int:
         self.describe_parts()
-        return super().create_namespace()
+        return super().create_namespaces()
 
     def close(self) -> None:
         self._server = None
@@ -154,7 +154,7 @@ class LabCliDevice(LabDut):
 
 
 def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
-    """Undo the steps of a record from last to first; print ``left NUMBER`` for each failed step."""
+    """Undo the steps of a record from last to first; the output names failed ones as ``left NUMBER``."""
     progress, notes = (Path(record.directory, name) for name in (PROGRESS, UNDONE))
     paths = (progress, notes)
     begun, undone = (set(p.read_text().split()) if p.exists() else set() for p in paths)
