@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Row = dict[str, Any]  # values by column name
-TRIALS_TABLE = "trials"
+TRIALS_TABLE = "trials"  # name of the table with all trials
 
 
-class Tables(ABC):
-    """Base of runs and campaigns, with tables of plain numbers."""
+class TableSource(ABC):
+    """Base class of runs and campaigns, which offer their results as tables."""
 
     @abstractmethod
     def table(self, name: str) -> list[Row]:
-        """Return a table as rows of plain numbers."""
+        """Return a table as a list of rows."""
 
     def dataframe(self, name: str) -> pd.DataFrame:
         """Return a table as a pandas data frame.
@@ -51,30 +51,30 @@ class Tables(ABC):
 
 
 @dataclass(frozen=True)
-class Run(Tables):
-    """Run in a directory, complete or not.
+class Run(TableSource):
+    """Run that is stored in a directory; it may be incomplete.
 
     Attributes:
         path: its directory.
-        measured: its data, if it was measured by this program.
+        cached_data: its data, if this program has measured it.
     """
 
     path: Path
-    measured: RunData | None = field(default=None, repr=False, compare=False)
+    cached_data: RunData | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def data(self) -> RunData:
         """All data of the run directory."""
-        return self.measured or load_run(self.path)
+        return self.cached_data or load_run(self.path)
 
     @property
     def status(self) -> str:
-        """``complete``, ``running`` (also if it was interrupted) or ``translation incorrect``."""
+        """State: ``complete``, ``running`` (or interrupted) or ``translation incorrect``."""
         return self.data.status
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """Settings, as in ``config.json``."""
+        """Settings of the run, as in ``config.json``."""
         return self.data.config
 
     @property
@@ -88,12 +88,12 @@ class Run(Tables):
         return self.data.caveats
 
     @property
-    def verdict(self) -> str:
-        """Throughput in one sentence; empty if none was measured."""
+    def throughput_summary(self) -> str:
+        """One-sentence summary of the throughput; empty if none was measured."""
         return "".join(write_verdict(self.data)[:1])
 
     def table(self, name: str) -> list[Row]:
-        """Return the figures of a benchmark, or the trials, as rows of plain numbers.
+        """Return the results of a benchmark, or the trials, as a list of rows.
 
         Args:
             name: a benchmark that was measured, or ``trials``.
@@ -131,8 +131,8 @@ class Run(Tables):
 
 
 @dataclass(frozen=True)
-class Campaign(Tables):
-    """Campaign in a directory."""
+class Campaign(TableSource):
+    """Campaign that is stored in a directory."""
 
     path: Path
 
@@ -143,7 +143,7 @@ class Campaign(Tables):
         return {n: Run(self.path / n) for n in names if (self.path / n / rundir.CONFIG).is_file()}
 
     def table(self, name: str) -> list[Row]:
-        """Return the rows of a table of all runs, each with the name of its ``run``."""
+        """Return a table of all runs; the column ``run`` names the run of each row."""
         return [
             {"run": directory, **row}
             for directory, run in self.runs.items()
@@ -187,7 +187,7 @@ def run(
     label: str | None = None,
     listener: Listener | None = None,
 ) -> Run:
-    """Measure a technology; the parameters are named like the options of ``v6t run --help``.
+    """Measure a technology like ``v6t run`` and return the run.
 
     Args:
         technology: name or alias; default: that of the run file.

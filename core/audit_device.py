@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from v6t.intent.device import Links
     from v6t.plugins.base import Technology
 
-SETTLE_S = 0.3  # wait after the tester's hosts have introduced themselves
+SETTLE_S = 0.3  # seconds to wait after the tester's hosts have announced their addresses
 
 
 @dataclass
@@ -38,13 +38,13 @@ class ProbedDevice:
     Attributes:
         prober: sends and receives at both links.
         session: configures the device; None if v6t does not configure it.
-        about: name and version of the device.
+        name_and_version: of the device.
         model: the packet-level model, if it is the device.
     """
 
     prober: Prober
     session: DeviceSession | None
-    about: str  # name and version of the device
+    name_and_version: str  # of the device
     model: PacketModelDevice | None = None
 
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
@@ -81,7 +81,7 @@ class ProbedDevice:
 
     @contextmanager
     def _use_session(self) -> Iterator[DeviceSession]:
-        """Yield the session; raise its errors as :class:`ProbeUnable`, unless the user interrupted."""
+        """Yield the session; convert its errors to :class:`ProbeUnable`, unless interrupted."""
         if self.session is None:
             raise ProbeUnable("v6t does not configure this device")
         try:
@@ -94,17 +94,17 @@ class ProbedDevice:
 
 @dataclass(frozen=True)
 class BoundDevice:
-    """Device of a run that an audit opens (see :class:`v6t.audit.auditor.AuditedDevice`).
+    """Device of a run that an audit configures (see :class:`v6t.audit.auditor.AuditedDevice`).
 
     Attributes:
         bound: technology, driver and tester.
         interfaces: left and right interface of this machine; None: in the lab, or the tester's own ports.
-        opened: called with the name and version of the device.
+        on_open: called with the name and version of the device.
     """
 
     bound: BoundRun
     interfaces: tuple[str, str] | None = None
-    opened: Callable[[str], None] = lambda about: None  # called once the device is open
+    on_open: Callable[[str], None] = lambda name: None  # called with the name of the open device
 
     @property
     def technology(self) -> Technology:
@@ -113,13 +113,13 @@ class BoundDevice:
 
     @contextmanager
     def open(self) -> Iterator[ProbedDevice]:
-        """Configure the device and yield a probe of it; restore it at the end."""
+        """Configure the device and yield it for probing; restore it at the end."""
         with open_probe(self.bound, self.interfaces) as probe:
-            self.opened(probe.about)
+            self.on_open(probe.name_and_version)
             yield probe
 
     def with_params(self, params: Mapping[str, Any]) -> BoundDevice:
-        """Return the device with further parameters."""
+        """Return a copy of the device with additional parameters."""
         settings = self.bound.settings
         changed_settings = settings.model_copy(update={"params": {**settings.params, **params}})
         changed = replace(bind(changed_settings), rollback_command=self.bound.rollback_command)
@@ -137,7 +137,7 @@ class BoundDevice:
 
 @contextmanager
 def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[ProbedDevice]:
-    """Yield a probe of a device that is configured, verified and finally restored.
+    """Configure and verify a device, yield it for probing, and restore it at the end.
 
     Args:
         bound: technology and device.
@@ -156,14 +156,14 @@ def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[
 
 
 def _open_in_lab(bound: BoundRun, links: Links, stack: ExitStack) -> ProbedDevice:
-    """Return a probe of a lab device; ``stack`` removes it."""
+    """Set up a lab device and return it for probing; ``stack`` removes it at the end."""
     if bound.driver.is_cable:
         raise UsageError(
             "no device is configured for the audit",
             "name a driver with --dut",
             code="missing-driver",
         )
-    device = make_audited_device(bound.driver, bound.device, bound.intent, build_device)
+    device = make_audited_device(bound.driver, bound.device_view, bound.intent, build_device)
     bed = stack.enter_context(closing(Bed(links, device)))
     prober = bound.tester.prober(links, bed)
     if prober is None:
@@ -181,7 +181,7 @@ def _open_in_lab(bound: BoundRun, links: Links, stack: ExitStack) -> ProbedDevic
 def _open_remote(
     bound: BoundRun, links: Links, interfaces: tuple[str, str] | None, stack: ExitStack
 ) -> ProbedDevice:
-    """Return a probe of a device outside the lab; ``stack`` rolls it back."""
+    """Configure a device outside the lab and return it; ``stack`` rolls it back at the end."""
     session = make_session(bound.driver, bound.intent, None, bound.rollback_command)
     if session is not None:
         session.open()  # a device that another user holds stays unchanged
@@ -191,12 +191,12 @@ def _open_remote(
         session.verify()
     prober = stack.enter_context(closing(_make_prober(bound, links, interfaces)))
     time.sleep(SETTLE_S)
-    described = {} if session is None else session.describe()
-    return ProbedDevice(prober, session, _format_device(bound, described))
+    facts = {} if session is None else session.describe()
+    return ProbedDevice(prober, session, _format_device(bound, facts))
 
 
 def _make_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Prober:
-    """Return the prober on two interfaces of this machine, or on the tester's ports."""
+    """Return a prober that uses two interfaces of this machine, or the tester's ports."""
     if interfaces is None:
         prober = bound.tester.prober(links, None)
         if prober is None:
@@ -227,7 +227,7 @@ def _make_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str] | No
 
 
 class SocketProber:
-    """Sends and receives frames on two interfaces; see :class:`v6t.drivers.prober.Prober`.
+    """Prober that uses two interfaces of this machine; see :class:`v6t.drivers.prober.Prober`.
 
     Args:
         links: MAC addresses and MTUs.
@@ -258,17 +258,17 @@ class SocketProber:
     def exchange(
         self, frames: Sequence[FrameOnSide], wait_s: float, quiet_s: float
     ) -> list[FrameOnSide]:
-        """Send frames and return those that arrive within the waiting times."""
+        """Send frames and return those received before the wait times expire."""
         received: list[FrameOnSide] = self._worker.ask(
             "exchange", frames=frames, wait_s=wait_s, quiet_s=quiet_s, deadline_s=wait_s + 30
         )
         return received
 
     def close(self) -> None:
-        """End the process and close its sockets."""
+        """Stop the worker process, which closes its sockets."""
         self._worker.close()
 
 
-def _format_device(bound: BoundRun, described: Mapping[str, Any]) -> str:
-    """Return the driver's name and the version among the described facts of the device."""
-    return f"{bound.driver.name} {described.get('version') or ''}".strip()
+def _format_device(bound: BoundRun, facts: Mapping[str, Any]) -> str:
+    """Return the driver's name with the device's version, if its facts contain one."""
+    return f"{bound.driver.name} {facts.get('version') or ''}".strip()

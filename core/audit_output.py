@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 # File name of each format of an audit report.
 AUDIT_FILES = {"json": AUDIT, "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
 CAPTURE_NAME = "frames.pcap"
-# Rate of the frames in a capture; no clause depends on their times.
-_CAPTURE_FPS = 1000.0
+_CAPTURE_FPS = 1000.0  # for time stamps in captures; no clause depends on them
 
 
 @contextmanager
@@ -51,7 +50,7 @@ def reserve_directory(out: Path) -> Iterator[None]:
 def make_record(
     bound: BoundRun, device: str, suites: Sequence[str], seconds: float, progress: AuditProgress
 ) -> AuditRecord:
-    """Return the record of the clauses tested so far.
+    """Return the audit record of the clauses tested so far.
 
     Args:
         bound: technology and driver.

@@ -18,13 +18,13 @@ QUIET, NORMAL, VERBOSE, DEBUG = -1, 0, 1, 2
 _LEVELS = {QUIET: logging.WARNING, NORMAL: NOTICE, VERBOSE: logging.INFO, DEBUG: logging.DEBUG}
 _ROOT = logging.getLogger("v6t")  # parent of all loggers
 
-Write = Callable[[str], None]  # function that prints a line
+LineWriter = Callable[[str], None]  # function that prints a line
 
 
 class LineHandler(logging.Handler):
-    """Passes each record, without secrets and control characters, to a function."""
+    """Handler that passes each record, without secrets and control characters, to a function."""
 
-    def __init__(self, write: Write, level: int) -> None:
+    def __init__(self, write: LineWriter, level: int) -> None:
         super().__init__(level)
         self.write = write
 
@@ -37,13 +37,13 @@ def sanitize_text(text: str) -> str:
     return "\t".join(escape_controls(part) for part in redact_values(text).split("\t"))
 
 
-def _print(text: str) -> None:
-    """Print a line on standard error."""
+def _print_to_stderr(text: str) -> None:
+    """Print a line to standard error."""
     with contextlib.suppress(OSError):  # the terminal may be gone
         print(text, file=sys.stderr, flush=True)
 
 
-_stderr_handler = LineHandler(_print, NOTICE)
+_stderr_handler = LineHandler(_print_to_stderr, NOTICE)
 
 
 def configure_verbosity(verbosity: int) -> None:
@@ -68,19 +68,19 @@ def is_verbose() -> bool:
     return _stderr_handler.level < NOTICE
 
 
-def list_flags() -> list[str]:
-    """Return the flags that give another command the verbosity of this one."""
+def list_verbosity_flags() -> list[str]:
+    """Return the command line flags that give a child process the same verbosity."""
     level = _stderr_handler.level
     return {logging.WARNING: ["-q"], logging.INFO: ["-v"], logging.DEBUG: ["-vv"]}.get(level, [])
 
 
 def print_notice(text: str) -> None:
-    """Show a message on standard error, unless the command is quiet."""
+    """Print a message to standard error, unless the command is quiet."""
     _ROOT.log(NOTICE, "%s", text)
 
 
 @contextlib.contextmanager
-def redirect_records(write: Write) -> Iterator[None]:
+def redirect_records(write: LineWriter) -> Iterator[None]:
     """Send log records to a display that draws on the terminal while the context is open."""
     before, _stderr_handler.write = _stderr_handler.write, write
     try:
@@ -90,7 +90,7 @@ def redirect_records(write: Write) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def record_log(write: Write, notify: Write | None = None) -> Iterator[None]:
+def record_log(write: LineWriter, notify: LineWriter | None = None) -> Iterator[None]:
     """Send records of level INFO and above, or all with ``-vv``, to a log file.
 
     Args:
@@ -100,8 +100,8 @@ def record_log(write: Write, notify: Write | None = None) -> Iterator[None]:
     handlers = [LineHandler(write, min(logging.INFO, _stderr_handler.level))]
     if notify is not None:
         handlers.append(LineHandler(notify, NOTICE))
-        handlers[0].addFilter(_below_notice)
-        _stderr_handler.addFilter(_below_notice)
+        handlers[0].addFilter(_is_below_notice)
+        _stderr_handler.addFilter(_is_below_notice)
     for handler in handlers:
         _ROOT.addHandler(handler)
     _set_level()
@@ -111,15 +111,15 @@ def record_log(write: Write, notify: Write | None = None) -> Iterator[None]:
         for handler in handlers:
             _ROOT.removeHandler(handler)
         if notify is not None:
-            _stderr_handler.removeFilter(_below_notice)
+            _stderr_handler.removeFilter(_is_below_notice)
         _set_level()
 
 
-def _below_notice(record: logging.LogRecord) -> bool:
+def _is_below_notice(record: logging.LogRecord) -> bool:
     """Return whether a record is less important than a notice."""
     return record.levelno < NOTICE
 
 
 def _set_level() -> None:
-    """Set the level of the logger to the lowest of its handlers."""
+    """Set the logger's level to the lowest level of its handlers."""
     _ROOT.setLevel(min((h.level for h in _ROOT.handlers), default=logging.WARNING))

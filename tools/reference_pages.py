@@ -12,7 +12,7 @@ import click
 from v6t.base.error_codes import ERROR_CODES
 from v6t.benchmarks.registry import make_results_schema
 from v6t.core.config.explain import (
-    Setting,
+    ReferenceEntry,
     format_yaml,
     list_fields,
     list_settings,
@@ -326,7 +326,7 @@ def _json_kind(known: Mapping[str, Any]) -> str:
 # ------------------------------------------------------------------- helpers
 
 
-def _table(rows: Iterable[Setting]) -> Iterator[str]:
+def _table(rows: Iterable[ReferenceEntry]) -> Iterator[str]:
     rows = list(rows)
     if not rows:
         return

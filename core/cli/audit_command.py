@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from v6t.analysis.sheet import pluralize
 from v6t.base.errors import UsageError
-from v6t.core.cli.dut_command import resolve_device
+from v6t.core.cli.dut_command import resolve_single_frame_run
 from v6t.core.cli.options import (
     Command,
     NumberRange,
@@ -93,14 +93,14 @@ def command(
     Sends single frames and short exchanges, no load. The exit status is 6 if the device deviates from a
     MUST or SHOULD.
     """
-    bound = resolve_device(arguments)
+    bound = resolve_single_frame_run(arguments)
     if list_only:
-        _list_clauses(bound, suites, no_variants, as_json)
+        _print_clauses(bound, suites, no_variants, as_json)
         return 0
     from v6t.audit.auditor import LASTING_S, AuditProgress, AuditRequest, run_audit
     from v6t.core.audit_device import BoundDevice
     from v6t.core.audit_output import make_record, reserve_directory, write_audit, write_record
-    from v6t.core.cli.stopping import handle_signals, make_device_stop
+    from v6t.core.cli.stopping import handle_signals, make_device_stop_messages
     from v6t.core.runs.events import open_log
     from v6t.core.runs.rundir import find_unused_path
 
@@ -112,26 +112,28 @@ def command(
     device, selection = _choose_clauses(device, suites)
     started = time.monotonic()
 
-    def record(progress: AuditProgress) -> AuditRecord:
-        """Return the record of the clauses tested so far."""
+    def build_record(progress: AuditProgress) -> AuditRecord:
+        """Return the audit record of the clauses tested so far."""
         seconds = round(time.monotonic() - started, 1)
         chosen = [suite.name for suite in selection.suites]
         return make_record(device.bound, names[-1], chosen, seconds, progress)
 
-    def save(progress: AuditProgress) -> None:
-        """Write the record of the clauses tested so far."""
+    def save_record(progress: AuditProgress) -> None:
+        """Write the audit record of the clauses tested so far."""
         with contextlib.suppress(OSError):  # reported at the end, if it still fails
-            write_record(record(progress), out)
+            write_record(build_record(progress), out)
 
     request = AuditRequest(clauses, not no_variants, LASTING_S[timers], wait_s)
     with reserve_directory(out), open_log(out):
         with (
-            handle_signals(lambda: make_device_stop(bound.settings, bound.rollback_command)),
+            handle_signals(
+                lambda: make_device_stop_messages(bound.settings, bound.rollback_command)
+            ),
             _show_status_line() as show,
         ):
-            progress = AuditProgress(tested=show, save=save)
+            progress = AuditProgress(tested=show, save=save_record)
             error = run_audit(device, selection, request, progress)
-        made = record(progress)
+        made = build_record(progress)
         try:
             write_audit(made, progress.frames, out)
         finally:  # if the disk is full, the findings are printed all the same
@@ -143,23 +145,23 @@ def command(
 
 @contextlib.contextmanager
 def _show_status_line() -> Iterator[Callable[[int, int, str], None]]:
-    """Yield a function that shows the number and name of the current clause on the terminal."""
+    """Yield a function that shows the current clause in a status line; clear it at the end."""
     from v6t.core.cli.stopping import CLEAR_LINE
 
-    def write(text: str) -> None:
-        """Replace the status line on a terminal."""
+    def write_status(text: str) -> None:
+        """Replace the status line with a text, if standard error is a terminal."""
         if sys.stderr.isatty():
             with contextlib.suppress(OSError):
                 print(f"{CLEAR_LINE}{text}", end="\r", file=sys.stderr, flush=True)
 
     try:
-        yield lambda number, planned, name: write(f"clause {number} of {planned}: {name}")
+        yield lambda number, planned, name: write_status(f"clause {number} of {planned}: {name}")
     finally:
-        write("")
+        write_status("")
 
 
 def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[BoundDevice, Selection]:
-    """Return the clauses of the suites, chosen for a device.
+    """Return the device as the suites require it, and the clauses that apply to it.
 
     Raises:
         UsageError: no clause applies; the hint names technologies that have some.
@@ -177,7 +179,7 @@ def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[Bound
         raise
 
 
-def _list_clauses(
+def _print_clauses(
     bound: BoundRun, suites: tuple[str, ...], no_variants: bool, as_json: bool
 ) -> None:
     """Print every clause with its section and level, and the RFCs without clauses."""

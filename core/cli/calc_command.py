@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.cli.options import CommandGroup, OneOf, json_option
+from v6t.core.cli.options import CommandGroup, NameChoice, json_option
 from v6t.core.cli.terminal import print_json, print_text
 from v6t.core.log import print_notice
 
-MAX_SHOWN_RANGES = 8  # of the ports of a CE
+MAX_SHOWN_RANGES = 8  # port ranges of a CE
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
@@ -29,7 +29,7 @@ def command() -> None:
 @click.option("--ipv4", metavar="ADDRESS", help="IPv4 address of the CE.")
 @click.option("--ipv6", metavar="ADDRESS", help="Any IPv6 address of the CE.")
 @click.option("--port", type=int, help="A port of the CE.")
-@click.option("--iid-format", type=OneOf("interface identifier format", "rfc7597", "draft"),
+@click.option("--iid-format", type=NameChoice("interface identifier format", "rfc7597", "draft"),
               default="rfc7597", show_default=True, help="rfc7597 or draft.")  # fmt: skip
 @json_option
 def map_command(as_json: bool, **arguments: Any) -> None:
@@ -59,7 +59,7 @@ def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bo
 @click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to translate.")
 @json_option
 def eam_command(pairs: tuple[str, ...], as_json: bool, **arguments: Any) -> None:
-    """Translate an IPv4 or IPv6 address by explicit address mappings (RFC 7757)."""
+    """Translate an IPv4 or IPv6 address with explicit address mappings (RFC 7757)."""
     from v6t.core.cli.map_calculator import calc_eam
 
     if any(pair.count("=") != 1 for pair in pairs):
@@ -85,7 +85,7 @@ def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) 
 
 
 def _print_values(values: dict[str, Any], as_json: bool, warnings: Iterable[str] = ()) -> None:
-    """Print warnings, then the computed values as JSON or line by line."""
+    """Print warnings, then the computed values as JSON or as one line each."""
     for warning in warnings:
         print_notice(f"v6t: note: {warning}")
     if as_json:

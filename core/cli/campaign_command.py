@@ -72,7 +72,7 @@ def command(
     from v6t.core.cli import campaign_console as console
 
     if listing:
-        console.show_packaged()
+        console.show_packaged_campaigns()
         return 0
     changed = (testbeds, experiments, only, tester, preset, reps, set_procedure)
     if resume is not None and (output or dry_run or (file is None and any(changed))):
@@ -101,7 +101,7 @@ def command(
 
 
 def _parse_testbeds(texts: tuple[str, ...]) -> dict[str, Path]:
-    """Return testbed files by testbed name; a file without one has an empty name."""
+    """Parse ``[NAME=]FILE`` texts into files by testbed name; a missing name is empty."""
     files: dict[str, Path] = {}
     for text in texts:
         name, _, file = text.partition("=") if "=" in text else ("", "", text)

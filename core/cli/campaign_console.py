@@ -29,7 +29,7 @@ from v6t.core.campaigns.campaign import (
     run_campaign,
 )
 from v6t.core.cli.progress import show_progress
-from v6t.core.cli.stopping import handle_signals, make_campaign_stop, print_line
+from v6t.core.cli.stopping import handle_signals, make_campaign_stop_messages, write_stderr_line
 from v6t.core.cli.terminal import print_text
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.events import Listeners, format_duration
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from v6t.core.reporting.live import LiveView
 
 _LOG = logging.getLogger(__name__)
-POLL_INTERVAL_S = 1.0  # between two looks at the states of other processes
+POLL_INTERVAL_S = 1.0  # between two updates of the live page
 
 
-def show_packaged() -> None:
+def show_packaged_campaigns() -> None:
     """Print names and titles of the campaigns that come with v6t."""
     from v6t.core.campaigns.packaged import list_packaged_campaigns
     from v6t.core.config.yaml_file import YamlFile
@@ -69,8 +69,8 @@ def show_plan(campaign: Campaign) -> None:
 
 
 def begin_campaign(campaign: Campaign, directory: Path, report: bool, live: str | None) -> int:
-    """Start a campaign in a new directory."""
-    with _open_page(live, directory, campaign) as view:  # before anything is on disk
+    """Execute a campaign in a new directory and return the exit status."""
+    with _serve_page(live, directory, campaign) as view:  # before anything is on disk
         create_campaign(campaign, directory)
         runs = pluralize(len(campaign.runs), "run")
         log.print_notice(f"{runs}, about {format_duration(campaign.duration_s)}")
@@ -78,7 +78,7 @@ def begin_campaign(campaign: Campaign, directory: Path, report: bool, live: str 
 
 
 def add_runs(campaign: Campaign, directory: Path, report: bool, live: str | None) -> int:
-    """Continue a campaign with runs that were added to its file."""
+    """Add the new runs of its file to a campaign, continue it and return the exit status."""
     load_campaign(directory)  # an error leaves no lock behind
     with hold_lock(directory):
         more = extend_campaign(directory, campaign)
@@ -92,34 +92,34 @@ def continue_campaign(
     """Execute the incomplete runs and return the exit status of the first that failed."""
     campaign = load_campaign(directory)
     if group is None:
-        with _open_page(live, directory, campaign) as view:
+        with _serve_page(live, directory, campaign) as view:
             return _execute_runs(directory, campaign, report, view)
     groups = campaign.group_runs()
     if group not in groups:
         raise UsageError(f"unknown group of runs '{group}'", code="unknown-name")
     with handle_signals(None):
-        return _measure(directory, groups[group], report, f"[{group}] ", None)
+        return _execute_group(directory, groups[group], report, f"[{group}] ", None)
 
 
 def _execute_runs(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:
     """Execute the runs of each testbed and return the exit status."""
     groups = campaign.group_runs()
-    stop = partial(make_campaign_stop, partial(_load_configs, directory), directory)
+    stop = partial(make_campaign_stop_messages, partial(_load_configs, directory), directory)
     with hold_lock(directory), handle_signals(stop):
         if len(groups) > 1:
             from v6t.core.campaigns.workers import run_in_parallel
 
-            attend = partial(_show_states, directory, campaign, view)
+            attend = partial(_show_worker_progress, directory, campaign, view)
             status = run_in_parallel(directory, groups, report, attend)
         else:
-            status = _measure(directory, campaign.runs, report, "", view)
+            status = _execute_group(directory, campaign.runs, report, "", view)
     _finish_campaign(directory, campaign, report)
     return status
 
 
 @contextmanager
-def _open_page(live: str | None, directory: Path, campaign: Campaign) -> Iterator[LiveView | None]:
-    """Open the port of the live page before the first request is answered."""
+def _serve_page(live: str | None, directory: Path, campaign: Campaign) -> Iterator[LiveView | None]:
+    """Serve the live page while the context is open; yield its view, or None without ``live``."""
     if live is None:
         yield None
         return
@@ -127,13 +127,13 @@ def _open_page(live: str | None, directory: Path, campaign: Campaign) -> Iterato
     from v6t.core.reporting.live import LiveView, parse_address
 
     render = partial(render_page, campaign=campaign, cache={})
-    view = LiveView(parse_address(live), directory, print_line, render)
+    view = LiveView(parse_address(live), directory, write_stderr_line, render)
     with contextlib.closing(view):
         yield view
 
 
 def _load_configs(directory: Path) -> dict[Path, ResolvedRun]:
-    """Return the settings of the started runs by directory."""
+    """Return the settings of the started runs by run directory."""
     configs = {}
     for path in sorted(directory.glob("*/config.json")):
         with contextlib.suppress(UsageError):
@@ -141,10 +141,10 @@ def _load_configs(directory: Path) -> dict[Path, ResolvedRun]:
     return configs
 
 
-def _show_states(
+def _show_worker_progress(
     directory: Path, campaign: Campaign, view: LiveView | None, is_working: Callable[[], bool]
 ) -> None:
-    """Show on the live page which runs other processes execute."""
+    """Update the live page while worker processes execute the runs."""
     if view is None:
         return
     from v6t.core.campaigns.results import read_progress
@@ -155,20 +155,20 @@ def _show_states(
             time.sleep(POLL_INTERVAL_S)
 
 
-def _measure(
+def _execute_group(
     directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: str, view: LiveView | None
 ) -> int:
     """Execute the runs of one testbed, write their reports and return the exit status."""
     try:
         with contextlib.ExitStack() as stack:
-            events = stack.enter_context(show_progress(prefix=prefix, part=True))
+            events = stack.enter_context(show_progress(prefix=prefix, is_part=True))
             if view is not None:
                 events = Listeners(events, stack.enter_context(view))
             failed = run_campaign(directory, runs, events)
             if report:
                 events.on_message("writing the reports")
                 for run in runs:
-                    _write_report(directory, run)
+                    _write_missing_report(directory, run)
     except BaseException as exc:
         if hides_interrupt(exc):
             command = f"v6t campaign --resume {shlex.quote(str(directory))}"
@@ -177,8 +177,8 @@ def _measure(
     return failed[0].exit_code if failed else 0
 
 
-def _write_report(directory: Path, run: CampaignRun) -> None:
-    """Write the report of a run without one; warn if that fails."""
+def _write_missing_report(directory: Path, run: CampaignRun) -> None:
+    """Write the report of a complete run that has none; warn if that fails."""
     from v6t.core.reporting.write import REPORT_ERRORS, write_run_report
 
     path = directory / run.directory

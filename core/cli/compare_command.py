@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import PATH_TYPE, Command, flag, json_option, output_option
-from v6t.core.cli.terminal import deliver
+from v6t.core.cli.terminal import print_or_write
 from v6t.core.log import is_verbose
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
 
 WORSE_STATUS = 7  # exit status: a result is worse
-TWO_RUNS_NEEDED = "a comparison needs two runs, but no later run exists here or below ./runs"
+TOO_FEW_RUNS_MESSAGE = "a comparison needs two runs, but no later run exists here or below ./runs"
 
 
 class _Options(NamedTuple):
     """Options of ``v6t compare``."""
 
-    ignore_conditions: bool
-    published: bool
+    ignore_conditions: bool  # compare runs under different conditions, too
+    published: bool  # print published results next to the runs
     output: Path | None
     as_json: bool
 
@@ -68,7 +68,7 @@ def command(
         _compare_audits(directories, options)
         return 0
     if are_campaigns(directories) and not published:
-        return _deliver_comparison(compare_campaigns(directories, anyway), options)
+        return _print_or_write_comparison(compare_campaigns(directories, anyway), options)
     directories = tuple(map(resolve_run_path, directories))
     if len(directories) == 1 and not published:
         try:
@@ -77,7 +77,7 @@ def command(
             directories *= 2
         if directories[0].resolve() == directories[1].resolve():
             raise UsageError(
-                TWO_RUNS_NEEDED, "or --published for published results", code="no-such-run"
+                TOO_FEW_RUNS_MESSAGE, "or --published for published results", code="no-such-run"
             )
     with report_damage(directories[-1]):
         return _compare_runs(directories, options)
@@ -90,7 +90,7 @@ def _compare_runs(directories: tuple[Path, ...], options: _Options) -> int:
 
     if not options.published:
         runs = [*map(load_run, directories)]
-        return _deliver_comparison(
+        return _print_or_write_comparison(
             compare_runs(runs, options.ignore_conditions), options, directories, runs
         )
     if options.as_json or options.ignore_conditions:
@@ -99,22 +99,22 @@ def _compare_runs(directories: tuple[Path, ...], options: _Options) -> int:
             "`v6t report --format json` holds published results",
             code="conflicting-options",
         )
-    deliver(lambda: make_published_document(directories), options.output)
+    print_or_write(lambda: make_published_document(directories), options.output)
     return 0
 
 
-def compare_with(baseline: Path, path: Path) -> int:
-    """Print the comparison of a run with an earlier one and return the exit status."""
+def compare_with_baseline(baseline: Path, path: Path) -> int:
+    """Print the comparison of a run with its baseline and return the exit status."""
     return _compare_runs((baseline, path), _Options(False, False, None, False))
 
 
-def _deliver_comparison(
+def _print_or_write_comparison(
     comparison: RunComparison,
     options: _Options,
     directories: Sequence[Path] = (),
     runs: Sequence[RunData] = (),
 ) -> int:
-    """Print or write a comparison and return the exit status."""
+    """Print a comparison or write it to a file, and return the exit status."""
     from v6t.core.reporting.compare import make_brief_document, make_comparison_document
 
     def make_document() -> ReportDocument:
@@ -122,7 +122,7 @@ def _deliver_comparison(
             return make_comparison_document(comparison, runs)
         return make_brief_document(comparison, directories)
 
-    deliver(make_document, options.output, options.as_json, comparison.to_json)
+    print_or_write(make_document, options.output, options.as_json, comparison.to_json)
     return WORSE_STATUS if any(line.improved is False for line in comparison.lines) else 0
 
 
@@ -148,4 +148,4 @@ def _compare_audits(directories: tuple[Path, ...], options: _Options) -> None:
                 code="not-comparable",
             )
     comparison = AuditComparison(audits)
-    deliver(comparison.document, options.output, options.as_json, comparison.to_json)
+    print_or_write(comparison.document, options.output, options.as_json, comparison.to_json)

@@ -15,7 +15,7 @@ from v6t.base.files import report_write_errors, write_atomically
 from v6t.base.quantities import convert_quantity, is_bit_rate
 from v6t.core.cli.options import (
     Command,
-    OneOf,
+    NameChoice,
     check_same_technology,
     complete_parameter,
     flag,
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from v6t.packets.direction import Direction
     from v6t.plugins.base import Technology
 
-# Procedure settings: as nothing is measured, the number of connections is free.
+# Procedure settings; one connection suffices, because nothing is measured.
 ONE_CONNECTION = {"connections": {"count": 1}}
-DEFAULT_CAPTURE_FRAMES = 1000  # in a capture without ``--count``
+DEFAULT_CAPTURE_FRAMES = 1000  # number of frames in a capture without ``--count``
 
 
 @click.command(cls=Command)
@@ -39,10 +39,10 @@ DEFAULT_CAPTURE_FRAMES = 1000  # in a capture without ``--count``
 @click.option("--plugin", shell_complete=complete_parameter, help="Technology.")
 @parameters_option
 @path_option("--testbed", text="Testbed file (MACs, VLANs).")
-@click.option("--direction", type=OneOf("direction", "forward", "reverse"), default="forward",
+@click.option("--direction", type=NameChoice("direction", "forward", "reverse"), default="forward",
               show_default=True, help="forward or reverse.")  # fmt: skip
 @frame_size_option
-@click.option("--format", "kind", type=OneOf("format", "stl-json", "stl-py", "pcap", "text"),
+@click.option("--format", "kind", type=NameChoice("format", "stl-json", "stl-py", "pcap", "text"),
               default="stl-json", show_default=True,
               help="stl-json, stl-py, pcap or text.")  # fmt: skip
 @click.option("--count", type=int, help="Frames of a burst; without it the profile is endless.")
@@ -97,7 +97,7 @@ def command(
     bound = resolve_and_bind(None, testbed, flags)
     technology = bound.technology
     if expected is not None:
-        _check_expected(technology, expected, output)
+        _check_expected_capture(technology, expected, output)
     sizes = technology.make_sizes(bound.settings.frame_sizes[0])
     rate_fps = _parse_rate(rate, sizes.longest, bound.settings.line_rate_bps)
     streams = compile_traffic(
@@ -139,8 +139,8 @@ def command(
             print_notice(f"v6t: note: {exc.message}")
 
 
-def _check_expected(technology: Technology, expected: Path, output: Path | None) -> None:
-    """Refuse an expected capture that cannot be computed or would replace the output.
+def _check_expected_capture(technology: Technology, expected: Path, output: Path | None) -> None:
+    """Reject an expected capture that cannot be computed or would replace the output.
 
     Raises:
         UsageError: the technology is stateful, or both files are the same.
@@ -173,7 +173,7 @@ def _write_capture(
 
 
 def _write_text(path: Path, text: str, force: bool) -> None:
-    """Write a file; refuse to overwrite one unless forced."""
+    """Write a text file; reject an existing file unless forced."""
     if path.exists() and not force:
         hint = "choose another name or use --force"
         raise UsageError(f"{path} exists already", hint, code="file-exists")
@@ -181,15 +181,15 @@ def _write_text(path: Path, text: str, force: bool) -> None:
         write_atomically(path, text)
 
 
-def _parse_rate(text: str, octets: float, line_rate_bps: float) -> float:
-    """Return the frame rate of a rate in frames/s or bit/s.
+def _parse_rate(text: str, frame_octets: float, line_rate_bps: float) -> float:
+    """Convert a rate given in frames/s or bit/s to frames/s.
 
     Raises:
         UsageError: the text is not a rate, or the line does not carry it.
     """
     try:
         if is_bit_rate(text):
-            rate_fps = frame_rate_fps(float(convert_quantity("rate_bps", text)), octets)
+            rate_fps = frame_rate_fps(float(convert_quantity("rate_bps", text)), frame_octets)
         else:
             rate_fps = float(convert_quantity("rate_fps", text))
     except ValueError:
@@ -197,7 +197,7 @@ def _parse_rate(text: str, octets: float, line_rate_bps: float) -> float:
     if not math.isfinite(rate_fps):
         hint = "write for example 10000, 10k, 1Gbps"
         raise UsageError(f"'{text}' is not a rate", hint, code="not-a-number")
-    media_fps = max_frame_rate_fps(line_rate_bps, octets)
+    media_fps = max_frame_rate_fps(line_rate_bps, frame_octets)
     if rate_fps > media_fps:
         raise UsageError(
             f"{rate_fps:,.0f} frames per second are more than the {media_fps:,} that a line of "

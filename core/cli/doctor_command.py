@@ -11,7 +11,7 @@ from v6t.base.text import escape_line
 from v6t.core.cli.options import Command, json_option, name_option, path_option
 from v6t.core.cli.terminal import print_json, print_text
 
-STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}  # of findings, padded
+STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}  # by finding state
 
 
 @click.command(cls=Command)

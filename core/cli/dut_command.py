@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 ROLLBACK_COMMAND = ("v6t", "dut", "rollback")
 DIFFERENCE_STATUS = 7  # exit status: a comparison found a difference
-# Procedure settings for audits; they also suit devices that hold few sessions.
+# Procedure settings for single frames, small enough for devices that hold few sessions.
 FEW_CONNECTIONS = {"connections": {"count": 16}}
 
 dut_options = combine_options(device_options, json_option)
@@ -67,19 +67,19 @@ def list_drivers(as_json: bool) -> None:
     is_whole = is_verbose() or not sys.stdout.isatty()
     technologies_width, programs_width = (PIPE_WIDTH, PIPE_WIDTH) if is_whole else (40, 20)
 
-    def list_programs(driver: DriverSummary) -> str:
-        """Return the installed programs of a driver, or the missing ones if any is missing."""
+    def format_programs(driver: DriverSummary) -> str:
+        """Return the missing programs of a driver, or all of them if none is missing."""
         programs, is_ready = driver.programs.items(), all(driver.programs.values())
         return truncate(" ".join(p for p, there in programs if there == is_ready), programs_width)
 
-    def list_technologies(driver: DriverSummary) -> str:
-        """Return the technologies of a driver in one short line."""
+    def format_technologies(driver: DriverSummary) -> str:
+        """Return the technologies of a driver as text, truncated to the width of the column."""
         return truncate(" ".join(driver.technologies) or "any", technologies_width)
 
     columns = [
         Column[DriverSummary]("driver", lambda driver: driver.name, text=True),
-        Column("technologies", list_technologies, text=True),
-        Column("programs", list_programs, text=True),
+        Column("technologies", format_technologies, text=True),
+        Column("programs", format_programs, text=True),
     ]
     groups: dict[str, list[DriverSummary]] = {"installed": [], "not needed": [], "missing": []}
     for driver in drivers:
@@ -94,7 +94,7 @@ def list_drivers(as_json: bool) -> None:
 @dut_options
 def plan(as_json: bool, **arguments: Any) -> None:
     """Print what the driver would do, without connecting to the device or a tester."""
-    run = _resolve(arguments)
+    run = _resolve_run(arguments)
     from v6t.core.runs import dut
 
     driver, planned = dut.plan_without_device(run)
@@ -111,7 +111,7 @@ def compare(as_json: bool, **arguments: Any) -> int:
 
     Prints the steps that differ; with -v all. Exit status 7: a step differs.
     """
-    run = _resolve(arguments)
+    run = _resolve_run(arguments)
     from v6t.core.runs import dut
     from v6t.drivers.duts.session.plan_steps import StepState, format_comparison
 
@@ -139,29 +139,29 @@ def compare(as_json: bool, **arguments: Any) -> int:
 )
 @flag(
     "--replace",
-    "replaces",
+    "replace_existing",
     text="Roll back the finished configuration of another operator or technology first.",
 )
-def commit(as_json: bool, revert_in: int | None, replaces: bool, **arguments: Any) -> None:
+def commit(as_json: bool, revert_in: int | None, replace_existing: bool, **arguments: Any) -> None:
     """Configure the device and verify it by read-back; `v6t dut rollback` undoes it."""
-    run = _resolve(arguments)
+    run = _resolve_run(arguments)
     from v6t.core.runs import dut
 
     with _guard_session(arguments, run):
-        done = dut.commit(run, revert_in, replace=replaces)
-    _print_done(done, as_json)
+        done = dut.commit(run, revert_in, replace=replace_existing)
+    _print_action(done, as_json)
 
 
 @command.command(short_help="stop the rollback timer")
 @dut_options
 def confirm(as_json: bool, **arguments: Any) -> None:
     """Stop the rollback timer of a configured device, which then stays configured."""
-    run = _resolve(arguments, any_technology=True)
+    run = _resolve_run(arguments, any_technology=True)
     from v6t.core.runs import dut
 
     with _guard_session(arguments):
         done = dut.confirm(run)
-    _print_done(done, as_json)
+    _print_action(done, as_json)
 
 
 @command.command(short_help="configure, read back, send frames both ways, roll back")
@@ -169,20 +169,20 @@ def confirm(as_json: bool, **arguments: Any) -> None:
 @frame_size_option
 def verify(as_json: bool, **arguments: Any) -> None:
     """Verify the configuration by read-back and by frames that the tester sends both ways."""
-    run = _resolve(arguments)
+    run = _resolve_run(arguments)
     from v6t.core.runs import dut
 
     run.tester.prepare()
     with _guard_session(arguments, run):
         done = dut.verify(run)
-    _print_done(done, as_json)
+    _print_action(done, as_json)
 
 
 @command.command(short_help="lock, configuration, rollback timer and counters")
 @dut_options
 def status(as_json: bool, **arguments: Any) -> None:
-    """Show who holds the lock, who configured the device, its rollback timer and its counters."""
-    run = _resolve(arguments, any_technology=True)
+    """Show the lock and the configuration with their owners, the rollback timer and counters."""
+    run = _resolve_run(arguments, any_technology=True)
     from v6t.core.runs import dut
 
     with _guard_session(arguments):
@@ -198,12 +198,12 @@ def status(as_json: bool, **arguments: Any) -> None:
 @dut_options
 def flush(as_json: bool, **arguments: Any) -> None:
     """Empty the connection table of a configured device, and check that it is empty."""
-    run = _resolve(arguments)
+    run = _resolve_run(arguments)
     from v6t.core.runs import dut
 
     with _guard_session(arguments):
         done = dut.flush(run)
-    _print_done(done, as_json)
+    _print_action(done, as_json)
 
 
 @command.command(short_help="undo what v6t did")
@@ -215,7 +215,7 @@ def rollback(as_json: bool, forget: bool, by_script: bool, **arguments: Any) -> 
 
     The undo record is kept until the device is as it was.
     """
-    run = _resolve(arguments, any_technology=True)
+    run = _resolve_run(arguments, any_technology=True)
     from v6t.core.runs import dut
 
     with _guard_session(arguments, run):
@@ -231,9 +231,9 @@ def rollback(as_json: bool, forget: bool, by_script: bool, **arguments: Any) -> 
 
 @command.command(short_help="watch it at the rates a run has found")
 @click.argument("directory", type=PATH_TYPE)
-@click.option("--duration", type=float, default=10.0, help="Seconds at each rate.")
+@click.option("--duration", "duration_s", type=float, default=10.0, help="Seconds at each rate.")
 @json_option
-def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
+def bottleneck(directory: Path, duration_s: float, as_json: bool) -> None:
     """Print what limits the device: each core's idle time, drops, sessions, vectors per second.
 
     DIRECTORY is that of a finished run. Its throughput is sent once more, for watching only.
@@ -251,20 +251,20 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     run.tester.prepare()
     show = print_notice if as_json else print_text
     with _guard_session(arguments, run):
-        entries = watch_device(directory, show, duration, run)
+        entries = watch_device(directory, show, duration_s, run)
     if as_json:
         print_json(entries)
 
 
-def resolve_device(arguments: dict[str, Any]) -> BoundRun:
-    """Return the run described by :func:`device_options`, limited to sending single frames."""
-    return _resolve(arguments, single_frames=True)
+def resolve_single_frame_run(arguments: dict[str, Any]) -> BoundRun:
+    """Return the run that :func:`device_options` describe, for sending single frames only."""
+    return _resolve_run(arguments, single_frames=True)
 
 
-def _resolve(
+def _resolve_run(
     arguments: dict[str, Any], *, any_technology: bool = False, single_frames: bool = False
 ) -> BoundRun:
-    """Return the run of the options; ``any_technology`` chooses a technology if none is given."""
+    """Return the run that options describe; ``any_technology``: choose one if none is given."""
     if _find_run_dir(arguments) is not None:
         from v6t.core.config.bound import bind
         from v6t.core.runs.rundir import read_config
@@ -325,7 +325,7 @@ def _format_rollback_command(arguments: dict[str, Any], *, full: bool) -> str:
 
 
 def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
-    """Return the run directory, if one is given instead of files."""
+    """Return the run directory, or None if a run file or no file is given."""
     path: Path | None = arguments["run_file"]
     return path if path is not None and path.is_dir() else None
 
@@ -333,19 +333,19 @@ def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
 @contextmanager
 def _guard_session(arguments: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
     """Log a device session; if a run is given, restore the device when a signal arrives."""
-    from v6t.core.cli.stopping import handle_signals, make_device_stop
+    from v6t.core.cli.stopping import handle_signals, make_device_stop_messages
     from v6t.core.runs.events import open_log
 
     with open_log(_find_run_dir(arguments)):
         if run is None:
             yield
             return
-        with handle_signals(lambda: make_device_stop(run.settings, run.rollback_command)):
+        with handle_signals(lambda: make_device_stop_messages(run.settings, run.rollback_command)):
             yield
 
 
-def _print_done(text: str, as_json: bool) -> None:
-    """Print what was done on the device."""
+def _print_action(text: str, as_json: bool) -> None:
+    """Print the description of a completed action on the device."""
     if as_json:
         print_json({"done": text})
     else:
@@ -353,7 +353,7 @@ def _print_done(text: str, as_json: bool) -> None:
 
 
 def _describe_status(status: dict[str, Any], rollback_command: str) -> list[str]:
-    """Describe the status of a device, and of each part of a chain."""
+    """Return lines that describe the status of a device, or of each part of a chain."""
     parts = status.get("parts") or {}
     if len(parts) > 1:
         lines = [
@@ -371,7 +371,7 @@ def _describe_status(status: dict[str, Any], rollback_command: str) -> list[str]
 
 
 def _describe_configuration(status: dict[str, Any], rollback_command: str) -> str:
-    """Describe who configured a device, for what, and how to undo it."""
+    """Return a sentence on who configured a device, for what, and how to undo it."""
     record = status["configured"]
     if record is None:
         return "not configured by v6t"

@@ -15,7 +15,7 @@ SET_COMMANDS = ("run", "audit", "compile", "dut")
 
 
 def add_option_hints(error: UsageError, command: str) -> None:
-    """Add the options that avoid an error to its hint.
+    """Add to the hint of an error the options that avoid it.
 
     Args:
         error: with parameters, driver options or a technology that would avoid it.
@@ -29,20 +29,20 @@ def add_option_hints(error: UsageError, command: str) -> None:
     if options and command in SET_COMMANDS:
         error.add_hint(f"try: {shlex.join(options)}")
     if error.technology:
-        drivers = list_drivers_for(error.technology, configured=command == "dut")
+        drivers = list_compatible_drivers(error.technology, exclude_reference=command == "dut")
         error.add_hint(f"drivers for {error.technology}: {', '.join(drivers) or 'none'}")
 
 
-def list_drivers_for(technology: str, *, configured: bool = False) -> list[str]:
+def list_compatible_drivers(technology: str, *, exclude_reference: bool = False) -> list[str]:
     """Return the drivers that can configure a technology, except those that run user commands.
 
     Args:
         technology: name of the technology.
-        configured: leave out the reference device, which has no configuration.
+        exclude_reference: leave out the reference device, which has no configuration.
     """
     drivers = []
     with suppress(V6tError):  # an unknown technology has no default
-        if not configured and not load_plugin(technology).default_driver:
+        if not exclude_reference and not load_plugin(technology).default_driver:
             drivers.append(DEFAULT_DRIVER)
     for name in list_driver_names():
         with suppress(V6tError):  # a broken driver of another distribution

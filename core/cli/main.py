@@ -41,10 +41,10 @@ COMMANDS = {
     "help": "print the help of a command",
 }
 
-# Exit statuses whose message is one line; others may show frames or output of a tester.
+# Exit statuses of errors with one line of text; others may show frames or output of a tester.
 ONE_LINE_STATUSES = (1, 2, 3)
 BROKEN_PIPE_STATUS = 141  # exit status if the reader of the output is gone, as for SIGPIPE
-# The code of each of click's errors; derived classes come first.
+# v6t's error codes by click exception class; derived classes come first.
 CLICK_ERROR_CODES: dict[type[click.ClickException], str] = {
     click.NoSuchOption: "unknown-option",
     click.MissingParameter: "invalid-command-line",
@@ -57,7 +57,7 @@ TRIALS_SAVED_HINT = "finished trials are saved"
 
 @contextmanager
 def _strip_errno() -> Iterator[None]:
-    """Raise a broken pipe without its errno, which click would turn into exit status 1."""
+    """Re-raise a broken pipe error without its errno, which click would turn into exit status 1."""
     try:
         yield
     except BrokenPipeError:
@@ -144,14 +144,14 @@ def _open_standard_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
-def _run_command(words: list[str]) -> int:
+def _run_command(arguments: list[str]) -> int:
     """Run the command line, print its error and return the exit status."""
-    for word in words:
+    for word in arguments:
         if not is_encodable(word):  # it can be neither printed nor written into a record
             message = f"{word!a} is not UTF-8 text"
             return _print_error(message, "write names and values in UTF-8", 2, "not-text")
     try:
-        status = _invoke_command(words)
+        status = _invoke_command(arguments)
         sys.stdout.flush()  # while its failure can still be reported
     except (click.Abort, KeyboardInterrupt):
         print("v6t: interrupted", file=sys.stderr)
@@ -163,7 +163,7 @@ def _run_command(words: list[str]) -> int:
         if isinstance(exc, UsageError) and (exc.params or exc.dut_params or exc.technology):
             from v6t.core.cli.hints import add_option_hints
 
-            add_option_hints(exc, words[0])
+            add_option_hints(exc, arguments[0])
         return _print_error(exc.message, exc.hint, exc.exit_code, exc.code)
     except click.ClickException as exc:
         return _print_error(*_describe_click_error(exc))
@@ -185,10 +185,10 @@ def _run_command(words: list[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _invoke_command(words: list[str]) -> Any:
-    """Run the command line; blame errors of an extension on its distribution."""
+def _invoke_command(arguments: list[str]) -> Any:
+    """Run the command line; name the distribution of an extension that causes an error."""
     try:
-        return cli.main(words, prog_name="v6t", standalone_mode=False)
+        return cli.main(arguments, prog_name="v6t", standalone_mode=False)
     except Exception:
         from v6t.base.entry_points import attribute_errors
 
@@ -228,7 +228,7 @@ def _print_error(message: str, hint: str, status: int, code: str) -> int:
 
 
 def _wrap_message(line: str) -> str:
-    """Return a line wrapped for a terminal."""
+    """Return a line wrapped to the width of the terminal, if it is printed on one."""
     if not sys.stderr.isatty():
         return line
     from v6t.core.cli.terminal import wrap

@@ -111,7 +111,7 @@ def list_map_warnings(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
-    """Return the PSID that is given or owns the port; 0 if addresses are not shared."""
+    """Return the given PSID or that of the port; without address sharing, it is always 0."""
     owner = None
     if port is not None:
         if not 0 <= port <= 65535:
@@ -137,7 +137,7 @@ def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
 
 
 def _find_ce(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
-    """Return IPv4 address and PSID of the CE whose end-user prefix contains an address."""
+    """Return the IPv4 address and the PSID of the CE whose end-user prefix contains an address."""
     if ipv6 not in rule.ipv6_prefix:
         message = f"{ipv6} is outside the rule's IPv6 prefix {rule.ipv6_prefix}"
         raise UsageError(message, code="outside-prefix")
@@ -150,7 +150,7 @@ def _find_ce(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
 
 
 def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) -> dict[str, str]:
-    """Embed or extract an IPv4 address; keys ``prefix, ipv4, ipv6``.
+    """Embed or extract an IPv4 address; return ``prefix``, ``ipv4`` and ``ipv6`` as text.
 
     Raises:
         UsageError: neither or both addresses are given, or RFC 6052 has no such prefix length.
@@ -182,7 +182,7 @@ def calc_eam(
     ipv4: str | None = None,
     ipv6: str | None = None,
 ) -> dict[str, str | None]:
-    """Translate an address by explicit mappings (RFC 7757); keys ``ipv4, ipv6, mapping``.
+    """Translate an address with explicit mappings; return ``ipv4``, ``ipv6`` and ``mapping``.
 
     Args:
         pairs: explicit mappings, an IPv4 and an IPv6 prefix each.
@@ -212,7 +212,7 @@ def calc_eam(
 
 
 def _check_one_address(ipv4: str | None, ipv6: str | None) -> None:
-    """Refuse a command line with neither or both addresses."""
+    """Reject a command line with neither or both addresses."""
     if (ipv4 is None) == (ipv6 is None):
         raise UsageError("give either --ipv4 or --ipv6", code="missing-setting")
 

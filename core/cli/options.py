@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 RFC_SIZES_KEYWORD = "rfc"  # value of --frame-size: the sizes that RFC 8219 lists
-# In a context's ``meta``: -v or -q is given.
+# Key in ``Context.meta``; true if -v or -q is given.
 _VERBOSITY_KEY = "v6t.verbosity"
-# In a context's ``meta``: options that stand for a setting are left out.
+# Key in ``Context.meta``; true while the options that benchmarks declare are left out.
 _WITHOUT_SETTINGS_KEY = "v6t.without_settings"
 
 
@@ -33,8 +33,8 @@ _WITHOUT_SETTINGS_KEY = "v6t.without_settings"
 PATH_TYPE = click.Path(path_type=Path, readable=False)
 
 
-class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic from 8.2 on
-    """Option type for one of several names; an unknown name is the error ``unknown-name``."""
+class NameChoice(click.ParamType):  # type: ignore[type-arg]  # generic from 8.2 on
+    """Option type that accepts one of several names; others raise ``unknown-name``."""
 
     name = "text"
 
@@ -56,7 +56,7 @@ class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic from 8.2 on
         return [CompletionItem(name) for name in self.names if name.startswith(incomplete)]
 
 
-class FrameSize(click.ParamType):  # type: ignore[type-arg]
+class FrameSizeType(click.ParamType):  # type: ignore[type-arg]
     """Option type for a frame size in octets, or a mix of sizes."""
 
     name = "octets|imix"
@@ -70,7 +70,7 @@ class FrameSize(click.ParamType):  # type: ignore[type-arg]
 
 
 class NumberRange(click.FloatRange):
-    """Option type for a number in a range, without ``nan``."""
+    """Option type for a number in a range that rejects ``nan``."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
@@ -82,11 +82,12 @@ class NumberRange(click.FloatRange):
 def parse_frame_sizes(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[int | str, ...]:
-    """Return frame sizes, split at commas except within a mix."""
+    """Return the frame sizes of values separated by commas; a mix keeps its commas."""
     from v6t.profiles.mixes import is_mix
 
     parts = [p.strip() for text in values for p in ([text] if is_mix(text) else text.split(","))]
-    return tuple(p if p == RFC_SIZES_KEYWORD else FrameSize().convert(p, param, ctx) for p in parts)
+    convert = FrameSizeType().convert
+    return tuple(p if p == RFC_SIZES_KEYWORD else convert(p, param, ctx) for p in parts)
 
 
 def parse_assignments(
@@ -155,7 +156,7 @@ def name_option(*names: str, text: str) -> Callable[[F], F]:
 
 
 def combine_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Return a decorator that adds options, which help texts list in this order."""
+    """Return a decorator that adds several options; help texts list them in this order."""
 
     def decorate(command: Any) -> Any:
         """Add the options to a command."""
@@ -173,7 +174,7 @@ json_option = flag("--json", "as_json", text="Print JSON.")
 results_option = flag("--json", "as_json", text="Print results.json instead of the table.")
 output_option = path_option("-o", "--output", text="Write an .html, .md or .json file instead.")
 frame_size_option = click.option(
-    "--frame-size", type=FrameSize(), help="IPv6 frame size, octets with FCS, or imix."
+    "--frame-size", type=FrameSizeType(), help="IPv6 frame size, octets with FCS, or imix."
 )
 report_option = click.option(
     "--report/--no-report",
@@ -227,7 +228,7 @@ def run_options(command: F) -> F:
         ),
         click.option(
             "--preset",
-            type=OneOf("preset", "quick", "rfc"),
+            type=NameChoice("preset", "quick", "rfc"),
             help="quick (a demonstration) or rfc.",
         ),
         names_option(
@@ -279,8 +280,8 @@ def run_options(command: F) -> F:
 # --------------------------------------------------------------------- commands
 
 
-def _configure_log(ctx: click.Context, _param: click.Parameter, value: int) -> None:
-    """Set the verbosity given by -v or -q; refuse both together."""
+def _set_verbosity(ctx: click.Context, _param: click.Parameter, value: int) -> None:
+    """Set the verbosity given by -v or -q; reject both together."""
     if not value or ctx.resilient_parsing:
         return
     if ctx.meta.get(_VERBOSITY_KEY):
@@ -305,7 +306,7 @@ class Command(click.Command):
         quiet = "Print results, paths and errors only."
         color = "Whether to print colors; auto: on a terminal, unless NO_COLOR is set."
         when = click.Choice(["auto", "always", "never"])
-        shared: dict[str, Any] = {"expose_value": False, "callback": _configure_log}
+        shared: dict[str, Any] = {"expose_value": False, "callback": _set_verbosity}
         self.params += [
             click.Option(["-v", "--verbose"], count=True, help=verbose, **shared),
             click.Option(["-q", "--quiet"], is_flag=True, help=quiet, **shared),
@@ -472,7 +473,7 @@ def _is_technology(arguments: Mapping[str, Any]) -> bool:
 
 
 def check_same_technology(name: str, plugin: str) -> None:
-    """Refuse an argument and an option ``--plugin`` that name different technologies."""
+    """Reject an argument and an option ``--plugin`` that name different technologies."""
     from v6t.core.config.plugins import resolve_alias
 
     if plugin not in (name, resolve_alias(name)):

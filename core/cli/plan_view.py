@@ -20,77 +20,77 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.plan import Step
     from v6t.intent.device import LinkIntent
 
-NAME_WIDTH = 13  # characters of the labels of lines
-MAX_SHOWN_ADDRESSES = 3
+LABEL_WIDTH = 13  # width of the labels of lines in characters
+MAX_SHOWN_ADDRESSES = 3  # of each side of the device
 MAX_SHOWN_PURPOSES = 6  # of the steps that configure a device
-EARLY_SHARE = 0.8  # the minimum duration is printed below this share of the planned one
+SHOW_MIN_DURATION_BELOW = 0.8  # of the planned duration
 
 MANY_CLIENTS_OPTIONS = "--set subscribers=N --set connections_per_subscriber=M"
 
 
 def show_plan(bound: BoundRun, as_json: bool, detailed: bool) -> None:
     """Print the plan of a run."""
-    planned = plan(bound)
+    run_plan = plan(bound)
     if as_json:
-        print_json(planned.to_json())
+        print_json(run_plan.to_json())
         return
     run = bound.settings
     print_text(f"{run.plugin} on {run.dut.driver}, {run.tester.kind} tester, {run.preset} preset")
-    for line in (_describe_all if detailed else _summarize)(bound, planned):
+    for line in (_describe_details if detailed else _describe_briefly)(bound, run_plan):
         print_text(line)
     print_text("Nothing was changed.")
 
 
-def _summarize(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
-    """Yield the plan on one screen: traffic, benchmarks, time, device and warnings."""
-    sizes = dict.fromkeys(format_sizes(p.frame_sizes) for p in planned.points)
+def _describe_briefly(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
+    """Yield the lines of a short description: traffic, benchmarks, time, device and warnings."""
+    sizes = dict.fromkeys(format_sizes(p.frame_sizes) for p in run_plan.points)
     sides = " (IPv6/IPv4 side)"
     if all(size[0] == size[1] for size in (text.split("/") for text in sizes) if len(size) == 2):
         sizes, sides = dict.fromkeys(text.partition("/")[0] for text in sizes), ""
-    modes = dict.fromkeys(p.mode for p in planned.points)
+    modes = dict.fromkeys(p.mode for p in run_plan.points)
     rows = [
-        *_label_first("traffic", _describe_traffic(bound, planned)),
-        ("measures", ", ".join(dict.fromkeys(p.benchmark for p in planned.points))),
+        *_label_first("traffic", _describe_traffic(bound, run_plan)),
+        ("measures", ", ".join(dict.fromkeys(p.benchmark for p in run_plan.points))),
         ("", f"{', '.join(sizes)} octets{sides}; {', '.join(modes)}"),
-        ("takes", _describe_time(planned)),
+        ("takes", _describe_trials(run_plan)),
     ]
     if bound.driver.configures_device:
         steps = plan_without_device(bound)[1].steps
-        rows += _label_first("device gets", [*_describe_device(bound), *_describe_rules(steps)])
+        rows += _label_first("device gets", [*_describe_device(bound), *_describe_steps(steps)])
         count = pluralize(len(steps), "step")
         rows.append(("", f"{count}, all undone at the end (commands: v6t dut plan, or -v)"))
     elif not bound.driver.is_cable:
         rows += _label_first("device needs", _describe_device(bound))
-    rows += _label_first("warnings", [*planned.warnings, *list_setting_warnings(bound)])
+    rows += _label_first("warnings", [*run_plan.warnings, *list_setting_warnings(bound)])
     for name, text in rows:
-        yield wrap(f"  {name:<{NAME_WIDTH}}{text}", indent=NAME_WIDTH + 2)
+        yield wrap(f"  {name:<{LABEL_WIDTH}}{text}", indent=LABEL_WIDTH + 2)
 
 
 def _label_first(name: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield lines, the first with a label."""
+    """Yield each line with a label, which is empty for all but the first."""
     for number, line in enumerate(lines):
         yield "" if number else name, line
 
 
-def _describe_clients(p: Any) -> Iterator[str]:
-    """Describe clients, servers and public addresses of a technology with connections."""
-    last = p.initiator + (p.initiator_count - 1) * p.initiator_step
-    clients = f"1 Initiator {p.initiator}, as in RFC 9693 (many: {MANY_CLIENTS_OPTIONS})"
-    if p.subscribers:
-        each = f"{p.connections_per_subscriber:,} connections each"
-        clients = f"{p.subscribers:,} subscribers {p.initiator} to {last}, {each}"
-    elif p.initiator_count > 1:
-        clients = f"{p.initiator_count:,} Initiators {p.initiator} to {last}"
+def _describe_clients(params: Any) -> Iterator[str]:
+    """Yield a line about the clients, and one about the servers and public addresses."""
+    last = params.initiator + (params.initiator_count - 1) * params.initiator_step
+    clients = f"1 Initiator {params.initiator}, as in RFC 9693 (many: {MANY_CLIENTS_OPTIONS})"
+    if params.subscribers:
+        each = f"{params.connections_per_subscriber:,} connections each"
+        clients = f"{params.subscribers:,} subscribers {params.initiator} to {last}, {each}"
+    elif params.initiator_count > 1:
+        clients = f"{params.initiator_count:,} Initiators {params.initiator} to {last}"
     yield clients
-    servers = f"1 server {p.server}"
-    if p.responder_count > 1:
-        servers = f"{p.responder_count:,} servers from {p.server} on"
-    addresses = "address" if len(p.pool) == 1 else "addresses"
-    yield f"{servers}, pool of {len(p.pool):,} {addresses} from {p.pool[0]} on"
+    servers = f"1 server {params.server}"
+    if params.responder_count > 1:
+        servers = f"{params.responder_count:,} servers from {params.server} on"
+    addresses = "address" if len(params.pool) == 1 else "addresses"
+    yield f"{servers}, pool of {len(params.pool):,} {addresses} from {params.pool[0]} on"
 
 
-def _describe_traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
-    """Yield the technology with its clients, connections and background traffic."""
+def _describe_traffic(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
+    """Yield lines about the technology, its clients, connections and background traffic."""
     technology = bound.technology
     versions = dict.fromkeys(f"IPv{version}" for version in technology.ip_versions)
     yield f"{technology.title}, {' and '.join(versions)}"
@@ -99,21 +99,22 @@ def _describe_traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     if bound.settings.connects:
         count = bound.settings.procedure.connections.count
         yield f"{pluralize(count, 'connection')} of {technology.combinations:,} possible four-tuples"
-    background = [s for s in planned.stream_descriptions if "(background)" in s]
+    background = [s for s in run_plan.stream_descriptions if "(background)" in s]
     if background:
         yield f"{pluralize(len(background), 'stream')} of background traffic"
 
 
-def _describe_time(planned: RunPlan) -> str:
-    """Return the number of trials with the expected and the minimum duration."""
-    text = f"about {pluralize(planned.trial_count, 'trial')}, {format_duration(planned.duration_s)}"
-    if planned.least_s < EARLY_SHARE * planned.duration_s:
-        text += f" ({format_duration(planned.least_s)} if the device is as fast as the tester)"
+def _describe_trials(run_plan: RunPlan) -> str:
+    """Return the number of trials with their expected and minimum duration as text."""
+    trials = pluralize(run_plan.trial_count, "trial")
+    text = f"about {trials}, {format_duration(run_plan.duration_s)}"
+    if run_plan.least_s < SHOW_MIN_DURATION_BELOW * run_plan.duration_s:
+        text += f" ({format_duration(run_plan.least_s)} if the device is as fast as the tester)"
     return text
 
 
 def _describe_device(bound: BoundRun) -> Iterator[str]:
-    """Yield the addresses of each side, and the numbers of routes and neighbors."""
+    """Yield lines with the addresses of each side and the numbers of routes and neighbors."""
     intent = bound.intent
     sides: tuple[tuple[str, LinkIntent], ...] = (("left", intent.left), ("right", intent.right))
     for name, side in sides:
@@ -128,34 +129,34 @@ def _describe_device(bound: BoundRun) -> Iterator[str]:
     yield f"{pluralize(routes, 'route')}, {pluralize(neighbors, 'neighbor')}"
 
 
-def _describe_rules(steps: Iterable[Step]) -> Iterator[str]:
-    """Yield the purposes of the steps that do not concern one link."""
+def _describe_steps(steps: Iterable[Step]) -> Iterator[str]:
+    """Yield a line with the purposes of the steps that are not specific to one link."""
     purposes = [step.why for step in steps if "left" not in step.why and "right" not in step.why]
     more = len(purposes) - MAX_SHOWN_PURPOSES
     if purposes:
         yield "; ".join(purposes[:MAX_SHOWN_PURPOSES]) + (f"; {more} more" if more > 0 else "")
 
 
-def _describe_all(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
-    """Yield every point, stream, capability and device command, and all warnings."""
-    for point in planned.points:
+def _describe_details(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
+    """Yield lines about all points, streams, capabilities, device commands and warnings."""
+    for point in run_plan.points:
         counted = f"; counted by {point.counted_by}" if point.counted_by else ""
         yield (
             f"  {format_sizes(point.frame_sizes):>9} octets, {point.mode}, {point.benchmark}: "
             f"{point.trials} trials, about {format_duration(point.duration_s)}; the medium carries "
             f"{point.media_fps:,} fps per direction{counted}"
         )
-    yield f"  together {_describe_time(planned)}"
+    yield f"  together {_describe_trials(run_plan)}"
     yield "Streams"
-    yield from (f"  {line}" for line in planned.stream_descriptions)
+    yield from (f"  {line}" for line in run_plan.stream_descriptions)
     if bound.driver.configures_device and not bound.driver.is_chain:
         yield f"Capabilities of the {bound.settings.dut.driver} driver"
         for row, text in find_capabilities(bound.driver, bound.intent).to_rows():
             yield f"  {row:<12} {text}"
     yield "State of the device"
-    yield "  " + json.dumps(planned.intent, indent=1).replace("\n", "\n  ")
+    yield "  " + json.dumps(run_plan.intent, indent=1).replace("\n", "\n  ")
     if bound.driver.configures_device:
         yield "Commands for the device"
         yield "  " + format_plan(*plan_without_device(bound)).replace("\n", "\n  ")
-    yield from map(wrap, planned.warnings)
+    yield from map(wrap, run_plan.warnings)
     yield from (wrap(f"note: {warning}") for warning in list_setting_warnings(bound))

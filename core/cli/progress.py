@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from v6t.base.text import escape_controls
 from v6t.core import log
-from v6t.core.cli.stopping import displays, print_line
+from v6t.core.cli.stopping import display_callbacks, write_stderr_line
 from v6t.core.runs.events import (
     CurrentTrial,
     Listener,
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from rich.text import Text
     from v6t.analysis.record import Record
 
-REFRESH_S = 0.1
+REFRESH_INTERVAL_S = 0.1
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 6, 24  # characters
 
 
 @contextlib.contextmanager
-def show_progress(*, prefix: str = "", part: bool = False) -> Iterator[Listener]:
+def show_progress(*, prefix: str = "", is_part: bool = False) -> Iterator[Listener]:
     """Yield a listener that shows events and log records at the chosen verbosity.
 
     Args:
         prefix: of each message, if one of several processes prints them; steps are not shown.
-        part: the run is one of several, so its remaining time is not that of the command.
+        is_part: the run is one of several, so its remaining time is not that of the command.
     """
     from v6t.core.cli.terminal import make_console
 
     console = make_console(stderr=True)
     is_live = console.is_terminal and not log.is_quiet() and not prefix
-    lines = LiveProgress(console, part=part) if is_live else LineProgress(prefix)
+    lines = LiveProgress(console, is_part=is_part) if is_live else LineProgress(prefix)
     with log.redirect_records(lines.on_message):
         try:
             yield Listener() if log.is_quiet() else lines
@@ -53,47 +53,47 @@ def show_progress(*, prefix: str = "", part: bool = False) -> Iterator[Listener]
 
 
 class LineProgress(Listener):
-    """Prints a line for each message and point, with ``-v`` also for each step."""
+    """Listener that prints a line for each message and point, with ``-v`` also for each step."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
         self._point_began = time.monotonic()
 
     def on_message(self, text: str) -> None:
-        self._print(f"{self._prefix}{text}")
+        self._print_line(f"{self._prefix}{text}")
 
     def on_step_end(self, progress: Progress) -> None:
         verdict = progress.verdict
         if log.is_verbose() and verdict is not None and not self._prefix:
             style = "yellow" if not verdict.valid else "green" if verdict.passed else "red"
-            self._print(f"  {describe_step(progress)}", style)
+            self._print_line(f"  {describe_step(progress)}", style)
 
     def on_point_end(self, records: Sequence[Record]) -> None:
         began, self._point_began = self._point_began, time.monotonic()
         for line in () if self._prefix else describe_point(records, self._point_began - began):
-            self._print(line, "bold")
+            self._print_line(line, "bold")
 
     def close(self) -> None:
-        """Remove the display."""
+        """Remove the state line, if there is one."""
 
-    def _print(self, text: str, style: str = "dim") -> None:
+    def _print_line(self, text: str, style: str = "dim") -> None:
         del style
         with contextlib.suppress(OSError):  # a closed terminal does not stop the run
             print(escape_controls(text), file=sys.stderr, flush=True)
 
 
 class LiveProgress(LineProgress):
-    """Draws the state of the run below the printed lines.
+    """Listener that draws the state of the run below the printed lines.
 
     Args:
         console: terminal to draw on; drawing starts with the first trial.
-        part: the run is one of several.
+        is_part: the run is one of several.
     """
 
-    def __init__(self, console: Console, *, part: bool = False) -> None:
+    def __init__(self, console: Console, *, is_part: bool = False) -> None:
         super().__init__()
         self._console = console
-        self._of_run = " in this run" if part else ""
+        self._of_run = " in this run" if is_part else ""
         self._live: Live | None = None
         self._lock = threading.RLock()  # rich's refresh must not interleave with a print
         self._closed = threading.Event()
@@ -101,7 +101,7 @@ class LiveProgress(LineProgress):
         self._trial_began = 0.0
         self._progress: Progress | None = None
         self._message = ""
-        self._stopping = ""
+        self._stop_message = ""
 
     def on_message(self, text: str) -> None:
         """Show a message in the state line; print notes and warnings above it."""
@@ -128,25 +128,25 @@ class LiveProgress(LineProgress):
             self._live.start(refresh=True)
             self._closed = threading.Event()
             threading.Thread(target=self._refresh, args=(self._closed,), daemon=True).start()
-            displays.append(self.show_stopping)
+            display_callbacks.append(self.show_stop_message)
 
     def _refresh(self, closed: threading.Event) -> None:
         """Redraw the state lines until the display is closed."""
-        while not closed.wait(REFRESH_S):
+        while not closed.wait(REFRESH_INTERVAL_S):
             with self._lock, contextlib.suppress(OSError):
                 if self._live is not None:
                     self._live.refresh()
 
-    def show_stopping(self, text: str) -> None:
-        """Replace the state line by a message until the end."""
-        self._stopping = text
+    def show_stop_message(self, text: str) -> None:
+        """Replace the state line with a message until the display is closed."""
+        self._stop_message = text
 
     def _render(self) -> Text:
         """Return the current state lines."""
         from rich.text import Text
 
-        if self._stopping or self._current is None:
-            return Text(self._stopping)
+        if self._stop_message or self._current is None:
+            return Text(self._stop_message)
         width = max(20, self._console.width - 1)
         lines = self._describe_state(self._current)
         short = (line if len(line) <= width else line[: width - 1] + "…" for line in lines)
@@ -174,12 +174,12 @@ class LiveProgress(LineProgress):
         with self._lock:
             live, self._live = self._live, None
             if live is not None:
-                displays.remove(self.show_stopping)
+                display_callbacks.remove(self.show_stop_message)
                 with contextlib.suppress(OSError):
                     live.stop()
-                if self._stopping:
-                    print_line(self._stopping)
+                if self._stop_message:
+                    write_stderr_line(self._stop_message)
 
-    def _print(self, text: str, style: str = "dim") -> None:
+    def _print_line(self, text: str, style: str = "dim") -> None:
         with self._lock, contextlib.suppress(OSError):
             self._console.print(escape_controls(text), style=style, highlight=False, markup=False)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from v6t.analysis.presentation import Presentations
     from v6t.analysis.rundata import RunData
 
-MAX_SHOWN_WARNINGS = 3
+MAX_SHOWN_WARNINGS = 3  # kinds of warnings shown without --warnings
 SHARED_CODE_WARNING = (
     "The reference device uses v6t's own translation; matching frames verify the data path only."
 )
@@ -27,8 +27,8 @@ def show_results(
     as_json: bool,
     *,
     page: Path | None = None,
-    complete: bool = False,
-    warnings: bool = False,
+    wide: bool = False,
+    all_warnings: bool = False,
     data: RunData | None = None,
 ) -> None:
     """Print the results of a run, and the path of its report, if there is one.
@@ -37,8 +37,8 @@ def show_results(
         path: directory of the run.
         as_json: print results.json only.
         page: the report; None: it was not written.
-        complete: print all columns and tables.
-        warnings: print every warning; else the first of each kind, at most three.
+        wide: print all columns and tables.
+        all_warnings: print every warning; else the first of each kind, at most three.
         data: the run, if it has been loaded.
     """
     from v6t.core.runs.results import load_run
@@ -49,7 +49,7 @@ def show_results(
         return
     console = make_console(120)
     with report_damage(path):
-        print_results(console, data or load_run(path), path, complete=complete, warnings=warnings)
+        print_results(console, data or load_run(path), path, wide=wide, all_warnings=all_warnings)
     line = f"Report: {page}" if page else f"Results: {path}"
     console.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -61,7 +61,7 @@ def find_report(path: Path) -> Path | None:
 
 
 def print_results(
-    console: Console, data: RunData, path: Path, *, complete: bool = False, warnings: bool = False
+    console: Console, data: RunData, path: Path, *, wide: bool = False, all_warnings: bool = False
 ) -> None:
     """Print tables, trials, warnings and the verdict; see :func:`show_results`."""
     from v6t.analysis.report.verdict import write_verdict
@@ -71,7 +71,7 @@ def print_results(
 
     known = load_presentations()
     for presentation, records in known.group_measured(data.records):
-        for table in (presentation.make_tables if complete else presentation.make_brief_tables)(
+        for table in (presentation.make_tables if wide else presentation.make_brief_tables)(
             records
         ):
             print_table(console, table)
@@ -82,11 +82,11 @@ def print_results(
     kinds = _list_warning_kinds(data, known)
     found = list_warnings(data.records, known)
     lines += [str(warning) for warning in found if warning.code == NOT_MEASURED]
-    if warnings:
+    if all_warnings:
         lines += [text for text, count in kinds if not count]
         lines += [str(warning) for warning in found if warning.code != NOT_MEASURED]
     elif kinds:
-        is_cut = len(kinds) > MAX_SHOWN_WARNINGS or any(count > 1 for _, count in kinds)
+        is_cut = len(kinds) > MAX_SHOWN_WARNINGS or any((count or 0) > 1 for _, count in kinds)
         more = f"; all: v6t show {quote(str(path))} --warnings" if is_cut else ""
         lines += ["", f"{pluralize(len(kinds), 'kind')} of warnings{more}"]
         for text, count in kinds[:MAX_SHOWN_WARNINGS]:
@@ -98,8 +98,8 @@ def print_results(
         print_line(console, line)
 
 
-def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, int]]:
-    """Return a warning of each kind with the number of affected figures, 0 for the whole run."""
+def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, int | None]]:
+    """Return one warning of each kind with its number of figures, or None for the whole run."""
     from v6t.analysis.warnings import list_warnings
 
     whole = [
@@ -112,11 +112,11 @@ def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, 
             kind = record.benchmark, warning.code
             first, count = kinds.get(kind, (f"{record.benchmark}: {warning.text}", 0))
             kinds[kind] = first, count + 1
-    return [*((text, 0) for text in whole), *kinds.values()]
+    return [*((text, None) for text in whole), *kinds.values()]
 
 
 def _describe_bottleneck(data: RunData) -> Iterator[str]:
-    """Yield what limits the device, if it was watched."""
+    """Yield lines about what limits the device, if this was measured."""
     from v6t.core.runs.bottleneck import describe_entry
 
     entries = data.results.get("bottleneck") or []
@@ -133,15 +133,16 @@ def show_trials(path: Path) -> None:
     from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.results import load_run
 
-    def count_frames(trial: RunTrial, name: str) -> str:
-        return f"{sum(d.count_frames(name) for d in trial.result.directions.values()):,}"
+    def format_frame_count(trial: RunTrial, counter: str) -> str:
+        """Return the frame count of a trial, summed over its directions, as text."""
+        return f"{sum(d.count_frames(counter) for d in trial.result.directions.values()):,}"
 
     columns = [
         Column[RunTrial]("trial", lambda t: t.key, text=True),
         Column("fps per\ndirection", lambda t: t.request["rate_fps"]),
         Column("s", lambda t: f"{t.sending_s:g}"),
-        Column("required", lambda t: count_frames(t, "required")),
-        Column("received", lambda t: count_frames(t, "received")),
+        Column("required", lambda t: format_frame_count(t, "required")),
+        Column("received", lambda t: format_frame_count(t, "received")),
         Column("faults", lambda t: "; ".join(t.result.faults), text=True),
     ]
     trials = load_run(path).trials

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 BELOW_LIMIT_STATUS = 7  # exit status: a throughput is below ``--fail-below``
-RATE_FACTORS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
+RATE_FACTORS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}  # by unit prefix
 
 
 def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Parse a frame rate with an optional ``k``, ``M`` or ``G``.
+    """Parse a frame rate with an optional suffix ``k``, ``M`` or ``G``.
 
     Raises:
         UsageError: the value is not a positive rate.
@@ -100,7 +100,7 @@ def command(
         from v6t.core.runs.bottleneck import check_has_driver
 
         check_has_driver(bound)
-    planned_audit = _plan_audit(bound, audit) if audit else ""
+    planned_audit = _describe_audit(bound, audit) if audit else ""
     if dry_run:
         from v6t.core.cli.plan_view import show_plan
         from v6t.core.config.checks import check_capabilities
@@ -119,15 +119,15 @@ def command(
     path = execute_and_report(bound, output, as_json, report, bottleneck, live, fail_below)
     status = 0 if fail_below is None else _check_rates(path, fail_below)
     if baseline is not None:
-        from v6t.core.cli.compare_command import compare_with
+        from v6t.core.cli.compare_command import compare_with_baseline
 
         with redirect_stdout(sys.stderr if as_json else sys.stdout):
-            status = compare_with(baseline, path) or status
+            status = compare_with_baseline(baseline, path) or status
     return status
 
 
 def _check_rates(path: Path, min_fps: float) -> int:
-    """Print each throughput below a rate and return the exit status."""
+    """Print each throughput below ``min_fps`` and return the exit status."""
     from v6t.core.runs.results import load_run
 
     rates = [(r.point, r.throughput_fps) for r in load_run(path).records]
@@ -144,8 +144,8 @@ def _check_rates(path: Path, min_fps: float) -> int:
     return BELOW_LIMIT_STATUS if lines else 0
 
 
-def _plan_audit(bound: BoundRun, audit: str) -> str:
-    """Return a description of the audit before the first trial.
+def _describe_audit(bound: BoundRun, audit: str) -> str:
+    """Check that the device can be audited, and return a description of the audit.
 
     Raises:
         UsageError: the device cannot be audited.
@@ -170,23 +170,23 @@ def _plan_audit(bound: BoundRun, audit: str) -> str:
 
 
 def _audit_device(bound: BoundRun, *, refuse: bool) -> None:
-    """Audit the core clauses of a device before the run.
+    """Test the core clauses on the device before the run, and print the result.
 
     Raises:
         TranslationError: the device deviates from a MUST or SHOULD, and ``refuse`` is true.
     """
     from v6t.audit.auditor import check_core, core_clauses
     from v6t.core.audit_device import BoundDevice
-    from v6t.core.cli.stopping import handle_signals, make_device_stop
+    from v6t.core.cli.stopping import handle_signals, make_device_stop_messages
 
-    with handle_signals(lambda: make_device_stop(bound.settings, "")):
+    with handle_signals(lambda: make_device_stop_messages(bound.settings, "")):
         findings = check_core(BoundDevice(bound), core_clauses(bound.technology))
-    failures = [f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in findings if f.fails]
+    failures = [f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in findings]
     if failures and refuse:
         raise TranslationError(
             f"the device deviates: {'; '.join(failures)}",
             "`v6t audit` shows the frames; --audit warn measures it",
             code="device-deviates",
         )
-    if not findings:
-        print_notice("audit: the device conforms to the core clauses")
+    for line in failures or ["the device conforms to the core clauses"]:
+        print_notice(f"audit: {line}")

@@ -7,6 +7,7 @@ import logging
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError
 from v6t.core import log
 from v6t.core.cli.results_view import find_report, show_results
-from v6t.core.cli.stopping import handle_signals, make_run_stop, print_line
+from v6t.core.cli.stopping import handle_signals, make_run_stop_messages, write_stderr_line
 from v6t.core.runs.events import Listener, Listeners
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from v6t.core.runs.plan import RunPlan
 
 _LOG = logging.getLogger(__name__)
-WATCH_DURATION_S = 10.0  # load at each rate while the device is watched
+WATCH_DURATION_S = 10.0  # of the load at each rate while the device is sampled
 
 
 def execute_and_report(
@@ -57,15 +58,16 @@ def execute_and_report(
     path = output or choose_default_path(bound.settings)
 
     def measure(events: Listener, plan: RunPlan) -> RunData:
+        """Execute the run, and add the rate limit and the bottleneck to its data if requested."""
         data = execute(bound, path, events, plan)
         if min_fps is not None:
             results = {**data.results, "fail_below_fps": min_fps}
             with RunDir(path, new=False) as directory:
                 directory.write_json(RESULTS, share_conditions(results))
             data = replace(data, results=results)
-        return _watch_device(path, events, bound, data) if watch_device else data
+        return _add_bottleneck(path, events, bound, data) if watch_device else data
 
-    _show_run(bound, path, measure, as_json, report, live)
+    _measure_and_show(bound, path, measure, as_json, report, live)
     return path
 
 
@@ -86,10 +88,10 @@ def continue_run(path: Path, as_json: bool, report: bool = True, live: str | Non
         return
     bound = bind(run)
     bound.tester.prepare()
-    _show_run(bound, path, lambda events, plan: resume(path, events, plan), as_json, report, live)
+    _measure_and_show(bound, path, partial(resume, path), as_json, report, live)
 
 
-def _show_run(
+def _measure_and_show(
     bound: BoundRun,
     path: Path,
     measure: Callable[[Listener, RunPlan], RunData],
@@ -97,7 +99,7 @@ def _show_run(
     report: bool,
     live: str | None,
 ) -> None:
-    """Show the progress of a run, then its results."""
+    """Measure a run and show its progress, then write its report and print its results."""
     from v6t.core.cli.progress import LiveProgress, show_progress
     from v6t.core.runs.plan import plan
 
@@ -108,9 +110,9 @@ def _show_run(
             if live is not None:
                 from v6t.core.reporting.live import LiveView, parse_address
 
-                view = LiveView(parse_address(live), path, print_line)
+                view = LiveView(parse_address(live), path, write_stderr_line)
                 events = Listeners(events, stack.enter_context(view))
-            with handle_signals(lambda: make_run_stop(bound.settings, path)):
+            with handle_signals(lambda: make_run_stop_messages(bound.settings, path)):
                 data = measure(events, planned)
             if report and isinstance(terminal, LiveProgress):
                 terminal.on_message("writing the report")
@@ -127,8 +129,8 @@ def _show_run(
     show_results(path, as_json, page=page, data=data)
 
 
-def _watch_device(path: Path, events: Listener, bound: BoundRun, data: RunData) -> RunData:
-    """Find the device's bottleneck and add it to the data of a finished run."""
+def _add_bottleneck(path: Path, events: Listener, bound: BoundRun, data: RunData) -> RunData:
+    """Return the data of a finished run with the device's bottleneck; warn if it is not found."""
     from v6t.core.runs.bottleneck import watch_device
     from v6t.core.runs.events import open_log
 

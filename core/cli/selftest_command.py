@@ -15,7 +15,7 @@ from v6t.core.log import print_notice
 @run_options
 @json_option
 def command(as_json: bool, **arguments: Any) -> None:
-    """Measure the rates that the tester itself sends and receives without loss or device."""
+    """Measure the highest lossless rates of the tester itself, without a device in between."""
     bound = resolve_run(arguments)
     from v6t.core.runs.tester_capacity import measure_capacities
     from v6t.profiles.mixes import format_sizes
@@ -38,5 +38,5 @@ def command(as_json: bool, **arguments: Any) -> None:
 
 
 def _describe_server(row: Mapping[str, Any]) -> str:
-    """Return the server that a row belongs to; empty if there is only one."""
+    """Return a prefix that names the server of a row; empty if there is only one server."""
     return f"server {row['server']}: " if "server" in row else ""

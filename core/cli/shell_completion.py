@@ -18,7 +18,7 @@ LIST_PARAMETERS = ("benchmarks", "suites")
 def complete_value(
     parameter: str, ctx: click.Context | None, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the completions of a parameter, with an error as help for a broken extension."""
+    """Return the completions of a parameter; the help of a broken extension is its error."""
     before, comma, last = (
         incomplete.rpartition(",") if parameter in LIST_PARAMETERS else ("", "", incomplete)
     )
@@ -38,7 +38,7 @@ def complete_value(
 
 
 def _find_extensions(parameter: str) -> Extensions[Any] | None:
-    """Return the extensions whose names are the values of a parameter, or None."""
+    """Return the extensions whose names a parameter takes, or None for other parameters."""
     match parameter:
         case "plugin":
             from v6t.core.config.plugins import TECHNOLOGIES
@@ -64,7 +64,7 @@ def _find_extensions(parameter: str) -> Extensions[Any] | None:
 
 
 def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
-    """Return the names of settings, followed by ``=`` for assignments."""
+    """Return the names that a parameter takes, followed by ``=`` for assignments."""
     from v6t.core.config.explain import list_all_settings, list_settings
     from v6t.core.config.plugins import TECHNOLOGIES, load_plugin
     from v6t.core.config.settings import TRAFFIC_MODES, make_procedure_model

@@ -26,4 +26,4 @@ def command(directory: Path | None, warnings: bool, trials: bool, as_json: bool)
     if trials:
         show_trials(path)
         return
-    show_results(path, as_json, page=find_report(path), complete=is_verbose(), warnings=warnings)
+    show_results(path, as_json, page=find_report(path), wide=is_verbose(), all_warnings=warnings)

@@ -19,71 +19,67 @@ from typing import Any, NamedTuple
 from v6t.core.config.settings import ResolvedRun
 
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Terminal code that shows the cursor, which a state line hides.
-SHOW_CURSOR = b"\x1b[?25h"
-CLEAR_LINE = "\r\x1b[2K"
-# Functions that each show a message in a display that redraws the terminal.
-displays: list[Callable[[str], None]] = []
+SHOW_CURSOR = b"\x1b[?25h"  # terminal code; a state line hides the cursor
+CLEAR_LINE = "\r\x1b[2K"  # terminal code
+# One function for each open live display, which shows a message in it.
+display_callbacks: list[Callable[[str], None]] = []
 
 
-class Stop(NamedTuple):
-    """Messages printed after the first and the second signal.
+class StopMessages(NamedTuple):
+    """Messages printed after the first and the second signal."""
 
-    Attributes:
-        first: the restoration, and the effect of a second signal.
-        second: commands for that, one line each.
-    """
-
-    first: str  # printed after the first signal
-    second: tuple[str, ...]  # lines printed after the second signal
+    first: str  # what v6t restores, and the effect of a second signal
+    second: tuple[str, ...]  # lines: what is left, and the commands that clean it up
 
 
-def make_run_stop(run: ResolvedRun, path: Path) -> Stop:
-    """Return what to print when the run in this directory is stopped."""
+def make_run_stop_messages(run: ResolvedRun, path: Path) -> StopMessages:
+    """Return the messages to print when the run in a directory is stopped."""
     place = shlex.quote(str(path))
     resume = f"every finished trial is kept: v6t resume {place}"
     if not (path / "config.json").exists():
-        return Stop("stopping: nothing was begun", ("nothing was begun",))
-    device = _find_device(run)
+        return StopMessages("stopping: nothing was begun", ("nothing was begun",))
+    device = _format_device_hosts(run)
     if device and any(path.glob("**/dut-undo.json")):
         timer = _describe_timer(run)
-        return Stop(
+        return StopMessages(
             f"stopping: putting {device} back as it was; a second Ctrl-C gives that up and leaves it "
             f"configured{timer}",
             (f"{device} is still configured{timer}: v6t dut rollback {place}", resume),
         )
     if run.tester.kind == "sim":
-        return Stop("stopping; a second Ctrl-C ends it at once", (resume,))
-    return Stop(
+        return StopMessages("stopping; a second Ctrl-C ends it at once", (resume,))
+    return StopMessages(
         "stopping: traffic ends, what v6t made on this machine is removed; a second Ctrl-C ends it at once",
         (resume,),
     )
 
 
-def make_campaign_stop(runs: Callable[[], dict[Path, ResolvedRun]], directory: Path) -> Stop:
-    """Return what to print when a campaign is stopped; ``runs`` returns the started runs."""
+def make_campaign_stop_messages(
+    load_configs: Callable[[], dict[Path, ResolvedRun]], directory: Path
+) -> StopMessages:
+    """Return the messages to print when a campaign is stopped."""
     again = f"v6t campaign --resume {shlex.quote(str(directory))} continues"
-    for path, run in runs().items():
-        if _find_device(run) and any(path.glob("**/dut-undo.json")):
-            first, second = make_run_stop(run, path)
-            return Stop(first, (second[0], again))
-    return Stop("stopping the campaign; a second Ctrl-C ends it at once", (again,))
+    for path, run in load_configs().items():
+        if _format_device_hosts(run) and any(path.glob("**/dut-undo.json")):
+            first, second = make_run_stop_messages(run, path)
+            return StopMessages(first, (second[0], again))
+    return StopMessages("stopping the campaign; a second Ctrl-C ends it at once", (again,))
 
 
-def make_device_stop(run: ResolvedRun, rollback_command: str) -> Stop:
-    """Return what to print when a command that works on a device is stopped."""
-    device, timer = _find_device(run), _describe_timer(run)
+def make_device_stop_messages(run: ResolvedRun, rollback_command: str) -> StopMessages:
+    """Return the messages to print when a command that configures a device is stopped."""
+    device, timer = _format_device_hosts(run), _describe_timer(run)
     if not device:
-        return Stop("stopping: removing the lab; a second Ctrl-C ends it at once", ())
-    return Stop(
+        return StopMessages("stopping: removing the lab; a second Ctrl-C ends it at once", ())
+    return StopMessages(
         f"stopping: putting {device} back as it was; a second Ctrl-C gives that up and may leave it "
         f"configured{timer}",
         (f"{device} may still be configured{timer}: {rollback_command}",),
     )
 
 
-def _find_device(run: ResolvedRun) -> str:
-    """Return the hosts of the device; empty if it exists only within this process."""
+def _format_device_hosts(run: ResolvedRun) -> str:
+    """Return the host names of the device as text; empty if it has none or is simulated."""
     if run.tester.kind == "sim":
         return ""
     parts: dict[str, Any] = run.dut.options.get("parts") or {}
@@ -93,7 +89,7 @@ def _find_device(run: ResolvedRun) -> str:
 
 
 def _describe_timer(run: ResolvedRun) -> str:
-    """Describe the device's rollback timer; empty if it is off."""
+    """Return a description of the device's rollback timer; empty if it is off."""
     from v6t.drivers.duts.options import DutOptions
 
     default = DutOptions.model_fields["undo_after_s"].default
@@ -104,40 +100,41 @@ def _describe_timer(run: ResolvedRun) -> str:
 
 
 @contextmanager
-def handle_signals(describe: Callable[[], Stop] | None) -> Iterator[None]:
+def handle_signals(make_messages: Callable[[], StopMessages] | None) -> Iterator[None]:
     """Stop cleanly on the first SIGINT, SIGTERM or SIGHUP, and at once on the second.
 
     Args:
-        describe: returns the messages at the time of the signal; None in a worker, which receives a signal
-            from the terminal and another from the process that started it: that process prints the
+        make_messages: returns the messages at the time of the signal; None in a worker, which receives
+            signals from the terminal and from the process that started it. That process prints the
             messages and kills a worker that does not end.
     """
 
-    def stop(signum: int, _frame: FrameType | None) -> None:
-        """Print what the first signal does, and interrupt the run."""
+    def handle_first_signal(signum: int, _frame: FrameType | None) -> None:
+        """Print the effect of the first signal, and interrupt the run."""
         for name in HANDLED_SIGNALS:  # programs that a worker starts would inherit SIG_IGN
-            signal.signal(name, end if describe else lambda *_: None)
+            signal.signal(name, handle_second_signal if make_messages else lambda *_: None)
         try:
             if signum == signal.SIGHUP:
                 _detach_terminal()
-            if describe:
-                (displays[-1] if displays else print_line)(describe().first)
+            if make_messages:
+                show = display_callbacks[-1] if display_callbacks else write_stderr_line
+                show(make_messages().first)
         finally:  # even if the message cannot be made
             raise KeyboardInterrupt
 
-    def end(signum: int, _frame: FrameType | None) -> None:
-        """Print what the second signal leaves behind, and end the process by the signal."""
+    def handle_second_signal(signum: int, _frame: FrameType | None) -> None:
+        """Print what the second signal leaves behind, and let it end the process."""
         for name in HANDLED_SIGNALS:
             signal.signal(name, signal.SIG_DFL)
         if os.isatty(2):
-            _write(SHOW_CURSOR)
+            _write_stderr(SHOW_CURSOR)
         try:
-            for line in describe().second if describe else ():
-                print_line(line)
+            for line in make_messages().second if make_messages else ():
+                write_stderr_line(line)
         finally:
             os.kill(os.getpid(), signum)
 
-    before = {name: signal.signal(name, stop) for name in HANDLED_SIGNALS}
+    before = {name: signal.signal(name, handle_first_signal) for name in HANDLED_SIGNALS}
     try:
         yield
     finally:
@@ -145,18 +142,18 @@ def handle_signals(describe: Callable[[], Stop] | None) -> Iterator[None]:
             signal.signal(name, former)
 
 
-def print_line(text: str) -> None:
-    """Print a line on standard error in place of a state line."""
-    _write(f"{CLEAR_LINE if os.isatty(2) else ''}{text}\n".encode())
+def write_stderr_line(text: str) -> None:
+    """Write a line to standard error; on a terminal, it replaces the state line."""
+    _write_stderr(f"{CLEAR_LINE if os.isatty(2) else ''}{text}\n".encode())
 
 
-def _write(octets: bytes) -> None:
+def _write_stderr(octets: bytes) -> None:
     with contextlib.suppress(OSError):
         os.write(2, octets)
 
 
 def _detach_terminal() -> None:
-    """Replace the closed terminal by ``/dev/null``: failing output would prevent the restoration."""
+    """Replace the closed terminal with ``/dev/null``, so that output does not fail."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         with contextlib.suppress(OSError):

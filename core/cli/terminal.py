@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from v6t.analysis.blocks import ReportDocument
     from v6t.analysis.sheet import Table
 
-PIPE_WIDTH = 140  # characters of tables that are not printed on a terminal
-MAX_PLAIN_CELL = 40  # characters; longer cells are sentences and may be wrapped
+PIPE_WIDTH = 140  # width of tables in pipes and files, in characters
+MAX_PLAIN_CELL_WIDTH = 40  # in characters; longer cells are wrapped
 COLUMN_GAP = 2  # spaces between columns
 # Words in the headings of columns that narrow tables omit, in this order.
 OPTIONAL_COLUMNS = (("matched",), ("aggregate",), ("P1", "P99"))
-MIN_LONG_TABLE_ROWS = 100
-"""Rows above which a table without wrapped cells is printed line by line: rich takes 1 ms for each row."""
+MIN_LONG_TABLE_ROWS = 100  # longer tables bypass rich, which takes 1 ms per row
 
 
 def wrap(line: str, indent: int | None = None, width: int | None = None) -> str:
@@ -47,7 +46,7 @@ def wrap(line: str, indent: int | None = None, width: int | None = None) -> str:
 
 
 def truncate(text: str, width: int) -> str:
-    """Return a text that ends with an ellipsis after the last word that fits."""
+    """Shorten a text to ``width`` characters, with an ellipsis after the last word that fits."""
     return text if len(text) <= width else text[: width - 1].rsplit(" ", 1)[0] + " …"
 
 
@@ -77,7 +76,7 @@ def make_console(width: int = PIPE_WIDTH, *, stderr: bool = False) -> Console:
         """Console that lets the caller handle a broken pipe."""
 
         def on_broken_pipe(self) -> None:
-            """Raise the error, because rich would end the program with status 1."""
+            """Raise BrokenPipeError, because rich would end the program with status 1."""
             raise BrokenPipeError
 
     context = click.get_current_context(silent=True)
@@ -132,38 +131,38 @@ def print_document(document: ReportDocument) -> None:
                     print_table(console, block)
 
 
-def deliver(
-    document: Callable[[], ReportDocument],
+def print_or_write(
+    make_document: Callable[[], ReportDocument],
     output: Path | None,
     as_json: bool = False,
-    content: Callable[[], Any] | None = None,
+    make_json: Callable[[], Any] | None = None,
 ) -> None:
     """Print a document, or write a file in the format of its extension.
 
     Args:
-        document: makes the document.
+        make_document: makes the document.
         output: .html, .md or .json file.
         as_json: print JSON.
-        content: returns the JSON; None: the document has no such form.
+        make_json: returns the JSON; None: the document has no such form.
 
     Raises:
         UsageError: the extension is unknown, or the file cannot be written.
     """
     from v6t.base.errors import UsageError
 
-    if as_json and content is not None:
-        print(json.dumps(content(), indent=1))
+    if as_json and make_json is not None:
+        print(json.dumps(make_json(), indent=1))
         return
     if output is None:
-        print_document(document())
+        print_document(make_document())
         return
     from v6t.analysis.report.render import to_html, to_markdown
     from v6t.base.files import report_write_errors, write_atomically
 
-    if output.suffix == ".json" and content is not None:
-        text = json.dumps(content(), indent=1) + "\n"
+    if output.suffix == ".json" and make_json is not None:
+        text = json.dumps(make_json(), indent=1) + "\n"
     elif output.suffix in (".html", ".md"):
-        text = {".html": to_html, ".md": to_markdown}[output.suffix](document())
+        text = {".html": to_html, ".md": to_markdown}[output.suffix](make_document())
     else:
         raise UsageError(
             f"{output} has an unknown file name extension",
@@ -222,7 +221,7 @@ def _compute_widths(table: Table, *, wrapped: bool = False, capped: bool = True)
             lines = [word for line in lines for word in line.split()]
         longest = max(map(len, lines), default=0)
         is_whole = wrapped or not capped or not column.text
-        yield COLUMN_GAP + (longest if is_whole else min(MAX_PLAIN_CELL, longest))
+        yield COLUMN_GAP + (longest if is_whole else min(MAX_PLAIN_CELL_WIDTH, longest))
 
 
 def _has_plain_lines(sheet: Table, width: int) -> bool:
@@ -261,7 +260,9 @@ def _print_grid(console: Console, sheet: Table) -> None:
     )
     is_whole = sum(_compute_widths(sheet)) <= console.width
     for place, column in enumerate(sheet.columns):
-        has_sentences = max((len(row[place]) for row in sheet.rows), default=0) > MAX_PLAIN_CELL
+        has_sentences = (
+            max((len(row[place]) for row in sheet.rows), default=0) > MAX_PLAIN_CELL_WIDTH
+        )
         table.add_column(
             Text(escape_controls(column.name)),
             justify="left" if column.text else "right",
@@ -274,7 +275,7 @@ def _print_grid(console: Console, sheet: Table) -> None:
 
 
 def _print_cards(console: Console, sheet: Table) -> None:
-    """Print the subject of each row, then a line for each number."""
+    """Print each row as a card: its leading cells, then a line for each other cell."""
     from rich.text import Text
 
     console.print(Text(escape_controls(sheet.title), style="bold"))

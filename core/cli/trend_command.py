@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 from v6t.analysis.trend import MIN_CHANGE_PERCENT
 from v6t.core.cli.options import PATH_TYPE, Command, NumberRange, json_option, output_option
-from v6t.core.cli.terminal import deliver
+from v6t.core.cli.terminal import print_or_write
 
 WORSE_STATUS = 7  # exit status: the last change of a result is for the worse
 
@@ -29,7 +30,7 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> int:
-    """Sort comparable runs by time or label, and find lasting changes of their results.
+    """Sort comparable runs by time or label, and find lasting changes in their results.
 
     Each directory is a run, or holds some. Runs of another device, or under other
     conditions, than the last one are left out.
@@ -45,6 +46,6 @@ def command(
     check_paths_exist(directories)
     find = find_campaign_trend if are_campaigns(directories) else find_trend
     trend = find(directories, order, least_percent)
-    has_figures = output is not None
-    deliver(lambda: make_trend_document(trend, figures=has_figures), output, as_json, trend.to_json)
+    make = partial(make_trend_document, trend, figures=output is not None)
+    print_or_write(make, output, as_json, trend.to_json)
     return WORSE_STATUS if trend.worse else 0

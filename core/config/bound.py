@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from v6t.plugins.base import DeviceIntent
     from v6t.profiles.model import Traffic
 
-SHARED_CORES_SHARE = 0.5  # of the tester's capacity, if tester and device share cores
-MAX_SHARED_CORES = 2  # with more cores, tester and device need not share them
+SHARED_CORES_CAPACITY = 0.5  # usable share of the capacity if tester and device share cores
+MAX_SHARED_CORES = 2  # with more cores, tester and device do not compete for them
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class BoundRun:
     Attributes:
         settings: content of the run directory's ``config.json``.
         technology: the plugin as the tester sees it.
-        device: the plugin as the reference device sees it, with the device's own overrides.
+        device_view: the plugin as the reference device sees it, with the device's own overrides.
         driver: of the device under test.
         tester: its kind, with options.
         rollback_command: rolls the device back; empty: `v6t dut rollback` with the run directory.
@@ -48,12 +48,12 @@ class BoundRun:
 
     settings: ResolvedRun
     technology: Technology
-    device: Technology  # as configured on the device; may differ from ``technology``
+    device_view: Technology  # the technology as configured on the device
     driver: Driver
     tester: TesterKind
-    rollback_command: str = ""
+    rollback_command: str = ""  # command line that rolls the device back
     resolution_warnings: tuple[str, ...] = ()
-    optional_benchmarks: frozenset[str] = frozenset()
+    optional_benchmarks: frozenset[str] = frozenset()  # selected by ``--measure all`` only
 
     @property
     def has_driver(self) -> bool:
@@ -61,19 +61,19 @@ class BoundRun:
         return self.driver.configures_device and not self.tester.simulates
 
     @property
-    def measures_tester(self) -> bool:
-        """Whether the run can measure the tester alone: it joins its own ports, or there is no device."""
+    def can_measure_tester(self) -> bool:
+        """Whether the run can measure the tester alone, by a loopback or without a device."""
         return self.tester.can_loop_back or self.driver.is_cable
 
     @property
     def search_share(self) -> float:
-        """Share of the tester's own capacity that bounds a search.
+        """Upper bound of a rate search, as a share of the tester's own capacity.
 
         In a demonstration on two cores, the tester cannot send more while the device works.
         """
         is_small = len(os.sched_getaffinity(0)) <= MAX_SHARED_CORES
         shares_cores = is_small and self.tester.in_lab and not self.driver.is_cable
-        return SHARED_CORES_SHARE if shares_cores and self.settings.preset == "quick" else 1.0
+        return SHARED_CORES_CAPACITY if shares_cores and self.settings.preset == "quick" else 1.0
 
     @cached_property
     def modifier(self) -> Modifier | None:
@@ -82,7 +82,7 @@ class BoundRun:
         return None if name is None else MODIFIERS.load(name)()
 
     def add_modifier(self, traffic: Traffic) -> Traffic:
-        """Add the modifier's frames to the traffic of a direction."""
+        """Return the traffic of a direction with the modifier's frames added."""
         if self.modifier is None:
             return traffic
         return self.modifier.add_frames(traffic, self.technology.links)
@@ -94,18 +94,18 @@ class BoundRun:
         fills_table = run.connects and any(registry.load(n).fills_table for n in run.benchmarks)
         requirements = replace(
             self.modifier.requirements if self.modifier else DeviceRequirements(),
-            live_change=self.reconfigures,
+            live_change=self.has_live_change,
             sessions=run.procedure.connections.count if fills_table else 0,
         )
         return replace(self.technology.make_dut_intent(), requirements=requirements)
 
     @property
-    def reconfigures(self) -> bool:
-        """Whether the device's configuration is changed under traffic."""
+    def has_live_change(self) -> bool:
+        """Whether a benchmark changes the device's configuration under traffic."""
         return any(registry.load(name).reconfigures for name in self.settings.benchmarks)
 
     def describe_live_change(self) -> str:
-        """Describe the configuration change under traffic; empty without one."""
+        """Return a description of the configuration change under traffic; empty without one."""
         change = self.driver.plan(
             self.intent, self.driver.make_example_facts(self.intent)
         ).live_change
@@ -146,7 +146,7 @@ def bind(settings: ResolvedRun) -> BoundRun:
 
 
 def make_links(left: Link, right: Link, initiator: Port = "left") -> Links:
-    """Return both links as the technology sees them, with the initiator on the left."""
+    """Return both links, swapped if necessary so that the initiator is on the left."""
     return Links(left, right) if initiator == "left" else Links(right, left, swapped=True)
 
 
@@ -167,7 +167,7 @@ def make_technology(
     origin: Origin = None,
     prefix: tuple[str, ...] = ("params",),
 ) -> Technology:
-    """Return a technology; refuse addresses that its device cannot have."""
+    """Return a technology; reject addresses that its device cannot have."""
     technology = kind(params, links)
     with locate_errors(origin, *prefix):
         check_addresses(technology.make_dut_intent(), params)

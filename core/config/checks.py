@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def check_ttl(bound: BoundRun) -> None:
-    """Refuse a TTL of test frames that expires within the device."""
+    """Reject a TTL of test frames that expires within the device."""
     ttl = getattr(bound.technology.params, "ttl", None)
     if ttl is None:
         return
@@ -41,7 +41,7 @@ def check_ttl(bound: BoundRun) -> None:
 
 
 def check_benchmark_settings(bound: BoundRun, *, single_frames: bool = False) -> None:
-    """Refuse benchmark settings that cannot work."""
+    """Reject benchmarks and settings that cannot be used together."""
     if single_frames:
         return
     p = bound.settings.procedure
@@ -79,7 +79,7 @@ def _sends_negative_frames(bound: BoundRun) -> bool:
 
 
 def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
-    """Refuse a modifier that is incompatible with this run."""
+    """Reject a modifier that is incompatible with this run."""
     if bound.technology.exchange != "frames":
         raise UsageError(
             f"modifiers need test frames, but {bound.technology.name} uses "
@@ -106,7 +106,7 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
 
 
 def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> None:
-    """Refuse benchmarks that this tester or installation cannot measure.
+    """Reject benchmarks that this tester or installation cannot measure.
 
     Raises:
         EnvironmentLacking: the tester lacks an ability, or a library is missing.
@@ -140,7 +140,7 @@ def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> No
 
 
 def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
-    """Refuse benchmarks and settings that do not fit the technology's use of connections."""
+    """Reject benchmarks and settings that do not fit the technology's use of connections."""
     run, plugin = bound.settings, bound.technology
     for benchmark in benchmarks:
         if benchmark.exchange != plugin.exchange:
@@ -180,21 +180,21 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
         problem = "connections.reading needs more than one table entry"
         raise UsageError(problem, "set connections.reading to fixed", code="conflict")
     list(check_tester_connections(bound))
-    _check_limits(bound, benchmarks)
-    _check_device(bound)
+    _check_session_limit(bound, benchmarks)
+    _check_table_flush(bound)
     _check_timeout(bound, benchmarks)
 
 
 def check_tester_connections(bound: BoundRun) -> Iterator[str]:
-    """Yield warnings about the number of connections on this tester."""
+    """Reject more connections than the tester can open; yield warnings about their number."""
     benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
     most = max((b.find_max_connections(bound) for b in benchmarks), default=0)
     needs = frozenset(n for b in benchmarks if b.fills_table for n in b.list_capabilities(bound))
     yield from bound.tester.check_connections(most, needs)
 
 
-def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
-    """Refuse benchmarks that open more connections than the device holds."""
+def _check_session_limit(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
+    """Reject benchmarks that open more connections than the device holds."""
     plugin = bound.technology
     plugin.params.check_client_limits()
     limit = plugin.params.max_sessions
@@ -211,7 +211,7 @@ def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) ->
 
 
 def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
-    """Refuse a device whose connections time out before the shortest test ends.
+    """Reject a device whose connections time out before the shortest test ends.
 
     The rate of phase 1 is known if it is given; otherwise nothing is faster than the medium.
     """
@@ -240,8 +240,8 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
         )
 
 
-def _check_device(bound: BoundRun) -> None:
-    """Refuse benchmarks that need an empty table on a device that cannot flush it."""
+def _check_table_flush(bound: BoundRun) -> None:
+    """Reject benchmarks that need an empty table if the device cannot flush its table."""
     if bound.tester.simulates or bound.has_driver or bound.driver.is_cable:
         return
     if bound.tester.in_lab:

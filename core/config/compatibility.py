@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from v6t.plugins.base import Technology
 
 
-def accepts_any(driver: str) -> bool:
-    """Return whether a driver accepts any technology, as the driver of user commands does."""
+def accepts_any_technology(driver: str) -> bool:
+    """Return whether a driver accepts any technology because it runs the user's commands."""
     kind = load_driver_type(driver)
     return DeviceConfig in kind.supported_configurations and not kind.is_chain
 
 
 def can_configure(driver: str, technology: str) -> bool:
     """Return whether a driver can configure a technology with its default parameters."""
-    if accepts_any(driver):
+    if accepts_any_technology(driver):
         return False
     try:
         load_driver_type(driver).check_supported(_make_default_intent(load_plugin(technology)))
@@ -37,7 +37,7 @@ def can_configure(driver: str, technology: str) -> bool:
 def list_technologies(driver: str) -> tuple[str, ...]:
     """List the technologies that a driver can configure; empty if it accepts any."""
     found = []
-    for name in () if accepts_any(driver) else list_names():
+    for name in () if accepts_any_technology(driver) else list_names():
         with suppress(V6tError):  # a broken plugin of another distribution
             if can_configure(driver, name):
                 found.append(name)
@@ -57,7 +57,7 @@ def list_part_families(driver: str) -> tuple[str, ...]:
 
 
 def list_capabilities(driver: str) -> list[tuple[str, str]]:
-    """Return the names and values of a driver's capabilities over all its technologies."""
+    """Return the names and values of a driver's capabilities, combined over its technologies."""
     found = DriverCapabilities()
     for technology in list_technologies(driver):
         intent = _make_default_intent(load_plugin(technology))

@@ -21,7 +21,7 @@ from v6t.trials.trial import Trial
 if TYPE_CHECKING:
     from v6t.benchmarks.base import Benchmark
 
-_TYPE_NAMES = {  # by type of JSON Schema
+_TYPE_NAMES = {  # by JSON Schema type
     "integer": "whole number",
     "number": "number",
     "string": "text",
@@ -29,7 +29,7 @@ _TYPE_NAMES = {  # by type of JSON Schema
     "object": "names with values",
     "null": "nothing",
 }
-_FORMAT_NAMES = {  # by format of JSON Schema
+_FORMAT_NAMES = {  # by JSON Schema format
     f"ipv{version}{suffix}": f"IPv{version} {noun}"
     for version in (4, 6)
     for suffix, noun in (
@@ -38,16 +38,16 @@ _FORMAT_NAMES = {  # by format of JSON Schema
         ("network", "prefix"),
     )
 }
-_LIMIT_TEXTS = {  # by keyword of JSON Schema
+_LIMIT_TEXTS = {  # by JSON Schema keyword
     "minimum": "at least {}",
     "exclusiveMinimum": "above {}",
     "maximum": "at most {}",
     "exclusiveMaximum": "below {}",
     "maxItems": "at most {} of them",
 }
-MAX_SHOWN_SETTINGS = 5  # of a benchmark, in its explanation
-MAX_SHOWN_TERMS = 5  # of the columns of a benchmark, in its explanation
-# Words of columns that an explanation of a benchmark leaves out.
+MAX_SHOWN_SETTINGS = 5  # in the explanation of a benchmark
+MAX_SHOWN_TERMS = 5  # column terms in the explanation of a benchmark
+# Column terms that the explanation of a benchmark omits.
 OBVIOUS_TERMS = (
     "octets",
     "direction",
@@ -62,7 +62,7 @@ OBVIOUS_TERMS = (
 )
 TERM_KIND = "word of tables and figures"
 TITLE_KIND = "title of a table"
-# The unit of a column, or the words before one, which the explained name lacks.
+# Unit or prefix of a column heading, which is removed to look the heading up.
 _COLUMN_UNIT = re.compile(
     r",? +(?:fps|cps|ms|us|s|%|octets|frames|connections|entries|(?:connections|queries)/s)"
     r"(?: per direction)?$|^IPv6/IPv4 |^frame "
@@ -70,20 +70,13 @@ _COLUMN_UNIT = re.compile(
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A setting, benchmark, term or error code with its meaning.
+class ReferenceEntry:
+    """A setting, benchmark, term, error code or data field with its meaning."""
 
-    Attributes:
-        name: with dots, as in ``--set-procedure`` and in errors.
-        kind: what may be written, in words.
-        default: as YAML; empty if there is none.
-        text: the meaning.
-    """
-
-    name: str
-    kind: str
-    default: str
-    text: str
+    name: str  # with dots, as in ``--set-procedure`` and in errors
+    kind: str  # for a setting, a description of its values
+    default: str  # as YAML; empty if there is none
+    text: str  # its meaning
 
     @property
     def parts(self) -> list[str]:
@@ -92,12 +85,12 @@ class Setting:
 
 
 @cache
-def list_settings(model: Any, prefix: str = "") -> tuple[Setting, ...]:
+def list_settings(model: Any, prefix: str = "") -> tuple[ReferenceEntry, ...]:
     """List the settings of a model and of its nested models; names begin with ``prefix``."""
     return tuple(_list_settings(model, prefix))
 
 
-def _list_settings(model: type[BaseModel], prefix: str) -> Iterator[Setting]:
+def _list_settings(model: type[BaseModel], prefix: str) -> Iterator[ReferenceEntry]:
     """Yield each setting of a model, followed by those of its nested model."""
     schema, words = model.model_json_schema(), describe_fields(model)
     for name, known in model.model_fields.items():
@@ -107,19 +100,19 @@ def _list_settings(model: type[BaseModel], prefix: str) -> Iterator[Setting]:
         kind = _describe_schema(schema["properties"][known.alias or name], schema.get("$defs", {}))
         if not inner:
             shown = "" if known.is_required() else format_yaml(default)
-            yield Setting(prefix + name, kind, shown, text)
+            yield ReferenceEntry(prefix + name, kind, shown, text)
             continue
-        many = _is_sequence(known.annotation)
+        many = _has_sequence(known.annotation)
         off = "none" if many or default is None else ""
         kind = "list of settings" if many else "settings"
-        yield Setting(prefix + name, kind, off, text or summarize_docstring(inner[0]))
+        yield ReferenceEntry(prefix + name, kind, off, text or summarize_docstring(inner[0]))
         for other in inner:
             yield from list_settings(other, f"{prefix}{name}{'[].' if many else '.'}")
 
 
-def summarize_docstring(thing: Any) -> str:
+def summarize_docstring(obj: Any) -> str:
     """Return the first paragraph of a docstring as one line, without markup."""
-    return convert_docstring(inspect.cleandoc(thing.__doc__ or "").split("\n\n", maxsplit=1)[0])
+    return convert_docstring(inspect.cleandoc(obj.__doc__ or "").split("\n\n", maxsplit=1)[0])
 
 
 def format_yaml(value: Any) -> str:
@@ -141,15 +134,15 @@ def format_yaml(value: Any) -> str:
 
 
 def _find_models(annotation: Any) -> list[type[BaseModel]]:
-    """List the models that an annotation is or holds."""
+    """List the pydantic models in a type annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in _find_models(part)]
 
 
-def _is_sequence(annotation: Any) -> bool:
-    """Return whether an annotation is or holds a list or tuple."""
-    return get_origin(annotation) in (list, tuple) or any(map(_is_sequence, get_args(annotation)))
+def _has_sequence(annotation: Any) -> bool:
+    """Return whether a type annotation contains a list or tuple."""
+    return get_origin(annotation) in (list, tuple) or any(map(_has_sequence, get_args(annotation)))
 
 
 def _describe_schema(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
@@ -181,8 +174,8 @@ def _describe_schema(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
     return ", ".join([word, *limits])
 
 
-def look_up(name: str, plugin: str | None = None) -> list[Setting]:
-    """Find settings, benchmarks, terms and error codes whose name starts or ends with ``name``.
+def look_up(name: str, plugin: str | None = None) -> list[ReferenceEntry]:
+    """Find the entries whose name starts or ends with ``name``.
 
     Where nothing has the name, these are searched in turn: fields of data files, parameters of every
     technology, the name without its unit, titles of tables, and the terms within the name.
@@ -190,8 +183,8 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     known = [*list_all_settings(plugin), *_list_benchmarks(), *_list_terms()]
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if row.parts == wanted]
-    matches = _filter_rows(known, wanted) or _filter_rows(_list_data_fields(), wanted)
-    matches = matches or _filter_rows(_list_parameters(), wanted)
+    matches = _filter_entries(known, wanted) or _filter_entries(_list_data_fields(), wanted)
+    matches = matches or _filter_entries(_list_parameters(), wanted)
     if not matches:
         bare = _COLUMN_UNIT.sub("", name)
         if bare and bare != name:
@@ -215,11 +208,11 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     return exact[:1] + inner if exact and inner else exact or matches
 
 
-def _list_parameters() -> Iterator[Setting]:
-    """Yield the parameters of every technology; equal ones once, with all names."""
+def _list_parameters() -> Iterator[ReferenceEntry]:
+    """Yield each distinct parameter with the names of the technologies that have it."""
     from v6t.core.config.plugins import TECHNOLOGIES
 
-    users: dict[Setting, list[str]] = {}
+    users: dict[ReferenceEntry, list[str]] = {}
     for row in TECHNOLOGIES.list_rows():
         for setting in list_settings(row.kind.params_model, "params.") if row.kind else ():
             users.setdefault(setting, []).append(row.name)
@@ -227,8 +220,8 @@ def _list_parameters() -> Iterator[Setting]:
         yield replace(setting, text=f"{setting.text} ({', '.join(technologies)})")
 
 
-def _filter_rows(rows: Iterable[Setting], wanted: list[str]) -> list[Setting]:
-    """Return the settings whose name begins or ends with the wanted parts."""
+def _filter_entries(rows: Iterable[ReferenceEntry], wanted: list[str]) -> list[ReferenceEntry]:
+    """Return the entries whose name begins or ends with the wanted parts."""
     size = len(wanted)
     return [
         row
@@ -248,15 +241,17 @@ def list_names(plugin: str | None = None) -> dict[str, list[str]]:
     }
 
 
-def _list_benchmarks() -> Iterator[Setting]:
+def _list_benchmarks() -> Iterator[ReferenceEntry]:
     """Yield the benchmarks and the titles of their tables."""
     from v6t.benchmarks import registry
 
     for benchmark in registry.load_installed():
-        yield Setting(benchmark.name, "benchmark", "", "\n".join(_describe_benchmark(benchmark)))
+        yield ReferenceEntry(
+            benchmark.name, "benchmark", "", "\n".join(_describe_benchmark(benchmark))
+        )
         title = benchmark.record.heading.split(" (")[0].split(",")[0]
         if title and title.lower() != benchmark.name:
-            yield Setting(title, TITLE_KIND, "", f"{benchmark.name}: {benchmark.summary}")
+            yield ReferenceEntry(title, TITLE_KIND, "", f"{benchmark.name}: {benchmark.summary}")
 
 
 def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
@@ -286,26 +281,26 @@ def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
         )
 
 
-def _list_terms() -> Iterator[Setting]:
+def _list_terms() -> Iterator[ReferenceEntry]:
     """Yield the terms of tables and the error codes."""
     from v6t.analysis.sheet import read_terms
     from v6t.base.error_codes import ERROR_CODES
 
     meanings = read_terms()
     for term, meaning in {**meanings["tables"], **meanings["common"]}.items():
-        yield Setting(term, TERM_KIND, "", f"{meaning[0].upper()}{meaning[1:]}.")
+        yield ReferenceEntry(term, TERM_KIND, "", f"{meaning[0].upper()}{meaning[1:]}.")
     for code, meaning in ERROR_CODES.items():
-        yield Setting(code, "error code", "", meaning)
+        yield ReferenceEntry(code, "error code", "", meaning)
 
 
-def _list_data_fields() -> Iterator[Setting]:
+def _list_data_fields() -> Iterator[ReferenceEntry]:
     """Yield the columns and fields of all data files."""
     for field in list_fields():
         unit = f" [{field.unit}]" if field.unit else ""
-        yield Setting(field.name, f"{field.file}{unit}", "", field.text)
+        yield ReferenceEntry(field.name, f"{field.file}{unit}", "", field.text)
 
 
-def list_all_settings(plugin: str | None = None) -> Iterator[Setting]:
+def list_all_settings(plugin: str | None = None) -> Iterator[ReferenceEntry]:
     """Yield the settings of run file, testbed file, testers and drivers, and a plugin's parameters."""
     from v6t.core.config.plugins import load_plugin
     from v6t.core.config.settings import RunFile, TestbedFile, make_procedure_model
@@ -380,28 +375,21 @@ _UNIT_SPELLINGS = {
 
 @dataclass(frozen=True)
 class DataField:
-    """A column of a table, or a field of a JSON file.
+    """A column of a CSV file, or a field of a JSON file."""
 
-    Attributes:
-        file: name of the file, and of the object within results.json.
-        name: name of the column, or path of the field; ``*`` stands for any name.
-        unit: unit, empty for numbers without one and for text.
-        text: meaning.
-    """
-
-    file: str
-    name: str
-    unit: str
-    text: str
+    file: str  # name of the file, and of the object within results.json
+    name: str  # name of the column, or path of the field; ``*`` stands for any name
+    unit: str  # empty for numbers without a unit and for text
+    text: str  # its meaning
 
 
 @cache
 def list_fields() -> tuple[DataField, ...]:
-    """Return every column and field, file by file."""
+    """List the columns and fields of all data files."""
     return tuple(
         _make_field(file, name, text)
         for file, names in (
-            *_list_tables(),
+            *_list_csv_columns(),
             ("journal.jsonl", dict(_list_journal_fields())),
             *_list_result_fields(),
         )
@@ -419,8 +407,8 @@ def _make_field(file: str, name: str, text: str) -> DataField:
     return DataField(file, name, _UNITS_BY_SUFFIX.get(suffix, ""), text)
 
 
-def _list_tables() -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the columns of each CSV file."""
+def _list_csv_columns() -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield the name of each CSV file with the meanings of its columns."""
     from v6t.analysis.csv_rows import FIGURE_COLUMNS, TRIAL_COLUMNS
     from v6t.analysis.record import RateRecord
     from v6t.analysis.report.campaign import SUMMARY_COLUMNS
@@ -447,24 +435,24 @@ def _list_journal_fields() -> Iterator[tuple[str, str]]:
 
 
 def _list_dataclass_fields(kind: type, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield names and texts of the fields of a dataclass and of its nested dataclasses."""
+    """Yield the name and the meaning of each field of a dataclass and its nested dataclasses."""
     texts, hints = describe_attributes(kind), get_type_hints(kind)
     for name, key, *_ in list_attributes(kind):
         yield prefix + key, texts[name]
-        for inner, path in _find_objects(hints[name], prefix + key):
+        for inner, path in _find_dataclasses(hints[name], prefix + key):
             yield from _list_dataclass_fields(inner, path + ".")
 
 
-def _find_objects(hint: Any, path: str) -> Iterator[tuple[type, str]]:
-    """Yield the dataclasses within a type, with their paths."""
+def _find_dataclasses(hint: Any, path: str) -> Iterator[tuple[type, str]]:
+    """Yield the dataclasses in a type annotation with their paths."""
     if isinstance(hint, type) and is_dataclass(hint):
         yield hint, path
     for part in get_args(hint):
-        yield from _find_objects(part, f"{path}.*" if get_origin(hint) is Mapping else path)
+        yield from _find_dataclasses(part, f"{path}.*" if get_origin(hint) is Mapping else path)
 
 
 def describe_attributes(kind: type) -> dict[str, str]:
-    """Return the texts of the section ``Attributes`` of a docstring, by name."""
+    """Return the meanings in the ``Attributes`` section of a class docstring, by name."""
     section = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
     texts = {}
     for entry in re.split(r"^    (?=\S)", section, flags=re.MULTILINE)[1:]:
@@ -474,7 +462,7 @@ def describe_attributes(kind: type) -> dict[str, str]:
 
 
 def _list_result_fields() -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the fields of results.json and of each kind of object in it."""
+    """Yield each kind of object in results.json with the meanings of its fields."""
     from v6t.benchmarks.registry import make_results_schema
 
     schema = make_results_schema()

@@ -13,7 +13,7 @@ ENTRY_POINT_GROUP = "v6t.plugins"
 TECHNOLOGIES: Extensions[Technology] = Extensions(
     ENTRY_POINT_GROUP, "v6t.plugins.base:Technology", "plugin"
 )
-# Plugin names by other names of the technologies, in lower case.
+# Plugin names by alias in lower case.
 ALIASES = {
     "464xlat": "clat",
     "4in6": "dslite-aftr",
@@ -44,7 +44,7 @@ list_rows = TECHNOLOGIES.list_rows
 
 
 def resolve_alias(name: str) -> str:
-    """Return the plugin's name for an alias; any other name unchanged."""
+    """Return the plugin name for an alias, and any other name unchanged."""
     return name if name in list_names() else ALIASES.get(name.lower(), name)
 
 
@@ -54,5 +54,5 @@ def is_technology(name: str) -> bool:
 
 
 def load_plugin(name: str) -> type[Technology]:
-    """Load a technology by its name or alias."""
+    """Return the class of a technology by its name or alias."""
     return TECHNOLOGIES.load(resolve_alias(name))

@@ -61,20 +61,22 @@ if TYPE_CHECKING:
     from v6t.drivers.tester_kind import TesterKind
     from v6t.plugins.base import PluginParams, Technology
 
-DEMONSTRATION_TECHNOLOGY = "mape-br"  # of a run without any file or flag
+DEMONSTRATION_TECHNOLOGY = "mape-br"  # used by a run without any file or flag
 DEFAULT_LINE_RATE = "10G"
 
-File = Path | YamlFile | None  # a settings file; None: not given
+SettingsFile = Path | YamlFile | None  # a settings file; None: not given
 F = TypeVar("F", RunFile, TestbedFile)
 
 
-def resolve(run_file: File = None, testbed: File = None, flags: Flags | None = None) -> ResolvedRun:
+def resolve(
+    run_file: SettingsFile = None, testbed: SettingsFile = None, flags: Flags | None = None
+) -> ResolvedRun:
     """Return the resolved settings of a run; see :func:`resolve_and_bind`."""
     return resolve_and_bind(run_file, testbed, flags).settings
 
 
 def resolve_and_bind(
-    run_file: File = None, testbed: File = None, flags: Flags | None = None
+    run_file: SettingsFile = None, testbed: SettingsFile = None, flags: Flags | None = None
 ) -> BoundRun:
     """Read, merge and check the settings of a run, and return the run with its objects."""
     flags = flags or Flags()
@@ -102,7 +104,7 @@ def resolve_and_bind(
     dut_settings, driver = _choose_driver(
         testbed_file, testbed_source, flags, default_driver, swapped=initiator == "right"
     )
-    given = {**run.params, **run_source.flagged.get("params", {})}
+    given = {**run.params, **run_source.flag_values.get("params", {})}
     known = {*given, *kind.params_model.derive_params(given)}
     own = driver.get_parameter_overrides(name)
     driver_params = {k: v.value for k, v in own.items() if k in given or k not in known}
@@ -166,7 +168,7 @@ _UNSUPPORTED_CODES = ("unsupported-by-device", "unsupported-by-tester", "too-man
 
 
 def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
-    """Leave out benchmarks of ``--measure all`` that device or tester cannot do; add warnings."""
+    """Drop benchmarks of ``--measure all`` that device or tester cannot measure; add warnings."""
     unsupported = {}
     for name in bound.optional_benchmarks:
         alone = replace(bound, settings=bound.settings.model_copy(update={"benchmarks": (name,)}))
@@ -189,7 +191,7 @@ def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
 
 
 def _choose_technology(name: str | None, default: str | None) -> str:
-    """Return the name of the technology; refuse a run without one."""
+    """Return the plugin name of the technology; reject a run without one."""
     chosen = name or default
     if chosen is None:
         problem = "--plugin is missing"
@@ -207,14 +209,14 @@ def resolve_tester(testbed: Path) -> TesterKind:
     return _choose_tester(testbed_file, source, Flags())[1]
 
 
-def find_driver_name(testbed: File) -> str:
-    """Return the name of the device driver in a testbed file; the reference device without one."""
+def find_driver_name(testbed: SettingsFile) -> str:
+    """Return the name of the driver in a testbed file, by default the reference device's."""
     return _read_testbed(testbed, Flags())[0].dut.driver or DEFAULT_DRIVER
 
 
-def _read_run(file: File, flags: Flags) -> tuple[RunFile, Source]:
+def _read_run(file: SettingsFile, flags: Flags) -> tuple[RunFile, Source]:
     """Return the run file and the source of its settings, flags included."""
-    flagged = {
+    flag_values = {
         "plugin": flags.plugin,
         "params": parse_assignments(flags.params),
         "benchmarks": flags.benchmarks,
@@ -223,32 +225,32 @@ def _read_run(file: File, flags: Flags) -> tuple[RunFile, Source]:
         "modifier": flags.modifier,
     }
     refusal = TestbedFile, "a testbed file", "give it as --testbed FILE"
-    return _read_file(RunFile, file, flagged, *refusal)
+    return _read_file(RunFile, file, flag_values, *refusal)
 
 
-def _read_testbed(file: File, flags: Flags) -> tuple[TestbedFile, Source]:
+def _read_testbed(file: SettingsFile, flags: Flags) -> tuple[TestbedFile, Source]:
     """Return the testbed file and the source of its settings, flags included."""
     tester = {"kind": flags.tester, "options": parse_assignments(flags.tester_options)}
-    flagged = {"tester": {name: value for name, value in tester.items() if value}}
+    flag_values = {"tester": {name: value for name, value in tester.items() if value}}
     refusal = RunFile, "a run file", "give it without --testbed"
-    return _read_file(TestbedFile, file, flagged, *refusal)
+    return _read_file(TestbedFile, file, flag_values, *refusal)
 
 
 def _read_file(
     model: type[F],
-    file: File,
-    flagged: dict[str, Any],
-    other: type[BaseModel],
-    noun: str,
+    file: SettingsFile,
+    flag_values: dict[str, Any],
+    other_model: type[BaseModel],
+    other_noun: str,
     hint: str,
 ) -> tuple[F, Source]:
-    """Read a settings file merged with overriding flags; refuse a file of the other kind."""
+    """Read and validate a settings file; reject a file of the other kind."""
     document = YamlFile(file) if isinstance(file, Path) else file
-    source = Source(document, {name: value for name, value in flagged.items() if value})
+    source = Source(document, {name: value for name, value in flag_values.items() if value})
     if document is None:
         return model(), source
-    if document.data and document.data.keys() <= other.model_fields.keys():
-        raise UsageError(f"{document.path} is {noun}", hint, code="wrong-kind-of-file")
+    if document.data and document.data.keys() <= other_model.model_fields.keys():
+        raise UsageError(f"{document.path} is {other_noun}", hint, code="wrong-kind-of-file")
     return validate(model, document.data, document), source
 
 
@@ -270,7 +272,7 @@ def _choose_driver(
 ) -> tuple[DutSettings, Driver]:
     """Return the settings and the driver of the device."""
     if flags.dut:
-        source.flagged["dut"] = {"driver": flags.dut}
+        source.flag_values["dut"] = {"driver": flags.dut}
     named = testbed_file.dut.driver or default
     with locate_errors(source, "dut", "driver"):
         known = (DEFAULT_DRIVER, *(n for n in driver_names() if n != DEFAULT_DRIVER))
@@ -279,7 +281,7 @@ def _choose_driver(
     options = dict(testbed_file.dut.options) if name == named else {}
     given = kind.convert_flags(options, parse_assignments(flags.dut_params))
     if given:
-        source.flagged.setdefault("dut", {})["options"] = given
+        source.flag_values.setdefault("dut", {})["options"] = given
     options = deep_merge(options, given)
     with locate_errors(source, "dut", "options"):
         driver = make_driver(name, options, swapped=swapped)
@@ -293,11 +295,11 @@ def _merge_params(
     run: RunFile,
     source: Source,
 ) -> tuple[dict[str, Any], PluginParams]:
-    """Return the merged values of driver, benchmarks, file and flags, raw and validated."""
+    """Merge the parameters of driver, benchmarks, file and flags; return them raw and validated."""
     values = {**driver_params, **run.params}
     for benchmark in map(registry.load, benchmarks):
         values = {**benchmark.suggest_parameters(kind), **values}
-    values |= source.flagged.get("params", {})
+    values |= source.flag_values.get("params", {})
     try:
         return values, validate_params(kind, values, source)
     except UsageError as exc:
@@ -310,7 +312,7 @@ def _merge_params(
 def _choose_sizes(
     technology: Technology, preset: str, run: RunFile, source: Source, flags: Flags
 ) -> tuple[int | str, ...]:
-    """Return the frame sizes of flags, file or preset; refuse impossible and duplicate ones."""
+    """Return the frame sizes of flags, file or preset; reject impossible and duplicate ones."""
     chosen: Sequence[int | str]
     if flags.frame_sizes:
         rfc_sizes = technology.list_rfc_sizes()
@@ -334,7 +336,7 @@ def _choose_sizes(
 def _parse_line_rate(
     testbed_file: TestbedFile, source: Source, technology: Technology, sizes: Sequence[int | str]
 ) -> float:
-    """Return the line rate [bit/s]; refuse one below a frame per second."""
+    """Return the line rate [bit/s]; reject a rate too low for one frame per second."""
     with locate_errors(source, "line_rate"):
         rate_bps = parse_line_rate(testbed_file.line_rate or DEFAULT_LINE_RATE)
         for size in sizes:
@@ -357,19 +359,19 @@ def _merge_procedure(
 ) -> ProcedureSettings:
     """Merge the procedure settings of preset, file and flags; later ones win."""
     texts = {**_expand_setting_flags(flags.settings, benchmarks), **flags.procedure_texts}
-    flagged = {name: value for name, value in flags.procedure.items() if value is not None}
-    flagged = deep_merge(flagged, parse_assignments(texts))
-    if flagged:
-        source.flagged["procedure"] = flagged
+    flag_values = {name: value for name, value in flags.procedure.items() if value is not None}
+    flag_values = deep_merge(flag_values, parse_assignments(texts))
+    if flag_values:
+        source.flag_values["procedure"] = flag_values
     values = make_preset(preset)
     if params.subscriber_connections:
         values = deep_merge(values, {"connections": {"count": params.subscriber_connections}})
-    values = deep_merge(deep_merge(values, run.procedure), flagged)
+    values = deep_merge(deep_merge(values, run.procedure), flag_values)
     return validate(make_procedure_model(), values, source, ("procedure",))  # type: ignore[no-any-return]
 
 
 def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
-    """Return the settings that flags set, for each measured benchmark where they share a flag."""
+    """Return setting texts by name; a flag that benchmarks share sets each measured one's."""
     measured = {key for name in benchmarks for key in registry.load(name).list_sections()}
     general = dict(list_flags(ProcedureSettings))
     texts: dict[str, str] = {}

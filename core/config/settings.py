@@ -31,7 +31,7 @@ Preset = Literal["quick", "rfc"]
 
 
 def _parse_frame_size(value: Any) -> int | str:
-    """Return a number of octets, or a mix in its normal form."""
+    """Return a number of octets, or a normalized mix of frame sizes."""
     if isinstance(value, str) and is_mix(value):
         return normalize_mix(value)
     if isinstance(value, bool) or not isinstance(value, (int, str, float)):
@@ -77,7 +77,7 @@ class LinksSettings(StrictModel):
 
     @model_validator(mode="after")
     def _check_backgrounds(self) -> LinksSettings:
-        """Refuse a background VLAN on one link only."""
+        """Reject a background VLAN on one link only."""
         if (self.left.background is None) != (self.right.background is None):
             problem = "only one of the links has a VLAN for the background"
             hint = "write background: {vlan: ...} within left and right"
@@ -161,7 +161,7 @@ class Flags:
     params: Mapping[str, str] = field(default_factory=dict)
     tester: str | None = None
     tester_options: Mapping[str, str] = field(default_factory=dict)
-    dut: str | None = None
+    dut: str | None = None  # name of the device driver
     dut_params: Mapping[str, str] = field(default_factory=dict)
     initiator: str | None = None
     preset: str | None = None
@@ -169,12 +169,12 @@ class Flags:
     modes: Sequence[str] = ()
     frame_sizes: Sequence[int | str] = ()
     procedure: Mapping[str, Any] = field(default_factory=dict)
-    procedure_texts: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, str] = field(default_factory=dict)
+    procedure_texts: Mapping[str, str] = field(default_factory=dict)  # of ``--set-procedure``
+    settings: Mapping[str, str] = field(default_factory=dict)  # values by flag of a benchmark
     modifier: str | None = None
     seed: int | None = None
     label: str | None = None
-    single_frames: bool = False  # no benchmark is measured
+    single_frames: bool = False  # measure no benchmark, send single frames only
 
 
 def make_procedure_model() -> type[ProcedureSettings]:
@@ -219,9 +219,9 @@ class ResolvedRun(StrictModel):
 
     plugin: str
     params: dict[str, Any] = Field(default_factory=dict)
-    suited: tuple[str, ...] = ()  # parameters whose default the driver replaces
+    suited: tuple[str, ...] = ()  # parameters that have the driver's own default
     """Parameters with the driver's own default: the device cannot take the technology's."""
-    links_left: Link  # one link; saved files use this name
+    links_left: Link  # the link on the left; saved files use this name
     links_right: Link
     initiator: Port = "left"
     """The link at which the technology's left side is."""
@@ -235,7 +235,7 @@ class ResolvedRun(StrictModel):
     procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_validate_procedure)]
     seed: int
     label: str = ""
-    connects: bool = False
+    connects: bool = False  # the technology is stateful, and trials have connections
     """The technology is stateful: trials have connections (RFC 9693)."""
     modifier: str | None = None
     """Condition added to the test traffic (RFC 2544, section 11)."""

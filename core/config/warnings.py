@@ -27,8 +27,8 @@ from v6t.profiles.mixes import parse_mix
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
-HIGH_LOSS_TOLERANCE = 0.01  # share of frames from which a warning is given
-SHORT_WAIT_S = 0.05  # a warning is given below this wait for late frames
+HIGH_LOSS_TOLERANCE = 0.01  # share of frames; a higher tolerance causes a warning
+SHORT_WAIT_S = 0.05  # a shorter wait for late frames causes a warning
 # Clock sources of Linux that are counters of the processor, read without a system call.
 TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 
@@ -135,7 +135,7 @@ def _yield_device_warnings(bound: BoundRun) -> Iterator[str]:
 
 
 def _yield_rate_warnings(bound: BoundRun) -> Iterator[str]:
-    """Warn of benchmarks that the tester cannot measure at every rate that the medium carries."""
+    """Yield warnings about benchmarks that the tester cannot measure up to the line rate."""
     run, benchmarks = bound.settings, registry.select_benchmarks(bound)
     timed = {"tags", "every-frame"}
     yield from bound.tester.list_setting_warnings(
@@ -156,7 +156,7 @@ def _yield_rate_warnings(bound: BoundRun) -> Iterator[str]:
 def list_tester_warnings(
     run: ResolvedRun, tester: Mapping[str, Any] | None, *, in_lab: bool = False
 ) -> list[str]:
-    """List warnings where the open tester differs from its specification or the testbed."""
+    """List warnings about differences of the tester from its specification or the testbed."""
     return list(_yield_tester_warnings(run, tester or {}, in_lab=in_lab))
 
 
@@ -278,12 +278,12 @@ def _yield_driver_default_warnings(bound: BoundRun) -> Iterator[str]:
     defaults = bound.technology.params_model.model_fields
     for name in bound.settings.suited:
         usual = f", not {format_yaml(defaults[name].get_default())}" if name in defaults else ""
-        why = f": {own[name].why}" if name in own else ""
+        why = f": {own[name].reason}" if name in own else ""
         yield f"{name} is {format_yaml(bound.settings.params[name])}{usual}{why}"
 
 
 def _yield_mix_warnings(bound: BoundRun) -> Iterator[str]:
-    """Warn where the sent frame sizes differ from the written ones."""
+    """Yield warnings about mixes whose sent frame sizes differ from the requested ones."""
     for mix in bound.settings.frame_sizes:
         if not isinstance(mix, str):
             continue
@@ -299,11 +299,11 @@ def _yield_mix_warnings(bound: BoundRun) -> Iterator[str]:
             yield f"{sizes.label}: frames of the first size open connections that all sizes use"
 
 
-def _yield_search_warnings(p: ProcedureSettings) -> Iterator[str]:
-    if p.search == "mlrsearch":
+def _yield_search_warnings(procedure: ProcedureSettings) -> Iterator[str]:
+    if procedure.search == "mlrsearch":
         yield mlr.RESULT_LABEL
-    if p.adaptive is not None:
+    if (adaptive := procedure.adaptive) is not None:
         yield (
-            f"adaptive repetition: {p.adaptive.fewest} to {p.adaptive.most}, until the median's "
-            f"{p.adaptive.confidence:.0%} confidence interval is within {p.adaptive.width:.1%}"
+            f"adaptive repetition: {adaptive.fewest} to {adaptive.most}, until the median's "
+            f"{adaptive.confidence:.0%} confidence interval is within {adaptive.width:.1%}"
         )

@@ -19,10 +19,10 @@ from v6t.base.validation import describe_problem
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-EXAMPLES = Path(__file__).parent / "examples"  # directory of example files
-MAX_DEPTH = 50  # of nested values
-MAX_VALUES = 200_000  # of a file with its aliases expanded
-MAX_BITS = 256  # of a whole number: twice an IPv6 address
+EXAMPLES_DIR = Path(__file__).parent / "examples"  # directory of example files
+MAX_DEPTH = 50  # levels of nesting
+MAX_VALUES = 200_000  # in a file after expansion of its aliases
+MAX_BITS = 256  # of an integer: twice the length of an IPv6 address
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 # Tags of plain values; others would construct Python objects.
 _TAGS = {
@@ -30,7 +30,7 @@ _TAGS = {
     for kind in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
 }
 
-Keys = tuple[str | int, ...]  # path to a value in nested settings
+KeyPath = tuple[str | int, ...]  # path to a value in nested settings
 
 
 class YamlFile:
@@ -49,7 +49,7 @@ class YamlFile:
                 text = read_text(path, SETTINGS_OCTETS)
             except OSError as exc:
                 raise explain_read_error(path, exc) from exc
-        self._lines: dict[Keys, int] = {}
+        self._lines: dict[KeyPath, int] = {}
         try:
             data = _parse_yaml(text, self._lines)
         except UsageError as exc:
@@ -71,7 +71,7 @@ class YamlFile:
         return f"{self.path}{line}: "
 
 
-def _parse_yaml(text: str, lines: dict[Keys, int]) -> Any:
+def _parse_yaml(text: str, lines: dict[KeyPath, int]) -> Any:
     """Return the plain value of a YAML text, and add the line of each value to ``lines``.
 
     The path of an error is a key of ``lines``.
@@ -79,7 +79,7 @@ def _parse_yaml(text: str, lines: dict[Keys, int]) -> Any:
     from ruamel.yaml.error import MarkedYAMLError
     from ruamel.yaml.reader import ReaderError
 
-    yaml = _make_yaml()
+    yaml = _make_safe_yaml()
     try:
         node = yaml.compose(text)
         return None if node is None else _Converter(yaml.constructor, lines).convert(node, ())
@@ -103,20 +103,20 @@ def _parse_yaml(text: str, lines: dict[Keys, int]) -> Any:
         raise UsageError(reason, code="invalid-yaml") from exc
 
 
-def _make_yaml() -> Any:
+def _make_safe_yaml() -> Any:
     from ruamel.yaml import YAML
 
     return YAML(typ="safe", pure=True)
 
 
 class _Converter:
-    """Converts YAML nodes to plain values and records their lines by path."""
+    """Converter of YAML nodes to plain values that records their lines by path."""
 
-    def __init__(self, constructor: Any, lines: dict[Keys, int]) -> None:
+    def __init__(self, constructor: Any, lines: dict[KeyPath, int]) -> None:
         self._constructor, self._lines = constructor, lines
 
-    def convert(self, node: Any, path: Keys) -> Any:
-        """Return the value of a node; refuse deep nesting and too many values."""
+    def convert(self, node: Any, path: KeyPath) -> Any:
+        """Return the value of a node; reject deep nesting and too many values."""
         if len(path) > MAX_DEPTH or len(self._lines) > MAX_VALUES:
             limit = f"{MAX_VALUES:,} values" if len(path) <= MAX_DEPTH else f"{MAX_DEPTH} levels"
             raise UsageError(f"more than {limit}", path=path, code="invalid-yaml")
@@ -140,7 +140,7 @@ class _Converter:
             return value
         return _check_text(node.value, path)
 
-    def _convert_mapping(self, node: Any, path: Keys) -> dict[str, Any]:
+    def _convert_mapping(self, node: Any, path: KeyPath) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         for _, value in (pair for pair in node.value if pair[0].tag == _MERGE_TAG):
             for each in value.value if value.id == "sequence" else [value]:
@@ -160,8 +160,8 @@ class _Converter:
         return {**merged, **values}
 
 
-def _check_text(text: str, path: Keys) -> str:
-    """Return the text; refuse one that cannot be written as UTF-8."""
+def _check_text(text: str, path: KeyPath) -> str:
+    """Return the text; reject one that cannot be written as UTF-8."""
     if not is_encodable(text):
         raise UsageError("the text contains an unpaired surrogate", path=path, code="not-text")
     return text
@@ -169,7 +169,7 @@ def _check_text(text: str, path: Keys) -> str:
 
 def to_yaml(values: Mapping[str, Any]) -> str:
     """Return settings as YAML with one setting on each line."""
-    yaml = _make_yaml()
+    yaml = _make_safe_yaml()
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False
     out = io.StringIO()
@@ -189,7 +189,7 @@ def parse_assignments(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def set_value(values: dict[str, Any], name: str, value: Any) -> str | None:
-    """Set ``a.b.c`` in nested settings; return the first part that is not a section."""
+    """Set ``a.b.c`` in nested settings; return a part that is not a section, or None."""
     *path, last = name.split(".")
     section = values
     for part in path:
@@ -210,7 +210,7 @@ def _parse_value(name: str, text: str) -> Any:
 
 
 def deep_merge(defaults: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with some of them overridden, section by section."""
+    """Return settings with some of them overridden, merged section by section."""
     merged = dict(defaults)
     for name, value in overrides.items():
         under = merged.get(name)
@@ -221,19 +221,14 @@ def deep_merge(defaults: Mapping[str, Any], overrides: Mapping[str, Any]) -> dic
 
 @dataclass
 class Source:
-    """Settings file with the flags that override it.
-
-    Attributes:
-        document: the file, or None.
-        flagged: values of the flags, nested as in the file.
-    """
+    """Settings file with the flags that override it."""
 
     document: YamlFile | None = None
-    flagged: dict[str, Any] = field(default_factory=dict)  # values of the flags
+    flag_values: dict[str, Any] = field(default_factory=dict)  # nested as in the file
 
-    def format_location(self, keys: Keys) -> str:
+    def format_location(self, keys: KeyPath) -> str:
         """Return ``file:line: `` of a setting; empty if a flag gives it, or no file does."""
-        values: Any = self.flagged
+        values: Any = self.flag_values
         for key in keys:
             if not isinstance(values, Mapping):
                 return ""
@@ -246,13 +241,13 @@ class Source:
         return "" if self.document is None else self.document.format_location(keys)
 
 
-Origin = YamlFile | Source | None  # of settings, to locate errors in them
+Origin = YamlFile | Source | None  # where settings come from, to locate errors
 
 
 def check_names(
-    names: Sequence[str], known: Sequence[str], noun: str, path: Keys = ()
+    names: Sequence[str], known: Sequence[str], noun: str, path: KeyPath = ()
 ) -> tuple[str, ...]:
-    """Return the names; refuse unknown and duplicate ones."""
+    """Return the names; reject unknown and duplicate ones."""
     for number, name in enumerate(names):
         check_name(name, known, noun, (*path, number))
         if name in names[:number]:
@@ -260,8 +255,8 @@ def check_names(
     return tuple(names)
 
 
-def check_name(name: str, known: Sequence[str], noun: str, path: Keys = ()) -> str:
-    """Return the name; refuse an unknown one."""
+def check_name(name: str, known: Sequence[str], noun: str, path: KeyPath = ()) -> str:
+    """Return the name; reject an unknown one."""
     if name not in known:
         raise UsageError(
             f"unknown {noun} '{name}'", suggest_names(name, known), path=path, code="unknown-name"
@@ -270,7 +265,7 @@ def check_name(name: str, known: Sequence[str], noun: str, path: Keys = ()) -> s
 
 
 def validate(
-    model: type[BaseModel], data: Mapping[str, Any], origin: Origin = None, prefix: Keys = ()
+    model: type[BaseModel], data: Mapping[str, Any], origin: Origin = None, prefix: KeyPath = ()
 ) -> Any:
     """Return settings as a validated model; errors name the file, the line and the setting."""
     from pydantic import ValidationError
@@ -309,7 +304,7 @@ def locate_errors(origin: Origin, *keys: str | int) -> Iterator[None]:
 
 def write_examples(directory: Path) -> list[Path]:
     """Write an example of a run file and of a testbed file."""
-    examples = sorted(EXAMPLES.glob("*.yaml"))
+    examples = sorted(EXAMPLES_DIR.glob("*.yaml"))
     return write_files({directory / path.name: read_text(path) for path in examples})
 
 

@@ -61,7 +61,7 @@ def build_lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevi
     """Return the lab device of a run, which writes its undo record to ``record_dir``."""
     from v6t.drivers.duts.devices import make_lab_device
 
-    return make_lab_device(bound.driver, bound.device, bound.intent, record_dir)
+    return make_lab_device(bound.driver, bound.device_view, bound.intent, record_dir)
 
 
 def make_state_device(
@@ -231,7 +231,7 @@ class Bench:
     def _find_event_actions(self, trial: Trial) -> tuple[EventAction, EventAction] | None:
         """Return the functions that prepare and run the event of a trial on the device, or None."""
         name = trial.device_event.hook if trial.device_event else ""
-        if not self._loopback and self._bound.has_driver and self._bound.reconfigures:
+        if not self._loopback and self._bound.has_driver and self._bound.has_live_change:
             for action in ACTIONS:
                 if name == name_change_hook(action):
                     device = self._driver_session

@@ -186,7 +186,8 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
             else:
                 yield Finding("device", "note", MANUAL_DEVICE_TEXT)
         elif bound.tester.in_lab:
-            for line in make_lab_device(bound.driver, bound.device, bound.intent).describe_parts():
+            device = make_lab_device(bound.driver, bound.device_view, bound.intent)
+            for line in device.describe_parts():
                 yield Finding("device", "ok", f"{line}, for the lab")
         else:
             yield from _examine_remote_device(bound, plugin)

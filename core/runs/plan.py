@@ -61,7 +61,7 @@ class IdealDevice:
     @property
     def loopback(self) -> Measure | None:
         """Function that measures the tester without a device; None if the tester cannot."""
-        return self.measure if self.bound.measures_tester else None
+        return self.measure if self.bound.can_measure_tester else None
 
     def bind_point(self, point: Point) -> Point:
         """Return a copy of the point whose trials run on this device."""

@@ -81,7 +81,7 @@ class MeasuredPoint:
     @cached_property
     def loopback(self) -> Measure | None:
         """Function that measures the tester without a device; None if the tester cannot."""
-        if not self.trials.bound.measures_tester:
+        if not self.trials.bound.can_measure_tester:
             return None
         if self.test.opens_connections:
             return with_loopback_setup(self.trials.bound, self.trials.loopback)

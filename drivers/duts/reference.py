@@ -36,9 +36,9 @@ class UnconfiguredDriver(Driver):
 
     noun = "device"
     supported_configurations = (DeviceConfig,)
-    tested_with = "with real frames of every technology"
+    test_status = "measured with real frames of every technology"
     configures_device = False
-    has_background_vlans = True
+    supports_background_vlans = True
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         problem = f"the {self.name} device needs no configuration"
@@ -86,6 +86,6 @@ class CableDriver(UnconfiguredDriver):
 
     name = "cable"
     title = "no device: the tester's ports joined, to measure the tester itself"
-    tested_with = "with real frames"
+    test_status = "measured with real frames"
     options_model = CableOptions
     is_cable = True

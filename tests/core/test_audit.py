@@ -20,6 +20,7 @@ from v6t.base.errors import DutError, UsageError
 from v6t.core import audit_device, audit_output
 from v6t.core.audit_device import BoundDevice, ProbedDevice
 from v6t.core.audit_output import AUDIT_FILES, CAPTURE_NAME
+from v6t.core.cli.run_command import _audit_device
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.rundir import CONFIG
@@ -82,7 +83,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def opened(*rest: Any) -> Iterator[Any]:
         probe: Any = DeviceProbe(Silent())
-        probe.about = "silent"
+        probe.name_and_version = "silent"
         yield probe
 
     monkeypatch.setattr(audit_device, "open_probe", opened)
@@ -319,6 +320,19 @@ def test_audit_of_packet_level_nat_in_the_lab(tmp_path: Path) -> None:
     assert done.status == 0, done.err
     made = json.loads((tmp_path / "made" / "audit.json").read_text())
     assert [f["verdict"] for f in made["findings"]] == ["conforms"] * 3
+
+
+@pytest.mark.parametrize(("findings", "shown"), [
+    ([finding("a", "MUST", "deviates")], "audit: RFC 7915 5.1: it does: TTL <58>"),
+    ([], "audit: the device conforms to the core clauses"),
+])  # fmt: skip
+def test_run_with_audit_prints_result(monkeypatch, caplog, findings, shown) -> None:
+    found = audit(*findings).findings
+    caplog.set_level("DEBUG", logger="v6t")
+    monkeypatch.setattr("v6t.audit.auditor.check_core", lambda *_: found)
+    bound = bind(resolve(flags=Flags(plugin="siit")))
+    _audit_device(bound, refuse=False)
+    assert shown in caplog.text
 
 
 @pytest.mark.lab

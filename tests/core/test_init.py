@@ -13,7 +13,7 @@ from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags, ProcedureSettings, RunFile
-from v6t.core.config.yaml_file import EXAMPLES, YamlFile, write_examples
+from v6t.core.config.yaml_file import EXAMPLES_DIR, YamlFile, write_examples
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
 from v6t.plugins.mape_br import MapEParams
@@ -21,7 +21,7 @@ from v6t.tests.expect import expect_refusal
 
 from .support import COMMAND, tree, v6t
 
-RUN, TESTBED = ((EXAMPLES / name).read_text() for name in ("run.yaml", "testbed.yaml"))
+RUN, TESTBED = ((EXAMPLES_DIR / name).read_text() for name in ("run.yaml", "testbed.yaml"))
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def lacking(bound):
     if module and not loadable(module):
         return f"this machine's kernel has no module {module}"
     try:
-        make_lab_device(bound.driver, bound.device, bound.intent).describe_parts()
+        make_lab_device(bound.driver, bound.device_view, bound.intent).describe_parts()
     except (DutError, EnvironmentLacking) as exc:
         return exc.message
     return ""

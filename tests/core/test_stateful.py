@@ -192,7 +192,7 @@ def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
     assert found["connection-rate"]["median"] == 0
     for name in ("throughput", "latency", "teardown"):
         assert found[name]["not_measured"]
-    print_results(Console(width=200), load_run(tmp_path / "run"), tmp_path, warnings=True)
+    print_results(Console(width=200), load_run(tmp_path / "run"), tmp_path, all_warnings=True)
     assert capsys.readouterr().out.count("not measured") == 3
 
 

@@ -8,7 +8,7 @@ import shlex
 import pytest
 from v6t.core.campaigns.campaign import Overrides, plan_campaign
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.config.yaml_file import EXAMPLES
+from v6t.core.config.yaml_file import EXAMPLES_DIR
 from v6t.tests.core.support import v6t
 from v6t.tests.packaging.support import ROOMS
 
@@ -152,7 +152,7 @@ def test_shown_output_has_the_structure_of_a_simulated_run(page, tmp_path, monke
 def test_the_example_run_file_is_what_init_writes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert v6t("init").status == 0
-    assert (tmp_path / "run.yaml").read_text() == (EXAMPLES / "run.yaml").read_text()
+    assert (tmp_path / "run.yaml").read_text() == (EXAMPLES_DIR / "run.yaml").read_text()
     assert v6t("run", "run.yaml", "--testbed", "testbed.yaml", "--dry-run").status == 0
 
 

@@ -45,7 +45,7 @@ def one_tester(tester, row, monkeypatch):
     """
     devices = ("reference",) if tester == "trex" else ("reference", "nftables")
     if row.device not in devices:
-        monkeypatch.setattr(BoundRun, "measures_tester", False)
+        monkeypatch.setattr(BoundRun, "can_measure_tester", False)
 
 
 @pytest.mark.parametrize(("tester", "row"), CELLS)

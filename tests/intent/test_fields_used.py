@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
-from v6t.core.config.compatibility import accepts_any
+from v6t.core.config.compatibility import accepts_any_technology
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.intent.device import DeviceIntent, DeviceRequirements
 from v6t.intent.families import NatConfig
@@ -141,7 +141,7 @@ DRIVERS = [
     for name in list_driver_names()
     if (kind := load_driver_type(name)).configures_device
     and not kind.is_chain
-    and not accepts_any(name)
+    and not accepts_any_technology(name)
 ]
 """Drivers that know what they configure; others do what the user's lines say."""
 each_driver = pytest.mark.parametrize("name", DRIVERS)
@@ -222,7 +222,8 @@ def plan_of(driver: Any, intent: DeviceIntent) -> Any:
     """Return all that a plan does at once and under traffic."""
     plan = driver.plan(intent, driver.make_example_facts(intent))
     changes = [
-        change and (change.add, change.change) for change in (plan.live_change, plan.route_update)
+        change and (change.add_command, change.change_command)
+        for change in (plan.live_change, plan.route_update)
     ]
     return (
         [s.command + s.text for s in plan.steps],

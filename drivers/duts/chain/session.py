@@ -198,7 +198,7 @@ class LabChain(LabDevice):
 
 
 def run_all_actions(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:
-    """Run all actions and return their lines; raise one error with all messages if any action failed."""
+    """Run all actions and return the lines of all; raise one error with all messages if any fails."""
     errors: list[V6tError] = []
     interrupt: KeyboardInterrupt | None = None
     lines: list[str] = []

@@ -38,7 +38,7 @@ def find_prefix_parameter(configuration: DeviceConfig) -> str:
 
 
 def get_siit_config(intent: Intent) -> SiitConfig:
-    """Return a translator's configuration as SIIT; one of NAT64 or of a MAP-T CE (RFC 7599) is converted."""
+    """Return a translator's configuration as SIIT, converted if it is that of a NAT64 or MAP-T CE."""
     edge = intent.configuration
     if isinstance(edge, Nat64Config):
         return SiitConfig(prefix=edge.prefix)
@@ -61,7 +61,7 @@ def list_mappings(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
 def list_equal_size_mappings(
     intent: Intent, display_name: str
 ) -> list[tuple[IPv4Network, IPv6Network]]:
-    """Return the explicit mappings; raise UsageError if the two prefixes of one differ in size."""
+    """Return the explicit mappings; raise UsageError if the prefixes of a mapping differ in size."""
     table = list_mappings(intent)
     nearest = [
         (four, IPv6Network((six.network_address, 96 + four.prefixlen), strict=False))

@@ -1,7 +1,7 @@
 """The kernel's IPv4-in-IPv6 tunnel (RFC 2473): B4, lwB4, MAP-E CE, or the AFTR's end for one B4.
 
-It is hub and spoke: all IPv4 of the customer's goes to the relay. Forwarding mapping rules, by which
-CEs of MAP-E reach each other, the kernel has only with patches that OpenWrt carries.
+All IPv4 traffic of the customer goes to the relay (hub and spoke). Forwarding mapping rules, by which
+MAP-E CEs reach each other directly, require patches of the kernel that OpenWrt carries.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Ip6Tunnel(LinuxDriver):
     """Driver for the kernel's IPv4-in-IPv6 tunnel, into which packets from the customer are routed."""
 
     name = "ip6-tunnel"
-    title = "Linux ip6_tunnel: B4 of DS-Lite and its other end, lwB4, MAP-E CE"
+    title = "Linux ip6_tunnel: either end of a DS-Lite tunnel, lwB4, MAP-E CE"
     supported_configurations = (LwB4Config, B4Config, AftrTunnelConfig)
-    tested_with = (
+    test_status = (
         "configured over SSH, verified, measured and restored with real frames in a virtual machine "
         "(Debian's kernel 6.1)"
     )
@@ -142,10 +142,10 @@ class Ip6Tunnel(LinuxDriver):
             Step(
                 f"ip link set dev {TUNNEL_NAME} mtu {mtu} up",
                 "what is put into it must fit the link with its header",
-                read=linux.make_link_command(TUNNEL_NAME),
+                read=linux.make_show_link_command(TUNNEL_NAME),
                 expected=linux.expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=mtu),
             ),
-            linux.make_sysctls_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
+            linux.make_sysctl_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
             *_make_route_steps(inside),
         ]
 

@@ -41,7 +41,7 @@ class Jool(LinuxDriver):
     name = "jool"
     title = "Jool: SIIT, CLAT, NAT64, MAP-T in the Linux kernel"
     supported_configurations = (SiitConfig, Nat64Config, MapTRelayConfig, MapTCeConfig)
-    tested_with = (
+    test_status = (
         "configured over SSH, verified, measured, emptied and restored with real frames (Debian's 4.1.9, "
         "also rebooted, and built 4.1.15 on Debian's kernel: SIIT, CLAT, NAT64; built 4.2.0-rc3: MAP-T)"
     )
@@ -101,7 +101,7 @@ class Jool(LinuxDriver):
                 raise DutError(problem, hint, code="device-busy")
 
     def _check_udp_timeout(self, intent: Intent) -> None:
-        """Raise UsageError unless the UDP timeout is at least Jool's minimum (global.c, in all versions)."""
+        """Raise UsageError unless the UDP timeout is at least the minimum of all Jool versions (global.c)."""
         told_s = intent.configuration_as(Nat64Config).udp_timeout_s
         given_s = told_s or self.options.timeout_s
         if 0 < given_s < MIN_UDP_TIMEOUT_S:

@@ -67,7 +67,7 @@ class Nat46(LinuxDriver):
     name = "nat46"
     title = "nat46, OpenWrt's kernel module for SIIT, CLAT and MAP-T CE"
     supported_configurations = (SiitConfig, MapTCeConfig)
-    tested_with = (
+    test_status = (
         "configured over SSH, verified, measured and restored with real frames (of June 2026, on Debian's "
         "kernel in a virtual machine)"
     )
@@ -126,7 +126,7 @@ class Nat46(LinuxDriver):
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         addresses.check_lowest_mtu(intent, "nat46")
-        local, remote = _find_mappings(intent)
+        local, remote = _find_rule_sides(intent)
         if not local or not remote:
             problem = "nat46 needs mappings of hosts on both sides"
             instead = {addresses.find_prefix_parameter(intent.configuration): "2001:db8:64::/96"}
@@ -166,10 +166,10 @@ class Nat46(LinuxDriver):
             Step(
                 f"ip link set dev {DEVICE_NAME} mtu {mtu} up",
                 "its own is 16384",
-                read=linux.make_link_command(DEVICE_NAME),
+                read=linux.make_show_link_command(DEVICE_NAME),
                 expected=linux.expect_link(DEVICE_NAME, "UP", mtu=mtu),
             ),
-            linux.make_sysctls_step(
+            linux.make_sysctl_step(
                 settings, "both versions through the device, whatever the source"
             ),
             linux.make_routes_step(ways, "into the translator"),
@@ -200,7 +200,7 @@ def _make_rule_steps(local: Sequence[RuleSide], remote: Sequence[RuleSide]) -> l
             "addresses of the IPv4 side (local) and of the IPv6 side (remote)",
             read=f"cat {CONTROL_FILE}",
             expected=_expect_rule(rule),
-            is_mapping=True,
+            has_mapping_prefixes=True,
         )
         for verb, rule in reversed(list(zip(verbs, rules, strict=True)))
     ]
@@ -223,8 +223,8 @@ def _expect_rule(rule: str) -> Expectation:
     )
 
 
-def _find_mappings(intent: Intent) -> tuple[list[RuleSide], list[RuleSide]]:
-    """Return the mappings of hosts on the IPv4 side (local) and on the IPv6 side (remote)."""
+def _find_rule_sides(intent: Intent) -> tuple[list[RuleSide], list[RuleSide]]:
+    """Return the rule sides for hosts on the IPv4 side (local) and on the IPv6 side (remote)."""
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         rule, dmr = edge.rule, edge.dmr

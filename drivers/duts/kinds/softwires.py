@@ -28,7 +28,7 @@ DEFAULT_LOWEST_MTU = 1280  # minimum MTU of IPv6 links [octets]
 class Softwire:
     """A row of a binding table (RFC 7596, section 6.1)."""
 
-    ipv4: IPv4Address
+    ipv4: IPv4Address  # public address of the customer
     psid: int
     psid_len: int
     psid_offset: int

@@ -160,7 +160,7 @@ class Session(Transaction, DeviceSession):
     @property
     def counts_endpoints(self) -> bool:
         """Whether the device's session count is a number of endpoints instead of connections."""
-        return self.driver.has_endpoint_sessions(self.intent)
+        return self.driver.has_endpoint_independent_mapping(self.intent)
 
     def count_sessions(self) -> int | None:
         figures = self._read_figures(self.driver.get_session_reading(self.intent))

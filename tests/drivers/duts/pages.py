@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from v6t.core.config.compatibility import (
-    accepts_any,
+    accepts_any_technology,
     list_capabilities,
     list_part_families,
     list_technologies,
@@ -74,7 +74,7 @@ def render_device(name: str) -> str:
 def _suited(name: str) -> list[str]:
     kind = load_driver_type(name)
     rows = [
-        f"| `{technology}` | `{parameter}` | {_code(format_yaml(own.value))} | {_cell(own.why)} |"
+        f"| `{technology}` | `{parameter}` | {_code(format_yaml(own.value))} | {_cell(own.reason)} |"
         for technology in list_technologies(name)
         for parameter, own in kind({}).get_parameter_overrides(technology).items()
     ]
@@ -125,7 +125,7 @@ def case_of(name: str):
 
 def _words(name: str, *, linux: bool) -> str:
     case = case_of(name)
-    given = {} if accepts_any(name) else case.options  # else they are on the page
+    given = {} if accepts_any_technology(name) else case.options  # else they are on the page
     options = f" with {given}" if given else ""
     text = f"For `{case.intent.technology}`{options}, as `v6t dut plan` prints it"
     if linux and name != "linux-router":

@@ -274,7 +274,7 @@ def test_the_lab_joins_no_two_parts_in_one_namespace():
     }
     bound = bind(resolve(flags=Flags("ipv4aas", dut_params=given)))
     with expect_error("chain-conflict"):
-        make_lab_device(bound.driver, bound.device, bound.intent)
+        make_lab_device(bound.driver, bound.device_view, bound.intent)
 
 
 def test_a_part_never_ends_the_lock_of_another_one_of_its_run(tmp_path):

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import replace
 
 import pytest
-from v6t.core.cli.hints import list_drivers_for
+from v6t.core.cli.hints import list_compatible_drivers
 from v6t.core.config.compatibility import list_capabilities, list_technologies
 from v6t.core.config.plugins import list_names as technologies
 from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities, list_driver_options
@@ -93,7 +93,7 @@ def test_driver_that_cannot_make_a_technology_names_those_that_can(technology):
         assert refused.status == 2, refused
         if f"drivers for {technology}: " in refused.err:
             named.add(refused.err.partition(f"drivers for {technology}: ")[2].strip())
-    assert named <= {", ".join(list_drivers_for(technology)) or "none"}
+    assert named <= {", ".join(list_compatible_drivers(technology)) or "none"}
 
 
 def test_so_does_the_reference_device_where_connections_are_kept():

@@ -12,7 +12,11 @@ from pathlib import Path
 
 import pytest
 from v6t.core.cli import dut_command
-from v6t.core.cli.stopping import make_campaign_stop, make_device_stop, make_run_stop
+from v6t.core.cli.stopping import (
+    make_campaign_stop_messages,
+    make_device_stop_messages,
+    make_run_stop_messages,
+)
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
 from v6t.drivers.duts.lab.ssh import LabSshServer
@@ -185,12 +189,12 @@ def remote(tmp_path, **options):
 
 def test_words_of_a_run_with_a_device_elsewhere(tmp_path):
     run, out = remote(tmp_path), tmp_path / "out"
-    assert make_run_stop(run, out).first.startswith("stopping: nothing")
+    assert make_run_stop_messages(run, out).first.startswith("stopping: nothing")
     out.mkdir()
     (out / "config.json").write_text(run.model_dump_json())
-    assert "removed" in make_run_stop(run, out).first
+    assert "removed" in make_run_stop_messages(run, out).first
     (out / "dut-undo.json").touch()
-    stop = make_run_stop(run, out)
+    stop = make_run_stop_messages(run, out)
     assert "dut.example.net" in stop.first
     device, trials = stop.second
     assert device.startswith("dut.example.net ")
@@ -202,11 +206,11 @@ def test_words_of_a_campaign_name_the_run_whose_device_is_configured(tmp_path):
     run, one = remote(tmp_path, undo_after_s=0), tmp_path / "001-x"
     one.mkdir()
     (one / "config.json").write_text(run.model_dump_json())
-    assert make_campaign_stop(lambda: {one: run}, tmp_path).second == (
+    assert make_campaign_stop_messages(lambda: {one: run}, tmp_path).second == (
         f"v6t campaign --resume {tmp_path} continues",
     )
     (one / "dut-undo.json").touch()
-    assert make_campaign_stop(lambda: {one: run}, tmp_path).second == (
+    assert make_campaign_stop_messages(lambda: {one: run}, tmp_path).second == (
         f"dut.example.net is still configured: v6t dut rollback {one}",
         f"v6t campaign --resume {tmp_path} continues",
     )
@@ -219,7 +223,10 @@ def test_words_of_a_chain_name_its_devices(tmp_path):
     run = remote(tmp_path).model_copy(
         update={"dut": remote(tmp_path).dut.model_copy(update={"options": {"parts": parts}})}
     )
-    assert "putting a.example.net, b.example.net back" in make_device_stop(run, "--testbed x").first
+    assert (
+        "putting a.example.net, b.example.net back"
+        in make_device_stop_messages(run, "--testbed x").first
+    )
 
 
 DIRECT = {"driver": "nftables", "options": {"ssh": {"host": "dut.example.net"}}}
@@ -249,12 +256,12 @@ def test_the_command_that_restores_is_whole(dut, words, expected, tmp_path):
     path.write_text(json.dumps({"tester": {"kind": "trex"}, "dut": dut}))
     words = ["--testbed", str(path), *words]
     given = dut_command.commit.make_context("commit", words).params
-    bound = dut_command.resolve_device(given)
+    bound = dut_command.resolve_single_frame_run(given)
     command = shlex.split(bound.rollback_command)
     assert command[:3] == ["v6t", "dut", "rollback"]
     assert command[3:] == ["--testbed", str(path), *expected]
     again = dut_command.rollback.make_context("rollback", command[3:]).params
-    assert dut_command._resolve(again, any_technology=True).settings.dut == bound.settings.dut
+    assert dut_command._resolve_run(again, any_technology=True).settings.dut == bound.settings.dut
 
 
 def audit(device, path, out):

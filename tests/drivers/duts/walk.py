@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 from v6t.base.errors import UsageError
-from v6t.core.config.compatibility import accepts_any, can_configure
+from v6t.core.config.compatibility import accepts_any_technology, can_configure
 from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.intent.device import DeviceIntent, PartIntent
@@ -458,7 +458,7 @@ def devices(base: Base) -> Iterator[Device]:
 def _can_be_part(name: str, part: PartIntent) -> bool:
     """Whether a driver knows how to configure a part of a chain."""
     kind = load_driver_type(name)
-    if accepts_any(name) or not kind.configures_device:
+    if accepts_any_technology(name) or not kind.configures_device:
         return False
     try:
         kind.check_supported(part.intent, in_chain=True)

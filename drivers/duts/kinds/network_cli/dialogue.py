@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 import time
+from typing import NoReturn
 
 import pexpect
 from pexpect.fdpexpect import fdspawn
@@ -31,7 +32,7 @@ from v6t.drivers.transport.process import MAX_OUTPUT_OCTETS, Process, build_clea
 PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
 # time for a prompt before and after a key is pressed, for which some devices wait [s]
 FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
-MAX_QUESTIONS = 50  # most questions after one line; a device that asks more repeats itself
+MAX_QUESTIONS = 50  # limit after one line; a device that asks more is repeating itself
 # environment variables that contain passwords
 PASSWORD_VARIABLES = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
 MAX_PROMPT_LENGTH = 512  # longest prompt or question: patterns are slow on longer lines
@@ -151,13 +152,13 @@ class CliTransport:
 
     def _log_in(self) -> None:
         """Wait for the first prompt and type the lines for a new login."""
-        description = "after the login"
+        context = "after the login"
         try:
-            self._await_prompt(description, min(FIRST_PROMPT_S, self._options.line_deadline_s))
+            self._await_prompt(context, min(FIRST_PROMPT_S, self._options.line_deadline_s))
         except DeadlinePassed:
             self._send("\n")
-            self._await_prompt(description)
-            while self._read(description, SECOND_PROMPT_S):
+            self._await_prompt(context)
+            while self._read(context, SECOND_PROMPT_S):
                 pass
         self._store_home_prompt()
         enable = [self._options.enable] if self._options.enable and self._home[-1:] == ">" else []
@@ -182,15 +183,15 @@ class CliTransport:
 
     def _press_enter(self) -> None:
         """Type an empty line at the home prompt, and hang up if the prompt does not return."""
-        description = "after an empty line"
-        while self._read(description, PROMPT_SILENCE_S):
+        context = "after an empty line"
+        while self._read(context, PROMPT_SILENCE_S):
             pass
         if not self._is_at_home_prompt:
             return  # an empty line may answer a question
         self._text = ""
         try:
             self._send("\n")
-            self._await_prompt(description)
+            self._await_prompt(context)
         except DeadlinePassed:
             self.close()
         if not self._is_at_home_prompt:
@@ -229,7 +230,7 @@ class CliTransport:
         return self._hide_secrets("\n".join(remove_echo(lines, typed)))
 
     def _await_prompt(
-        self, description: str, deadline_s: float = 0.0, *, at_login: bool = False
+        self, context: str, deadline_s: float = 0.0, *, at_login: bool = False
     ) -> None:
         """Read up to the next prompt, and respond to pagers and questions before it."""
         deadline_s = deadline_s or self._options.line_deadline_s
@@ -237,22 +238,22 @@ class CliTransport:
         questions = passwords = 0
         while True:
             last = self._last_line
-            answer = self._find_answer(last, description, at_login=at_login) if last else None
+            answer = self._find_answer(last, context, at_login=at_login) if last else None
             left_s = end - time.monotonic()
-            if self._read(description, left_s if answer is None else min(left_s, PROMPT_SILENCE_S)):
+            if self._read(context, left_s if answer is None else min(left_s, PROMPT_SILENCE_S)):
                 continue
             if answer == "":
                 return
             questions += answer != " "
             passwords += at_login and _PASSWORD_PROMPT.search(last) is not None
             if passwords > 1:  # one more may lock the account
-                problem = f"it does not take the password {description}"
+                problem = f"it does not take the password {context}"
                 raise DutError(f"{self.name}: {problem}", code="login-refused")
             if answer is None or questions > MAX_QUESTIONS:
                 problem = (
-                    f"no prompt within {deadline_s:g} s {description}; it said last: {self._recent_output}"
+                    f"no prompt within {deadline_s:g} s {context}; it said last: {self._recent_output}"
                     if answer is None
-                    else f"the device repeats its question {description}: {shorten_output(last)}"
+                    else f"the device repeats its question {context}: {shorten_output(last)}"
                 )
                 hint = "if that is a prompt, or a question, say so with dut.options.cli.prompt or .answers"
                 raise DeadlinePassed(f"{self.name}: {problem}", hint, code="console-prompt")
@@ -263,7 +264,7 @@ class CliTransport:
             else:
                 self._text += "\n"
 
-    def _find_answer(self, last_line: str, description: str, *, at_login: bool) -> str | None:
+    def _find_answer(self, last_line: str, context: str, *, at_login: bool) -> str | None:
         """Return what to type next: '' at a prompt, None if more output must be read first."""
         if len(last_line) > MAX_PROMPT_LENGTH:
             return None
@@ -278,35 +279,35 @@ class CliTransport:
         if at_login and _PASSWORD_PROMPT.search(last_line):
             password = os.environ.get(redaction.ENABLE_PASSWORD)
             if not password:
-                problem = f"{self.name}: the device prompts for a password {description}"
+                problem = f"{self.name}: the device prompts for a password {context}"
                 raise DutError(problem, f"set {redaction.ENABLE_PASSWORD}", code="console-prompt")
             return password + "\n"
         return "" if self._options.is_prompt(last_line, self._stem) else None
 
-    def _read(self, description: str, limit_s: float) -> bool:
+    def _read(self, context: str, limit_s: float) -> bool:
         """Read the output that arrives within a time limit; return whether any did."""
         try:
             self._text += self._child.read_nonblocking(65536, max(0.0, limit_s))
         except pexpect.TIMEOUT:
             return False
         except (pexpect.EOF, OSError, ValueError):
-            raise self._hang_up(f"the connection broke {description}") from None
+            self._hang_up(f"the connection broke {context}")
         if len(self._text) > MAX_OUTPUT_OCTETS:
-            problem = f"more than {MAX_OUTPUT_OCTETS >> 20} MiB {description}"
-            raise self._hang_up(problem, "too-much-output")
+            problem = f"more than {MAX_OUTPUT_OCTETS >> 20} MiB {context}"
+            self._hang_up(problem, "too-much-output")
         return True
 
     def _send(self, text: str) -> None:
         try:
             self._child.send(text)
         except (OSError, ValueError):
-            raise self._hang_up("the connection broke before all was typed") from None
+            self._hang_up("the connection broke before all was typed")
 
-    def _hang_up(self, problem: str, code: str = "connection-lost") -> ConnectionLost:
-        """Hang up, and return the error to raise."""
+    def _hang_up(self, problem: str, code: str = "connection-lost") -> NoReturn:
+        """Hang up and raise ConnectionLost."""
         self.close()
         text = f"{self.name}: {problem}; it said last: {self._recent_output}"
-        return ConnectionLost(text, EFFECT_UNKNOWN_HINT, code=code)
+        raise ConnectionLost(text, EFFECT_UNKNOWN_HINT, code=code) from None
 
     @property
     def _last_line(self) -> str:

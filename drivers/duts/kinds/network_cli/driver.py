@@ -47,7 +47,7 @@ class NetworkCliDriver(Driver):
     name = "network-cli"
     title = "any device with a command line, configured by your own lines over SSH"
     supported_configurations = (DeviceConfig,)
-    tested_with = (
+    test_status = (
         "over a real sshd with two command lines made for the tests, one like IOS and one like Junos, which "
         "configure a Linux router: verified, measured, flushed and restored with real frames as "
         "ipv6-router; no vendor's device"
@@ -129,14 +129,14 @@ class NetworkCliDriver(Driver):
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         own, confirm = self.options, self.options.confirm
         sides = {side: str(getattr(own, side)) for side in ("left", "right")}
-        places = collect_placeholders(intent, sides)
-        first, *checks = _make_checks(places, own.verify, "verify")
+        placeholders = collect_placeholders(intent, sides)
+        first, *checks = _make_checks(placeholders, own.verify, "verify")
         steps: list[Step] = []
 
         def add_step(
             why: str, lines: Sequence[str], undo: Sequence[str] = (), **fields: Any
         ) -> None:
-            text, undo_text = ("\n".join(places.expand(texts)) for texts in (lines, undo))
+            text, undo_text = ("\n".join(placeholders.expand(texts)) for texts in (lines, undo))
             steps.append(Step(text, why, undo=undo_text, **fields))
 
         if own.prepare:
@@ -153,8 +153,8 @@ class NetworkCliDriver(Driver):
             add_step("stop the device's own rollback timer", confirm.keep)
         flush = []
         if own.flush:
-            (check, *_) = _make_checks(places, [own.flush.check], "flush.check")
-            lines = "\n".join(places.expand(own.flush.lines))
+            (check, *_) = _make_checks(placeholders, [own.flush.check], "flush.check")
+            lines = "\n".join(placeholders.expand(own.flush.lines))
             flush = [Step(lines, "empty the device's state", proof=check)]
         notes = ("these lines are typed at the device; lock and undo record are on this machine",)
         return Plan(self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), notes)
@@ -189,7 +189,7 @@ class NetworkCliDriver(Driver):
 
 
 def _make_checks(
-    places: Placeholders, checks: Iterable[CliCheckOptions], option: str
+    placeholders: Placeholders, checks: Iterable[CliCheckOptions], option: str
 ) -> list[Check]:
     """Return the checks of an option, with values in place of their placeholders."""
     results = []
@@ -198,7 +198,7 @@ def _make_checks(
         quote = re.escape if criterion == "matches" else str
         texts = (check.command, getattr(check, criterion))
         for (command, _), (_, expected) in zip(
-            places.expand_rows(texts), places.expand_rows(texts, quote), strict=True
+            placeholders.expand_rows(texts), placeholders.expand_rows(texts, quote), strict=True
         ):
             results.append(check.model_copy(update={criterion: expected}).make_check(command))
     if not results:

@@ -69,12 +69,12 @@ class CliOptions(StrictModel):
     answers: dict[RegexText, str] = Field(default_factory=dict)
     """Answers to questions of the device, by regular expressions: `{'\\[confirm\\]$': ''}`. Write a secret
     as `{env:NAME}`: the value of the environment variable NAME is typed and stored nowhere."""
-    enable: str = ""
+    enable: str = ""  # line that enters the privileged mode
     """Line typed after the login if the prompt ends with `>`. The password is taken from the environment
     variable `V6T_DUT_ENABLE_PASSWORD`."""
-    open: CliLines = ()
+    open: CliLines = ()  # lines for a new login
     """Lines typed after each login, such as `terminal length 0`."""
-    abort: CliLines = ()
+    abort: CliLines = ()  # lines that lead back to the first prompt
     """Lines typed after a rejected line to return to the first prompt, such as `end`."""
     line_deadline_s: float = Field(default=60.0, gt=0, le=3600)
     """Time limit from a line to the next prompt [s]."""
@@ -121,7 +121,8 @@ def is_same_prompt(first: str, second: str) -> bool:
 
 
 DROPS_READING = "drops"  # name of the reading of packet drops
-LOSS_REASONS = {"refused.*": LossReason.TABLE_FULL, ".*": LossReason.QUEUE}  # by pattern of figures
+# loss reasons by pattern of a drop's name
+LOSS_REASONS = {"refused.*": LossReason.TABLE_FULL, ".*": LossReason.QUEUE}
 # name of the reading for each named group in a user's pattern
 _READING_BY_GROUP = {
     "core": "cpu", "busy": "cpu", "idle": "cpu", "used": "table", "limit": "table",
@@ -271,7 +272,7 @@ class NetworkCliOptions(DutOptions):
     `cli` does not set."""
     cli: CliOptions = CliOptions()
     busy: BusyOptions | None = None
-    prepare: CliLines = ()
+    prepare: CliLines = ()  # lines before the `configure` lines
     """Lines typed first, for example to save the present configuration."""
     configure: CliLines = ()
     """Lines that configure the device."""
@@ -297,7 +298,7 @@ class NetworkCliOptions(DutOptions):
 
     @field_validator("ssh")
     @classmethod
-    def _check_login(cls, ssh: SshOptions | None) -> SshOptions | None:
+    def _check_ssh(cls, ssh: SshOptions | None) -> SshOptions | None:
         if ssh is not None and ssh.become:
             problem = "become is for a shell; cli.enable is typed after the login"
             raise InvalidValue(problem, code="conflict")

@@ -128,7 +128,7 @@ def collect_placeholders(intent: Intent, interfaces: Mapping[str, str]) -> Place
     return places
 
 
-def _add_settings(places: Placeholders, name: str, value: Any) -> None:
+def _add_settings(placeholders: Placeholders, name: str, value: Any) -> None:
     """Add a setting as a placeholder, and nested settings under dotted names."""
 
     def has_only_scalars(values: Iterable[Any]) -> bool:
@@ -136,14 +136,14 @@ def _add_settings(places: Placeholders, name: str, value: Any) -> None:
 
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            _add_settings(places, f"{name}.{key}", inner)
+            _add_settings(placeholders, f"{name}.{key}", inner)
     elif isinstance(value, (list, tuple)) and all(isinstance(v, Mapping) for v in value):
         for key in dict.fromkeys(key for row in value for key in row):
             column = [row.get(key, "") for row in value]
             if has_only_scalars(column):
-                places.add(name, {f"{name}.{key}": column})
+                placeholders.add(name, {f"{name}.{key}": column})
     elif isinstance(value, (list, tuple)):
         if has_only_scalars(value):
-            places.add(name, {name: value})
+            placeholders.add(name, {name: value})
     elif value is not None:
-        places.add("", {name: [value]})
+        placeholders.add("", {name: [value]})

@@ -37,7 +37,7 @@ from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_client import find_ends
 from v6t.drivers.transport.ssh_options import SshOptions
 
-BUSY_CHECK_REJECTED = "v6t: it was refused"  # text of the section ``busy`` after a rejected command
+BUSY_CHECK_REJECTED = "v6t: command rejected"  # text of section ``busy`` after a rejected command
 
 
 class CliSession(Session):
@@ -154,7 +154,7 @@ class LabCliDevice(LabDut):
 
 
 def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
-    """Undo the steps of a record from last to first; print ``left NUMBER`` for each failed step."""
+    """Undo the steps of a record from last to first; the output names failed ones as ``left NUMBER``."""
     progress, notes = (Path(record.directory, name) for name in (PROGRESS, UNDONE))
     paths = (progress, notes)
     begun, undone = (set(p.read_text().split()) if p.exists() else set() for p in paths)

@@ -31,7 +31,7 @@ def make_interface_steps(options: VppOptions) -> list[Step]:
         steps += [
             linux.make_address_restore_step(name),
             linux.make_link_up_step(name),
-            linux.make_sysctls_step(off, f"{name} belongs to VPP"),
+            linux.make_sysctl_step(off, f"{name} belongs to VPP"),
         ]
     return steps
 
@@ -79,7 +79,7 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
 
 
 def add_gone_tests(steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
-    """Yield the steps, each with a test that succeeds if the VPP that it has changed is gone."""
+    """Yield the steps with a test of whether the VPP process that they changed has ended."""
     has_ended = f"[ ! -d /proc/$(cat {options.state_dir}/vpp.pid 2>/dev/null || echo none) ]"
     for step in steps:
         yield replace(step, gone_test=has_ended) if step.undo else step
@@ -116,7 +116,7 @@ def check_plugin_available(plugin: str, listing: str, options: VppOptions) -> No
 
 
 def format_startup(options: VppOptions, intent: Intent) -> str:
-    """Return the text of a start-up file without huge pages, with all files in v6t's directory."""
+    """Return VPP's start-up file, which avoids huge pages and puts all files in the state directory."""
     directory = options.state_dir
     workers = f" corelist-workers {options.workers}" if options.workers else ""
     path = f"  path {options.plugins}\n" if options.plugins else ""
