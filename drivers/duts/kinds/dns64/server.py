@@ -36,7 +36,7 @@ class Dns64Server(LinuxDriver):
     supported_configurations = (Dns64Config,)
     options_model = Dns64ServerOptions
     notes = ("the cache is emptied before each trial",)
-    process_name: ClassVar[str]  # name of the process
+    process_name: ClassVar[str]  # as the kernel shows it
     start_command: ClassVar[str] = ""  # template of the foreground command
     control_command: ClassVar[str] = ""  # template, without the verb
     flush_verb: ClassVar[str] = "flush"

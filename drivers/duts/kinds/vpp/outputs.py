@@ -189,12 +189,10 @@ ERROR_TEXT_REASONS = {
     "congestion drop": LossReason.QUEUE,
     "drop": LossReason.RULE,
 }
-ERROR_LOSS_REASONS = {f".*: .*{reason}.*": why for reason, why in ERROR_TEXT_REASONS.items()}
+ERROR_LOSS_REASONS = {f".*: .*{text}.*": reason for text, reason in ERROR_TEXT_REASONS.items()}
 
 
-def parse_errors(
-    text: str, reasons: Collection[str] = tuple(ERROR_TEXT_REASONS)
-) -> Mapping[str, float]:
+def parse_errors(text: str) -> Mapping[str, float]:
     """Return losses from ``show errors``, keyed ``NODE: REASON``; ``reasons`` counts its rows."""
     found: dict[str, float] = {}
     if "Reason" in text:
@@ -205,7 +203,7 @@ def parse_errors(
         if len(words) < 3 or not words[0].isdigit():
             continue
         reason = " ".join(words[2:last]).lower()
-        if any(part in reason for part in reasons):
+        if any(part in reason for part in ERROR_TEXT_REASONS):
             name = f"{words[1]}: {reason}"
             found[name] = found.get(name, 0.0) + float(words[0])
     return found
