@@ -278,7 +278,7 @@ def _yield_driver_default_warnings(bound: BoundRun) -> Iterator[str]:
     defaults = bound.technology.params_model.model_fields
     for name in bound.settings.suited:
         usual = f", not {format_yaml(defaults[name].get_default())}" if name in defaults else ""
-        why = f": {own[name].why}" if name in own else ""
+        why = f": {own[name].reason}" if name in own else ""
         yield f"{name} is {format_yaml(bound.settings.params[name])}{usual}{why}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +111,7 @@ def _examine_point(
     bound: BoundRun, record: Mapping[str, Any], duration_s: float, record_dir: Path
 ) -> list[dict[str, Any]]:
     """Sample the devices at a point, one after the other, and return an entry for each."""
-    from v6t.drivers.duts.bottleneck import combine_verdicts, judge_device
+    from v6t.drivers.duts.bottleneck import judge_device, summarize_verdicts
     from v6t.drivers.duts.telemetry_summary import compute_core_shares, summarize_samples
 
     run, plugin, in_lab = bound.settings, bound.technology, bound.tester.in_lab
@@ -142,7 +142,7 @@ def _examine_point(
             lost = judged.lost if len(devices) == 1 else None  # any of several may have lost them
             # a device that loses frames at this rate is itself the limit
             limit = "" if unsustained and lost else describe_tester_limit(record)
-            verdict = judge_device(loaded, limit, lost, shared=in_lab)
+            verdict = judge_device(loaded, limit, lost, shares_cores=in_lab)
             verdicts[name] = verdict
             evidence = (
                 *verdict.evidence,
@@ -163,13 +163,15 @@ def _examine_point(
                     "telemetry": {
                         when: summarize_samples(each).to_json() for when, each in samples.items()
                     },
-                    **asdict(replace(verdict, evidence=evidence)),
+                    "limited_by": verdict.limited_by,
+                    "says": verdict.explanation,
+                    "evidence": evidence,
                 }
             )
     finally:
         bench.close()
-    combined = combine_verdicts(verdicts)
-    return [{**entry, "together": combined} for entry in entries] if combined else entries
+    summary = summarize_verdicts(verdicts)
+    return [{**entry, "together": summary} for entry in entries] if summary else entries
 
 
 def _drop_shared_reading(sample: Sample) -> Sample:

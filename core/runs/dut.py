@@ -35,14 +35,14 @@ def format_plan(driver: Driver, plan: Plan) -> str:
 
     title = f"# {driver.title}" + (f", version {plan.version}" if plan.version else "")
     notes = [f"# note: {note}" for note in plan.notes]
-    return "\n".join([title, f"# executed: {driver.tested_with}", *notes, *format_plan(plan)])
+    return "\n".join([title, f"# executed: {driver.test_status}", *notes, *format_plan(plan)])
 
 
 def plan_to_json(driver: Driver, plan: Plan) -> dict[str, Any]:
     """Return the plan of a driver as JSON values."""
     from v6t.drivers.duts.session.plan_steps import export_plan
 
-    head = {"driver": plan.driver, "version": plan.version, "executed": driver.tested_with}
+    head = {"driver": plan.driver, "version": plan.version, "executed": driver.test_status}
     return {**head, **export_plan(plan)}
 
 

@@ -15,42 +15,46 @@ from v6t.drivers.duts.telemetry_summary import (
     summarize_samples,
 )
 
-BUSY_CORE_IDLE_PERCENT = 3.0  # a core that is idle for less of the time is saturated
-FREE_CORE_IDLE_PERCENT = 80.0  # if every core is idle for more of the time, the device has capacity
-FULL_VECTORS_PER_CALL = 200.0  # frames per call, of at most 256, from which VPP is saturated
-FULL_THREAD_PERCENT = 90.0  # a thread that runs or waits for more of the time is saturated
-THROTTLED_PERCENT = 25.0  # the CPU quota limits a process throttled in more of its periods
-FULL_TABLE_PERCENT = 99.0  # a table of which a larger share is in use counts as full
-MAJORITY_PERCENT = 50.0  # losses of one kind decide the verdict from this share of all losses
+SATURATED_CORE_IDLE_PERCENT = 3.0  # a core is saturated up to this share of idle time
+FREE_CORE_IDLE_PERCENT = 80.0  # a device is not the limit if all its cores have a larger share
+FULL_VECTORS_PER_CALL = 200.0  # VPP is saturated from this number of frames per call (256 at most)
+FULL_THREAD_PERCENT = 90.0  # a thread is saturated if it runs or waits for this share of time
+THROTTLED_PERCENT = 25.0  # a CPU quota is the limit if it throttles more of its periods
+FULL_TABLE_PERCENT = 99.0  # a table is full from this share of its entries in use
+MAJORITY_PERCENT = 50.0  # losses for one reason decide the verdict from this share of all losses
 STRAY_DROPS_PERCENT = 10.0  # drops below this share of the lost frames do not explain the loss
-# frames; fewer losses do not outweigh a saturated core: they may be LLDP or router solicitations
+# frames; fewer losses may be LLDP or router solicitations and do not outweigh a saturated core
 MIN_RELEVANT_LOSSES = 10.0
 UNEXPLAINED_LOSS = "frames were lost, but no counter of this device accounts for them"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What limits a device, with the evidence."""
+    """The limit of a device under load, with the evidence."""
 
-    limited_by: str  # one of the kinds of limit, such as ``cpu`` or ``nothing here``
-    says: str  # one sentence that explains it
+    limited_by: str  # kind of limit, such as ``cpu`` or ``nothing here``
+    explanation: str  # one sentence
     evidence: tuple[str, ...]  # one sentence for each figure
 
 
 def judge_device(
-    samples: Sequence[Sample], tester: str = "", lost: int | None = None, *, shared: bool = False
+    samples: Sequence[Sample],
+    tester_limit: str = "",
+    lost: int | None = None,
+    *,
+    shares_cores: bool = False,
 ) -> Verdict:
-    """Judge from telemetry what limits a device under load, with evidence.
+    """Return a verdict on what limits a device under load, based on its telemetry.
 
     Args:
         samples: of a trial at the highest rate without loss or just above, without its first and last
             second if there was no load in them.
-        tester: the limit that the tester has reached, in one sentence; empty: none.
+        tester_limit: the limit that the tester has reached, in one sentence; empty: none.
         lost: frames lost meanwhile; None: unknown, or other devices may have lost them.
-        shared: the tester works on the device's cores.
+        shares_cores: the tester runs on the device's cores.
     """
     summary = summarize_samples(samples)
-    dropped = sum(summary.drops_by_reason.values())
+    dropped = sum(summary.distinct_drops.values())
     # the drops of the device must be enough to explain what was lost
     explained = 0 < STRAY_DROPS_PERCENT * (lost or 0) <= 100 * dropped
     speaks = dropped >= MIN_RELEVANT_LOSSES if lost is None else explained
@@ -58,16 +62,16 @@ def judge_device(
     device = losses if speaks else _VerdictRules(replace(summary, drops={}), lost)
     cores = {} if summary.polls else compute_core_shares(samples, "idle")
     median_idle = {core: median_high(shares) for core, shares in cores.items()}
-    no_time = _judge_full_cores(median_idle, tester if shared else "")
+    no_time = _judge_full_cores(median_idle, tester_limit if shares_cores else "")
     finding = (
         losses.judge_table(min_losses=MIN_RELEVANT_LOSSES)
         or device.judge_rule_drops()
         or device.judge_process()
         or device.judge_full_vectors()
-        or (("tester", tester) if tester and not device.summary.drops else None)
+        or (("tester", tester_limit) if tester_limit and not device.summary.drops else None)
         or (None if no_time else losses.judge_table())
-        or device.judge_waiting()
-        or device.judge_vectors()
+        or device.judge_waiting_thread()
+        or device.judge_free_vectors()
         or device.judge_polling()
         or device.judge_queue()
         or no_time
@@ -76,8 +80,8 @@ def judge_device(
     return Verdict(*finding, tuple(_list_evidence(samples, summary, lost)))
 
 
-def combine_verdicts(verdicts: Mapping[str, Verdict]) -> str:
-    """Return one verdict on several devices, given from left to right; empty for a single device."""
+def summarize_verdicts(verdicts: Mapping[str, Verdict]) -> str:
+    """Return a sentence on which of several devices are the limit; empty for a single device."""
     if len(verdicts) < 2:
         return ""
     limits = {name: verdict.limited_by for name, verdict in verdicts.items()}
@@ -131,7 +135,7 @@ def _list_evidence(
     ]
 
 
-_Finding = tuple[str, str]  # kind of limit and sentence, as in a verdict
+_Finding = tuple[str, str]  # kind of limit and explanation, as in a verdict
 
 
 class _VerdictRules:
@@ -143,20 +147,20 @@ class _VerdictRules:
         self.ran, self.waited = (summary.process.get(name, 0.0) for name in ("run", "wait"))
         nodes = summary.vectors_per_call.items()
         self.node, self.vectors = max(nodes, key=itemgetter(1), default=("", 0.0))
-        self.worst = _find_largest(summary.drops_by_reason) if summary.drops else ""
+        self.worst = _find_largest(summary.distinct_drops) if summary.drops else ""
         # losses for want of room have nothing to do with time
-        room = (LossReason.TABLE_FULL, LossReason.ENTRY)
+        room = (LossReason.TABLE_FULL, LossReason.NO_ENTRY)
         self.lacks_room = bool(self.worst) and summary.lost_for[self.worst] in room
 
     def judge_table(self, min_losses: float = 0.0) -> _Finding | None:
-        """Judge losses caused by a table that is full, or that explains most of all losses.
+        """Return a finding if most losses are due to a full table or to failed insertions into it.
 
-        Frames of connections that the device does not know follow from that, and are none of the others.
+        Frames of unknown connections are a consequence of a full table, and of no other finding.
         """
         summary = self.summary
         is_full = summary.table.get("full", 0.0) >= FULL_TABLE_PERCENT
-        unknown = summary.select_drops(LossReason.UNKNOWN)
-        short = summary.select_drops(LossReason.TABLE_FULL, LossReason.ENTRY) | (
+        unknown = summary.select_drops(LossReason.NO_CONNECTION)
+        short = summary.select_drops(LossReason.TABLE_FULL, LossReason.NO_ENTRY) | (
             unknown if is_full else {}
         )
         if not short or sum(short.values()) < min_losses:
@@ -167,21 +171,21 @@ class _VerdictRules:
             return "table", f"{problem}: {full}, and {reason} grew"
         if not self._is_majority(sum(short.values()), sum(unknown.values())):
             return None
-        if summary.lost_for[reason] == LossReason.ENTRY:
+        if summary.lost_for[reason] == LossReason.NO_ENTRY:
             why = "no port was free for them, or two frames began one at once"
             return "table", f"connections were not entered into its table: {why}; {reason} grew"
         return "table", f"{problem}, or no port: {reason} grew"
 
     def judge_rule_drops(self) -> _Finding | None:
-        """Judge a device whose rules drop most of the lost frames, whatever the frame rate."""
-        refused = self.summary.select_drops(LossReason.RULE, LossReason.UNKNOWN)
+        """Return a finding if rules drop most of the lost frames, whatever the frame rate."""
+        refused = self.summary.select_drops(LossReason.RULE, LossReason.NO_CONNECTION)
         if not refused or not self._is_majority(sum(refused.values())):
             return None
         reason = _find_largest(refused)
         return "rules", f"its rules drop frames, whatever the frame rate: {reason} grew"
 
     def judge_process(self) -> _Finding | None:
-        """Judge a process whose busiest thread is saturated, or that a quota throttles."""
+        """Return a finding if the busiest thread is saturated or a quota throttles the process."""
         throttled = self.summary.process.get("throttled", 0.0)
         if not self.summary.process or self.summary.polls:
             return None
@@ -191,28 +195,27 @@ class _VerdictRules:
         if throttled > THROTTLED_PERCENT:
             quota = f"a quota of its cgroup held it back in {throttled:.0f} % of its periods"
             return "cpu", f"{quota}; it ran {ran}"
-        return (
-            ("cpu", self._waiting_text) if self.ran + self.waited >= FULL_THREAD_PERCENT else None
-        )
+        is_full = self.ran + self.waited >= FULL_THREAD_PERCENT
+        return ("cpu", self._waiting_text) if is_full else None
 
     def judge_full_vectors(self) -> _Finding | None:
-        """Judge a VPP whose workers take full vectors; its cores are never idle."""
+        """Return a finding if VPP's workers take full vectors; their cores are never idle."""
         if self.vectors < FULL_VECTORS_PER_CALL:
             return None
         return "cpu", f"its workers are full: {self.node} takes {self.vectors:.0f} vectors per call"
 
-    def judge_waiting(self) -> _Finding | None:
-        """Judge a device that lost frames while its busiest thread waited for a core."""
+    def judge_waiting_thread(self) -> _Finding | None:
+        """Return a finding if frames were lost while the busiest thread waited for a core."""
         if not self.worst or self.waited <= THROTTLED_PERCENT or self.lacks_room:
             return None
         return "cpu", f"{self._waiting_text}; {self.worst} grew"
 
-    def judge_vectors(self) -> _Finding | None:
-        """Judge a VPP whose workers could take more frames per call."""
+    def judge_free_vectors(self) -> _Finding | None:
+        """Return a finding for a VPP whose workers could take more frames per call."""
         if not self.node:
             return None
         room = f"its workers have room: at most {self.vectors:.0f} vectors per call, of 256"
-        if self.worst and self.summary.lost_for[self.worst] == LossReason.ALL:
+        if self.worst and self.summary.lost_for[self.worst] == LossReason.TOTAL:
             problem = f"{self.worst} grew, and no reason that is read explains half of it"
             return "unknown", f"{room}; {problem}"
         if self.worst:
@@ -220,11 +223,11 @@ class _VerdictRules:
         return ("unknown", f"{room}; {UNEXPLAINED_LOSS}") if self.lost else ("nothing here", room)
 
     def judge_polling(self) -> _Finding | None:
-        """Judge a device other than VPP whose cores are busy even without load."""
+        """Return a finding for a device other than VPP whose cores are busy even without load."""
         if not self.summary.polls or self.node:
             return None
         unfetched = self.summary.select_drops(LossReason.INGRESS)
-        all_drops = sum(self.summary.drops_by_reason.values())
+        all_drops = sum(self.summary.distinct_drops.values())
         if 100 * sum(unfetched.values()) >= MAJORITY_PERCENT * all_drops > 0:
             problem = "it polls, and frames came faster than it fetched them"
             return "cpu", f"{problem}: {_find_largest(unfetched)} grew"
@@ -234,14 +237,14 @@ class _VerdictRules:
         return "unknown", f"it polls: its cores are busy without load, too; {why}"
 
     def judge_queue(self) -> _Finding | None:
-        """Judge a device that lost frames although its process did not use all of its CPU time."""
+        """Return a finding if frames were lost although the process had CPU time left."""
         if not self.summary.process or not self.worst or self.lacks_room:
             return None
         unused = f"{100 - self.ran - self.waited:.0f} % of it: {self.worst} grew"
         return "queue", f"a queue in front of it overflowed although it had time left, {unused}"
 
     def judge_cores(self, median_idle: Mapping[str, float]) -> _Finding:
-        """Judge a device by the median idle time of its cores [%]; no core is saturated."""
+        """Return a finding based on the median idle time [%] of cores that are not saturated."""
         if not median_idle:
             return "unknown", "it says nothing about its cores"
         least, quiet = min(median_idle.values()), "no core was busy throughout"
@@ -255,13 +258,13 @@ class _VerdictRules:
         return "unknown", f"{quiet}, and nothing was lost here"
 
     def _is_majority(self, count: float, excluded: float = 0.0) -> bool:
-        """Return whether a number of losses is more than half of all losses without the excluded ones."""
-        total = max(sum(self.summary.drops_by_reason.values()), self.lost or 0) - excluded
+        """Return whether a number of losses is at least half of all losses minus ``excluded``."""
+        total = max(sum(self.summary.distinct_drops.values()), self.lost or 0) - excluded
         return 100 * count >= MAJORITY_PERCENT * total
 
     @property
     def _waiting_text(self) -> str:
-        """How long the busiest thread waited for a core, and the likely cause."""
+        """Sentence on how long the busiest thread waited for a core and on the likely cause."""
         idle = [100 - core["busy"] for core in self.summary.cores.values()]
         if self.summary.polls or not idle:
             cause = "others on its cores, or a quota, held it back"
@@ -275,17 +278,17 @@ class _VerdictRules:
         return f"its busiest thread ran {shares}: {cause}"
 
 
-def _judge_full_cores(median_idle: Mapping[str, float], tester: str) -> _Finding | None:
-    """Judge a device with saturated cores, by their median idle time [%]."""
-    busy = [core for core, idle in median_idle.items() if idle <= BUSY_CORE_IDLE_PERCENT]
+def _judge_full_cores(median_idle: Mapping[str, float], tester_limit: str) -> _Finding | None:
+    """Return a finding if the median idle time [%] of cores shows that they are saturated."""
+    busy = [core for core, idle in median_idle.items() if idle <= SATURATED_CORE_IDLE_PERCENT]
     if not busy:
         return None
     explanation = f"{', '.join(busy)} had no time left ({len(busy)} of {len(median_idle)} cores)"
-    if tester:  # a tester at its limit works on them, too
-        return "unknown", f"{explanation}, and nobody can tell whose time it was: {tester}"
+    if tester_limit:  # a tester at its limit works on them, too
+        return "unknown", f"{explanation}, and nobody can tell whose time it was: {tester_limit}"
     return "cpu", explanation
 
 
 def _find_largest(counts: Mapping[str, float]) -> str:
-    """Return the name with the largest count."""
+    """Return the name of the largest count."""
     return max(counts, key=lambda reason: counts[reason])

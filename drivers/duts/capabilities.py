@@ -13,29 +13,29 @@ from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.drivers.duts.plan import Intent
 
-# Settings of technologies that not all devices have, with values that differ from the defaults.
+# Technology settings that not every device supports, each with a value that is not the default.
 OPTIONAL_SETTINGS: Mapping[str, Any] = {
     "udp_timeout_s": 300,
     "port_block": 64,
     "session_limit": 100_000,
     "lowest_ipv6_mtu": 1400,
 }
-TIMER_SETTINGS = ("udp_timeout_s",)  # the optional settings that are lifetimes of connections
+TIMER_SETTINGS = ("udp_timeout_s",)  # optional settings that are lifetimes of connections
 
 
 @dataclass(frozen=True)
 class DriverCapabilities:
     """Capabilities of a driver for one technology."""
 
-    versions: tuple[str, ...] = ()  # of the implementation, oldest first
-    settings: tuple[str, ...] = ()  # optional settings of the technology
+    versions: tuple[str, ...] = ()  # versions of the implementation, oldest first
+    settings: tuple[str, ...] = ()  # supported optional settings of the technology
     options: tuple[str, ...] = ()  # options that only this driver has
     timers: tuple[str, ...] = ()  # settings and options that are lifetimes of connections
-    counters: tuple[str, ...] = ()  # names of telemetry readings
-    operations: tuple[str, ...] = ()  # optional operations, as phrases
+    counters: tuple[str, ...] = ()  # kinds of counters in the telemetry
+    operations: tuple[str, ...] = ()  # supported optional operations, as verb phrases
 
     def to_rows(self) -> list[tuple[str, str]]:
-        """Return the name and values of each field that is not empty."""
+        """Return the name and the joined values of each field that is not empty."""
         return [(name, ", ".join(values)) for name, values in asdict(self).items() if values]
 
     def __or__(self, other: DriverCapabilities) -> DriverCapabilities:
@@ -60,14 +60,14 @@ def find_capabilities(driver: Driver, intent: Intent) -> DriverCapabilities:
 
 
 def list_driver_options(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the options that a driver adds to, or declares differently from, the shared ones."""
+    """Return the options that a driver adds to the shared ones or declares differently."""
     shared = {name for base in (DutOptions, LinuxOptions) for name in base.model_fields}
     declared = set() if model in (DutOptions, LinuxOptions) else model.__annotations__.keys()
     return tuple(name for name in model.model_fields if name not in shared or name in declared)
 
 
 def _can_configure(driver: Driver, intent: Intent, setting: str) -> bool:
-    """Return whether an optional setting changes the driver's commands."""
+    """Return whether an optional setting changes the commands in the driver's plan."""
     if setting not in type(intent.configuration).model_fields:
         return False
     changed = intent.configuration.model_copy(update={setting: OPTIONAL_SETTINGS[setting]})

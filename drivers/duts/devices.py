@@ -47,11 +47,11 @@ def make_session(
     rollback_command: str = "",
     connect: Connect = make_ssh_transport,
 ) -> DeviceSession | None:
-    """Make an unopened session with a device outside the lab; None if no driver configures it.
+    """Return an unopened session with a device outside the lab; None if v6t does not configure it.
 
     Args:
         record_dir: local directory for a copy of the undo record.
-        rollback_command: the command that rolls back later; empty: by ``record_dir``.
+        rollback_command: the user's command for a later rollback; empty: derived from ``record_dir``.
         connect: makes the transport to a machine; it returns None if the machine does not run.
     """
     if driver.is_chain:
@@ -68,7 +68,7 @@ def make_session(
 def _make_chain_session(
     driver: Driver, intent: Intent, record_dir: Path | None, rollback_command: str, connect: Connect
 ) -> ChainSession | None:
-    """Make a session with the parts that have a driver; None if no part has one."""
+    """Return a session with the configured parts of a chain; None if there are none."""
     rollback_command = rollback_command or build_rollback_command(record_dir)
     parts = driver.get_parts(intent)
     logins = [part.driver.options.ssh if part.driver.configures_device else None for part in parts]
@@ -93,15 +93,15 @@ def _make_chain_session(
 
 
 def make_lab_device(
-    driver: Driver, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
+    driver: Driver, technology: DeviceTechnology, intent: Intent, record_dir: Path | None = None
 ) -> LabDevice:
-    """Make the device under test between the two cables of the lab."""
+    """Return the device under test of the lab, between the two cables to the tester."""
     if isinstance(driver, ReferenceDriver):
-        links, faults = translation.links, driver.options.faults
-        return ReferenceDevice(translation, frame_octets(links), faults, swapped=links.swapped)
+        links, faults = technology.links, driver.options.faults
+        return ReferenceDevice(technology, frame_octets(links), faults, swapped=links.swapped)
     if not driver.is_chain:
         return (driver.lab_device_type or LabDut)(driver, intent, record_dir)  # type: ignore[no-any-return]
-    references = {part.name: part for part in translation.parts}
+    references = {part.name: part for part in technology.parts}
     parts = driver.get_parts(intent)
     check_lab_placement(parts)
     lab_parts = []
@@ -123,7 +123,7 @@ def make_audited_device(
     intent: Intent,
     build_model: Callable[[Any], PacketModel],
 ) -> LabDevice:
-    """Make the device whose answers to single frames an audit checks.
+    """Return the lab device whose answers to single frames an audit checks.
 
     The reference device is replaced by one that answers as the packet model does.
     """

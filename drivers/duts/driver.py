@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_options import SshOptions
     from v6t.packets.direction import Direction
 
-CapabilityT = TypeVar("CapabilityT")
+CapabilityT = TypeVar("CapabilityT")  # what a driver returns for an optional capability
 
 
 class DeviceTechnology(Oracle, Protocol):
@@ -37,17 +37,17 @@ class DeviceTechnology(Oracle, Protocol):
 
     @property
     def parts(self) -> Sequence[Any]:
-        """Technologies of the parts of a chain; empty: one device."""
+        """Technologies of the parts of a chain; empty for a single device."""
 
 
 class ChainMembership(NamedTuple):
-    """The part of a chain that a driver configures."""
+    """Membership of a driver in a chain, of which it configures one part."""
 
-    name: str  # of the part
-    params: Mapping[str, str]  # parameters of the chain's technology, by the part's own names
+    name: str  # name of the part
+    params: Mapping[str, str]  # the chain's parameter names, by the part's parameter names
 
     def translate_error(self, exc: UsageError) -> UsageError:
-        """Return the error with the names of the chain's parameters and options."""
+        """Return the error with the part's parameter and option names replaced by the chain's."""
         params = {self.params[n]: value for n, value in exc.params.items() if n in self.params}
         return UsageError(
             f"{self.name}: {exc.message}",
@@ -59,29 +59,29 @@ class ChainMembership(NamedTuple):
 
 
 class Driver(ABC):
-    """Driver of one implementation or of a chain; an instance holds nothing but options."""
+    """Driver of one implementation or of a chain; it describes commands and never runs them."""
 
-    name: ClassVar[str]  # in commands and testbed files
+    name: ClassVar[str]  # name in commands and testbed files
     noun: ClassVar[str] = "driver"  # word that follows the name in messages
-    title: ClassVar[str]  # the implementation, in one phrase
-    # Configurations that it supports; ``DeviceConfig`` itself means any.
+    title: ClassVar[str]  # phrase that describes the implementation
+    # Classes of the supported configurations; ``DeviceConfig`` itself stands for all of them.
     supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]]
-    tested_with: ClassVar[str]  # what has been tested with real frames, for the documentation
-    # one version of each group with the same commands, oldest first
+    test_status: ClassVar[str]  # phrase on what has been tested with real frames, for plans
+    # versions of the implementation, one for each set of commands, oldest first
     versions: ClassVar[tuple[str, ...]] = ("",)
     options_model: ClassVar[type[BaseModel]] = DutOptions
-    # Whether the kernel's routes and addresses, on which the management connection depends, are changed.
-    uses_kernel_routes: ClassVar[bool] = True
-    configures_device: ClassVar[bool] = True  # False: the user configures it by hand
-    is_cable: ClassVar[bool] = False  # there is no device: the tester's ports are joined
-    is_chain: ClassVar[bool] = False  # the technology names the devices, see get_parts()
-    has_background_vlans: ClassVar[bool] = False  # supports separate VLANs for the background
-    session_type: ClassVar[type[Any] | None] = None  # None: the session of devices with a shell
+    # Whether it changes the kernel's routes and addresses, on which the management connection depends.
+    changes_kernel_routes: ClassVar[bool] = True
+    configures_device: ClassVar[bool] = True  # False: the user configures the device by hand
+    is_cable: ClassVar[bool] = False  # no device: the tester's ports are connected to each other
+    is_chain: ClassVar[bool] = False  # several devices in a chain, see get_parts()
+    supports_background_vlans: ClassVar[bool] = False  # separate VLANs for background traffic
+    session_type: ClassVar[type[Any] | None] = None  # None: that of devices with a shell
     lab_device_type: ClassVar[type[Any] | None] = None  # None: LabDut
     notes: ClassVar[tuple[str, ...]] = ()  # defaults and deviations that a reader should know
-    header_profile: ClassVar[HeaderProfile] = HeaderProfile()  # of all configurations
-    options: Any  # of the type ``options_model``
-    chain_membership: ChainMembership | None = None  # None if it configures the whole device
+    header_profile: ClassVar[HeaderProfile] = HeaderProfile()  # default of get_header_profile()
+    options: Any  # instance of ``options_model``
+    chain_membership: ChainMembership | None = None  # None if it configures the whole DUT
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         self.options = parse_options(self.options_model, self.name, self.noun, settings or {})
@@ -96,7 +96,7 @@ class Driver(ABC):
 
     @property
     def hooks(self) -> Mapping[str, Hook]:
-        """The user's commands that act on the device, by effect; they run on this machine."""
+        """The user's commands that act on the device, by name; v6t runs them on its own machine."""
         return self.options.hooks if isinstance(self.options, HookOptions) else {}
 
     @property
@@ -105,12 +105,12 @@ class Driver(ABC):
         return {}
 
     def get_logins(self, intent: Intent) -> Sequence[SshOptions | None]:
-        """Return the SSH options of each machine that is configured; None: unknown."""
+        """Return the SSH options of each configured machine; None where they are unknown."""
         del intent
         return [self.options.ssh]
 
     def get_parts(self, intent: Intent) -> Sequence[Any]:
-        """Return the parts of a chain with their drivers; empty: one device."""
+        """Return the parts of a chain with their drivers; empty for a single device."""
         return ()
 
     def get_survey_commands(self) -> Mapping[str, str]:
@@ -126,7 +126,7 @@ class Driver(ABC):
         return Facts(system="", version="")
 
     def assume_facts(self, intent: Intent, system: str) -> Facts:
-        """Return facts with both interfaces and the configured version, else the newest one."""
+        """Return assumed facts: both interfaces, and the configured version or else the newest."""
         links, options = intent.links, self.options
         macs = {options.left: links.left.dut_mac, options.right: links.right.dut_mac}
         interfaces = {name: Interface(mac.lower()) for name, mac in macs.items()}
@@ -136,8 +136,8 @@ class Driver(ABC):
         """Return the reading that counts ``sessions``; None if the device is stateless."""
         return None
 
-    def has_endpoint_sessions(self, intent: Intent) -> bool:
-        """Return whether one session covers all peers of an inside address and port."""
+    def has_endpoint_independent_mapping(self, intent: Intent) -> bool:
+        """Return whether one session covers all peers of an inside address and port (RFC 4787)."""
         return False
 
     def get_table_limits_reading(self, intent: Intent) -> Reading | None:
@@ -157,10 +157,10 @@ class Driver(ABC):
         """Return the plan for an intent that :meth:`check_device` accepted."""
 
     def check_device(self, intent: Intent, facts: Facts) -> None:  # noqa: B027  (most refuse nothing)
-        """Raise UsageError for an unsupported intent, or DutError if the device's state prevents it."""
+        """Raise UsageError if the intent is unsupported, DutError if the device's state prevents it."""
 
     def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
-        """Return defaults that replace unsupported ones of a technology, by parameter."""
+        """Return replacements for those of a technology's defaults that the device does not support."""
         return {}
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
@@ -199,7 +199,7 @@ class Driver(ABC):
         path = facts.management_path
         # the session is in the machine's own namespace: routes of another one do not affect it
         if ssh is not None and not ssh.netns and path is not None:
-            path = path if self.uses_kernel_routes else replace(path, peers=())
+            path = path if self.changes_kernel_routes else replace(path, peers=())
             check_management_path(path, intent, plan)
         return plan
 
@@ -260,9 +260,9 @@ class Driver(ABC):
         )
 
     def check_intent(self, intent: Intent) -> None:
-        """Raise UsageError for an intent that the driver does not support on any device."""
+        """Raise UsageError for an intent that the driver supports on no device."""
         self.check_supported(intent)
-        if intent.links.background_vlans is not None and not self.has_background_vlans:
+        if intent.links.background_vlans is not None and not self.supports_background_vlans:
             problem = f"the {self.name} driver does not support separate VLANs for the background"
             hint = "leave links.*.background out, or choose another driver"
             raise UsageError(problem, hint, code="no-background")
@@ -278,7 +278,7 @@ class Driver(ABC):
         return [(s.command, s.text) for s in first] == [(s.command, s.text) for s in second]
 
     def describe_flush(self, intent: Intent) -> str:
-        """Return the commands that empty the connection table, for the report."""
+        """Return the commands that clear the connection table, for the report."""
         return "; ".join(
             step.command for step in self.plan(intent, self.make_example_facts(intent)).flush
         )
@@ -293,7 +293,7 @@ class Driver(ABC):
         return oracle if profile.equals_reference else ProfiledOracle(oracle, profile)
 
     def get_further_hops(self, intent: Intent, direction: Direction) -> int:
-        """Return how many hops a packet takes beyond those of the technology."""
+        """Return the number of hops that a packet takes beyond those of the technology."""
         del direction
         return self.get_header_profile(intent).further_hops
 
@@ -306,7 +306,7 @@ def require_root(facts: Facts) -> None:
 
 
 def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
-    """Raise DutError for interfaces that carry the connection, are missing or are cabled wrongly."""
+    """Raise DutError if an interface is missing, miscabled or carries the management connection."""
     protected = facts.find_protected_interfaces()
     port_side: Port
     for port_side in ("left", "right"):

@@ -10,19 +10,19 @@ from typing import Any
 from v6t.base.errors import DutError
 from v6t.drivers.duts.management_path import (
     CLIENT_COMMAND,
-    MANAGEMENT_COMMAND,
+    MANAGEMENT_INTERFACE_COMMAND,
     ManagementPath,
     make_survey_command,
     parse_management_path,
 )
 
-# The commands of every Linux device, by section.
+# Survey commands for every Linux device, by section name.
 LINUX_SURVEY_COMMANDS = {
     "system": "uname -sr",
     "boot": "cat /proc/sys/kernel/random/boot_id",
     "user": "id -u",
     "client": CLIENT_COMMAND,
-    "management": MANAGEMENT_COMMAND,
+    "management": MANAGEMENT_INTERFACE_COMMAND,
     "way": make_survey_command(),
     "links": "ip -j link show",
     "default4": "ip -j -4 route show default",
@@ -39,14 +39,14 @@ LINUX_SURVEY_COMMANDS = {
 
 @dataclass(frozen=True)
 class Interface:
-    """An interface of the device."""
+    """State of a network interface of the device."""
 
     mac: str
     is_up: bool = True
     has_carrier: bool = True
     mtu: int = 1500
-    master: str = ""  # name of the bridge, bond or VRF that it belongs to
-    lower_interface: str = ""  # name of the interface that it is a VLAN of
+    master: str = ""  # name of the bridge, bond or VRF to which it belongs
+    lower_interface: str = ""  # name of the parent interface of a VLAN
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,18 @@ class Facts:
     """State of a device before the first change."""
 
     system: str  # operating system and kernel
-    version: str  # of the implementation
-    boot_id: str = "?"
+    version: str  # version of the implementation
+    boot_id: str = "?"  # changes with every boot
     is_root: bool = True  # commands run as root
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
-    management_interfaces: frozenset[str] = (
-        frozenset()
-    )  # interfaces that carry the connection to the device
-    management_path: ManagementPath | None = None
-    default_route_interfaces: frozenset[str] = frozenset()  # with a default route
-    advertised_route_interfaces: frozenset[str] = frozenset()  # with an advertised default route
-    programs: frozenset[str] = (
-        frozenset()
-    )  # installed ones of the programs that the driver looks up
-    sections: Mapping[str, str] = field(default_factory=dict)  # outputs of the survey commands
+    # interfaces that carry the connection to the device
+    management_interfaces: frozenset[str] = frozenset()
+    management_path: ManagementPath | None = None  # None in plans without a device
+    default_route_interfaces: frozenset[str] = frozenset()  # interfaces with a default route
+    # interfaces with a default route from a router advertisement
+    advertised_route_interfaces: frozenset[str] = frozenset()
+    programs: frozenset[str] = frozenset()  # installed programs, of those the driver looks up
+    sections: Mapping[str, str] = field(default_factory=dict)  # survey outputs by section name
 
     def parse_number(self, section: str) -> int | None:
         """Return the number in a section; None if it is missing or not a number."""
@@ -95,13 +93,13 @@ class Facts:
 
 
 def make_programs_command(names: Iterable[str]) -> str:
-    """Return a command that prints which of the programs are installed."""
+    """Return a shell line that prints the names of those programs that are installed."""
     programs = " ".join(names)
     return f"for p in {programs}; do command -v $p >/dev/null && echo $p; done; true"
 
 
 def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
-    """Parse the sections of :data:`LINUX_SURVEY_COMMANDS`; raise DutError without Linux."""
+    """Parse the outputs of :data:`LINUX_SURVEY_COMMANDS`; raise DutError if it is not Linux."""
     system = sections.get("system", "")
     if not system.startswith("Linux"):
         problem = f"the device does not run Linux: uname prints '{system[:80]}'"
@@ -139,7 +137,7 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
 
 
 def _parse_json(sections: Mapping[str, str], name: str) -> list[dict[str, Any]]:
-    """Return the entries of a section in JSON; raise DutError if it is malformed."""
+    """Return the entries of a JSON section; raise DutError if it is malformed."""
     text = sections.get(name, "").strip()
     if not text:
         return []

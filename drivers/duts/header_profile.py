@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeaderProfile(HeaderPolicy):
-    """Differences of an implementation from the reference and from what RFCs allow.
+    """Differences of an implementation's headers from the reference and from what RFCs allow.
 
     A field of :class:`~v6t.packets.header_policy.HeaderPolicy` may declare one behaviour where RFCs
     allow several, or one that they do not allow.
     """
 
-    further_hops: int = 0  # hops inside the device beyond the reference's single one
-    # Don't Fragment of IPv4 packets translated from IPv6
+    further_hops: int = 0  # hops inside the device in addition to the reference's single one
+    # Don't Fragment bit of IPv4 packets translated from IPv6
     df: Literal["reference", "set", "clear"] = "reference"
     tunnel_keeps_ttl: bool = False  # the TTL is not decremented before encapsulation into IPv6
     exit_keeps_ttl: bool = False  # the TTL is not decremented after decapsulation
-    least_octets: int = 0  # shorter frames are padded to this length without FCS; 0: none
-    why: str = ""  # source of these values, for the manifest
+    least_octets: int = 0  # minimum frame length without FCS, reached by padding; 0: no padding
+    why: str = ""  # reason for these values, for the manifest
 
     @property
     def equals_reference(self) -> bool:
-        """Whether the frames are those of the reference translation."""
+        """Whether the frames equal those of the reference translation."""
         return replace(self, why="") == HeaderProfile()
 
 
@@ -49,7 +49,7 @@ class FrameOracle(OracleDecorator):
     """Base of oracles that adjust expected frames in groups with equal headers and length."""
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """Return the expected frames after the adjustment; frames whose hop limit expires are dropped."""
+        """Return the adjusted expected frames; frames whose hop limit expires are dropped."""
         answer = self.oracle.expect(direction, frames)
         out, length, reason = answer.frames.copy(), answer.length.copy(), answer.reason.copy()
         for rows in self._group_frames(frames, out, length):
@@ -61,14 +61,14 @@ class FrameOracle(OracleDecorator):
         return Expected(out, length, reason)
 
     def _group_frames(self, frames: U8, out: U8, length: I32) -> Iterator[NDArray[np.intp]]:
-        """Yield the row numbers of each group; rows of length 0 expect no frame and are left out."""
+        """Yield the row numbers of each group, without rows of length 0, which expect no frame."""
         del frames, out
         for size in sort_unique(length[length > 0]):
             yield np.flatnonzero(length == size)
 
     @abstractmethod
     def _adjust_frames(self, direction: Direction, frames: U8) -> Mask:
-        """Adjust a group in place; return the mask of frames with hops left."""
+        """Adjust a group in place; return the mask of frames whose hop limit has not expired."""
 
 
 class ProfiledOracle(FrameOracle):
@@ -159,7 +159,7 @@ class ChainOracle(FrameOracle):
 
 
 def _decrement_hops(frames: U8, version: int, start: int, count: int) -> Mask:
-    """Decrement TTL or hop limit in place; return the mask of frames with hops left."""
+    """Decrement TTL or hop limit in place; return the mask of frames where it has not expired."""
     hops = read_hops(frames, version, start)
     remaining = hops.astype(int) - count
     alive = remaining > 0
@@ -178,7 +178,7 @@ def _write_df(frames: U8, start: int, df: str) -> None:
 
 
 def _read_versions(frames: U8) -> U8:
-    """Return the IP version of each frame's first network header; 0: none."""
+    """Return the IP version of each frame's first network header; 0 if it has none."""
     versions = np.zeros(len(frames), dtype=np.uint8)
     for rows, headers in group_by_headers(frames):
         networks = build_layout(headers).networks

@@ -17,12 +17,12 @@ from v6t.drivers.duts.plan import Intent, Plan
 from v6t.intent.device import Address, Network
 
 CLIENT_COMMAND = 'echo "$SSH_CONNECTION"'  # prints the addresses and ports of this session
-# Prints the interface of this session; a link-local address has its zone.
-MANAGEMENT_COMMAND = """\
+# Prints the interface of this SSH session, whose address may be link-local with a zone.
+MANAGEMENT_INTERFACE_COMMAND = """\
 set -- $SSH_CONNECTION; z=; case "$3" in *%*) z=${3#*%};; esac
 [ -z "$3" ] || ip -o addr show ${z:+dev "$z"} to "${3%%%*}"
 """
-# Defines ``look ROLE ADDRESS``, which prints the route to a host, and looks at the hosts of every session.
+# Prints the routes to the client, gateways and name servers; ``look ROLE ADDRESS`` prints a further one.
 _SURVEY_SCRIPT = """\
 set -- $SSH_CONNECTION; [ -n "$3" ] || exit 0
 v=; z=; case "$3" in *%*) z=${3#*%};; esac
@@ -45,7 +45,7 @@ done
 sed -n 's/^nameserver[ \\t]*\\([0-9A-Za-z:.%]*\\).*/\\1/p' /etc/resolv.conf \\
 /run/systemd/resolve/resolv.conf | sort -u | while read n; do look nameserver "$n"; done
 """
-# Descriptions of the roles of hosts that the device must keep reaching.
+# Descriptions of the roles of hosts to which the device must keep a route.
 ROLE_DESCRIPTIONS = {
     "client": "where this SSH session comes from",
     "gateway": "the device's default gateway",
@@ -54,22 +54,23 @@ ROLE_DESCRIPTIONS = {
     "server": "the address this SSH session came to",
 }
 _UNREACHABLE_ROUTE_TYPES = ("unreachable", "blackhole", "prohibit", "throw")
+# IP prefix in a shell line, not part of a longer word
 _PREFIX_PATTERN = re.compile(r"(?<![\w.:/])([0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*)/(\d{1,3})(?![\w.:/])")
 
 
-def make_survey_command(jumps: Sequence[str] = ()) -> str:
+def make_survey_command(jump_addresses: Sequence[str] = ()) -> str:
     """Return a command that prints the device's routes to hosts that must stay reachable."""
-    return _SURVEY_SCRIPT + "".join(f"look jump {address}\n" for address in jumps)
+    return _SURVEY_SCRIPT + "".join(f"look jump {address}\n" for address in jump_addresses)
 
 
 @dataclass(frozen=True)
 class ManagementPeer:
-    """A host that the device must keep reaching."""
+    """A host that must stay reachable from the device."""
 
     role: str  # a key of ROLE_DESCRIPTIONS
     address: Address
-    prefix_length: int  # of the route to it; a longer prefix of the test would replace it
-    interfaces: tuple[str, ...] = ()  # interfaces of the route
+    prefix_length: int  # of the route to the host; a longer or equal prefix would replace it
+    interfaces: tuple[str, ...] = ()  # output interfaces of the route
 
     @property
     def description(self) -> str:
@@ -79,15 +80,15 @@ class ManagementPeer:
 
 @dataclass(frozen=True)
 class ManagementPath:
-    """Path of the management session: the hosts that the device must keep reaching."""
+    """Path of the management session: the hosts that must stay reachable from the device."""
 
     peers: tuple[ManagementPeer, ...] = ()
-    unknown_reason: str = ""  # why the path cannot be determined; empty: it is known
-    vrf: str = ""  # routing domain of the session, which routes elsewhere do not affect
+    unknown_reason: str = ""  # why the path cannot be determined; empty if it is known
+    vrf: str = ""  # VRF of the session, which routes in other VRFs do not affect
 
     @property
     def interfaces(self) -> dict[str, str]:
-        """The interfaces that the path leads through, with the reason for each."""
+        """The device's interfaces on the path, with the reason for each."""
         return {
             name: f"the path to {peer.description}, leads through it"
             for peer in reversed(self.peers)
@@ -97,14 +98,14 @@ class ManagementPath:
 
 
 def parse_management_path(
-    client: str, survey_output: str, management: Sequence[str]
+    client: str, survey_output: str, management_interfaces: Sequence[str]
 ) -> ManagementPath:
-    """Parse the output of the command that :func:`make_survey_command` returns."""
+    """Parse the outputs of CLIENT_COMMAND and of the command from :func:`make_survey_command`."""
     words = client.split()
     if len(words) < 4:
         return ManagementPath((), "$SSH_CONNECTION on the device does not name its origin")
     server = words[2].partition("%")[0]
-    if not management:
+    if not management_interfaces:
         return ManagementPath((), f"no interface of the device has its address {server}")
     peers, vrf = [], ""
     for line in survey_output.splitlines():
@@ -123,13 +124,13 @@ def parse_management_path(
 
 
 def make_client_path(client: str) -> ManagementPath:
-    """Return a path of which only the address of the client is known."""
+    """Return a path on which only the address of the SSH client is known."""
     address = _parse_address(client.partition(" ")[0].partition("%")[0])
     return ManagementPath(() if address is None else (ManagementPeer("client", address, 0),))
 
 
 def check_management_path(path: ManagementPath, intent: Intent, plan: Plan) -> None:
-    """Raise DutError if a plan would cut the path, before anything is changed."""
+    """Raise DutError if the path is unknown or the plan would cut it."""
     if path.unknown_reason:
         problem = f"the path of this SSH session cannot be determined: {path.unknown_reason}"
         hint = "nothing was changed: v6t does not change a device whose management path is unknown"
@@ -147,18 +148,16 @@ def check_management_path(path: ManagementPath, intent: Intent, plan: Plan) -> N
 
 
 def _iter_routes(intent: Intent, plan: Plan) -> Iterator[tuple[str, Network]]:
-    """Yield the source in the plan and the prefix of each route that a plan adds."""
+    """Yield each route that a plan adds, as a description of its origin and its prefix."""
     for name, side in (("left", intent.left), ("right", intent.right)):
         yield from ((f"{name} address {own}", own.network) for own in side.addresses)
         yield from ((f"{name} route {net}", net) for net in side.routes)
     steps = [(f"step {number} ({step.why})", step) for number, step in enumerate(plan.steps, 1)]
     steps += [(f"step ({step.why})", step) for step in plan.flush]
-    texts = [(source, f"{step.command}\n{step.text}", step.is_mapping) for source, step in steps]
-    texts += [
-        (f"{change.description} under traffic", f"{change.add}\n{change.change}", False)
-        for change in (plan.live_change, plan.route_update)
-        if change is not None
-    ]
+    texts = [(source, f"{s.command}\n{s.text}", s.has_mapping_prefixes) for source, s in steps]
+    for change in filter(None, (plan.live_change, plan.route_update)):
+        text = f"{change.add_command}\n{change.change_command}"
+        texts.append((f"{change.description} under traffic", text, False))
     for source, text, is_mapping in texts:
         for token in map("/".join, _PREFIX_PATTERN.findall(text)):
             net = _parse_network(token)
@@ -167,7 +166,7 @@ def _iter_routes(intent: Intent, plan: Plan) -> Iterator[tuple[str, Network]]:
 
 
 def iter_networks(value: Any, name: str = "") -> Iterator[tuple[str, Network]]:
-    """Yield the name of the setting and the network of every address and prefix in JSON values."""
+    """Yield each address or prefix in JSON values, as the name of its setting and a network."""
     if isinstance(value, Mapping):
         for key, field_value in value.items():
             yield from iter_networks(field_value, f"{name}.{key}" if name else str(key))
@@ -178,9 +177,9 @@ def iter_networks(value: Any, name: str = "") -> Iterator[tuple[str, Network]]:
         yield name, net
 
 
-def _parse_peer(role: str, rest: str) -> ManagementPeer | None:
-    """Parse the rest of a survey line after its role; None: there is no route to the host."""
-    text, _, route = rest.partition(" ")
+def _parse_peer(role: str, fields: str) -> ManagementPeer | None:
+    """Parse the fields after the role in a survey line; None if there is no route to the host."""
+    text, _, route = fields.partition(" ")
     how, _, route = route.partition(" ")
     address = _parse_address(text)
     words = route.split()
@@ -196,7 +195,7 @@ def _parse_peer(role: str, rest: str) -> ManagementPeer | None:
 
 
 def _parse_address(text: str) -> Address | None:
-    """Return the address; None if the text is not an address."""
+    """Return the text as an address; None if it is not an address."""
     try:
         return ip_address(text)
     except ValueError:
@@ -204,7 +203,7 @@ def _parse_address(text: str) -> Address | None:
 
 
 def _parse_network(text: str) -> Network | None:
-    """Return the network; None if the text is not a prefix."""
+    """Return the text as a network; None if it is not a prefix or an address."""
     if "." not in text and ":" not in text:
         return None
     try:

@@ -11,12 +11,12 @@ from v6t.base.strict_model import StrictModel
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.trials.device_events import RESET_HOOKS as RESETS
 
-DEFAULT_STATE_DIRECTORY = "/run/v6t"  # on the device
-# Name of an interface that is safe in a shell line.
+DEFAULT_STATE_DIRECTORY = "/run/v6t"  # path on the device
+# Interface name that is safe in a shell line.
 InterfaceName = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_:/-]*(\.[A-Za-z0-9_:/-]+)*$", max_length=40)
 ]
-# Absolute path of a directory that is safe in a shell line.
+# Absolute directory path that is safe in a shell line.
 DirectoryPath = Annotated[
     str,
     Field(pattern=r"^/[A-Za-z0-9_/-]*(\.[A-Za-z0-9_/-]+)*$"),
@@ -25,7 +25,7 @@ DirectoryPath = Annotated[
 
 
 class Hook(StrictModel):
-    """A user's command that acts on a device, with limits; a plain string is accepted as the command."""
+    """A user's command that acts on a device, with its limits; a plain string sets the command only."""
 
     command: str
     """Program with its arguments; it is split as in a shell, but no shell runs it."""
@@ -50,7 +50,7 @@ class HookOptions(StrictModel):
     @field_validator("hooks")
     @classmethod
     def _check_commands(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
-        """Return the hooks; raise InvalidValue for one without a command."""
+        """Return the hooks; raise InvalidValue if one has no command."""
         for name, hook in hooks.items():
             if not hook.command.strip():
                 raise InvalidValue(f"the hook {name} is not a command", code="wrong-form")
@@ -58,7 +58,7 @@ class HookOptions(StrictModel):
 
 
 class DutOptions(HookOptions):
-    """Options of every driver."""
+    """Options of every driver that configures a device."""
 
     hooks: dict[str, Hook] = Field(default_factory=dict)
     """Commands that reset the device for the reset benchmark: `{software-reset: ssh dut systemctl restart
@@ -84,17 +84,17 @@ class DutOptions(HookOptions):
 
     @property
     def in_lab(self) -> bool:
-        """Whether it is a device of the lab, which shares the kernel with all others."""
+        """Whether the device belongs to the lab, whose devices share one kernel."""
         return self.ssh is None or bool(self.ssh.lab)
 
     @property
-    def artefacts(self) -> Mapping[str, str]:
-        """Paths of device files that results depend on, by the name of the copy in the run."""
+    def artefact_paths(self) -> Mapping[str, str]:
+        """Paths of files on the device that are saved with the results, by the name of the copy."""
         return {}
 
     @property
     def machine_wide_options(self) -> tuple[str, ...]:
-        """Options that were given and change the whole machine, not only its links."""
+        """Names of the given options that change the whole machine, not only its links."""
         return ()
 
     @field_validator("hooks")
@@ -107,8 +107,8 @@ class DutOptions(HookOptions):
         return hooks
 
     @model_validator(mode="after")
-    def _check_sides(self) -> DutOptions:
-        """Raise InvalidValue for equal interfaces or a rollback timer that is too short."""
+    def _check_consistency(self) -> DutOptions:
+        """Raise InvalidValue if both interfaces are the same or the rollback timer is too short."""
         if self.left == self.right:
             raise InvalidValue("left and right are the same interface", code="duplicate")
         if self.undo_after_s == 1:
@@ -144,9 +144,9 @@ class LinuxOptions(DutOptions):
         return tuple(name for name, value in settings.items() if value)
 
 
-def require_ssh(ssh: SshOptions | None, purpose: str, setting: str) -> SshOptions:
-    """Return the SSH options; raise UsageError if a device outside the lab has none."""
+def require_ssh(ssh: SshOptions | None, device: str, setting: str) -> SshOptions:
+    """Return the SSH options of a device; raise UsageError that names the setting if there are none."""
     if ssh is None:
         hint = f"give {setting} in the testbed file; with TRex, --set-tester lab=true tries it here"
-        raise UsageError(f"how is {purpose} reached?", hint, code="missing-setting")
+        raise UsageError(f"how is {device} reached?", hint, code="missing-setting")
     return ssh

@@ -11,21 +11,21 @@ from typing import Any, Literal
 
 from v6t.intent.device import DeviceIntent
 
-Intent = DeviceIntent  # short alias: the state that a device must be configured to
+Intent = DeviceIntent  # short alias for the intended configuration of a device
 
 
-class Existing(Enum):
-    """Treatment of an object that exists before its step."""
+class IfExists(Enum):
+    """What to do with an object that exists before the step that creates or changes it."""
 
-    RESTORE = "value"  # change it, and restore its present value at the rollback
-    KEEP = "there"  # it is as expected: repeat the step, and never undo it
+    RESTORE = "value"  # change it; the rollback restores the present value
+    KEEP = "there"  # it is as expected: repeat the step, but do not undo it
     REFUSE = "foreign"  # it belongs to another program or user: refuse the plan
-    NONE = "none"  # it cannot exist: an earlier step of the plan creates it
+    NONE = "none"  # do nothing: an earlier step of the plan creates the object
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """The output that a command must have; made by :func:`expect_text`, :func:`expect_lines` and others.
+    """The output that a command must print; made by :func:`expect_text`, :func:`expect_lines` and others.
 
     It must identify the object: text found anywhere in the output proves nothing.
     """
@@ -47,24 +47,25 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Check:
-    """A read-back: a read-only shell line and its expected output; the exit status proves nothing."""
+    """A read-back: a read-only shell line and its expected output; the exit status is ignored."""
 
     command: str  # read-only shell line
-    expected: Expectation  # what the output must be
+    expected: Expectation  # expected output of the command
 
     @property
     def description(self) -> str:
+        """The expected state, for the printed plan."""
         return self.expected.description
 
     def find_problem(self, output: str) -> str | None:
-        """Return what is wrong with the command's output, and quote it; None if it is as expected."""
+        """Return what is wrong with an output, which is quoted; None if it is as expected."""
         problem = self.expected.find_problem(output)
         return problem and f"{problem}; the output is {shorten_output(output)}"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One change of the device, with its read-back and its undo.
+    """One change to the device, with its read-back and its undo.
 
     ``read`` identifies the object of the step. Before the change it prints the state to restore, or
     nothing if the object does not exist; afterwards it must print what is expected.
@@ -76,22 +77,22 @@ class Step:
     why: str  # reason for the change, in one phrase
     text: str = ""  # standard input of the command
     read: str = ""  # read-only shell line that prints the state
-    expected: Expectation | None = None  # of the read's output after the change; None: no read-back
+    expected: Expectation | None = None  # output of ``read`` after the change; None: no read-back
     undo: str = ""  # shell line that undoes the change; harmless if there is nothing to undo
     undo_text: str = ""  # standard input of ``undo``
-    existing: Existing = Existing.RESTORE  # treatment of output of the read before the change
-    gone_test: str = ""  # succeeds if the changed object no longer exists, such as an interface
+    existing: IfExists = IfExists.RESTORE  # treatment of an existing object
+    gone_test: str = ""  # succeeds if the changed object, e.g. an interface, no longer exists
     wait: str = ""  # shell lines that wait for the effect of the change, before ``read``
-    proof: Check | None = None  # read-back by another command, where ``read`` shows only conflicts
-    silent: bool = False  # any output is an error: the program's exit status means nothing
-    deadline_s: float = 60.0  # time limit of the change, and of its undo
-    reboots: bool = False  # the device reboots, which ends the connection; it is configured again
-    is_mapping: bool = False  # its prefixes are those of a translator's mappings, not routes
+    proof: Check | None = None  # read-back by another command than ``read``
+    silent: bool = False  # any output is an error, as the exit status is meaningless
+    deadline_s: float = 60.0  # time limit of the change and of its undo
+    reboots: bool = False  # the change reboots the device, which is then configured again
+    has_mapping_prefixes: bool = False  # prefixes in it are a translator's mappings, not routes
 
     @property
-    def before(self) -> str:
+    def record_command(self) -> str:
         """Command whose output is recorded before the change; empty: nothing to restore."""
-        if self.existing is Existing.NONE or not (self.undo or self.existing is Existing.REFUSE):
+        if self.existing is IfExists.NONE or not (self.undo or self.existing is IfExists.REFUSE):
             return ""
         return self.read
 
@@ -104,28 +105,28 @@ class Step:
 
 
 Action = Literal["add", "change", "remove"]  # what a change under traffic does to its object
-# The changes of a configured device under traffic, in this order.
+# Actions on an object of a configured device under traffic, in their order.
 ACTIONS: tuple[Action, ...] = ("add", "change", "remove")
 
 
 @dataclass(frozen=True)
 class Change:
-    """An object that is added, changed and removed under traffic, and that no test packet uses."""
+    """Commands that add, change and remove, under traffic, an object that no test packet uses."""
 
     description: str  # phrase for the object
-    add: str  # shell line that adds the object
-    change: str  # shell line that changes it
-    remove: str  # shell line that removes it, harmless if the object does not exist
+    add_command: str  # shell line that adds the object
+    change_command: str  # shell line that changes it
+    remove_command: str  # shell line that removes it; harmless if the object does not exist
     show_command: str  # shell line that prints the object, and nothing if it does not exist
-    added_words: str  # whole words in one line of the output after ``add``
-    changed_words: str  # whole words in one line of the output after ``change``
+    added_words: str  # expected words in one line of ``show_command`` after the addition
+    changed_words: str  # expected words in one line of the same output after the change
     note: str = ""  # how the object is changed on a device that has no command for it
     deadline_s: float = 60.0  # time limit of each shell line
-    exclusive: bool = False  # the output must contain only these words
+    exclusive: bool = False  # the output must contain only the expected words
 
     def get_command(self, action: Action) -> str:
         """Return the shell line of an action."""
-        return str(getattr(self, action))
+        return str(getattr(self, f"{action}_command"))
 
     def find_problem(self, action: Action, output: str) -> str | None:
         """Return what is wrong with the output after an action; None if it is as expected."""
@@ -142,21 +143,22 @@ class Change:
     def removal_step(self) -> Step:
         """The step that removes the object at every rollback."""
         why = f"{self.description} is added, changed and removed under traffic"
-        return Step("true", why, read=self.show_command, undo=self.remove, existing=Existing.REFUSE)
+        undo, policy = self.remove_command, IfExists.REFUSE
+        return Step("true", why, read=self.show_command, undo=undo, existing=policy)
 
 
 @dataclass(frozen=True)
 class Plan:
     """All steps that configure a device, in order."""
 
-    driver: str
-    version: str
+    driver: str  # name of the driver
+    version: str  # version of the implementation
     steps: tuple[Step, ...]
-    flush: tuple[Step, ...] = ()  # steps that empty the state between trials; empty: no state
+    flush: tuple[Step, ...] = ()  # steps that clear state between trials; empty: no state
     checks: tuple[Check, ...] = ()  # read-backs beyond those of the steps
     notes: tuple[str, ...] = ()  # defaults and deviations that a reader should know
     live_change: Change | None = None  # change to make under traffic
-    route_update: Change | None = None  # route that updates move by ``add`` and ``change`` in turn
+    route_update: Change | None = None  # route that is added and changed in turn, as an update
     management_query: Check | None = None  # repeated under traffic; None: the shortest read-back
 
     def extend(self, steps: Iterable[Step], **fields: Any) -> Plan:
@@ -165,7 +167,7 @@ class Plan:
 
     @property
     def all_checks(self) -> tuple[Check, ...]:
-        """All read-backs: those of the steps, then the further checks."""
+        """Read-backs of all steps, then ``checks``."""
         return (*(s.check for s in self.steps if s.check), *self.checks)
 
 
@@ -241,10 +243,10 @@ def expect_output(
     return Expectation(description, lambda output: None if test(output) else reason)
 
 
-def expect_at_most(
+def expect_max_sessions(
     parse: Callable[[str], Mapping[str, float]], noun: str, description: str = "", limit: int = 0
 ) -> Expectation:
-    """Expect at most ``limit`` sessions in the output; ``noun`` names one in messages."""
+    """Expect at most ``limit`` sessions in the output; messages call a session ``noun``."""
 
     def find_problem(output: str) -> str | None:
         """Return what is wrong with the output; None if it is as expected."""
@@ -257,7 +259,7 @@ def expect_at_most(
 
 
 def expect_only_words(words: Iterable[object], description: str = "") -> Expectation:
-    """Expect exactly these words, in any order and number."""
+    """Expect these words and no others, in any order, repeated or not."""
     expected = set(map(str, words))
     return expect_output(
         lambda output: set(output.split()) == expected, description or " ".join(sorted(expected))
@@ -265,6 +267,6 @@ def expect_only_words(words: Iterable[object], description: str = "") -> Expecta
 
 
 def shorten_output(output: str, limit: int = 200) -> str:
-    """Return an output in quotes, short enough for a sentence."""
+    """Return an output in quotes, cut to a maximum length; ``nothing`` if it is empty."""
     text = " ".join(output.split())
     return f"'{text[:limit]}{'...' if len(text) > limit else ''}'" if text else "nothing"

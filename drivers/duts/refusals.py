@@ -7,14 +7,14 @@ from functools import partial
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.facts import Facts
 
-# Makes the error for a setting that an implementation does not support.
+# Makes the UsageError for a setting that an implementation does not support.
 make_unsupported_error = partial(UsageError, code="unsupported-by-device")
 
 
 def make_missing_program_error(
     program: str, source: str, use: str = "", *, from_option: bool = False
 ) -> DutError:
-    """Return the error for a program that is not installed.
+    """Return the error for a program that is not installed on the device.
 
     Args:
         source: Debian package, or address of the publisher.

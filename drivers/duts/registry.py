@@ -11,8 +11,8 @@ from v6t.drivers.duts.options import DutOptions
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver
 
-ENTRY_POINT_GROUP = "v6t.duts"  # in which packages register drivers
-DEFAULT_DRIVER = "reference"  # used where a testbed file names no driver
+ENTRY_POINT_GROUP = "v6t.duts"  # entry points by which packages register drivers
+DEFAULT_DRIVER = "reference"  # driver of a testbed file that does not name one
 DRIVERS: Extensions[Driver] = Extensions(
     ENTRY_POINT_GROUP, "v6t.drivers.duts.driver:Driver", "device driver"
 )
@@ -21,7 +21,7 @@ load_driver_type = DRIVERS.load
 
 
 def make_driver(name: str, options: Mapping[str, Any], *, swapped: bool = False) -> Driver:
-    """Make a driver with options of the testbed file.
+    """Return the driver of this name, with options from the testbed file.
 
     Args:
         swapped: the technology's left side is at the tester's right port.

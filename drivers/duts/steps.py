@@ -5,26 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from v6t.drivers.duts.plan import Existing, Expectation, Step, expect_text
+from v6t.drivers.duts.plan import Expectation, IfExists, Step, expect_text
 
 
 def make_object_step(
     create: str, delete: str, why: str, *, read: str, expected: Expectation, **fields: Any
 ) -> Step:
-    """Return the step that creates what ``read`` prints; the rollback deletes it."""
+    """Return the step that creates the object that ``read`` prints; the rollback deletes it."""
     return Step(
-        create, why, read=read, expected=expected, undo=delete, existing=Existing.REFUSE, **fields
+        create, why, read=read, expected=expected, undo=delete, existing=IfExists.REFUSE, **fields
     )
 
 
 def make_value_step(write: str, value: object, why: str, *, read: str, **fields: Any) -> Step:
-    """Return the step that writes a value in place of ``VALUE``; the rollback restores the old one."""
+    """Return the step that writes a value, for which ``VALUE`` stands in the shell line ``write``."""
     set_to, undo = (write.replace("VALUE", word) for word in (str(value), "{words}"))
     return Step(set_to, why, read=read, expected=expect_text(value), undo=undo, **fields)
 
 
 def make_config_file_step(path: str, text: str, why: str, mode: str = "600") -> Step:
-    """Return the step that writes a file in the state directory."""
+    """Return the step that writes a configuration file; the rollback removes it."""
     create = f"umask 077; cat >{path} && chmod {mode} {path}"
     read = f"ls {path} 2>/dev/null && cat {path}; true"
     expected = replace(expect_text(f"{path}\n{text.strip()}"), description="what was written")
@@ -32,7 +32,7 @@ def make_config_file_step(path: str, text: str, why: str, mode: str = "600") -> 
 
 
 def make_directory_step(path: str, why: str) -> Step:
-    """Return the step that creates a directory; the rollback removes it with its content."""
+    """Return the step that creates a directory; the rollback removes it with its contents."""
     create = f"mkdir -m 700 {path}"
     delete = f"find {path} -depth -delete"
     read = f"ls -d {path} 2>/dev/null || true"
@@ -80,15 +80,15 @@ def make_daemon_step(
     )
 
 
-def build_background_command(pid_file: str, command: str, log: str = "/dev/null") -> str:
-    """Return a shell line that starts a foreground program and stores its process id."""
+def make_background_command(pid_file: str, command: str, log: str = "/dev/null") -> str:
+    """Return a shell line that runs a program in the background and stores its process id."""
     run = f"echo $$ >{pid_file} && exec {command}"
     return f"setsid sh -c '{run}' </dev/null >{log} 2>&1 &"
 
 
 def make_process_stop_command(pid_file: str, process: str) -> str:
     """Return the shell line that stops the process in ``pid_file`` if it has this name."""
-    return _build_stop_command(
+    return _make_stop_command(
         pid_file, f'[ "$(cat /proc/$p/comm 2>/dev/null)" = {process} ]', "kill $p"
     )
 
@@ -96,13 +96,13 @@ def make_process_stop_command(pid_file: str, process: str) -> str:
 def make_group_stop_command(pid_file: str, program: str) -> str:
     """Return the shell line that stops the process group in ``pid_file`` if it runs this program."""
     members = "ps -eo pid=,pgid= | while read q g; do [ $g != $p ] || readlink /proc/$q/exe; done"
-    return _build_stop_command(pid_file, f"{members} | grep -q '/{program}$'", "kill -- -$p")
+    return _make_stop_command(pid_file, f"{members} | grep -q '/{program}$'", "kill -- -$p")
 
 
-def _build_stop_command(pid_file: str, is_ours: str, kill: str) -> str:
-    """Return a shell line that stops a process and waits for its end."""
+def _make_stop_command(pid_file: str, ours_test: str, kill_command: str) -> str:
+    """Return a shell line that stops a process if it is v6t's, and waits until it has ended."""
     return (
-        f"p=$(cat {pid_file} 2>/dev/null) || exit 0; ours() {{ {is_ours}; }}; ours && {kill}; "
+        f"p=$(cat {pid_file} 2>/dev/null) || exit 0; ours() {{ {ours_test}; }}; ours && {kill_command}; "
         "n=0; while ours && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.2; done; "
         f"! ours && rm -f {pid_file}"
     )

@@ -26,30 +26,30 @@ from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.session.telemetry import Sample
 
 _Figures = Mapping[str, float]  # figures of one reading, by name
-LINK_PREFIX = "link "  # begins the name of the reading of an interface that faces the tester
-INTERFACES_READING = "interfaces"  # the reading of all interfaces that face the tester
+LINK_PREFIX = "link "  # prefix of the reading names of interfaces that face the tester
+INTERFACES_READING = "interfaces"  # name of the reading of all interfaces that face the tester
 ROUNDING_ERROR = 0.005  # maximum relative error of figures with three digits
-MAX_RELATIVE_ERROR = 0.1  # differences of rounded figures with a larger relative error are left out
+MAX_RELATIVE_ERROR = 0.1  # a difference of rounded figures with a larger error is left out
 
 
 @dataclass(frozen=True)
 class TelemetrySummary:
-    """Summary of one device's telemetry; shares are percentages, and empty fields are unknown."""
+    """Summary of a device's telemetry; shares are percentages, and empty fields are unknown."""
 
     seconds: float = 0.0  # duration from the first to the last sample [s]
     polls: bool = False  # the device polls: its cores are busy even without load
-    # ``busy``, ``softirq`` and ``steal`` of each core in the median second
+    # median ``busy``, ``softirq`` and ``steal`` shares of each core
     cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    # ``run`` and ``wait`` of the busiest thread in the median second; ``throttled`` periods of its quota
+    # median ``run`` and ``wait`` shares of the busiest thread; share of ``throttled`` quota periods
     process: Mapping[str, float] = field(default_factory=dict)
-    # frames per call of each busy node in the median second, of the thread with the most
+    # median frames per call of each busy VPP node, in the thread with the highest median
     vectors_per_call: Mapping[str, float] = field(default_factory=dict)
-    # ``cycles`` and ``instructions`` of all cores, and ``clocks`` of the nodes of a VPP that do not poll
+    # ``cycles`` and ``instructions`` of all cores; ``clocks`` of VPP nodes other than polling ones
     per_packet: Mapping[str, float] = field(default_factory=dict)
-    # lost frames, by the name of the device's counter
+    # number of lost frames, by the name of the device's counter
     drops: Mapping[str, float] = field(default_factory=dict)
-    lost_for: Mapping[str, LossReason] = field(default_factory=dict)  # reasons of these drops
-    # ``used`` and ``limit`` in connections, and ``full``, the largest share in use
+    lost_for: Mapping[str, LossReason] = field(default_factory=dict)  # reason, by counter name
+    # the connection table at its fullest: entries ``used``, their ``limit``, and the share ``full``
     table: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -57,19 +57,19 @@ class TelemetrySummary:
         return {name: value for name, value in asdict(self).items() if value}
 
     @property
-    def drops_by_reason(self) -> Mapping[str, float]:
-        """Drops without totals, unless the reasons explain less than half of these totals."""
-        single = {n: count for n, count in self.drops.items() if self.lost_for[n] != LossReason.ALL}
+    def distinct_drops(self) -> Mapping[str, float]:
+        """Drops without totals; all drops if the other counters explain less than half of the totals."""
+        single = self.select_drops(*set(LossReason) - {LossReason.TOTAL})
         sums = sum(self.drops.values()) - sum(single.values())
         return single if 2 * sum(single.values()) >= sums else self.drops
 
-    def select_drops(self, *kinds: LossReason) -> dict[str, float]:
-        """Return the drops of these reasons, by counter."""
-        return {n: count for n, count in self.drops.items() if self.lost_for[n] in kinds}
+    def select_drops(self, *reasons: LossReason) -> dict[str, float]:
+        """Return the drops for these reasons, by counter name."""
+        return {n: count for n, count in self.drops.items() if self.lost_for[n] in reasons}
 
 
 def summarize_samples(samples: Sequence[Sample]) -> TelemetrySummary:
-    """Summarize samples; a single sample has no rates."""
+    """Return the summary of telemetry samples; rates need at least two samples."""
     more = {kind: compute_core_shares(samples, kind) for kind in ("softirq", "steal")}
     cores = {}
     for core, shares in compute_core_shares(samples, "idle").items():
@@ -95,7 +95,7 @@ def is_polling(samples: Sequence[Sample]) -> bool:
 
 
 def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
-    """Return a kind of CPU time (``idle``, ``softirq`` ...) of each core in each second [%]."""
+    """Return the share [%] of ``idle``, ``softirq`` or ``steal`` time of each core in each second."""
     found: dict[str, list[float]] = {}
     for sample in samples:
         for name, share in sample.figures.get("cpu", {}).items():
@@ -115,12 +115,12 @@ def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[
 
 
 def _pair_figures(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Figures, _Figures]]:
-    """Yield a reading's figures in each sample with those in the next one."""
+    """Yield the figures of a reading in each pair of consecutive samples."""
     return pairwise(sample.figures.get(reading, {}) for sample in samples)
 
 
 def _find_losses(samples: Sequence[Sample]) -> dict[str, tuple[float, LossReason]]:
-    """Return the loss counters that grew, with their reasons."""
+    """Return the growth and the reason of each loss counter that grew."""
     found = {}
     for name, reading in samples[-1].readings.items() if len(samples) > 1 else ():
         before = samples[0].figures.get(name, {})
@@ -132,7 +132,7 @@ def _find_losses(samples: Sequence[Sample]) -> dict[str, tuple[float, LossReason
 
 
 def _summarize_process(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return the shares of the thread that ran or waited most, and of throttled periods."""
+    """Return ``run`` and ``wait`` shares of the busiest thread, and the share of throttled periods."""
     threads: dict[str, list[tuple[float, float]]] = {}
     times = pairwise(sample.time_s for sample in samples)
     for (began, ended), (first, last) in zip(times, _pair_figures(samples, "process"), strict=True):
@@ -153,7 +153,7 @@ def _summarize_process(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _compute_vectors_per_call(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return the median frames per call of each node, of the thread with the most."""
+    """Return the median frames per call of each VPP node, in the thread where it is highest."""
     seconds: dict[tuple[str, str], list[float]] = {}
     for first, last in _pair_figures(samples, "runtime"):
         for name, vectors in last.items():
@@ -172,7 +172,7 @@ def _compute_vectors_per_call(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return processor events for each packet received from the tester."""
+    """Return cycles, instructions and VPP clocks per packet received from the tester."""
     seconds = samples[-1].time_s - samples[0].time_s if samples else 0.0
     if seconds <= 0:
         return {}
@@ -195,7 +195,7 @@ def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _summarize_table(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return the figures of the connection table when it was fullest."""
+    """Return the figures of the connection table in the sample in which it was fullest."""
     tables = [s.figures["table"] for s in samples if "used" in s.figures.get("table", {})]
     fullest = max(tables, key=lambda figures: figures["used"], default={})
     limit = fullest.get("limit", 0.0)
@@ -203,12 +203,12 @@ def _summarize_table(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _measure_growth(samples: Sequence[Sample], reading: str, figure: str) -> float:
-    """Return how much a figure grew from the first sample that has it to the last."""
+    """Return how much a figure grew between the first and the last sample that have it."""
     rows = [s.figures.get(reading, {}) for s in samples]
     values = [row[figure] for row in rows if figure in row]
     return max(0.0, values[-1] - values[0]) if values else 0.0
 
 
 def _compute_median(values: Sequence[float]) -> float:
-    """Return the upper median, rounded for display."""
+    """Return the upper median, rounded to one decimal."""
     return round(median_high(values), 1)

@@ -236,13 +236,13 @@ def test_filters_let_the_background_pass(vlans, tmp_path):
 def test_a_route_of_nobody_is_moved_and_taken_back(plugin, dut):
     plan, bound = plan_of(plugin, dut, "routing")
     change = plan.route_update
-    assert change is not None and plan.steps[-1].undo == change.remove
+    assert change is not None and plan.steps[-1].undo == change.remove_command
     assert change.added_words != change.changed_words
-    assert change.add != change.change
+    assert change.add_command != change.change_command
     plain = plan_without_device(bind(resolve(flags=Flags(plugin, dut=dut))))[1]
     assert plain.route_update is None and len(plain.steps) < len(plan.steps)
     text = format_plan(bound.driver, plan)
-    assert change.add in text and change.change in text
+    assert change.add_command in text and change.change_command in text
 
 
 def test_a_route_that_a_benchmark_moves_is_another_one():

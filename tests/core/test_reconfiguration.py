@@ -39,7 +39,7 @@ def test_the_plan_says_what_is_changed_and_takes_it_back(plugin, dut):
     """What is added is in the undo record from the beginning, and is none of the run's own."""
     driver, plan = plan_without_device(bind(asked(plugin, dut, "embedded")))
     assert isinstance(plan.live_change, Change)
-    assert plan.steps[-1].undo == plan.live_change.remove
+    assert plan.steps[-1].undo == plan.live_change.remove_command
     text = format_plan(driver, plan)
     for action in ACTIONS:
         assert plan.live_change.get_command(action) in text

@@ -268,7 +268,7 @@ def _drivers() -> Iterator[str]:
         kind = load_driver_type(name)
         if kind.configures_device:
             can = ", ".join((*list_technologies(name), *list_part_families(name))) or "any"
-            yield f"| {name} | {can} | {kind.tested_with} |"
+            yield f"| {name} | {can} | {kind.test_status} |"
 
 
 def _cell(row: Row, tester: str) -> str:

@@ -26,7 +26,7 @@ class Ip6tablesSnat(NetfilterNat):
     name = "ip6tables-snat"
     title = "Linux kernel NAT66 with ip6tables"
     supported_configurations = (Nat66Config,)
-    tested_with = "not yet"
+    test_status = "not yet"
     versions = ("1.8.9",)
     programs: Mapping[str, str] = {"ip6tables": "iptables", "conntrack": "conntrack"}
     version_command = "ip6tables --version"

@@ -26,7 +26,7 @@ class MyTayga(TunTranslator):
     name = "my-tayga"
     title = "TAYGA, stateless translation in user space"
     supported_configurations = (SiitConfig,)
-    tested_with = "configured, verified, measured and restored with real frames (Debian's 0.9.2-8)"
+    test_status = "configured, verified, measured and restored with real frames (Debian's 0.9.2-8)"
     versions = ("0.9.2-8",)
     programs: Mapping[str, str] = {"tayga": "tayga"}
     version_command = "dpkg-query -W -f '${Version}' tayga"

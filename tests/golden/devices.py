@@ -17,7 +17,7 @@ from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs import dut
-from v6t.drivers.duts.plan import ACTIONS, Change, Check, Existing, Plan
+from v6t.drivers.duts.plan import ACTIONS, Change, Check, IfExists, Plan
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.packets import header_policy as headerpolicy
@@ -91,11 +91,13 @@ def describe(driver: Any, plan: Plan, intent: Any) -> Parts:
         "do": [line for s in plan.steps for line in _lines(s.command, s.text)],
         "undo": [line for s in plan.steps for line in _lines(s.undo, s.undo_text)],
         "look": [
-            line for s in plan.steps for line in _lines(s.before, s.gone_test, _command(s.check))
+            line
+            for s in plan.steps
+            for line in _lines(s.record_command, s.gone_test, _command(s.check))
         ]
         + [check.command for check in plan.checks],
         "terms": [
-            f"{list(Existing).index(s.existing)}{s.silent:d}{s.reboots:d}{s.is_mapping:d}/{s.deadline_s:g}"
+            f"{list(IfExists).index(s.existing)}{s.silent:d}{s.reboots:d}{s.has_mapping_prefixes:d}/{s.deadline_s:g}"
             for s in steps
         ],
         "flush": [
@@ -134,7 +136,7 @@ def _accepts(check: Check, output: str) -> str:
 
 
 def _change(change: Change) -> Iterator[str]:
-    yield from map(change.command, ACTIONS)
+    yield from map(change.get_command, ACTIONS)
     outputs = (
         "",
         change.added_words,

@@ -222,7 +222,8 @@ def plan_of(driver: Any, intent: DeviceIntent) -> Any:
     """Return all that a plan does at once and under traffic."""
     plan = driver.plan(intent, driver.make_example_facts(intent))
     changes = [
-        change and (change.add, change.change) for change in (plan.live_change, plan.route_update)
+        change and (change.add_command, change.change_command)
+        for change in (plan.live_change, plan.route_update)
     ]
     return (
         [s.command + s.text for s in plan.steps],

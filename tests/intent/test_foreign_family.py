@@ -31,7 +31,7 @@ def driver(sixrd):
         name = "sit-relay"
         title = "6rd border relay of the kernel"
         supported_configurations = (sixrd.SixrdRelayConfig,)
-        tested_with = "never"
+        test_status = "never"
 
         def plan_configuration(self, intent, facts):
             relay = intent.configuration_as(sixrd.SixrdRelayConfig)

@@ -74,7 +74,7 @@ class ChainDriver(Driver):
     name = "chain"
     title = "a chain of several parts, each with its own driver"
     supported_configurations = (DeviceConfig,)
-    tested_with = "see the drivers of its parts"
+    test_status = "see the drivers of its parts"
     options_model = ChainOptions
     is_chain = True
 
@@ -241,7 +241,7 @@ def choose_state_directory(earlier_parts: Sequence[ChainPart], name: str, driver
         same = part.driver.options.ssh.netns == ssh.netns
         # whether the user's own lines are the kernel's is unknown
         if same and all(
-            d.uses_kernel_routes and DeviceConfig not in d.supported_configurations
+            d.changes_kernel_routes and DeviceConfig not in d.supported_configurations
             for d in (part.driver, driver)
         ):
             raise UsageError(

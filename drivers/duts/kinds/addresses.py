@@ -38,7 +38,7 @@ def find_prefix_parameter(configuration: DeviceConfig) -> str:
 
 
 def get_siit_config(intent: Intent) -> SiitConfig:
-    """Return a translator's configuration as SIIT; one of NAT64 or of a MAP-T CE (RFC 7599) is converted."""
+    """Return a translator's configuration as SIIT, converted if it is that of a NAT64 or MAP-T CE."""
     edge = intent.configuration
     if isinstance(edge, Nat64Config):
         return SiitConfig(prefix=edge.prefix)

@@ -18,7 +18,7 @@ from v6t.drivers.duts.management_path import make_client_path
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import (
     Check,
-    Existing,
+    IfExists,
     Intent,
     Plan,
     Step,
@@ -191,7 +191,7 @@ class CommandDriver(LinuxDriver):
     name = "command"
     title = "any device: your own shell lines for commit, rollback, check, flush and telemetry"
     supported_configurations = (DeviceConfig,)
-    tested_with = "with shell lines that make a Linux router; test your own lines yourself"
+    test_status = "with shell lines that make a Linux router; test your own lines yourself"
     options_model = CommandOptions
 
     def get_survey_commands(self) -> Mapping[str, str]:
@@ -255,7 +255,7 @@ class CommandDriver(LinuxDriver):
             step.why,
             read=self._add_variables(intent, step.before) if step.before else "",
             undo=self._add_variables(intent, step.undo) if step.undo else "",
-            existing=Existing(step.was),
+            existing=IfExists(step.was),
             proof=self._make_check(intent, step.check),
             deadline_s=step.deadline_s,
         )

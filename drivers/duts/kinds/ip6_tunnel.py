@@ -63,7 +63,7 @@ class Ip6Tunnel(LinuxDriver):
     name = "ip6-tunnel"
     title = "Linux ip6_tunnel: either end of a DS-Lite tunnel, lwB4, MAP-E CE"
     supported_configurations = (LwB4Config, B4Config, AftrTunnelConfig)
-    tested_with = (
+    test_status = (
         "configured over SSH, verified, measured and restored with real frames in a virtual machine "
         "(Debian's kernel 6.1)"
     )
@@ -142,10 +142,10 @@ class Ip6Tunnel(LinuxDriver):
             Step(
                 f"ip link set dev {TUNNEL_NAME} mtu {mtu} up",
                 "what is put into it must fit the link with its header",
-                read=linux.make_link_command(TUNNEL_NAME),
+                read=linux.make_show_link_command(TUNNEL_NAME),
                 expected=linux.expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=mtu),
             ),
-            linux.make_sysctls_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
+            linux.make_sysctl_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
             *_make_route_steps(inside),
         ]
 

@@ -41,7 +41,7 @@ class Jool(LinuxDriver):
     name = "jool"
     title = "Jool: SIIT, CLAT, NAT64, MAP-T in the Linux kernel"
     supported_configurations = (SiitConfig, Nat64Config, MapTRelayConfig, MapTCeConfig)
-    tested_with = (
+    test_status = (
         "configured over SSH, verified, measured, emptied and restored with real frames (Debian's 4.1.9, "
         "also rebooted, and built 4.1.15 on Debian's kernel: SIIT, CLAT, NAT64; built 4.2.0-rc3: MAP-T)"
     )

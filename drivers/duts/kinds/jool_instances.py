@@ -22,12 +22,12 @@ from v6t.drivers.duts.plan import (
     Expectation,
     Intent,
     Step,
-    expect_at_most,
     expect_lines,
+    expect_max_sessions,
     expect_output,
     expect_text,
 )
-from v6t.drivers.duts.readings import LossReason, sum_matches
+from v6t.drivers.duts.readings import LossReason, make_sum_parser
 from v6t.drivers.duts.steps import make_config_file_step, make_object_step
 from v6t.intent.families import MapRuleConfig, MapTCeConfig, MapTRelayConfig, Nat64Config
 
@@ -46,7 +46,7 @@ _NAT64_UNTRANSLATED_COUNTERS = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
 # loss reasons by pattern of the names that :func:`parse_packet_counters` returns
 LOSS_REASONS = {
     r"dropped: out of ports.*": LossReason.TABLE_FULL,
-    r"dropped: no connection.*": LossReason.UNKNOWN,
+    r"dropped: no connection.*": LossReason.NO_CONNECTION,
     r"dropped: (no memory|the kernel did not take|none that it knows).*|dropped \(.*": LossReason.QUEUE,
     r"dropped: .*": LossReason.RULE,
 }
@@ -84,10 +84,10 @@ _DROP_REASONS = {
 
 
 # parses the output of ``stats display --csv --no-headers`` into values by counter
-parse_statistics = sum_matches(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
-parse_sessions = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
+parse_statistics = make_sum_parser(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
+parse_sessions = make_sum_parser(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
 # parses the number of entries in NAT64's connection table, which has no limit
-parse_occupancy = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
+parse_occupancy = make_sum_parser(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
 
 
 def parse_packet_counters(text: str, *, nat64: bool = False) -> Mapping[str, float]:
@@ -283,5 +283,5 @@ def make_flush_step(intent: Intent, options: JoolOptions, version: str) -> Step:
     lines = [f"{NAT64} instance remove v6t", f"{NAT64} file handle {file}"]
     lines += [step.command for step in make_pool4_steps(intent, version)]
 
-    proof = Check(make_statistics_command(NAT64), expect_at_most(parse_sessions, "session"))
+    proof = Check(make_statistics_command(NAT64), expect_max_sessions(parse_sessions, "session"))
     return Step(" && ".join(lines), "no session of an earlier trial is left", proof=proof)

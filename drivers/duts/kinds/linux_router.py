@@ -15,7 +15,7 @@ class LinuxRouter(LinuxDriver):
     title = "Linux kernel forwarding, IPv4 and IPv6"
     supported_configurations = (RouterConfig,)
     has_filters = True
-    tested_with = "configured, verified, measured and restored with real frames (kernel 6.18)"
+    test_status = "configured, verified, measured and restored with real frames (kernel 6.18)"
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         notes = ("connection tracking stays off as long as nobody's rule asks for it",)

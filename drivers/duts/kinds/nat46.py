@@ -67,7 +67,7 @@ class Nat46(LinuxDriver):
     name = "nat46"
     title = "nat46, OpenWrt's kernel module for SIIT, CLAT and MAP-T CE"
     supported_configurations = (SiitConfig, MapTCeConfig)
-    tested_with = (
+    test_status = (
         "configured over SSH, verified, measured and restored with real frames (of June 2026, on Debian's "
         "kernel in a virtual machine)"
     )
@@ -166,10 +166,10 @@ class Nat46(LinuxDriver):
             Step(
                 f"ip link set dev {DEVICE_NAME} mtu {mtu} up",
                 "its own is 16384",
-                read=linux.make_link_command(DEVICE_NAME),
+                read=linux.make_show_link_command(DEVICE_NAME),
                 expected=linux.expect_link(DEVICE_NAME, "UP", mtu=mtu),
             ),
-            linux.make_sysctls_step(
+            linux.make_sysctl_step(
                 settings, "both versions through the device, whatever the source"
             ),
             linux.make_routes_step(ways, "into the translator"),
@@ -200,7 +200,7 @@ def _make_rule_steps(local: Sequence[RuleSide], remote: Sequence[RuleSide]) -> l
             "addresses of the IPv4 side (local) and of the IPv6 side (remote)",
             read=f"cat {CONTROL_FILE}",
             expected=_expect_rule(rule),
-            is_mapping=True,
+            has_mapping_prefixes=True,
         )
         for verb, rule in reversed(list(zip(verbs, rules, strict=True)))
     ]

@@ -23,7 +23,7 @@ from v6t.drivers.duts.plan import (
     Intent,
     Plan,
     Step,
-    expect_at_most,
+    expect_max_sessions,
     expect_text,
     shorten_output,
 )
@@ -53,7 +53,7 @@ class OpenBsdOptions(DutOptions):
     flush: Literal["reboot", "purge"] = "reboot"
     """Empty the states by a reboot, or wait until PF has purged them, which is a deviation from RFC 9693;
     ``pfctl -F states`` only marks them."""
-    sessions: int = Field(default=0, ge=0, le=1 << 29)
+    sessions: int = Field(default=0, ge=0, le=1 << 29)  # states that PF must hold
     """States that PF must hold; 0: as many as the technology requires."""
     timeout_s: int = Field(default=3600, ge=1, le=864_000)
     """Timeout of UDP states, longer than any test [s]."""
@@ -67,7 +67,7 @@ class OpenBsdPf(Driver):
     name = "openbsd-pf"
     title = "OpenBSD PF: NAT64 (af-to) and NAT44 (nat-to)"
     supported_configurations = (Nat44Config, Nat64Config, RouterConfig)
-    tested_with = (
+    test_status = (
         "OpenBSD of February 2025 (7.6 to 7.7), built from a fork's sources, in QEMU over SSH: NAT44, NAT64 "
         "and routers configured, read back, seen by frames, measured with the embedded tester, emptied by "
         "purge and by reboot, put back; no release as it is installed, one core, no hardware"
@@ -223,7 +223,7 @@ class OpenBsdPf(Driver):
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
         description = "hardly any state of the rule that translates"
-        few = expect_at_most(
+        few = expect_max_sessions(
             pf_rules.parse_translated_states, "state", description, MAX_OWN_CONNECTIONS
         )
         return Step(

@@ -9,7 +9,7 @@ from v6t.drivers.device import MAX_OWN_CONNECTIONS
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Expectation, Intent
-from v6t.drivers.duts.readings import LossReason, sum_matches
+from v6t.drivers.duts.readings import LossReason, make_sum_parser
 from v6t.intent.families import Nat64Config
 
 RELOAD_TRIES = 60  # attempts to load the rules, one per second
@@ -37,7 +37,7 @@ AUTOMATIC_TABLE = re.compile(r"<__automatic_\w+>")
 # loss reasons by PF's drop reasons (``PFRES_NAMES`` in pfvar.h); ``translate``: no free port
 LOSS_REASONS = {
     **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), LossReason.TABLE_FULL),
-    "state_insert": LossReason.ENTRY,
+    "state_insert": LossReason.NO_ENTRY,
     "congestion": LossReason.QUEUE,
     **dict.fromkeys(
         ("bad_offset", "fragment", "short", "normalize", "bad_timestamp", "ip_option", "proto_cksum",
@@ -56,12 +56,12 @@ def parse_info(text: str) -> Mapping[str, float]:
     return {_FIGURE_NAMES[name]: float(value) for name, value in rows if name in _FIGURE_NAMES}
 
 
-parse_translated_states = sum_matches(
+parse_translated_states = make_sum_parser(
     r"^\S.* (?:nat-to|af-to) .*\n\s+\[ Evaluations: .* States: (\d+)", "sessions"
 )
 """Counts the states of all rules of ``pfctl -vsr`` that translate, also those marked and not freed yet."""
 # parses ``pfctl -sm``: the limit of states
-parse_limits = sum_matches(r"^states\s+hard limit\s+(\d+)", "states")
+parse_limits = make_sum_parser(r"^states\s+hard limit\s+(\d+)", "states")
 
 
 def parse_rules(text: str, tables: str) -> list[str]:

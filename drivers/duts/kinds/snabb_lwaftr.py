@@ -14,11 +14,11 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.softwires import iter_softwires
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, expect_text
-from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
+from v6t.drivers.duts.plan import IfExists, Intent, Plan, Step, expect_text
+from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import (
-    build_background_command,
+    make_background_command,
     make_config_file_step,
     make_daemon_step,
     make_group_stop_command,
@@ -41,16 +41,16 @@ SOCKETS_DESCRIPTION = (
 )
 # drops are counted both by reason and in total for each IP version and side (lwaftr.lua)
 LOSS_REASONS = {
-    "ingress-packet-drops": LossReason.INGRESS, "drop-all-.*": LossReason.ALL, "drop-.*": LossReason.RULE,
+    "ingress-packet-drops": LossReason.INGRESS, "drop-all-.*": LossReason.TOTAL, "drop-.*": LossReason.RULE,
 }  # fmt: skip
 
 
 # parses the packet and drop counters in ``/softwire-state``
-parse_counters = sum_matches(
+parse_counters = make_sum_parser(
     r"\b(drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops)\s+(\d+);"
 )
 # parses the sum of drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``
-parse_socket_drops = sum_matches(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
+parse_socket_drops = make_sum_parser(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
 
 
 class SnabbOptions(LinuxOptions):
@@ -68,13 +68,13 @@ class SnabbLwAftr(LinuxDriver):
     name = "snabb-lwaftr"
     title = "Snabb lwAFTR (lw4o6)"
     supported_configurations = (LwAftrConfig,)
-    tested_with = (
+    test_status = (
         "configured, verified, audited, measured and restored in the lab with real frames (2024.08, "
         "interfaces of the kernel)"
     )
     versions = ("2024.08",)
     options_model = SnabbOptions
-    uses_kernel_routes = False
+    changes_kernel_routes = False
     notes = (
         "decapsulation leaves the TTL as it is; encapsulation: outer hop limit 255",
         "a wrong PSID is answered with ICMPv6 1/5",
@@ -148,7 +148,7 @@ class SnabbLwAftr(LinuxDriver):
             *([] if self.options.in_lab else [_make_huge_page_step()]),
             _make_shared_memory_step(),
             make_daemon_step(
-                build_background_command(pid, run, f"{directory}/snabb.log"),
+                make_background_command(pid, run, f"{directory}/snabb.log"),
                 pid,
                 PROCESS_NAME,
                 "the lwAFTR itself",
@@ -224,7 +224,7 @@ def _make_shared_memory_step() -> Step:
         f'[ -n "$used" ] || {{ {remove}; }} 2>/dev/null; sleep 0.2; done; [ ! -e {SHARED_MEMORY_DIR} ]'
     )
     read = f"ls -d {SHARED_MEMORY_DIR} 2>/dev/null || true"
-    return Step("true", why, undo=undo, read=read, existing=Existing.KEEP)
+    return Step("true", why, undo=undo, read=read, existing=IfExists.KEEP)
 
 
 def format_configuration(intent: Intent, options: SnabbOptions) -> str:

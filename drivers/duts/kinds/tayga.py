@@ -62,7 +62,7 @@ class Tayga(TunTranslator):
     name = "tayga"
     title = "TAYGA, stateless IPv4/IPv6 translation in user space"
     supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]] = (SiitConfig, MapTCeConfig)
-    tested_with = (
+    test_status = (
         "configured, verified, measured and restored with real frames (Debian's 0.9.2-8; 0.9.6; "
         "0.9.6-16 with workers)"
     )

@@ -37,7 +37,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
     name = "tayga-nftables"
     title = "TAYGA with nftables: stateful NAT64"
     supported_configurations = (Nat64Config,)
-    tested_with = (
+    test_status = (
         "configured, verified, measured, flushed and restored with real frames (Debian's 0.9.2-8; 0.9.6-16 "
         "with workers)"
     )

@@ -14,7 +14,7 @@ from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os import linux
-from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, expect_text
+from v6t.drivers.duts.plan import IfExists, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.steps import (
     make_config_file_step,
@@ -139,16 +139,16 @@ class TunTranslator(LinuxDriver):
                 self.fill_in(self.create_tun_command),
                 f"if ip link show dev {TUN_NAME} >/dev/null 2>&1; then {remove}; fi",
                 f"{self.display_name}'s TUN device",
-                read=linux.make_link_command(TUN_NAME),
+                read=linux.make_show_link_command(TUN_NAME),
                 expected=linux.expect_link(TUN_NAME),
             ),
             Step(
                 f"ip link set dev {TUN_NAME} mtu {mtu} txqueuelen {queue} up",
                 f"set the length of the TUN device's queue to {queue}",
-                read=linux.make_link_command(TUN_NAME),
+                read=linux.make_show_link_command(TUN_NAME),
                 expected=linux.expect_link(TUN_NAME, mtu=mtu, qlen=queue),
             ),
-            linux.make_sysctls_step(settings, why, existing=Existing.NONE),
+            linux.make_sysctl_step(settings, why, existing=IfExists.NONE),
             linux.make_routes_step(routes, "into the translator"),
         ]
 

@@ -14,7 +14,7 @@ from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
-from v6t.drivers.duts.steps import build_background_command
+from v6t.drivers.duts.steps import make_background_command
 from v6t.intent.families import ClatConfig, SiitConfig
 
 PROGRAM = "tundra-nat64"
@@ -53,7 +53,7 @@ class Tundra(TunTranslator):
     name = "tundra"
     title = "Tundra-NAT64, stateless IPv4/IPv6 translation in user space by several threads"
     supported_configurations = (SiitConfig,)
-    tested_with = (
+    test_status = (
         "configured and restored in the lab and over SSH, verified and measured with real frames in "
         "the lab (6.0.2)"
     )
@@ -66,7 +66,7 @@ class Tundra(TunTranslator):
     display_name = "Tundra"
     create_tun_command = "{program} -c {config} mktun"
     remove_tun_command = "{program} -c {config} rmtun"
-    start_command = build_background_command("{pid}", "{program} -c {config} translate", "{log}")
+    start_command = make_background_command("{pid}", "{program} -c {config} translate", "{log}")
     writes_log = True
     notes = (
         "IPv4 and IPv6 packets whose UDP checksum is 0 are dropped",

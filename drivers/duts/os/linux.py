@@ -8,8 +8,8 @@ from ipaddress import collapse_addresses, ip_network
 from typing import Any
 
 from v6t.drivers.duts.plan import (
-    Existing,
     Expectation,
+    IfExists,
     Step,
     expect_output,
     expect_text,
@@ -20,7 +20,7 @@ from v6t.drivers.duts.plan import (
 from v6t.drivers.duts.steps import make_object_step, make_value_step
 from v6t.intent.device import Address, Interface, LinkIntent
 
-MAX_LISTED_ROUTES = 64  # maximum number of routes that a read-back looks up one by one
+MAX_CHECKED_ROUTES = 64  # routes that a read-back looks up; it does not check any others
 ROUTE_PROTOCOL = 86  # routing protocol number that marks v6t's routes
 
 
@@ -32,28 +32,28 @@ def make_module_step(name: str, why: str, unload: str, *, in_lab: bool, load: st
         read=f"ls -d /sys/module/{name} 2>/dev/null || true",
         expected=expect_text(f"/sys/module/{name}"),
         undo="" if in_lab else unload,
-        existing=Existing.KEEP,
+        existing=IfExists.KEEP,
     )
 
 
 def make_sysctl_key(version: int, port: str, name: str) -> str:
-    """Return the key of an interface's setting, with slashes if the name has dots."""
+    """Return the ``sysctl`` key of an interface, with slashes if the interface name has dots."""
     path = f"net/ipv{version}/conf/{port}/{name}"
     return path if "." in port else path.replace("/", ".")
 
 
-def make_sysctls_step(
+def make_sysctl_step(
     values: Mapping[str, str | int],
     why: str,
-    further_read: str = "",
-    existing: Existing = Existing.RESTORE,
+    extra_read: str = "",
+    existing: IfExists = IfExists.RESTORE,
 ) -> Step:
-    """Return the step that sets kernel settings; the rollback also restores what ``further_read`` prints."""
-    undo = "" if existing is Existing.NONE else "sysctl -q -e -p -"
+    """Return the step that sets kernel settings; the rollback also restores what ``extra_read`` prints."""
+    undo = "" if existing is IfExists.NONE else "sysctl -q -e -p -"
     return Step(
         f"sysctl -q -w {' '.join(f'{name}={value}' for name, value in values.items())}",
         why,
-        read=f"sysctl -e {' '.join(values)}{further_read}",
+        read=f"sysctl -e {' '.join(values)}{extra_read}",
         expected=expect_settings(values),
         undo=undo,
         undo_text="{old}" if undo else "",
@@ -62,11 +62,11 @@ def make_sysctls_step(
 
 
 def expect_settings(values: Mapping[str, str | int]) -> Expectation:
-    """Expect settings in the output of ``sysctl``, which may write dots as slashes."""
+    """Expect these settings in the output of ``sysctl``, which may write dots as slashes."""
     expected = {name.replace("/", "."): str(value) for name, value in values.items()}
 
     def find_wrong_settings(output: str) -> dict[str, str]:
-        """Return the present values of settings that differ; empty: absent."""
+        """Return the actual values of settings that differ; an absent setting has the value ''."""
         rows = (line.partition("=") for line in output.splitlines())
         present = {name.strip().replace("/", "."): value.strip() for name, _, value in rows}
         return {n: present.get(n, "") for n, v in expected.items() if present.get(n) != v}
@@ -80,6 +80,7 @@ def expect_settings(values: Mapping[str, str | int]) -> Expectation:
         return wrong[0] if wrong else None
 
     def find_difference(output: str) -> tuple[str, str]:
+        """Return the differing settings as found and as expected."""
         wrong = find_wrong_settings(output)
         found = ", ".join(f"{name} {value or 'absent'}" for name, value in wrong.items())
         return found, ", ".join(f"{name} {expected[name]}" for name in wrong)
@@ -98,20 +99,20 @@ def make_forwarding_step(ports: Iterable[str]) -> Step:
     for port in ports:
         keys = (make_sysctl_key(v, port, n) for v, names in ((4, own4), (6, own6)) for n in names)
         values |= dict.fromkeys(keys, 0)
-    further_read = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
+    extra_read = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
     why = "forward both versions, whatever the source; no redirects, no address tests"
-    return make_sysctls_step(values, why, further_read)
+    return make_sysctl_step(values, why, extra_read)
 
 
-def make_neighbor_table_step(neighbors: int) -> Step:
-    """Return the step that enlarges the neighbor table, as a full one loses entries silently."""
-    room = 1 << (2 * neighbors).bit_length()
+def make_neighbor_table_step(count: int) -> Step:
+    """Return the step that enlarges the neighbor table; a full table loses entries silently."""
+    room = 1 << (2 * count).bit_length()
     values = {
         f"net.ipv{v}.neigh.default.gc_thresh{n}": room * n // 3 if n < 3 else room
         for v in (4, 6)
         for n in (3, 2, 1)
     }
-    return make_sysctls_step(values, f"room for {neighbors} neighbors")
+    return make_sysctl_step(values, f"room for {count} neighbors")
 
 
 def make_gone_test(name: str) -> str:
@@ -119,12 +120,12 @@ def make_gone_test(name: str) -> str:
     return f"! ip link show dev {name} >/dev/null 2>&1"
 
 
-def make_link_command(name: str) -> str:
+def make_show_link_command(name: str) -> str:
     """Return a shell line that prints an interface, and nothing if it does not exist."""
     return f"ip -o link show dev {name} 2>/dev/null || true"
 
 
-# A line of ``ip -o link show``: name, flags, and the words before those of the link layer.
+# A line of ``ip -o link show``: name, flags, and the words before the link-layer type.
 _LINK_PATTERN = re.compile(r"\d+: ([^\s:@]+)(?:@\S+)?: <([^>]*)> ([^\\]*)")
 
 
@@ -157,7 +158,7 @@ def make_mtu_step(name: str, mtu: int) -> Step:
 
 
 def make_link_up_step(name: str, why: str = "") -> Step:
-    """Return the step that brings an interface up; on rollback the interface keeps its IPv6 addresses."""
+    """Return the step that brings an interface up; the rollback keeps its IPv6 addresses."""
     keep = make_sysctl_key(6, name, "keep_addr_on_down")
     return Step(
         f"ip link set dev {name} up",
@@ -167,56 +168,56 @@ def make_link_up_step(name: str, why: str = "") -> Step:
         expected=expect_text("UP\nLOWER_UP"),
         undo=f"k=$(sysctl -n {keep} 2>/dev/null); sysctl -q -e -w {keep}=1; ip link set dev {name} down; "
         f"s=$?; sysctl -q -e -w {keep}=${{k:-0}}; exit $s",
-        existing=Existing.KEEP,
+        existing=IfExists.KEEP,
         gone_test=make_gone_test(name),
     )
 
 
-def make_vlan_steps(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
-    """Return the steps that create a VLAN interface, set its MTU and set it up."""
+def make_vlan_steps(parent: str, name: str, vlan_id: int, mtu: int, why: str) -> list[Step]:
+    """Return the steps that create a VLAN interface, set its MTU and bring it up."""
     return [
         make_object_step(
-            f"ip link add link {name} name {port} type vlan id {vlan}",
-            f"ip link del {port}",
+            f"ip link add link {parent} name {name} type vlan id {vlan_id}",
+            f"ip link del {name}",
             why,
-            read=f"ip -d -o link show dev {port} 2>/dev/null || true",
-            expected=expect_words(f"{port}@{name}", "vlan protocol 802.1Q", f"id {vlan}"),
+            read=f"ip -d -o link show dev {name} 2>/dev/null || true",
+            expected=expect_words(f"{name}@{parent}", "vlan protocol 802.1Q", f"id {vlan_id}"),
         ),
-        make_mtu_step(port, mtu),
-        make_link_up_step(port),
+        make_mtu_step(name, mtu),
+        make_link_up_step(name),
     ]
 
 
-def make_address_step(interface: Interface, port: str) -> Step:
-    """Return the step that adds an address, without duplicate address detection."""
-    nodad = " nodad" if interface.version == 6 else ""
-    show = f"ip -o -{interface.version} addr show dev {port} to {interface.ip}/{interface.max_prefixlen}"
+def make_address_step(address: Interface, port: str) -> Step:
+    """Return the step that adds an address to a port, without duplicate address detection."""
+    nodad = " nodad" if address.version == 6 else ""
+    show = f"ip -o -{address.version} addr show dev {port} to {address.ip}/{address.max_prefixlen}"
     # the same address with another prefix length is another one
-    ours = f"{show} | grep -F ' {interface.with_prefixlen} '"
+    ours = f"{show} | grep -F ' {address.with_prefixlen} '"
 
     def find_problem(output: str) -> str | None:
         """Return what is wrong with the output; None if it is as expected."""
-        family = "inet6" if interface.version == 6 else "inet"
-        line = find_line(output, f"{family} {interface.with_prefixlen}")
+        family = "inet6" if address.version == 6 else "inet"
+        line = find_line(output, f"{family} {address.with_prefixlen}")
         if line is None:
-            return f"{interface} is not on {port}"
+            return f"{address} is not on {port}"
         bad = [w for w in ("tentative", "dadfailed") if w in line.split()]
-        return f"{interface} is {bad[0]}" if bad else None
+        return f"{address} is {bad[0]}" if bad else None
 
     return Step(
         # `replace` would make permanent what DHCP or a router advertisement lends
-        f"{ours} || ip -{interface.version} addr add {interface.with_prefixlen} dev {port}{nodad}",
-        f"the device's IPv{interface.version} address on {port}",
-        read=f"{ours} || true",  # an interface of the plan's own does not exist yet
-        expected=Expectation(f"{interface.with_prefixlen}, not tentative", find_problem),
-        undo=f"ip -{interface.version} addr del {interface.with_prefixlen} dev {port}",
-        existing=Existing.KEEP,
+        f"{ours} || ip -{address.version} addr add {address.with_prefixlen} dev {port}{nodad}",
+        f"the device's IPv{address.version} address on {port}",
+        read=f"{ours} || true",  # an interface that the plan creates does not exist yet
+        expected=Expectation(f"{address.with_prefixlen}, not tentative", find_problem),
+        undo=f"ip -{address.version} addr del {address.with_prefixlen} dev {port}",
+        existing=IfExists.KEEP,
         gone_test=make_gone_test(port),
     )
 
 
 def make_address_restore_step(name: str) -> Step:
-    """Return the step that restores IPv6 addresses and routes that disabling IPv6 removes."""
+    """Return the step whose rollback restores the IPv6 addresses and routes of an interface."""
     addresses = (
         f"ip -o -6 addr show dev {name} permanent 2>/dev/null | sed -e 's/.* inet6 /address /' "
         "-e 's/ *\\\\.*//; s/ tentative//; s/ dadfailed//; s/ stable-privacy//' "
@@ -240,7 +241,7 @@ def make_address_restore_step(name: str) -> Step:
 
 
 def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
-    """Return the step that adds permanent neighbor entries, so that none is resolved."""
+    """Return the step that adds permanent neighbor entries, which need no resolution."""
     lines = [f"neigh replace {a} lladdr {m} dev {port} nud permanent" for a, m in entries.items()]
     again = (
         f"ip -force -batch -\nprintf '%s\\n' {{old}} | while read a l m s; do "
@@ -249,8 +250,8 @@ def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
 
     expected = {(str(a), "lladdr", m.lower()) for a, m in entries.items()}
 
-    def has_entries(output: str) -> bool:
-        """Return whether all entries are in the output."""
+    def has_all_entries(output: str) -> bool:
+        """Return whether the output contains every expected entry."""
         return expected <= {tuple(line.lower().split()[:3]) for line in output.splitlines()}
 
     return Step(
@@ -258,7 +259,7 @@ def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
         f"static neighbor entries for the tester's hosts on {port}",
         text="\n".join(lines) + "\n",
         read=f"ip neigh show dev {port} nud permanent || true",
-        expected=expect_output(has_entries, f"{len(entries)} permanent"),
+        expected=expect_output(has_all_entries, f"{len(entries)} permanent"),
         undo=again,
         # the first entry that does not exist would end `ip -force -batch`
         undo_text="".join(
@@ -269,9 +270,9 @@ def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
 
 
 def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
-    """Return the step that adds routes, each ``[via ADDRESS] dev PORT`` by prefix."""
+    """Return the step that adds routes; ``entries`` maps prefixes to ``[via ADDRESS] dev PORT``."""
     lines = [f"route add {net} {to} proto {ROUTE_PROTOCOL}" for net, to in entries.items()]
-    sample = list(entries)[:MAX_LISTED_ROUTES]
+    sample = list(entries)[:MAX_CHECKED_ROUTES]
 
     def find_problem(output: str) -> str | None:
         """Return what is wrong with the output; None if it is as expected."""
@@ -298,12 +299,12 @@ def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
     )
 
 
-def make_side_steps(side: LinkIntent, port: str, neighbors: str) -> list[Step]:
+def make_side_steps(side: LinkIntent, port: str, neighbor_mode: str) -> list[Step]:
     """Return the steps that add the addresses, neighbors and routes of one side."""
-    steps = [make_address_step(interface, port) for interface in side.addresses]
-    entries = {} if neighbors == "resolved" else dict(side.neighbors)
+    steps = [make_address_step(address, port) for address in side.addresses]
+    entries = {} if neighbor_mode == "resolved" else dict(side.neighbors)
     routes = {str(net): f"via {via} dev {port}" for net, via in side.routes.items()}
-    if neighbors == "gateway" and len(entries) > 2:
+    if neighbor_mode == "gateway" and len(entries) > 2:
         entries, more = _choose_gateways(entries)
         routes.update({net: f"via {via} dev {port}" for net, via in more.items()})
     if entries:
@@ -316,7 +317,7 @@ def make_side_steps(side: LinkIntent, port: str, neighbors: str) -> list[Step]:
 def _choose_gateways(
     entries: Mapping[Address, str],
 ) -> tuple[dict[Address, str], dict[str, Address]]:
-    """Return one neighbor of each IP version, and routes to the others through it."""
+    """Return one neighbor of each IP version, and routes via it to all other neighbors."""
     gateways: dict[Address, str] = {}
     routes: dict[str, Address] = {}
     for version in (4, 6):

@@ -11,17 +11,17 @@ from v6t.drivers.duts.plan import Expectation, Step, expect_only_words, expect_o
 from v6t.drivers.duts.refusals import require_program
 from v6t.drivers.duts.steps import make_value_step
 
-# Names of offloads for ``ethtool -K``, and in the output of ``ethtool -k``.
+# Names of offloads in the output of ``ethtool -k``, by their names in ``ethtool -K``.
 _OFFLOADS = {
     "gro": "generic-receive-offload", "lro": "large-receive-offload",
     "gso": "generic-segmentation-offload", "tso": "tcp-segmentation-offload",
 }  # fmt: skip
-# Fields of the receive hash for ``ethtool -N``, and in the output of ``ethtool -n``.
+# Fields of the receive hash in the output of ``ethtool -n``, by their letters in ``ethtool -N``.
 _HASH_FIELDS = {
     "s": "IP SA", "d": "IP DA", "f": "L4 bytes 0 & 1", "n": "L4 bytes 2 & 3",
     "m": "L2DA", "v": "VLAN tag", "t": "L3 proto",
 }  # fmt: skip
-_CPU_DIRECTORY = "/sys/devices/system/cpu"  # contains the kernel's files about cores
+_CPU_DIRECTORY = "/sys/devices/system/cpu"  # directory of the kernel's files on CPU cores
 
 
 def get_survey_commands(options: LinuxOptions) -> dict[str, str]:
@@ -49,7 +49,7 @@ def get_survey_commands(options: LinuxOptions) -> dict[str, str]:
 
 
 def make_tuning_steps(options: LinuxOptions, facts: Facts) -> list[Step]:
-    """Return the steps that the options require."""
+    """Return the steps that apply the tuning options."""
     names = (options.left, options.right)
     steps: list[Step] = []
     if options.rss or options.queues:
@@ -101,7 +101,7 @@ def _make_offloads_step(name: str) -> Step:
 
 
 def _make_hash_fields_step(name: str, kind: str, fields: str) -> Step:
-    """Return the step that sets the receive hash; only ``ethtool -n`` shows whether ``-N`` failed."""
+    """Return the step that sets the fields of the receive hash for one kind of flow."""
     words = _HASH_FIELDS.items()
     letters = "".join(f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in words)
 
@@ -123,7 +123,7 @@ def _make_packet_steering_step(name: str, mask: str) -> Step:
     queues = f"/sys/class/net/{name}/queues/rx-*/rps_cpus"
 
     def is_mask_set(output: str) -> bool:
-        """Return whether all queues have the mask, whatever its leading zeros."""
+        """Return whether all queues have the mask, without regard to leading zeros."""
         masks = {each.replace(",", "").lstrip("0") for each in output.split()}
         return masks == {mask.replace(",", "").lstrip("0")}
 
@@ -134,7 +134,7 @@ def _make_packet_steering_step(name: str, mask: str) -> Step:
 def _make_files_step(
     variable: str, files: str, value: str, why: str, expected: Expectation, gone_test: str = ""
 ) -> Step:
-    """Return the step that writes a value to all files of a pattern."""
+    """Return the step that writes a value to all files that match a shell pattern."""
     return Step(
         f"for {variable} in {files}; do echo {value} >${variable} || exit 1; done",
         why,
@@ -146,7 +146,7 @@ def _make_files_step(
 
 
 def _make_online_cores_step(count: int) -> Step:
-    """Return the step that leaves a number of cores online."""
+    """Return the step that sets the number of online cores."""
     files = [f"{_CPU_DIRECTORY}/cpu{number}/online" for number in range(1, count)]
     return Step(
         f"for c in {_CPU_DIRECTORY}/cpu[1-9]*; do n=${{c##*/cpu}}; "
@@ -161,7 +161,7 @@ def _make_online_cores_step(count: int) -> Step:
 
 
 def _make_clock_step(setting: str, value: str) -> Step:
-    """Return the step that writes a cpufreq setting of every core."""
+    """Return the step that sets a cpufreq setting of every core."""
     files = f"{_CPU_DIRECTORY}/cpu[0-9]*/cpufreq/{setting}"
     why = f"clock of every core: {setting}"
     return _make_files_step("f", files, value, why, expect_only_words([value]))

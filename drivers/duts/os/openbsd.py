@@ -9,8 +9,8 @@ from ipaddress import ip_interface, ip_network
 from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.plan import (
-    Existing,
     Expectation,
+    IfExists,
     Step,
     expect_lines,
     expect_output,
@@ -54,14 +54,14 @@ def parse_addresses(text: str, port: str) -> list[InterfaceAddress]:
 
 
 def format_address(address: InterfaceAddress) -> str:
-    """Return an address with its prefix length as ``ifconfig`` prints it."""
+    """Return an address with its prefix length in the form that ``ifconfig`` prints."""
     if address.version == 6:
         return f"inet6 {address.ip} prefixlen {address.network.prefixlen}"
     return f"inet {address.ip} netmask 0x{int(address.netmask):08x}"
 
 
 def convert_route(client: str, text: str) -> str:
-    """Convert the output of ``route -n get`` to that of a management survey command."""
+    """Convert the output of ``route -n get`` to a line for :func:`parse_management_path`."""
     route = dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
     to, mask = (route.get(name, "").partition("%")[0] for name in ("destination", "mask"))
     port = route.get("interface", "")
@@ -74,7 +74,7 @@ def convert_route(client: str, text: str) -> str:
 
 
 def format_listed_network(net: str) -> str:
-    """Return a network as ``route -n show`` prints it: IPv4 without trailing zeros."""
+    """Return a network as ``route -n show`` prints it: IPv4 without trailing zero octets."""
     network = ip_network(net)
     if network.prefixlen == network.max_prefixlen:
         return str(network.network_address)
@@ -85,7 +85,7 @@ def format_listed_network(net: str) -> str:
 
 
 def parse_cpu_ticks(text: str) -> Mapping[str, float]:
-    """Parse CPU ticks of ``sysctl``, such as ``cpu0.idle``; ``mean_idle`` is the mean of several cores."""
+    """Parse CPU ticks in the output of ``sysctl``: ``cpu0.idle``, or ``mean_idle`` of several cores."""
     cores = re.search(r"^hw\.ncpuonline=(\d+)", text, re.MULTILINE)
     ticks = re.search(r"^kern\.cp_time=([\d,]+)", text, re.MULTILINE)
     if not cores or not ticks:
@@ -108,9 +108,9 @@ def make_forwarding_step() -> Step:
 def make_side_steps(side: LinkIntent, port: str) -> list[Step]:
     """Return the steps that add the addresses, neighbors and routes of one side."""
     steps = [make_link_up_step(port)]
-    if any(interface.version == 6 for interface in side.addresses):
+    if any(address.version == 6 for address in side.addresses):
         steps.append(make_link_local_step(port))
-    steps += [make_address_step(interface, port) for interface in side.addresses]
+    steps += [make_address_step(address, port) for address in side.addresses]
     steps += [make_neighbor_step(address, mac, port) for address, mac in side.neighbors.items()]
     steps += [make_route_step(net, via, port) for net, via in side.routes.items()]
     return steps
@@ -123,48 +123,48 @@ def make_link_up_step(port: str) -> Step:
     read = f"ifconfig {port} | sed -n 's/^{port}: flags=.*<UP[,>].*/up/p'"
     undo = f"ifconfig {port} down"
     return Step(
-        command, why, read=read, expected=expect_text("up"), undo=undo, existing=Existing.KEEP
+        command, why, read=read, expected=expect_text("up"), undo=undo, existing=IfExists.KEEP
     )
 
 
 def make_link_local_step(port: str) -> Step:
-    """Return the step that adds a link-local address, which the rollback then removes."""
+    """Return the step that adds a link-local address; the rollback removes it."""
     return Step(
         f"ifconfig {port} inet6 eui64",
         f"IPv6 on {port}: the first address would bring a link-local one that stays",
         read=f"ifconfig {port} | sed -n 's/^[[:space:]]*\\(inet6 fe80:[^ ]*\\).*/\\1/p'",
         expected=expect_output(lambda output: output.split()[:1] == ["inet6"], "'inet6 fe80:'"),
         undo=f"ifconfig {port} -inet6",
-        existing=Existing.KEEP,
+        existing=IfExists.KEEP,
     )
 
 
-def make_address_step(interface: InterfaceAddress, port: str) -> Step:
-    """Return the step that adds an address unless it exists."""
-    family = "inet" if interface.version == 4 else "inet6"
-    length = "/" if interface.version == 4 else " prefixlen "
-    words = format_address(interface)
+def make_address_step(address: InterfaceAddress, port: str) -> Step:
+    """Return the step that adds an address to a port."""
+    family = "inet" if address.version == 4 else "inet6"
+    length = "/" if address.version == 4 else " prefixlen "
+    words = format_address(address)
 
     def find_problem(output: str) -> str | None:
         """Return what is wrong with the output; None if it is as expected."""
         found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
         if not found:
             return f"'{words}' is missing"
-        return f"another host has {interface.ip}" if "duplicated" in found[1].split() else None
+        return f"another host has {address.ip}" if "duplicated" in found[1].split() else None
 
     return Step(
-        f"ifconfig {port} {family} alias {interface.ip}{length}{interface.network.prefixlen}",
+        f"ifconfig {port} {family} alias {address.ip}{length}{address.network.prefixlen}",
         f"the device's address on {port}",
         read=f"ifconfig {port} | grep -wF '{words}' || true",
         expected=Expectation(f"'{words}'", find_problem),
-        undo=f"ifconfig {port} {family} {interface.ip} delete",
-        existing=Existing.KEEP,
+        undo=f"ifconfig {port} {family} {address.ip} delete",
+        existing=IfExists.KEEP,
     )
 
 
-def check_prefix_lengths(side: LinkIntent, port: str, links: str) -> None:
-    """Raise DutError if the interface already has an address with another prefix length."""
-    for own in parse_addresses(links, port):
+def check_prefix_lengths(side: LinkIntent, port: str, ifconfig_output: str) -> None:
+    """Raise DutError if the port has one of the side's addresses with another prefix length."""
+    for own in parse_addresses(ifconfig_output, port):
         if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
             problem = f"{port} has {own} already, and the test wants another prefix length"
             hint = f"take it away with ifconfig {port} {own.ip} delete, or use other addresses"
@@ -172,7 +172,7 @@ def check_prefix_lengths(side: LinkIntent, port: str, links: str) -> None:
 
 
 def make_neighbor_step(address: Address, mac: str, port: str) -> Step:
-    """Return the step that adds a permanent neighbor entry, so that it is not resolved."""
+    """Return the step that adds a permanent neighbor entry, which needs no resolution."""
     tool, permanent = ("arp", " permanent") if address.version == 4 else ("ndp", "")
     create = f"{tool} -s {address} {mac}{permanent}"
     why = f"static neighbor entries for the tester's hosts on {port}"
@@ -182,7 +182,7 @@ def make_neighbor_step(address: Address, mac: str, port: str) -> Step:
 
 
 def make_route_step(net: Network, via: Address, port: str) -> Step:
-    """Return the step that adds a route to a network by a neighbor."""
+    """Return the step that adds a route to a network via a neighbor."""
     family = "-inet" if net.version == 4 else "-inet6"
     first = format_listed_network(str(net))
 

@@ -10,14 +10,9 @@ from enum import Enum
 from typing import Any
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Expectation, Plan, Step, shorten_output
+from v6t.drivers.duts.plan import ACTIONS, Check, Expectation, IfExists, Plan, Step, shorten_output
 from v6t.drivers.duts.session.shell import SECTION_HEADING, Section, build_tracked_command
-from v6t.drivers.duts.session.undo_store import (
-    PROGRESS,
-    UNDO_LIMIT_S,
-    UndoEntry,
-    format_command,
-)
+from v6t.drivers.duts.session.undo_store import PROGRESS, UNDO_LIMIT_S, UndoEntry, format_command
 from v6t.drivers.transport.contract import Output
 
 
@@ -56,11 +51,11 @@ def make_undo_entries(
         if section.status:
             problem = f"{device}: cannot read the state to restore (status {section.status})"
             hint = (
-                f"nothing was changed; the command was: {step.before}; "
+                f"nothing was changed; the command was: {step.record_command}; "
                 "it must exit with 0 also if the object does not exist"
             )
             raise DutError(problem, hint, code="command-failed")
-        if step.existing is Existing.REFUSE and section.text.strip():
+        if step.existing is IfExists.REFUSE and section.text.strip():
             raise DutError(
                 f"{device}: configuration that v6t did not make prevents '{step.why}': "
                 f"{shorten_output(section.text)}",
@@ -74,15 +69,15 @@ def make_undo_entries(
 def make_undo_entry(number: int, step: Step, old_state: str) -> UndoEntry:
     """Return the undo entry of a step, given the state before the step is run."""
     command = step.undo
-    if step.existing is Existing.KEEP and old_state.strip():
+    if step.existing is IfExists.KEEP and old_state.strip():
         command = ""  # the step changes nothing
     words = " ".join(map(shlex.quote, old_state.split()))
     values = {"{old}": shlex.quote(old_state.rstrip("\n")), "{words}": words}
     # in one pass: the old state may contain a placeholder
     command = re.sub(r"\{old\}|\{words\}", lambda match: values[match.group()], command)
-    text = step.undo_text.replace("{old}", old_state)
+    text = step.undo_text.replace("{old}", old_state) if command else ""
     return UndoEntry(
-        number, step.why, command, text if command else "", step.before, old_state, step.gone_test
+        number, step.why, command, text, step.record_command, old_state, step.gone_test
     )
 
 
@@ -127,7 +122,7 @@ def list_comparison_commands(plan: Plan) -> dict[str, str]:
 
 def find_recorded_steps(plan: Plan, entries: Iterable[UndoEntry]) -> frozenset[int]:
     """Return the numbers of the plan's steps that the entries of an undo record undo."""
-    steps = {(number, s.why, s.before) for number, s in enumerate(plan.steps, 1)}
+    steps = {(number, s.why, s.record_command) for number, s in enumerate(plan.steps, 1)}
     return frozenset(
         u.number for u in entries if u.command and (u.number, u.why, u.before) in steps
     )
@@ -140,7 +135,7 @@ def compare_plan(
     comparisons = []
     for number, step in enumerate(plan.steps, 1):
         present = answers[f"read-{number}"].text if step.read else ""
-        if step.existing is Existing.REFUSE and present.strip() and number not in recorded_steps:
+        if step.existing is IfExists.REFUSE and present.strip() and number not in recorded_steps:
             state = (StepState.FOREIGN, shorten_output(present), "nothing")
         elif step.expected is not None:
             state = _compare_output(step.expected, present)
@@ -182,12 +177,12 @@ def format_plan(plan: Plan) -> list[str]:
     for number, step in enumerate(plan.steps, 1):
         lines += ["", f"# {number}. {step.why}", format_command(step.command, step.text)]
         check = step.check
-        if step.before and check is not None and check.command == step.before:
+        if step.record_command and check is not None and check.command == step.record_command:
             title = f"read ({step.existing.value})"
-            lines += _format_comment(title, f"{step.before}  -> {check.description}")
+            lines += _format_comment(title, f"{step.record_command}  -> {check.description}")
             check = None
-        elif step.before:
-            lines.append(f"#    before ({step.existing.value}): {step.before}")
+        elif step.record_command:
+            lines.append(f"#    before ({step.existing.value}): {step.record_command}")
         if step.undo:
             lines += _format_comment("undo", format_command(step.undo, step.undo_text))
         lines += _format_checks([check] if check else [])
@@ -208,7 +203,8 @@ def format_plan(plan: Plan) -> list[str]:
         lines += _format_comment("check", change.show_command)
     if update := plan.route_update:
         lines += ["", f"# under traffic, in turn: {update.description} is moved"]
-        lines += [update.add, update.change, *_format_comment("check", update.show_command)]
+        lines += [update.add_command, update.change_command]
+        lines += _format_comment("check", update.show_command)
     return [re.sub(r"\{old\}|\{words\}", "<as it was>", line) for line in lines]
 
 
@@ -222,7 +218,7 @@ def export_plan(plan: Plan) -> dict[str, Any]:
                 "text": s.text,
                 "undo": s.undo,
                 "undo_text": s.undo_text,
-                "before": s.before,
+                "before": s.record_command,
                 "was": s.existing.value,
                 "check": s.check and {"command": s.check.command, "says": s.check.description},
             }
@@ -236,7 +232,7 @@ def export_plan(plan: Plan) -> dict[str, Any]:
         commands = {action: plan.live_change.get_command(action) for action in ACTIONS}
         data["beside"] = {"what": plan.live_change.description, **commands}
     if plan.route_update:
-        data["updates"] = [plan.route_update.add, plan.route_update.change]
+        data["updates"] = [plan.route_update.add_command, plan.route_update.change_command]
     return data
 
 

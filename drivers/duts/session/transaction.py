@@ -117,7 +117,7 @@ class Transaction(Connection):
             self._store.check_no_parts()
         facts = self.survey()
         plan = self.plan = self.driver.plan(self.intent, facts)
-        befores = {str(n): s.before for n, s in enumerate(plan.steps, 1) if s.before}
+        befores = {str(n): c for n, s in enumerate(plan.steps, 1) if (c := s.record_command)}
         states = self.read_states(befores)
         ssh = self.driver.options.ssh
         record = self._record = undo_store.UndoRecord(
@@ -212,7 +212,7 @@ class Transaction(Connection):
         """Save compressed copies of the device files that the options name in the run directory."""
         if self._record_dir is None:
             return
-        for name, path in self.driver.options.artefacts.items():
+        for name, path in self.driver.options.artefact_paths.items():
             command = f"gzip -c {shlex.quote(path)} | base64"
             try:
                 copy = b64decode(self.transport.run(command, deadline_s=COPY_LIMIT_S).out)

@@ -74,7 +74,7 @@ def render_device(name: str) -> str:
 def _suited(name: str) -> list[str]:
     kind = load_driver_type(name)
     rows = [
-        f"| `{technology}` | `{parameter}` | {_code(format_yaml(own.value))} | {_cell(own.why)} |"
+        f"| `{technology}` | `{parameter}` | {_code(format_yaml(own.value))} | {_cell(own.reason)} |"
         for technology in list_technologies(name)
         for parameter, own in kind({}).get_parameter_overrides(technology).items()
     ]

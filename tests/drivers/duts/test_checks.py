@@ -485,7 +485,7 @@ def test_nft_rule_that_differs_in_one_field_is_not_ours(old, new, ours):
 def test_foreign_vpp_address_that_ends_like_ours_is_not_taken_for_ours(line, is_ours):
     (step,) = [s for s in planned("vpp-mape-26.06")[2].steps
                if s.command.endswith("left 2001:db8:6::1/64")]  # fmt: skip
-    shell = f"vppctl() {{ printf 'left (up):\\r\\n%s\\r\\n' '{line}'; }}; {step.before}"
+    shell = f"vppctl() {{ printf 'left (up):\\r\\n%s\\r\\n' '{line}'; }}; {step.record_command}"
     done = run_shell(shell)
     assert bool(done.stdout.strip()) == is_ours
 
@@ -494,7 +494,7 @@ def test_foreign_vpp_address_that_ends_like_ours_is_not_taken_for_ours(line, is_
 def test_vpp_route_of_another_table_is_not_in_the_way(table, in_the_way):
     (step,) = [s for s in planned("vpp-mape-26.06")[2].steps if f"ip route add {RULE}" in s.command]
     text = fib(RULE, VIA, fib=table).replace("\r", "")
-    shell = f"vppctl() {{ cat; }}; {{ {step.before}; }}"
+    shell = f"vppctl() {{ cat; }}; {{ {step.record_command}; }}"
     done = run_shell(shell, text)
     assert bool(done.stdout.strip()) == in_the_way
 
@@ -518,7 +518,7 @@ def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():
     driver = make_driver("iptables", {})
     (case,) = [c for c in CASES if c.name == "iptables-nat44"]
     change = driver.find_live_change(case.intent, driver.make_example_facts(case.intent))
-    shell = f'iptables() {{ case $* in *-L*) cat;; *) echo "$@";; esac; }}; {change.remove}'
+    shell = f'iptables() {{ case $* in *-L*) cat;; *) echo "$@";; esac; }}; {change.remove_command}'
     done = run_shell(shell, LISTED)
     assert done.stdout.split() == ["-w", "-t", "nat", "-D", "POSTROUTING", "2"]
 

@@ -45,7 +45,7 @@ def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, sta
     ("ssh", "counted"), [(None, False), ({"lab": "one"}, False), ({"host": "device"}, True)]
 )
 def test_huge_pages_are_put_back_but_in_a_lab_where_others_may_be_at_work_with_them(ssh, counted):
-    steps = [step for step in list_steps("snabb-lwaftr", ssh) if "hugepages" in step.before]
+    steps = [step for step in list_steps("snabb-lwaftr", ssh) if "hugepages" in step.record_command]
     undone = [make_undo_entry(1, step, "vm.nr_hugepages = 7\n").text for step in steps]
     assert undone == ["vm.nr_hugepages = 7\n"] * counted
 

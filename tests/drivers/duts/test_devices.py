@@ -213,7 +213,7 @@ SIDE = LinkIntent(
 )
 TUN = make_object_step(
     "ip tuntap add dev tun9 mode tun", "ip link del tun9", "a TUN interface",
-    read=linux.make_link_command("tun9"), expected=expect_words("tun9"),
+    read=linux.make_show_link_command("tun9"), expected=expect_words("tun9"),
 )  # fmt: skip
 TABLE = make_object_step(
     "nft add table ip v6t", "nft delete table ip v6t", "a table",
@@ -247,7 +247,7 @@ STATE = (
     "ip -o addr | grep -v fe80; ip route; ip neigh show nud permanent; ip -o link | cut -d' ' -f2-5; "
     "sysctl net.ipv4.conf.all.rp_filter; nft list ruleset"
 )
-SYSCTL = linux.make_sysctls_step(
+SYSCTL = linux.make_sysctl_step(
     {"net.ipv4.conf.left.rp_filter": 2, "net.ipv4.conf.all.rp_filter": 2}, "x"
 )
 
@@ -271,7 +271,7 @@ def test_rollback_after_an_object_vanished_leaves_the_device_as_before(
     device, tmp_path, steps, loss
 ):
     before = device(STATE)
-    entries = [make_undo_entry(n, s, device(s.before)) for n, s in enumerate(steps, 1)]
+    entries = [make_undo_entry(n, s, device(s.record_command)) for n, s in enumerate(steps, 1)]
     record = UndoRecord("me", "boot", "linux", "x", "now", str(tmp_path), tuple(entries))
     (tmp_path / SCRIPT).write_text(build_undo_script(record))
     for number, step in enumerate(steps, 1):

@@ -237,9 +237,9 @@ def test_address_is_found_with_its_length(line, found, ours):
     steps = openbsd.make_side_steps(LinkIntent(["2001:2::1/64"]), "em0")
     (step,) = [s for s in steps if "address on" in s.why]
     text = f"em0: flags=8843<UP>\n\t{line}\n"
-    shell = f"ifconfig() {{ printf '{text}'; }}; {step.before}".replace("\n", "\\n").replace(
-        "\t", "\\t"
-    )
+    shell = f"ifconfig() {{ printf '{text}'; }}; {step.record_command}".replace(
+        "\n", "\\n"
+    ).replace("\t", "\\t")
     assert bool(run_shell(shell).stdout) == found
     assert (step.check.find_problem(text) is None) == ours
 

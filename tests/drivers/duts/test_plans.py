@@ -15,7 +15,7 @@ from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.kinds.jool_instances import PROGRAM_SOURCES, choose_program
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.plan import Existing
+from v6t.drivers.duts.plan import IfExists
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
@@ -78,7 +78,7 @@ def test_every_driver_has_a_case():
 def test_commands_touch_nothing_foreign_and_end(name):
     _, _, plan = planned(name)
     for step in (*plan.steps, *plan.flush):
-        for text in (step.command, step.undo, step.text, step.before):
+        for text in (step.command, step.undo, step.text, step.record_command):
             assert not any(word in text for word in DANGEROUS), text
             assert not FOREIGN.search(text), text
         assert 0 < step.deadline_s <= 3600
@@ -105,13 +105,13 @@ def test_what_is_done_is_undone(name):
         if not step.undo:
             assert stays or OWN.search(step.command + step.text), step.command
         if "{old}" in step.undo + step.undo_text or "{words}" in step.undo:
-            assert step.before, step.command
-            assert step.existing is Existing.RESTORE, step.command
-        if step.existing in (Existing.KEEP, Existing.REFUSE):
+            assert step.record_command, step.command
+            assert step.existing is IfExists.RESTORE, step.command
+        if step.existing in (IfExists.KEEP, IfExists.REFUSE):
             assert step.read, step.command
             assert stays or step.undo, step.command
-        if step.existing is Existing.NONE:
-            assert not step.before
+        if step.existing is IfExists.NONE:
+            assert not step.record_command
 
 
 @each_case
@@ -120,7 +120,7 @@ def test_every_line_is_shell(name):
     lines = []
     for step in (*plan.steps, *plan.flush):
         lines += [step.command, step.undo.replace("{words}", "a b").replace("{old}", "'a'")]
-        lines += [step.before, step.check.command if step.check else ""]
+        lines += [step.record_command, step.check.command if step.check else ""]
     functions = "\n".join(f"f{n}() {{\n{line}\n}}" for n, line in enumerate(filter(None, lines)))
     done = subprocess.run(
         ["sh", "-n"], input=functions, capture_output=True, text=True, check=False
@@ -143,7 +143,7 @@ def test_reading_the_device_changes_nothing(name):
     driver, _, plan = planned(name)
     intent = CASE[name].intent
     looks = [c.command for c in plan.all_checks]
-    looks += [s.before for s in plan.steps] + [s.gone_test for s in plan.steps]
+    looks += [s.record_command for s in plan.steps] + [s.gone_test for s in plan.steps]
     looks += [s.check.command for s in plan.flush if s.check]
     looks += list(driver.get_survey_commands().values())
     looks += [r.command for r in driver.get_telemetry_readings(intent).values()]

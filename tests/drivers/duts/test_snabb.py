@@ -67,4 +67,4 @@ def test_frames_that_it_does_not_fetch_are_counted_and_are_its_own():
     assert told.drops["sockets dropped"] > 1000
     verdict = judge_device(samples, lost=3000)
     assert verdict.limited_by == "cpu", verdict
-    assert "it polls" in verdict.says
+    assert "it polls" in verdict.explanation

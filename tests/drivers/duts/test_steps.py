@@ -14,7 +14,7 @@ from v6t import drivers
 from v6t.drivers.duts import steps
 from v6t.drivers.duts.os.linux import expect_settings
 from v6t.drivers.duts.plan import (
-    Existing,
+    IfExists,
     Step,
     expect_matching_line,
     expect_only_words,
@@ -23,11 +23,9 @@ from v6t.drivers.duts.plan import (
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.plan_steps import StepComparison, StepState, format_comparison
 from v6t.drivers.duts.steps import (
-    build_background_command,
+    make_background_command,
     make_config_file_step,
     make_daemon_step,
-    make_object_step,
-    make_value_step,
 )
 from v6t.plugins.nat44 import Nat66
 from v6t.tests.needs import needs_lab
@@ -46,16 +44,16 @@ def run(line, text=""):
 @pytest.mark.parametrize(
     ("existing", "undo", "is_read"),
     [
-        (Existing.RESTORE, "x", True),
-        (Existing.RESTORE, "", False),
-        (Existing.KEEP, "x", True),
-        (Existing.REFUSE, "", True),
-        (Existing.NONE, "x", False),
+        (IfExists.RESTORE, "x", True),
+        (IfExists.RESTORE, "", False),
+        (IfExists.KEEP, "x", True),
+        (IfExists.REFUSE, "", True),
+        (IfExists.NONE, "x", False),
     ],
 )
 def test_step_read_before_change_depends_on_undo(existing, undo, is_read):
     step = Step("set", "x", read="look", undo=undo, existing=existing)
-    assert step.before == ("look" if is_read else "")
+    assert step.record_command == ("look" if is_read else "")
 
 
 def test_step_check_is_its_read_after_the_wait():
@@ -102,17 +100,6 @@ def test_want_compares_whole_members_and_lines(want, right, wrong):
     assert want.find_problem(wrong) is not None
 
 
-def test_setting_writes_the_present_value_back():
-    step = make_value_step("tool mtu VALUE", 1500, "x", read="look")
-    assert (step.command, step.undo) == ("tool mtu 1500", "tool mtu {words}")
-    assert step.existing is Existing.RESTORE
-
-
-def test_owned_object_that_exists_is_refused():
-    step = make_object_step("create", "delete", "x", read="look", expected=expect_text("it"))
-    assert (step.command, step.undo, step.existing) == ("create", "delete", Existing.REFUSE)
-
-
 def test_config_file_reads_its_name_and_content(tmp_path):
     step = make_config_file_step(f"{tmp_path}/f", "a\nb\n", "x")
     assert run(step.read) == ""
@@ -129,7 +116,7 @@ def test_config_file_reads_its_name_and_content(tmp_path):
 def test_daemon_reads_its_name_and_probe_only_while_it_runs(command, runs, tmp_path):
     pid = f"{tmp_path}/pid"
     probe = f"[ ! -s {pid} ] || echo ready"
-    step = make_daemon_step(build_background_command(pid, command), pid, "sleep", "x", probe=probe)
+    step = make_daemon_step(make_background_command(pid, command), pid, "sleep", "x", probe=probe)
     step = replace(step, expected=expect_text("sleep\nready"))
     assert run(step.read) == ""
     run(step.command)
@@ -207,21 +194,20 @@ def stop(pid_file, name, before=""):
     )
 
 
-def test_ours_is_ended(sleeper, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "status"), [("sleep", -15), ("vpp_main", None)], ids=["ours", "another one"]
+)
+def test_ours_is_ended_and_another_one_that_has_its_number_is_left_alone(
+    sleeper, tmp_path, name, status
+):
+    """The other one is no failure: ours has ended long ago."""
     file = tmp_path / "pid"
     file.write_text(f"{sleeper.pid}\n")
-    stopping = stop(file, "sleep")
-    assert sleeper.wait(20) == -15
+    stopping = stop(file, name)
+    if status is not None:
+        assert sleeper.wait(20) == status
     assert stopping.wait(20) == 0
-    assert not file.exists()
-
-
-def test_another_one_that_has_its_number_is_left_alone(sleeper, tmp_path):
-    """And that is no failure: ours has ended long ago."""
-    file = tmp_path / "pid"
-    file.write_text(f"{sleeper.pid}\n")
-    assert stop(file, "vpp_main").wait(20) == 0
-    assert sleeper.poll() is None
+    assert sleeper.poll() == status
     assert not file.exists()
 
 
@@ -239,7 +225,7 @@ def test_all_that_ours_leads_are_ended(fate, tmp_path):
     """And no process that is not called so, though it has the group's number."""
     file = tmp_path / "pid"
     file.write_text("")
-    command = steps.build_background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"')
+    command = steps.make_background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"')
     subprocess.run(["sh", "-c", command], check=True)
     until(lambda: file.read_text().strip(), "its number")
     leader = int(file.read_text())
@@ -277,9 +263,9 @@ def test_one_that_does_not_end_is_told(tmp_path):
 def test_nothing_runs_whose_number_could_not_be_kept(tmp_path):
     """On a full disk a file is made, and stays empty."""
     ran = tmp_path / "ran"
-    line = steps.build_background_command("/dev/full", f"touch {ran}") + " wait"
+    line = steps.make_background_command("/dev/full", f"touch {ran}") + " wait"
     subprocess.run(["sh", "-c", line], check=True)
     assert not ran.exists()
-    line = steps.build_background_command(str(tmp_path / "pid"), f"touch {ran}") + " wait"
+    line = steps.make_background_command(str(tmp_path / "pid"), f"touch {ran}") + " wait"
     subprocess.run(["sh", "-c", line], check=True)
     assert ran.exists()

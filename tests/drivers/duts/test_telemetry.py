@@ -229,7 +229,7 @@ def judged(readings, name, *texts, lost):
 def test_every_reason_of_jools_is_of_a_kind():
     reading = readings_of("jool", intents.nat64())["jool"]
     kinds = {
-        "JSTAT_BIB6_NOT_FOUND": LossReason.TABLE_FULL, "JSTAT_BIB4_NOT_FOUND": LossReason.UNKNOWN,
+        "JSTAT_BIB6_NOT_FOUND": LossReason.TABLE_FULL, "JSTAT_BIB4_NOT_FOUND": LossReason.NO_CONNECTION,
         "JSTAT_ENOMEM": LossReason.QUEUE, "JSTAT_UNKNOWN": LossReason.QUEUE, "JSTAT_DST_OUTPUT": LossReason.QUEUE,
         "JSTAT_OF_A_LATER_ONE": LossReason.QUEUE, "JSTAT_FAILED_ROUTES": LossReason.RULE, "JSTAT64_TTL": LossReason.RULE,
         "JSTAT46_DST": None, "JSTAT_SESSIONS": None, "JSTAT_RECEIVED6": None,
@@ -256,7 +256,7 @@ def test_what_pf_drops_for_want_of_a_port_is_a_tables(counter, limited, words):
     )
     assert later != PFCTL_SI.rstrip("\n")
     found = judged(readings, "pf", PFCTL_SI, later, lost=900)
-    assert (found.limited_by, words in found.says) == (limited, True), found
+    assert (found.limited_by, words in found.explanation) == (limited, True), found
 
 
 def link_text(received, sent, errors=0):

@@ -14,7 +14,7 @@ from v6t.core.runs.bottleneck import (
     describe_unsustained_rate,
     group_samples,
 )
-from v6t.drivers.duts.bottleneck import Verdict, combine_verdicts, judge_device
+from v6t.drivers.duts.bottleneck import Verdict, judge_device, summarize_verdicts
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.readings import LossReason
@@ -141,16 +141,16 @@ VERDICTS = {
     "one sample": ("unknown", seconds(30)[:1], {}),
     "losses that only the tester saw": ("unknown", seconds(95, 90), {"lost": 7}),
     "no losses": ("nothing here", seconds(95, 90), {"lost": 0}),
-    "tester at its limit": ("tester", seconds(0, 0), {"tester": TESTER}),
-    "tester at its limit, many losses": ("cpu", seconds(0, 0, drops=(0, 10, 20)), {"tester": TESTER}),
+    "tester at its limit": ("tester", seconds(0, 0), {"tester_limit": TESTER}),
+    "tester at its limit, many losses": ("cpu", seconds(0, 0, drops=(0, 10, 20)), {"tester_limit": TESTER}),
     # a polling VPP is judged by its vectors
     "full vectors": ("cpu", vpp(241), {}),
     "small vectors": ("nothing here", vpp(44), {}),
     "small vectors, losses": ("queue", vpp(44, drops=9), {}),
     "small vectors, losses that only the tester saw": ("unknown", vpp(44), {"lost": 9}),
-    "small vectors, tester at its limit": ("tester", vpp(44), {"tester": TESTER}),
-    "full vectors, tester at its limit": ("cpu", vpp(241), {"tester": TESTER}),
-    "small vectors, losses, tester at its limit": ("queue", vpp(44, drops=9), {"tester": TESTER}),
+    "small vectors, tester at its limit": ("tester", vpp(44), {"tester_limit": TESTER}),
+    "full vectors, tester at its limit": ("cpu", vpp(241), {"tester_limit": TESTER}),
+    "small vectors, losses, tester at its limit": ("queue", vpp(44, drops=9), {"tester_limit": TESTER}),
     "VPP without sessions": ("table", vpp(44, drops=50, reason=FULL, name="errors"), {}),
     "VPP without ports": ("table", vpp_without_ports(50.0), {"lost": 500}),
     "VPP with a full table": ("table", vpp_with_a_full_table(), {"lost": 90}),
@@ -175,7 +175,7 @@ VERDICTS = {
     "waiting process without room": ("table", grow(process((22, 58), idle=0),
         conntrack={"insert_failed": 50.0}, **{"link left": {"tx.packets": 9.0}}), {"lost": 150}),
     # a table is blamed for its share of the losses
-    "full table": ("table", full_table(), {"tester": TESTER}),
+    "full table": ("table", full_table(), {"tester_limit": TESTER}),
     "two packets that raced": ("cpu", conntrack((1, 60), 1), {}),
     "few losses for want of room": ("cpu", conntrack((1, 60), 50), {"lost": 40_000}),
     "many other losses": ("cpu", conntrack((1, 60), 50, other=4000), {}),
@@ -186,24 +186,24 @@ VERDICTS = {
     "table that drops": ("table", conntrack((50, 60), 500, figure="drop"), {}),
     "table nearly full": ("table", conntrack((1, 60), 50, used=995.0), {"lost": 40_000}),
     # single frames that do not belong to the test
-    "stray frame": ("tester", seconds(0, 0, drops=(0, 0, 1), name="rx.dropped"), {"tester": TESTER, "lost": 0}),
-    "stray frames of many": ("tester", seconds(0, 0, drops=(0, 0, 2), name="rx.dropped"), {"tester": TESTER, "lost": 400}),
-    "few strays": ("tester", seconds(0, 0, drops=(0, 5, 9), name="rx.dropped"), {"tester": TESTER}),
-    "no strays": ("cpu", seconds(0, 0, drops=(0, 50, 90), name="rx.dropped"), {"tester": TESTER, "lost": 100}),
+    "stray frame": ("tester", seconds(0, 0, drops=(0, 0, 1), name="rx.dropped"), {"tester_limit": TESTER, "lost": 0}),
+    "stray frames of many": ("tester", seconds(0, 0, drops=(0, 0, 2), name="rx.dropped"), {"tester_limit": TESTER, "lost": 400}),
+    "few strays": ("tester", seconds(0, 0, drops=(0, 5, 9), name="rx.dropped"), {"tester_limit": TESTER}),
+    "no strays": ("cpu", seconds(0, 0, drops=(0, 50, 90), name="rx.dropped"), {"tester_limit": TESTER, "lost": 100}),
     "stray of an idle kernel": ("nothing here", seconds(95, 90, drops=(0, 0, 1)), {"lost": 0}),
     "stray beside losses": ("unknown", seconds(95, 90, drops=(0, 0, 1)), {"lost": 400}),
     "stray of a process": ("unknown", process((10, 2), dropped=1 / 3), {"lost": 400}),
     "stray of a VPP": ("nothing here", vpp(44, drops=1), {"lost": 0}),
     "stray of a VPP beside losses": ("unknown", vpp(44, drops=1), {"lost": 400}),
     # the tester may run on the device's cores
-    "shared cores": ("unknown", LOSSY, {"tester": TESTER, "lost": 100, "shared": True}),
-    "separate cores": ("cpu", LOSSY, {"tester": TESTER, "lost": 100}),
-    "shared cores, tester with room": ("cpu", LOSSY, {"lost": 100, "shared": True}),
-    "process on shared cores": ("cpu", process((97, 1), idle=0), {"tester": TESTER, "lost": 100, "shared": True}),
+    "shared cores": ("unknown", LOSSY, {"tester_limit": TESTER, "lost": 100, "shares_cores": True}),
+    "separate cores": ("cpu", LOSSY, {"tester_limit": TESTER, "lost": 100}),
+    "shared cores, tester with room": ("cpu", LOSSY, {"lost": 100, "shares_cores": True}),
+    "process on shared cores": ("cpu", process((97, 1), idle=0), {"tester_limit": TESTER, "lost": 100, "shares_cores": True}),
     # cores that poll
     "polling VPP": ("unknown", polling(VPP), {"lost": 0}),
     "polling Snabb": ("unknown", polling(SNABB), {"lost": 0}),
-    "polling Snabb, tester at its limit": ("tester", polling(SNABB), {"tester": TESTER, "lost": 0}),
+    "polling Snabb, tester at its limit": ("tester", polling(SNABB), {"tester_limit": TESTER, "lost": 0}),
     "Snabb ingress drops": ("cpu", polling(SNABB, snabb={"ingress-packet-drops": 90.0}), {"lost": 270}),
     "Snabb socket drops": ("cpu", polling(SNABB, sockets={"dropped": 90.0}), {"lost": 270}),
     "Snabb rules": ("rules", polling(SNABB, snabb=SNABB_RULES), {"lost": 270}),
@@ -217,7 +217,7 @@ def test_verdict_follows_from_the_figures(name, snapshot):
     limited_by, samples, given = VERDICTS[name]
     found = judge_device(samples, **given)
     assert found.limited_by == limited_by
-    assert "\n".join([found.says, *found.evidence]) == snapshot
+    assert "\n".join([found.explanation, *found.evidence]) == snapshot
 
 
 UNTRANSLATABLE = "jool dropped: an IPv6 address without translation (JSTAT_UNTRANSLATABLE_DST6)"
@@ -245,7 +245,7 @@ def test_figure_that_a_reading_does_not_declare_is_not_a_loss(reason, limited):
 
 LIMITS = {
     LossReason.TABLE_FULL: "table",
-    LossReason.UNKNOWN: "rules",
+    LossReason.NO_CONNECTION: "rules",
     LossReason.RULE: "rules",
     LossReason.QUEUE: "queue",
 }
@@ -270,7 +270,7 @@ def test_vpp_error_is_a_loss_once_and_of_its_kind(words):
     ]  # fmt: skip
     found = judge_device(samples, lost=78)
     assert found.limited_by == LIMITS[kind]
-    assert reason in found.says
+    assert reason in found.explanation
 
 
 def test_idle_time_is_kept_by_core_and_second():
@@ -357,11 +357,13 @@ CE_PE = ("cpu", "table", "contention", "nothing here", "unknown", "tester")
 
 def test_verdicts_on_two_devices_are_combined(snapshot):
     combined = {
-        f"{ce}, {pe}": combine_verdicts({"CE": Verdict(ce, "ce", ()), "PE": Verdict(pe, "pe", ())})
+        f"{ce}, {pe}": summarize_verdicts(
+            {"CE": Verdict(ce, "ce", ()), "PE": Verdict(pe, "pe", ())}
+        )
         for ce in CE_PE
         for pe in CE_PE
     }
-    assert combine_verdicts({"CE": Verdict("cpu", "ce", ())}) == ""
+    assert summarize_verdicts({"CE": Verdict("cpu", "ce", ())}) == ""
     assert combined == snapshot
 
 

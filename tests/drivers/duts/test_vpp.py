@@ -285,11 +285,11 @@ def test_frames_of_another_psid_are_told_by_their_reason():
         samples.append(bed.session.read_sample())
     verdict = judge_device(samples, lost=40)
     assert verdict.limited_by == "rules", verdict
-    assert "security check failed" in verdict.says
+    assert "security check failed" in verdict.explanation
     told = summarize_samples(samples)
     assert set(told.drops.values()) == {40.0}
     assert {why.value for why in told.lost_for.values()} == {"rule", "all"}
-    assert sum(told.drops_by_reason.values()) == 40
+    assert sum(told.distinct_drops.values()) == 40
 
 
 def exchange(bed, intent, src, dst, port, payload):

@@ -246,10 +246,11 @@ def test_its_counts():
 
 def test_only_one_of_them_counts_endpoints():
     kinds = {
-        n: make_driver("vpp", {"nat44": n}).has_endpoint_sessions(nat44()) for n in ("ed", "ei")
+        n: make_driver("vpp", {"nat44": n}).has_endpoint_independent_mapping(nat44())
+        for n in ("ed", "ei")
     }
     assert kinds == {"ed": False, "ei": True}
-    assert not make_driver("vpp", {"nat44": "ei"}).has_endpoint_sessions(intents.nat64())
+    assert not make_driver("vpp", {"nat44": "ei"}).has_endpoint_independent_mapping(intents.nat64())
 
 
 def test_module_and_program_are_of_one_version():

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, Dns64ServerOptions
 from v6t.drivers.duts.os.linux import make_link_up_step
-from v6t.drivers.duts.plan import Existing, Step, expect_lines
+from v6t.drivers.duts.plan import IfExists, Step, expect_lines
 from v6t.intent.families import Dns64Config
 
 
@@ -23,7 +23,7 @@ class Bind9(Dns64Server):
 
     name = "bind9"
     title = "BIND 9"
-    tested_with = "configured, verified, measured and restored (Debian's 9.18)"
+    test_status = "configured, verified, measured and restored (Debian's 9.18)"
     versions = ("9.18",)
     options_model = Bind9Options
     programs: Mapping[str, str] = {
@@ -45,7 +45,7 @@ class Bind9(Dns64Server):
                 read=f"cat {file}",
                 expected=expect_lines('key "rndc-key" {'),
                 undo=f"rm -f {file}",
-                existing=Existing.NONE,
+                existing=IfExists.NONE,
             ),
             make_link_up_step("lo", "rndc reaches named by the loopback interface"),
         )

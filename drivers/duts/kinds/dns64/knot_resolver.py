@@ -27,7 +27,7 @@ class KnotResolver(Dns64Server):
 
     name = "knot-resolver"
     title = "Knot Resolver"
-    tested_with = "configured, verified, measured and restored (Debian's 5.6.0)"
+    test_status = "configured, verified, measured and restored (Debian's 5.6.0)"
     versions = ("5.6.0",)
     programs: Mapping[str, str] = {"kresd": "knot-resolver"}
     version_command = "kresd -V"

@@ -20,7 +20,7 @@ class PdnsRecursor(Dns64Server):
 
     name = "pdns-recursor"
     title = "PowerDNS Recursor"
-    tested_with = "configured, verified, measured and restored (Debian's 4.8)"
+    test_status = "configured, verified, measured and restored (Debian's 4.8)"
     versions = ("4.8",)
     programs: Mapping[str, str] = {
         "pdns_recursor": "pdns-recursor", "rec_control": "pdns-recursor",

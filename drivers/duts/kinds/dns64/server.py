@@ -12,7 +12,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import make_process_reading
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Expectation, Intent, Plan, Step, expect_output, find_line
-from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
+from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import (
     make_config_file_step,
@@ -36,7 +36,7 @@ class Dns64Server(LinuxDriver):
     supported_configurations = (Dns64Config,)
     options_model = Dns64ServerOptions
     notes = ("the cache is emptied before each trial",)
-    process_name: ClassVar[str]  # name of the process
+    process_name: ClassVar[str]  # as the kernel shows it
     start_command: ClassVar[str] = ""  # template of the foreground command
     control_command: ClassVar[str] = ""  # template, without the verb
     flush_verb: ClassVar[str] = "flush"
@@ -90,9 +90,9 @@ class Dns64Server(LinuxDriver):
             **super().get_telemetry_readings(intent),
             "udp": Reading(
                 "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6",
-                sum_matches(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$"),
+                make_sum_parser(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$"),
                 "queries that came, and those that found no room in a socket (`/proc/net/snmp6`)",
-                {"Udp6?RcvbufErrors": LossReason.QUEUE, "Udp6?InErrors": LossReason.ALL},
+                {"Udp6?RcvbufErrors": LossReason.QUEUE, "Udp6?InErrors": LossReason.TOTAL},
             ),
             "process": make_process_reading(f"{self.options.state_dir}/dns/{self.name}.pid"),
         }

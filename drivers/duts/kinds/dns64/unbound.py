@@ -14,7 +14,7 @@ class Unbound(Dns64Server):
 
     name = "unbound"
     title = "Unbound"
-    tested_with = "configured, verified, measured and restored (Debian's 1.17.1)"
+    test_status = "configured, verified, measured and restored (Debian's 1.17.1)"
     versions = ("1.17.1",)
     programs: Mapping[str, str] = {"unbound": "unbound", "unbound-control": "unbound"}
     version_command = "unbound -V"

@@ -34,7 +34,7 @@ class LinuxDriver(Driver):
     """Base class of drivers for Linux devices; subclasses add the steps of an implementation."""
 
     options_model = LinuxOptions
-    has_background_vlans = True
+    supports_background_vlans = True
     programs: Mapping[str, str] = {}
     """Programs needed beyond ip and sysctl, each with its Debian package or the address of its publisher."""
     # Debian package or publisher's address of ``options.program``; empty: no such option
@@ -157,9 +157,9 @@ class LinuxDriver(Driver):
         net, route = find_spare_network(intent, version, skip), f"ip -{version} route"
         return Change(
             "a route",
-            add=f"{route} replace {net} {first_path} proto 86",
-            change=f"{route} replace {net} {second_path} proto 86",
-            remove=f"{route} del {net} proto 86 2>/dev/null; true",
+            add_command=f"{route} replace {net} {first_path} proto 86",
+            change_command=f"{route} replace {net} {second_path} proto 86",
+            remove_command=f"{route} del {net} proto 86 2>/dev/null; true",
             # somebody else's route to it is in the way: `replace` would take it for good
             show_command=f"{route} show exact {net}",
             added_words=first_path,
@@ -174,7 +174,7 @@ class LinuxDriver(Driver):
         if names := sorted(facts.advertised_route_interfaces):
             why = "a forwarding host must go on learning its own default route"
             keys = (linux.make_sysctl_key(6, name, "accept_ra") for name in names)
-            steps.append(linux.make_sysctls_step(dict.fromkeys(keys, 2), why))
+            steps.append(linux.make_sysctl_step(dict.fromkeys(keys, 2), why))
         steps += linux_tuning.make_tuning_steps(self.options, facts)
         for side in SIDES:
             link, name = getattr(intent.links, side), getattr(self.options, side)

@@ -94,9 +94,9 @@ def make_bgp_speaker_steps(
     nothing = f"{say} disable {first} >/dev/null 2>&1; {say} disable {second} >/dev/null 2>&1; true"
     change = Change(
         "a route that BGP announces",
-        add=make_announce_command(first, second),
-        change=make_announce_command(second, first),
-        remove=nothing,
+        add_command=make_announce_command(first, second),
+        change_command=make_announce_command(second, first),
+        remove_command=nothing,
         show_command=show,
         added_words=paths[first],
         changed_words=paths[second],

@@ -11,9 +11,9 @@ from v6t.drivers.device import MAX_OWN_CONNECTIONS
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import KERNEL_UDP_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import make_sysctls_step
+from v6t.drivers.duts.os.linux import make_sysctl_step
 from v6t.drivers.duts.plan import Check, Intent, Step, expect_output
-from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
+from v6t.drivers.duts.readings import LossReason, Reading, make_sum_parser
 from v6t.drivers.duts.steps import make_daemon_step, make_process_stop_command
 from v6t.intent.families import NatConfig
 
@@ -67,7 +67,7 @@ class ConntrackOptions(LinuxOptions):
         return f"{self.state_dir}/connections.log" if self.log_connections else ""
 
     @property
-    def artefacts(self) -> Mapping[str, str]:
+    def artefact_paths(self) -> Mapping[str, str]:
         """Files of the device that v6t copies to the run directory, by their name there."""
         return {"connections.log": self.log_file} if self.log_file else {}
 
@@ -105,7 +105,7 @@ def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts
     else:
         why = "connections live longer than any test: expiry would look like loss"
     steps = (
-        [make_sysctls_step({f"{_SYSCTL_PREFIX}{n}": s for n, s in values.items()}, why)]
+        [make_sysctl_step({f"{_SYSCTL_PREFIX}{n}": s for n, s in values.items()}, why)]
         if values
         else []
     )
@@ -144,7 +144,7 @@ def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
         ),
         undo=f"echo {{old}} >{file}",
     )
-    maximum = make_sysctls_step({f"{_SYSCTL_PREFIX}max": size}, f"room for {count} connections")
+    maximum = make_sysctl_step({f"{_SYSCTL_PREFIX}max": size}, f"room for {count} connections")
     return [maximum] * grows + [more_buckets] * (buckets is None or buckets < size)
 
 
@@ -188,7 +188,7 @@ def _make_log_steps(options: ConntrackOptions) -> list[Step]:
 
 SESSION_READING = Reading(
     f"cat {COUNT_FILE}",
-    sum_matches(r"\A\s*(\d+)\s*\Z", "sessions"),
+    make_sum_parser(r"\A\s*(\d+)\s*\Z", "sessions"),
     "connections that the device counts",
 )
 
@@ -206,12 +206,12 @@ def make_table_reading(log_file: str = "") -> Reading:
     """Return a reading of the connection table's limits and timeouts [s], and of the log's length."""
     names = " ".join(f"{_SYSCTL_PREFIX}{name}" for name in LIMIT_SYSCTLS)
     counted = f"; echo log_records = $(wc -l <{log_file})" if log_file else ""
-    parse = sum_matches(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$")
+    parse = make_sum_parser(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$")
     return Reading(f"sysctl {names}{counted}", parse)
 
 
 # parses ``conntrack -S`` and sums each counter over all cores
-parse_conntrack_statistics = sum_matches(
+parse_conntrack_statistics = make_sum_parser(
     r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
 )
 # numbers of connections that the kernel could not create, by reason
@@ -221,7 +221,7 @@ INSERT_FAILURE_READING = Reading(
     "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
     "is free), for want of room (`drop`), for which older ones went (`early_drop`), or whose bucket "
     "was full (`chaintoolong`)",
-    {"insert_failed": LossReason.ENTRY, "drop|early_drop|chaintoolong": LossReason.TABLE_FULL},
+    {"insert_failed": LossReason.NO_ENTRY, "drop|early_drop|chaintoolong": LossReason.TABLE_FULL},
 )
 # ``used`` entries of the conntrack table and their ``limit``
 OCCUPANCY_READING = Reading(

@@ -23,7 +23,7 @@ class Iptables(NetfilterNat):
     name = "iptables"
     title = "Linux kernel NAT44 with iptables"
     supported_configurations = (Nat44Config,)
-    tested_with = (
+    test_status = (
         "configured, verified, measured, flushed and restored with real frames (iptables 1.8.9)"
     )
     versions = ("1.8.9",)
@@ -51,9 +51,9 @@ class Iptables(NetfilterNat):
 
         return Change(
             "a NAT rule",
-            add=f"{chain} -A POSTROUTING {format_rule(pool.first_port)}",
-            change=f"{chain} -R POSTROUTING {number} {format_rule(pool.first_port + 1)}",
-            remove=f"for n in {number}; do {chain} -D POSTROUTING $n; done",
+            add_command=f"{chain} -A POSTROUTING {format_rule(pool.first_port)}",
+            change_command=f"{chain} -R POSTROUTING {number} {format_rule(pool.first_port + 1)}",
+            remove_command=f"for n in {number}; do {chain} -D POSTROUTING $n; done",
             show_command=f"{LIST_RULES_COMMAND} | grep -e '--comment v6t-beside ' || true",
             added_words=format_rule(pool.first_port),
             changed_words=format_rule(pool.first_port + 1),
@@ -83,7 +83,7 @@ class Ip6tablesNpt(LinuxDriver):
     name = "ip6tables-npt"
     title = "Linux kernel NPTv6 with ip6tables (SNPT, DNPT)"
     supported_configurations = (NptConfig,)
-    tested_with = "configured, verified, measured and restored with real frames (ip6tables 1.8.9)"
+    test_status = "configured, verified, measured and restored with real frames (ip6tables 1.8.9)"
     versions = ("1.8.9",)
     programs: Mapping[str, str] = {"ip6tables": "iptables"}
     has_filters = True

@@ -52,7 +52,7 @@ def format_address_range(first: str, last: str) -> str:
 
 
 def get_pool(intent: Intent, version: int = 4, supported_settings: Sequence[str] = ()) -> NatPool:
-    """Return an intent's pool; raise UsageError for settings that the driver does not support."""
+    """Return the NAT pool of an intent; raise UsageError if a setting is not supported."""
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in supported_settings:

@@ -25,7 +25,7 @@ class Nftables(NetfilterNat):
     name = "nftables"
     title = "Linux kernel NAT44 with nftables"
     supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]] = (Nat44Config,)
-    tested_with = (
+    test_status = (
         "configured, verified, measured, flushed and restored with real frames (nft 1.0.6)"
     )
     versions = ("1.0.6",)
@@ -54,9 +54,9 @@ class Nftables(NetfilterNat):
         rules = [f"{_format_rule(net, port, 'udp', target)} {comment}" for target in targets]
         return Change(
             "a NAT rule",
-            add=f"nft add rule {chain} {rules[0]}",
-            change=f"nft replace rule {chain} handle $({chain_listing} | {handles}) {rules[1]}",
-            remove=f"for h in $({chain_listing} 2>/dev/null | {handles}); do "
+            add_command=f"nft add rule {chain} {rules[0]}",
+            change_command=f"nft replace rule {chain} handle $({chain_listing} | {handles}) {rules[1]}",
+            remove_command=f"for h in $({chain_listing} 2>/dev/null | {handles}); do "
             f"nft delete rule {chain} handle $h; done",
             show_command=f"{chain_listing} 2>/dev/null | grep -F 'comment \"{LIVE_RULE_COMMENT}\"' || true",
             added_words=f"snat to {targets[0]}",

@@ -47,7 +47,7 @@ class NetworkCliDriver(Driver):
     name = "network-cli"
     title = "any device with a command line, configured by your own lines over SSH"
     supported_configurations = (DeviceConfig,)
-    tested_with = (
+    test_status = (
         "over a real sshd with two command lines made for the tests, one like IOS and one like Junos, which "
         "configure a Linux router: verified, measured, flushed and restored with real frames as "
         "ipv6-router; no vendor's device"

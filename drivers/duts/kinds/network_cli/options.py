@@ -74,7 +74,7 @@ class CliOptions(StrictModel):
     variable `V6T_DUT_ENABLE_PASSWORD`."""
     open: CliLines = ()  # lines for a new login
     """Lines typed after each login, such as `terminal length 0`."""
-    abort: CliLines = ()
+    abort: CliLines = ()  # lines that lead back to the first prompt
     """Lines typed after a rejected line to return to the first prompt, such as `end`."""
     line_deadline_s: float = Field(default=60.0, gt=0, le=3600)
     """Time limit from a line to the next prompt [s]."""
@@ -272,7 +272,7 @@ class NetworkCliOptions(DutOptions):
     `cli` does not set."""
     cli: CliOptions = CliOptions()
     busy: BusyOptions | None = None
-    prepare: CliLines = ()
+    prepare: CliLines = ()  # lines before the `configure` lines
     """Lines typed first, for example to save the present configuration."""
     configure: CliLines = ()
     """Lines that configure the device."""

@@ -62,14 +62,14 @@ class VppDriver(Driver):
     programs = ("vpp", "vppctl")
     title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite, customer tunnels, routing"
     supported_configurations = tuple(FUNCTIONS)
-    tested_with = (
+    test_status = (
         "configured, verified, measured and restored with real frames (v26.06); the commands of "
         "other versions follow their sources"
     )
     versions = outputs.VERSIONS
     options_model = VppOptions
-    uses_kernel_routes = False
-    has_background_vlans = True
+    changes_kernel_routes = False
+    supports_background_vlans = True
 
     def get_survey_commands(self) -> Mapping[str, str]:
         if self.options.starts_vpp:
@@ -179,8 +179,8 @@ class VppDriver(Driver):
     def get_session_reading(self, intent: Intent) -> Reading | None:
         return self.make_function(intent).get_session_reading()
 
-    def has_endpoint_sessions(self, intent: Intent) -> bool:
-        return self.make_function(intent).has_endpoint_sessions
+    def has_endpoint_independent_mapping(self, intent: Intent) -> bool:
+        return self.make_function(intent).has_endpoint_independent_mapping
 
     def get_timeout_s(self, intent: Intent) -> float | None:
         return self.make_function(intent).get_timeout_s()
@@ -226,9 +226,9 @@ class VppDriver(Driver):
         )
         return Change(
             "a route",
-            add=f"{removals[1]} >/dev/null; {adds[0]}",
-            change=f"{removals[0]} >/dev/null; {adds[1]}",
-            remove=f"{removals[0]} >/dev/null; {removals[1]} >/dev/null; true",
+            add_command=f"{removals[1]} >/dev/null; {adds[0]}",
+            change_command=f"{removals[0]} >/dev/null; {adds[1]}",
+            remove_command=f"{removals[0]} >/dev/null; {removals[1]} >/dev/null; true",
             # the hosts alone: a way that was not taken away is there beside the new one
             show_command=f"{show} | sed -n '\\|^{net} |,$p' | grep -o 'via [0-9a-f.:]*' | sort -u",
             added_words=f"via {hops[0][0]}",

@@ -11,7 +11,7 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.vpp import links, process
 from v6t.drivers.duts.kinds.vpp.function import START_HINT, VppFunction
 from v6t.drivers.duts.kinds.vpp.nat import format_pool, get_pool
-from v6t.drivers.duts.plan import Check, Existing, Expectation, Step, expect_lines, expect_text
+from v6t.drivers.duts.plan import Check, Expectation, IfExists, Step, expect_lines, expect_text
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.device import LinkIntent
@@ -89,7 +89,7 @@ class DsLite(VppFunction):
         """Return the steps that attach networks to the left interface without an address."""
         port, cli = self.ports["left"], self.cli
         why = "IPv6 without an address: the AFTR's must be no interface's own"
-        steps = [cli.make_step(f"enable ip6 interface {port}", why, existing=Existing.RESTORE)]
+        steps = [cli.make_step(f"enable ip6 interface {port}", why, existing=IfExists.RESTORE)]
         for net in nets:
             add, delete = (f"ip route {verb} {net} via {port}" for verb in ("add", "del"))
             read = links.make_route_read_back(cli, net, port)
@@ -104,14 +104,14 @@ class DsLite(VppFunction):
                 "public addresses of DS-Lite",
                 read=self.cli("show dslite pool"),
                 expected=expect_lines(*get_pool(self.intent).addresses),
-                existing=Existing.RESTORE,
+                existing=IfExists.RESTORE,
             ),
             self.cli.make_step(
                 f"dslite set aftr-tunnel-endpoint-address {aftr}",
                 "where the B4s' tunnels end",
                 read=self.cli("show dslite aftr-tunnel-endpoint-address"),
                 expected=expect_text(aftr),
-                existing=Existing.RESTORE,
+                existing=IfExists.RESTORE,
             ),
         ]
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.options import DutOptions
-from v6t.drivers.duts.plan import Change, Existing, Intent, Step
+from v6t.drivers.duts.plan import Change, IfExists, Intent, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.intent.device import LinkIntent
 
@@ -23,7 +23,7 @@ START_HINT = (
 class VppOptions(DutOptions):
     """Options of VPP; ``left`` and ``right`` are VPP's interfaces, or the kernel's if v6t starts VPP."""
 
-    start: bool | None = None
+    start: bool | None = None  # None: only in the lab
     """Start a separate VPP on the kernel's interfaces left and right (AF_PACKET); default: only in the
     lab."""
     program: str = Field(default="vpp", pattern=r"^[A-Za-z0-9_./-]+$")
@@ -38,7 +38,7 @@ class VppOptions(DutOptions):
     """Core of the main thread of a VPP that v6t starts."""
     plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")  # plugin directories
     """Plugin directory of a VPP that v6t starts; empty: VPP's default."""
-    sessions: int = Field(default=0, ge=0, le=1 << 30)
+    sessions: int = Field(default=0, ge=0, le=1 << 30)  # per worker
     """Sessions per worker; 0: the technology's requirement."""
     timeout_s: int = Field(default=3600, ge=0, le=864_000)
     """UDP timeout, longer than any test [s]; 0: VPP's default."""
@@ -89,7 +89,7 @@ class Vppctl:
         why: str,
         *,
         undo: str = "",
-        existing: Existing = Existing.NONE,
+        existing: IfExists = IfExists.NONE,
         **fields: Any,
     ) -> Step:
         """Return the step that runs a VPP command, by default one that creates a new object."""
@@ -101,14 +101,14 @@ class VppFunction:
     """VPP as a plain router, and base of the other functions of VPP."""
 
     plugin: ClassVar[str] = ""  # plugin that the function needs; empty: none
-    notes: ClassVar[tuple[str, ...]] = ()
+    notes: ClassVar[tuple[str, ...]] = ()  # remarks for the plan
     # defaults of the technology that VPP does not support, with replacements
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
-    profile: ClassVar[HeaderProfile] = HeaderProfile()
+    profile: ClassVar[HeaderProfile] = HeaderProfile()  # of frames that VPP sends
     # name of the session counter in VPP's statistics segment; empty: none
     session_counter: ClassVar[str] = ""
     # whether one session covers all destinations of an inside address and port
-    has_endpoint_sessions: ClassVar[bool] = False
+    has_endpoint_independent_mapping: ClassVar[bool] = False
 
     def __init__(
         self, intent: Intent, options: VppOptions, cli: Vppctl, ports: Mapping[str, str]

@@ -8,7 +8,7 @@ from typing import Any
 
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl
-from v6t.drivers.duts.plan import Existing, Step, expect_output, expect_text, expect_words
+from v6t.drivers.duts.plan import IfExists, Step, expect_output, expect_text, expect_words
 from v6t.drivers.duts.steps import make_object_step, make_value_step
 from v6t.intent.device import LinkIntent
 
@@ -74,7 +74,7 @@ def make_address_step(cli: Vppctl, address: str, port: str) -> Step:
         + f' | awk \'{_STRIP_CR_AWK} $1 == "L3" && $2 == "{given}"\'',
         expected=expect_words(f"L3 {given}"),
         undo=cli(f"set interface ip address del {port} {given}"),
-        existing=Existing.KEEP,
+        existing=IfExists.KEEP,
     )
 
 

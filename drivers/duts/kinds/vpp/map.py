@@ -17,7 +17,7 @@ from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
 from v6t.drivers.duts.kinds.vpp.outputs import MapDomain
-from v6t.drivers.duts.plan import Change, Existing, Expectation, Step, expect_lines
+from v6t.drivers.duts.plan import Change, Expectation, IfExists, Step, expect_lines
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import make_object_step
@@ -77,9 +77,9 @@ class MapDomainFunction(VppFunction):
         remove = make_delete_command(self.cli, LIVE_DOMAIN_TAG)
         return Change(
             description,
-            add=f"{add} && {rule_command}",
-            change=f"{remove}; {change} && {rule_command}",
-            remove=remove,
+            add_command=f"{add} && {rule_command}",
+            change_command=f"{remove}; {change} && {rule_command}",
+            remove_command=remove,
             show_command=f"{self.cli('show map domain')} | grep -F '{{{LIVE_DOMAIN_TAG}}}' || true",
             added_words=distinguishing_words[0],
             changed_words=distinguishing_words[1],
@@ -213,7 +213,7 @@ def _make_softwire_steps(
             read=show,
             expected=Expectation(f"{len(rows)} rules with these addresses", find_softwire_problem),
             undo=f"rm -f {files[1]}",
-            existing=Existing.NONE,
+            existing=IfExists.NONE,
             silent=True,
         ),
     ]

@@ -17,13 +17,13 @@ from v6t.drivers.duts.kinds.vpp.function import DEFAULT_UDP_TIMEOUT_S, Vppctl, V
 from v6t.drivers.duts.plan import (
     Change,
     Check,
-    Existing,
     Expectation,
+    IfExists,
     Intent,
     Step,
-    expect_at_most,
     expect_lines,
     expect_matching_line,
+    expect_max_sessions,
     expect_text,
 )
 from v6t.drivers.duts.readings import Reading
@@ -73,7 +73,7 @@ class Nat44(VppFunction):
     def make_flush_check(self) -> Check:
         """Return the check that no session is left."""
         reading = self.get_session_reading()
-        return Check(reading.command, expect_at_most(reading.parse, "session"))
+        return Check(reading.command, expect_max_sessions(reading.parse, "session"))
 
     def _make_timeout_steps(self) -> list[Step]:
         lives_s = self.get_configured_timeout_s()
@@ -96,16 +96,16 @@ class Nat44(VppFunction):
         """Return a change of a public address that no connection uses, in a separate VRF."""
         first = find_spare_network(self.intent, 4).network_address + 77
         second, add = first + 1, f"{self.command_noun} add address"
-        show = self.cli(f"show {self.command_noun} addresses")
+        show, vrf = self.cli(f"show {self.command_noun} addresses"), f"tenant-vrf {SPARE_VRF}"
 
         def make_removal_command(address: Address) -> str:
             return f"if {show} | grep -wqF {address}; then {self.cli(f'{add} {address} del')}; fi"
 
         return Change(
             "a public address",
-            add=self.cli(f"{add} {first} tenant-vrf {SPARE_VRF}"),
-            change=f"{make_removal_command(first)}; {self.cli(f'{add} {second} tenant-vrf {SPARE_VRF}')}",
-            remove=f"{make_removal_command(first)}; {make_removal_command(second)}",
+            add_command=self.cli(f"{add} {first} {vrf}"),
+            change_command=f"{make_removal_command(first)}; {self.cli(f'{add} {second} {vrf}')}",
+            remove_command=f"{make_removal_command(first)}; {make_removal_command(second)}",
             show_command=f"{show} | grep -wF -e {first} -e {second} || true",
             added_words=str(first),
             changed_words=str(second),
@@ -129,7 +129,7 @@ class EndpointDependentNat44(Nat44):
             f"endpoint-dependent NAT44 with room for {capacity} sessions per worker",
             read=make_show_command(self.cli, "nat44"),
             undo="nat44 plugin disable",
-            existing=Existing.REFUSE,
+            existing=IfExists.REFUSE,
             proof=Check(
                 self.cli("show nat44 summary"),
                 expect_matching_line(size, f"room for {capacity} sessions"),
@@ -155,7 +155,7 @@ class EndpointIndependentNat44(Nat44):
     command_noun = "nat44 ei"
     session_counter = "/nat44-ei/total-sessions"
     supported_settings = ("session_limit",)
-    has_endpoint_sessions = True
+    has_endpoint_independent_mapping = True
     DEFAULT_MAX_USERS = 1024  # VPP's default maximum number of clients
 
     def make_enable_step(self, capacity: int) -> Step:
@@ -165,7 +165,7 @@ class EndpointIndependentNat44(Nat44):
         why = f"endpoint-independent NAT44 with room for {capacity} sessions per worker"
         read = make_show_command(self.cli, "nat44 ei")
         undo = "nat44 ei plugin disable"
-        return self.cli.make_step(command, why, read=read, undo=undo, existing=Existing.REFUSE)
+        return self.cli.make_step(command, why, read=read, undo=undo, existing=IfExists.REFUSE)
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Return the step that removes and re-adds the public addresses, which frees all ports.
@@ -310,7 +310,7 @@ class Nat64(VppFunction):
                 f"NAT64 with room for {SESSIONS_PER_BUCKET * buckets} sessions",
                 read=make_show_command(cli, "nat64", ("pool", "interfaces", "prefix", "bib all")),
                 undo="nat64 plugin disable",
-                existing=Existing.REFUSE,
+                existing=IfExists.REFUSE,
             ),
             cli.make_step(
                 f"nat64 add prefix {prefix}",
@@ -329,7 +329,7 @@ class Nat64(VppFunction):
         """Return the step that removes and recreates NAT64, since no command clears its sessions."""
         bindings = self.cli("show nat64 bib all")
         seen = f"! {bindings} | grep -vq -e BIB -e '^$'"
-        empty = Check(bindings, expect_at_most(outputs.parse_bindings, "binding"))
+        empty = Check(bindings, expect_max_sessions(outputs.parse_bindings, "binding"))
         return (make_flush_step(make_recreate_commands(self.make_steps(version)), seen, empty),)
 
     def get_capacity(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from ipaddress import IPv6Address
 from typing import NamedTuple
 
-from v6t.drivers.duts.readings import LossReason, sum_matches
+from v6t.drivers.duts.readings import LossReason, make_sum_parser
 
 OLDEST_VERSION = (22, 6)  # oldest version that the driver supports
 # one version of each group of versions with the same commands
@@ -151,7 +151,7 @@ INTERFACE_COUNTERS = (
     "punt",
 )
 INTERFACE_LOSS_REASONS = {
-    r".*\.drops": LossReason.ALL,
+    r".*\.drops": LossReason.TOTAL,
     r".*\.rx-miss": LossReason.INGRESS,
     r".*\.[rt]x-error": LossReason.QUEUE,
     r".*\.punt": LossReason.RULE,
@@ -176,7 +176,7 @@ def parse_interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[
 ERROR_TEXT_REASONS = {
     "out of ports": LossReason.TABLE_FULL,
     "maximum sessions": LossReason.TABLE_FULL,
-    "no translation": LossReason.UNKNOWN,
+    "no translation": LossReason.NO_CONNECTION,
     "security check failed": LossReason.RULE,
     "bad protocol": LossReason.RULE,
     "no domain": LossReason.RULE,
@@ -189,12 +189,10 @@ ERROR_TEXT_REASONS = {
     "congestion drop": LossReason.QUEUE,
     "drop": LossReason.RULE,
 }
-ERROR_LOSS_REASONS = {f".*: .*{reason}.*": why for reason, why in ERROR_TEXT_REASONS.items()}
+ERROR_LOSS_REASONS = {f".*: .*{text}.*": reason for text, reason in ERROR_TEXT_REASONS.items()}
 
 
-def parse_errors(
-    text: str, reasons: Collection[str] = tuple(ERROR_TEXT_REASONS)
-) -> Mapping[str, float]:
+def parse_errors(text: str) -> Mapping[str, float]:
     """Return losses from ``show errors``, keyed ``NODE: REASON``; ``reasons`` counts its rows."""
     found: dict[str, float] = {}
     if "Reason" in text:
@@ -205,7 +203,7 @@ def parse_errors(
         if len(words) < 3 or not words[0].isdigit():
             continue
         reason = " ".join(words[2:last]).lower()
-        if any(part in reason for part in reasons):
+        if any(part in reason for part in ERROR_TEXT_REASONS):
             name = f"{words[1]}: {reason}"
             found[name] = found.get(name, 0.0) + float(words[0])
     return found
@@ -213,7 +211,7 @@ def parse_errors(
 
 def parse_nat44_sessions(text: str) -> Mapping[str, float]:
     """Return ``sessions`` from ``show nat44 summary``: the sum over TCP, UDP and ICMP, or else the total."""
-    kinds = sum_matches(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", "sessions")
+    kinds = make_sum_parser(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", "sessions")
     total = re.search(r"^\s*total (?:timed out )?sessions:?\s+(\d+)", text, re.MULTILINE)
     return kinds(text) or ({"sessions": float(total[1])} if total else {})
 
@@ -225,4 +223,4 @@ def parse_bindings(text: str) -> Mapping[str, float]:
 
 
 # parses ``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------``
-parse_nat44_ei_sessions = sum_matches(r"^-+ thread \d+ \S+: (\d+) sessions -+", "sessions")
+parse_nat44_ei_sessions = make_sum_parser(r"^-+ thread \d+ \S+: (\d+) sessions -+", "sessions")

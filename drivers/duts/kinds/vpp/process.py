@@ -31,7 +31,7 @@ def make_interface_steps(options: VppOptions) -> list[Step]:
         steps += [
             linux.make_address_restore_step(name),
             linux.make_link_up_step(name),
-            linux.make_sysctls_step(off, f"{name} belongs to VPP"),
+            linux.make_sysctl_step(off, f"{name} belongs to VPP"),
         ]
     return steps
 
