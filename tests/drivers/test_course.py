@@ -168,15 +168,9 @@ def test_only_long_trials_are_watched_and_by_one_reading():
 @needs_lab
 def test_a_planted_hiccup_is_seen_in_a_real_trial():
     with closing(planted.Benchmarked("embedded")) as bench:
-        fault = planted.Fault(
-            name="hiccup",
-            words="",
-            device=planted.known(Known(hiccup_from=801, hiccup_frames=100, timeless=True)),
-            found=lambda seen: True,
-            says="",
-            technology="ipv6-router",
-            mode="forward",
-        )
+        device = planted.known(Known(hiccup_from=801, hiccup_frames=100, timeless=True))
+        more = {"says": "", "technology": "ipv6-router", "mode": "forward"}
+        fault = planted.Fault("hiccup", "", device, found=lambda seen: True, **more)
         seen, _ = bench.finds(fault)
     told = seen.result.directions["forward"].timeline
     lost = {place * told.slot_s: n for place, n in enumerate(told.lost) if n}

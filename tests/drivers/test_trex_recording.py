@@ -118,24 +118,26 @@ def test_delays_are_right_to_two_microseconds_whatever_the_frequency(spread_s):
     assert timing.make_histograms(CaptureReader(), {7: "a"}, least) == {}
 
 
-def test_a_stamped_stream_is_taken_out_of_the_load():
-    asked = trial(10_000.0, 12.0, delays=DelayRequest(tags=600, first_tag_s=6.0))
-    one = OfferedLoad(
-        STREAMS["forward"],
-        make_bursts(STREAMS["forward"], asked, stamp=True, stamp_all=False, interval=4), 0, (1,),
-    )  # fmt: skip
-    assert one.frames == asked.frames
-    assert sum(b.frames for b in one.stamped_bursts) == 600
-    assert sum(b.pps for b in one.stamped_bursts) == pytest.approx(100, rel=0.01)
+TAGS = DelayRequest(tags=600, first_tag_s=6.0)
 
 
-@pytest.mark.parametrize(("apart", "wanted"), [(2, 0.5), (4, 0.25), (200, 0.005)])
-def test_of_frames_that_are_all_to_be_timed_one_core_stamps_some(apart, wanted):
-    asked = trial(10_000.0, 1.0, delays=DelayRequest())
+@pytest.mark.parametrize(
+    ("duration_s", "delays", "apart", "stamped"),
+    [
+        (12.0, TAGS, 4, 600),
+        (1.0, DelayRequest(), 2, 5000),
+        (1.0, DelayRequest(), 4, 2500),
+        (1.0, DelayRequest(), 200, 50),
+    ],
+)
+def test_what_one_core_stamps_is_taken_out_of_the_load(duration_s, delays, apart, stamped):
+    asked = trial(10_000.0, duration_s, delays=delays)
     found = make_bursts(STREAMS["forward"], asked, stamp=True, stamp_all=False, interval=apart)
-    assert sum(b.frames for b in found) == asked.frames
-    one = OfferedLoad(STREAMS["forward"], found, 0, (1,))
-    assert sum(b.frames for b in one.stamped_bursts) == pytest.approx(wanted * 10_000, rel=0.02)
+    load = OfferedLoad(STREAMS["forward"], found, 0, (1,))
+    assert load.frames == asked.frames
+    assert sum(b.frames for b in load.stamped_bursts) == pytest.approx(stamped, rel=0.02)
+    sending_s = duration_s - delays.first_tag_s
+    assert sum(b.pps for b in load.stamped_bursts) == pytest.approx(stamped / sending_s, rel=0.02)
 
 
 @pytest.mark.parametrize("lost", [0, 3])

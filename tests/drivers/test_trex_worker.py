@@ -46,18 +46,10 @@ from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial
 
 from . import faketrex
+from .duts.field import until
 
 pytestmark = pytest.mark.slow
 PLUGIN = bind(resolve(flags=Flags(plugin="mape-br"))).technology
-
-
-def wait_until(true, seconds=10):
-    until = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 @pytest.fixture
@@ -233,7 +225,7 @@ def test_it_ends_with_its_parent():
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    assert wait_until(lambda: faketrex.gone(worker))
+    until(lambda: faketrex.gone(worker), "the worker's end")
 
 
 @pytest.mark.parametrize("missing", [0, 1])
@@ -486,11 +478,11 @@ def restarted(tmp_path, monkeypatch, listener):
     address, early = listener.getsockname(), []
 
     def server():
-        assert wait_until((state / "ended").exists)
+        until((state / "ended").exists, "the end of the first server")
         time.sleep(0.3)
         early.append((state / "launched").exists())
         listener.close()
-        assert wait_until((state / "launched").exists)
+        until((state / "launched").exists, "another server")
         with socket.create_server(address):
             (state / "started").touch()
             over.wait(30)
@@ -597,7 +589,7 @@ def test_what_was_started_is_stopped(tmp_path):
     path = faketrex.make(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
     server = Server(path, "- version: 2\n", ["-c", "1"], prefix="v6t0n0")
     # with the shell and its watcher
-    assert wait_until(lambda: len(faketrex.children(server.pid)) == 3)
+    until(lambda: len(faketrex.children(server.pid)) == 3, "the server")
     processes = faketrex.children(server.pid)
     server.close()
     assert all(faketrex.gone(p) for p in processes)

@@ -12,12 +12,7 @@ from typing import Any
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import ACTIONS, Check, Expectation, IfExists, Plan, Step, shorten_output
 from v6t.drivers.duts.session.shell import SECTION_HEADING, Section, build_tracked_command
-from v6t.drivers.duts.session.undo_store import (
-    PROGRESS,
-    UNDO_LIMIT_S,
-    UndoEntry,
-    format_command,
-)
+from v6t.drivers.duts.session.undo_store import PROGRESS, UNDO_LIMIT_S, UndoEntry, format_command
 from v6t.drivers.transport.contract import Output
 
 

@@ -366,15 +366,10 @@ def test_parts_before_one_that_fails_are_left_as_they_were(action, fails, log):
     assert done == log
 
 
-def test_parts_are_restored_in_reverse_order_and_verified_by_name():
-    session, _ = chain_of((), (), ())
-    assert session.rollback() == ["rollback of three", "rollback of two", "rollback of one"]
-    assert session.verify()[0] == "one: verify of one"
-
-
-def test_a_chain_is_emptied_part_by_part_and_counted_where_the_state_is():
+def test_parts_are_emptied_in_order_restored_in_reverse_and_verified_by_name():
     session, log = chain_of((), (), ())
     session.flush()
     assert log == ["one flush", "two flush", "three flush"]
-    assert session.count_sessions() is None
-    assert session.timeout_s is None
+    assert (session.count_sessions(), session.timeout_s) == (None, None)
+    assert session.rollback() == ["rollback of three", "rollback of two", "rollback of one"]
+    assert session.verify()[0] == "one: verify of one"

@@ -26,8 +26,6 @@ from v6t.drivers.duts.steps import (
     make_background_command,
     make_config_file_step,
     make_daemon_step,
-    make_object_step,
-    make_value_step,
 )
 from v6t.plugins.nat44 import Nat66
 from v6t.tests.needs import needs_lab
@@ -100,17 +98,6 @@ def test_comparison_prints_steps_that_differ_and_all_on_request():
 def test_want_compares_whole_members_and_lines(want, right, wrong):
     assert want.find_problem(right) is None
     assert want.find_problem(wrong) is not None
-
-
-def test_setting_writes_the_present_value_back():
-    step = make_value_step("tool mtu VALUE", 1500, "x", read="look")
-    assert (step.command, step.undo) == ("tool mtu 1500", "tool mtu {words}")
-    assert step.existing is IfExists.RESTORE
-
-
-def test_owned_object_that_exists_is_refused():
-    step = make_object_step("create", "delete", "x", read="look", expected=expect_text("it"))
-    assert (step.command, step.undo, step.existing) == ("create", "delete", IfExists.REFUSE)
 
 
 def test_config_file_reads_its_name_and_content(tmp_path):
@@ -207,21 +194,20 @@ def stop(pid_file, name, before=""):
     )
 
 
-def test_ours_is_ended(sleeper, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "status"), [("sleep", -15), ("vpp_main", None)], ids=["ours", "another one"]
+)
+def test_ours_is_ended_and_another_one_that_has_its_number_is_left_alone(
+    sleeper, tmp_path, name, status
+):
+    """The other one is no failure: ours has ended long ago."""
     file = tmp_path / "pid"
     file.write_text(f"{sleeper.pid}\n")
-    stopping = stop(file, "sleep")
-    assert sleeper.wait(20) == -15
+    stopping = stop(file, name)
+    if status is not None:
+        assert sleeper.wait(20) == status
     assert stopping.wait(20) == 0
-    assert not file.exists()
-
-
-def test_another_one_that_has_its_number_is_left_alone(sleeper, tmp_path):
-    """And that is no failure: ours has ended long ago."""
-    file = tmp_path / "pid"
-    file.write_text(f"{sleeper.pid}\n")
-    assert stop(file, "vpp_main").wait(20) == 0
-    assert sleeper.poll() is None
+    assert sleeper.poll() == status
     assert not file.exists()
 
 
