@@ -16,7 +16,7 @@ from v6t.drivers.duts.telemetry_summary import (
 )
 
 SATURATED_CORE_IDLE_PERCENT = 3.0  # a core is saturated up to this share of idle time
-FREE_CORE_IDLE_PERCENT = 80.0  # a device is not the limit if all its cores have a larger share
+FREE_CORE_IDLE_PERCENT = 80.0  # a device is not the limit if every core is idle for a larger share
 FULL_VECTORS_PER_CALL = 200.0  # VPP is saturated from this number of frames per call (256 at most)
 FULL_THREAD_PERCENT = 90.0  # a thread is saturated if it runs or waits for this share of time
 THROTTLED_PERCENT = 25.0  # a CPU quota is the limit if it throttles more of its periods

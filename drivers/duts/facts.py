@@ -99,7 +99,7 @@ def make_programs_command(names: Iterable[str]) -> str:
 
 
 def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
-    """Parse the outputs of :data:`LINUX_SURVEY_COMMANDS`; raise DutError if it is not Linux."""
+    """Parse outputs of LINUX_SURVEY_COMMANDS; raise DutError if the device does not run Linux."""
     system = sections.get("system", "")
     if not system.startswith("Linux"):
         problem = f"the device does not run Linux: uname prints '{system[:80]}'"

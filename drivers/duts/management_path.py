@@ -69,7 +69,7 @@ class ManagementPeer:
 
     role: str  # a key of ROLE_DESCRIPTIONS
     address: Address
-    prefix_length: int  # of the route to the host; a longer or equal prefix would replace it
+    prefix_length: int  # of the route to the host; a route that is at least as long replaces it
     interfaces: tuple[str, ...] = ()  # output interfaces of the route
 
     @property
