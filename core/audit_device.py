@@ -45,7 +45,7 @@ class ProbedDevice:
     prober: Prober
     session: DeviceSession | None
     name_and_version: str  # of the device
-    model: PacketModelDevice | None = None
+    model: PacketModelDevice | None = None  # the device itself, if it is a packet model
 
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
         """Send frames and return the received ones; see :meth:`v6t.drivers.prober.Prober.exchange`."""
@@ -103,7 +103,7 @@ class BoundDevice:
     """
 
     bound: BoundRun
-    interfaces: tuple[str, str] | None = None
+    interfaces: tuple[str, str] | None = None  # left and right, on this machine
     on_open: Callable[[str], None] = lambda name: None  # called with the name of the open device
 
     @property

@@ -110,7 +110,7 @@ class Overrides:
 
 
 def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> Campaign:
-    """Read a campaign file and return the campaign with all its runs resolved."""
+    """Read a campaign file and return the campaign with the settings of all its runs."""
     changes = overrides or Overrides()
     path = file.path if isinstance(file, YamlFile) else file
     content, planned = read_campaign(file, changes.testbeds, changes.experiments)
@@ -160,36 +160,36 @@ def _is_lab(testbed: Mapping[str, Any]) -> bool:
     return bool(tester) and load_kind(tester["kind"], tester.get("options", {})).in_lab
 
 
-def _add_differences(note: str, differs: Mapping[str, str]) -> str:
+def _add_differences(note: str, differences: Mapping[str, str]) -> str:
     """Return the note followed by the differences from the paper."""
-    differences = "; ".join(text.rstrip(".") for text in differs.values())
-    return f"{note} Differs from the paper: {differences}.".strip() if differs else note
+    text = "; ".join(text.rstrip(".") for text in differences.values())
+    return f"{note} Differs from the paper: {text}.".strip() if differences else note
 
 
 def _resolve_run(
     number: int,
-    planned: PlannedRun,
+    planned_run: PlannedRun,
     overrides: Overrides,
     stream_cache: dict[str, Mapping[str, Streams]],
 ) -> CampaignRun:
     """Resolve the settings of a planned run and return it with its number of trials."""
-    tester = planned.testbed_settings.data.get("tester") or {}
+    tester = planned_run.testbed_settings.data.get("tester") or {}
     # a tester that is not a section is an error of the resolution
     is_other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
     if overrides.tester is not None and is_other:
-        planned.testbed_settings.data["tester"] = {"kind": overrides.tester}
+        planned_run.testbed_settings.data["tester"] = {"kind": overrides.tester}
     flags = Flags(
         preset=overrides.preset,
         procedure={"repetitions": overrides.repetitions},
         procedure_texts=overrides.procedure,
     )
-    bound = resolve_and_bind(planned.run, planned.testbed_settings, flags)
+    bound = resolve_and_bind(planned_run.run, planned_run.testbed_settings, flags)
     cost = plan(bound, stream_cache)
     return CampaignRun(
-        name_directory(f"{number:03d}", planned.experiment, planned.axes),
-        planned.experiment,
-        planned.testbed,
-        dict(planned.axes),
+        name_directory(f"{number:03d}", planned_run.experiment, planned_run.axes),
+        planned_run.experiment,
+        planned_run.testbed,
+        dict(planned_run.axes),
         bound.settings.model_dump(mode="json"),
         cost.trial_count,
         cost.duration_s,
@@ -294,13 +294,13 @@ def read_status(directory: Path, run: CampaignRun) -> str:
     """Return the status of a run, which is ``running`` even if the run was interrupted."""
     if read_failure(directory, run):
         return FAILED
-    manifest = rundir.find_json_object(directory / run.directory / rundir.MANIFEST)
+    manifest = rundir.read_json_object(directory / run.directory / rundir.MANIFEST)
     return WAITING if manifest is None else str(manifest.get("status", RUNNING))
 
 
 def read_failure(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
     """Return the stored error of a run, or None if the run has not failed."""
-    return rundir.find_json_object(directory / FAILURES / f"{run.directory}.json")
+    return rundir.read_json_object(directory / FAILURES / f"{run.directory}.json")
 
 
 def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener) -> list[V6tError]:

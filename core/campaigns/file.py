@@ -56,7 +56,7 @@ class CampaignFile(StrictModel):
     """Name of the campaign."""
     title: str = ""
     """Heading of the report."""
-    paper: str | None = None
+    paper: str | None = None  # published results to compare with
     """Published results to compare with, a name of `v6t report --paper`."""
     again: str = ""  # requirements for repeating the campaign
     """Requirements for repeating it in the lab, for the page of a packaged campaign (Markdown)."""
@@ -189,7 +189,7 @@ def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]
 
 
 def _choose_testbed(content: CampaignFile, name: str) -> str:
-    """Check and return a testbed name; if it is empty, return the only testbed of the file, if any."""
+    """Check and return a testbed name; default to the only testbed of the file, if any."""
     if not name and len(content.testbeds) < 2:
         return next(iter(content.testbeds), "")
     if name in content.testbeds:

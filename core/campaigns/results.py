@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from v6t.analysis.sheet import Table
     from v6t.analysis.trend import Trend
 
-REPORT_FILES = {  # of a campaign, by format
+REPORT_FILES = {  # files of a campaign report by format
     "html": "report.html",
     "md": "report.md",
     "json": "summary.json",

@@ -24,14 +24,14 @@ from v6t.core.config.yaml_file import YamlFile
 @path_option("-o", "--output", text="New directory for all runs.")
 @path_option("--resume", metavar="DIR",
              text="Continue the campaign in DIR; with FILE, add the runs that are only in it.")  # fmt: skip
-@flag("--list", "listing", text="List the campaigns that come with v6t.")
+@flag("--list", "list_only", text="List the campaigns that come with v6t.")
 @flag("--dry-run", text="Show runs and time; do nothing.")
 @click.option("--testbed", "testbeds", multiple=True, metavar="[NAME=]FILE",
               help="Testbed file in place of the campaign's testbed NAME; repeatable. NAME may be "
               "left out where there is only one.")  # fmt: skip
 @names_option("--experiment", "experiments", text="These experiments only.")
-@assignments_option("--only", text="Runs with this value of a setting only, for example "
-                    "dut.driver=tayga; repeatable.")  # fmt: skip
+@assignments_option("--only", "filters", text="Runs with this value of a setting only, for "
+                    "example dut.driver=tayga; repeatable.")  # fmt: skip
 @click.option("--tester", help="Another tester than the testbeds'; sim rehearses.")
 @click.option("--preset", help="Another preset than the file's.")
 @click.option("--reps", type=int, help="Repetitions.")
@@ -43,11 +43,11 @@ def command(
     file: str | None,
     output: Path | None,
     resume: Path | None,
-    listing: bool,
+    list_only: bool,
     dry_run: bool,
     testbeds: tuple[str, ...],
     experiments: tuple[str, ...],
-    only: dict[str, str],
+    filters: dict[str, str],
     tester: str | None,
     preset: str | None,
     reps: int | None,
@@ -63,7 +63,7 @@ def command(
     """
     if file is not None:
         document = YamlFile(locate_campaign(file))
-    elif resume is None and not listing:
+    elif resume is None and not list_only:
         raise UsageError(
             "the campaign file is missing",
             "give a FILE, a packaged name (--list) or --resume DIR",
@@ -71,10 +71,10 @@ def command(
         )
     from v6t.core.cli import campaign_console as console
 
-    if listing:
+    if list_only:
         console.show_packaged_campaigns()
         return 0
-    changed = (testbeds, experiments, only, tester, preset, reps, set_procedure)
+    changed = (testbeds, experiments, filters, tester, preset, reps, set_procedure)
     if resume is not None and (output or dry_run or (file is None and any(changed))):
         raise UsageError(
             "--resume continues what was planned",
@@ -86,7 +86,7 @@ def command(
     from v6t.core.campaigns.campaign import Overrides, plan_campaign
 
     overrides = Overrides(
-        _parse_testbeds(testbeds), experiments, only, tester, preset, reps, set_procedure
+        _parse_testbeds(testbeds), experiments, filters, tester, preset, reps, set_procedure
     )
     campaign = plan_campaign(document, overrides)
     if resume is not None:

@@ -161,7 +161,7 @@ def _execute_group(
     """Execute the runs of one testbed, write their reports and return the exit status."""
     try:
         with contextlib.ExitStack() as stack:
-            events = stack.enter_context(show_progress(prefix=prefix, is_part=True))
+            events = stack.enter_context(show_progress(prefix=prefix, in_campaign=True))
             if view is not None:
                 events = Listeners(events, stack.enter_context(view))
             failed = run_campaign(directory, runs, events)

@@ -42,7 +42,7 @@ DEFAULT_CAPTURE_FRAMES = 1000  # number of frames in a capture without ``--count
 @click.option("--direction", type=NameChoice("direction", "forward", "reverse"), default="forward",
               show_default=True, help="forward or reverse.")  # fmt: skip
 @frame_size_option
-@click.option("--format", "kind", type=NameChoice("format", "stl-json", "stl-py", "pcap", "text"),
+@click.option("--format", "output_format", type=NameChoice("format", "stl-json", "stl-py", "pcap", "text"),
               default="stl-json", show_default=True,
               help="stl-json, stl-py, pcap or text.")  # fmt: skip
 @click.option("--count", type=int, help="Frames of a burst; without it the profile is endless.")
@@ -65,7 +65,7 @@ def command(
     testbed: Path | None,
     direction: Direction,
     frame_size: int | str | None,
-    kind: str,
+    output_format: str,
     count: int | None,
     rate: str,
     cores: int,
@@ -108,9 +108,9 @@ def command(
         cores=cores,
     )
     path = None if output is None or str(output) == "-" else output
-    if kind == "pcap" and path is None:
+    if output_format == "pcap" and path is None:
         raise UsageError("a capture needs a file", "add -o FILE.pcap", code="missing-setting")
-    if kind == "pcap" or expected is not None:
+    if output_format == "pcap" or expected is not None:
         from v6t.profiles.expand import expand_set
 
         frames = list(expand_set(streams, 0, count or DEFAULT_CAPTURE_FRAMES))
@@ -119,20 +119,20 @@ def command(
 
         translated = translate_frames(technology, streams.direction, frames)
         _write_capture(expected, translated, rate_fps, force)
-    if kind == "pcap" and path is not None:
+    if output_format == "pcap" and path is not None:
         _write_capture(path, frames, rate_fps, force)
         return
     render = {
         "stl-json": exports.to_stl_json,
         "stl-py": exports.to_stl_py,
         "text": exports.explain,
-    }[kind]
+    }[output_format]
     text = render(streams).removesuffix("\n") + "\n"
     if path is None:
         sys.stdout.write(text)
         return
     _write_text(path, text, force)
-    if kind != "text":
+    if output_format != "text":
         try:
             exports.check_file_name(path.name)
         except UsageError as exc:  # TRex does not accept it; the file can be renamed

@@ -211,7 +211,7 @@ def flush(as_json: bool, **arguments: Any) -> None:
 @flag("--forget", text="Drop the undo record even if the device is not as it was.")
 @flag("--by-script", text="Run undo.sh where the undo record is damaged.")
 def rollback(as_json: bool, forget: bool, by_script: bool, **arguments: Any) -> None:
-    """Undo what v6t configured, also after a crash and from any host that can log in.
+    """Undo what v6t configured, even after a crash and from any host that can log in.
 
     The undo record is kept until the device is as it was.
     """

@@ -12,9 +12,9 @@ from v6t.core.cli.terminal import print_json, print_text
 @click.command(cls=Command)
 @click.argument("setting", nargs=-1, metavar="[NAME]...", shell_complete=complete_parameter)
 @name_option("--plugin", text="Look among its parameters, too.")
-@flag("--all", "everything", text="Explain all settings.")
+@flag("--all", "show_all", text="Explain all settings.")
 @json_option
-def command(setting: tuple[str, ...], plugin: str | None, everything: bool, as_json: bool) -> None:
+def command(setting: tuple[str, ...], plugin: str | None, show_all: bool, as_json: bool) -> None:
     """Explain settings of the run and testbed files, benchmarks, terms and error codes.
 
     NAME is a setting, as in `procedure.latency.tags`, or the beginning or the end of several, as
@@ -24,7 +24,7 @@ def command(setting: tuple[str, ...], plugin: str | None, everything: bool, as_j
     """
     from v6t.core.config.explain import list_all_settings, list_names, look_up
 
-    if not setting and not everything:
+    if not setting and not show_all:
         groups = list_names(plugin)
         if as_json:
             print_json(groups)
@@ -33,7 +33,7 @@ def command(setting: tuple[str, ...], plugin: str | None, everything: bool, as_j
             shown = ", ".join(name for name in names if name.count(".") < 2)
             print_text(f"{kind}:\n  {shown}", indent=0)
         return
-    found = list(list_all_settings(plugin)) if everything else look_up(" ".join(setting), plugin)
+    found = list(list_all_settings(plugin)) if show_all else look_up(" ".join(setting), plugin)
     if as_json:
         print_json([asdict(row) for row in found])
         return

@@ -70,7 +70,7 @@ class FrameSizeType(click.ParamType):  # type: ignore[type-arg]
 
 
 class NumberRange(click.FloatRange):
-    """Option type for a number in a range that rejects ``nan``."""
+    """Option type for numbers in a range; ``nan`` is rejected."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)

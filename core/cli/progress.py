@@ -33,18 +33,18 @@ MIN_BAR_WIDTH, MAX_BAR_WIDTH = 6, 24  # characters
 
 
 @contextlib.contextmanager
-def show_progress(*, prefix: str = "", is_part: bool = False) -> Iterator[Listener]:
+def show_progress(*, prefix: str = "", in_campaign: bool = False) -> Iterator[Listener]:
     """Yield a listener that shows events and log records at the chosen verbosity.
 
     Args:
         prefix: of each message, if one of several processes prints them; steps are not shown.
-        is_part: the run is one of several, so its remaining time is not that of the command.
+        in_campaign: the run is one of several, so its remaining time is not that of the command.
     """
     from v6t.core.cli.terminal import make_console
 
     console = make_console(stderr=True)
     is_live = console.is_terminal and not log.is_quiet() and not prefix
-    lines = LiveProgress(console, is_part=is_part) if is_live else LineProgress(prefix)
+    lines = LiveProgress(console, in_campaign=in_campaign) if is_live else LineProgress(prefix)
     with log.redirect_records(lines.on_message):
         try:
             yield Listener() if log.is_quiet() else lines
@@ -87,13 +87,13 @@ class LiveProgress(LineProgress):
 
     Args:
         console: terminal to draw on; drawing starts with the first trial.
-        is_part: the run is one of several.
+        in_campaign: the run is one of several.
     """
 
-    def __init__(self, console: Console, *, is_part: bool = False) -> None:
+    def __init__(self, console: Console, *, in_campaign: bool = False) -> None:
         super().__init__()
         self._console = console
-        self._of_run = " in this run" if is_part else ""
+        self._of_run = " in this run" if in_campaign else ""
         self._live: Live | None = None
         self._lock = threading.RLock()  # rich's refresh must not interleave with a print
         self._closed = threading.Event()

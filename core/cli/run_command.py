@@ -65,6 +65,7 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
 )
 @click.option(
     "--fail-below",
+    "min_fps",
     metavar="RATE",
     callback=parse_rate,
     help="End with status 7 if a throughput is below RATE frames/s per direction, for example 500k.",
@@ -80,7 +81,7 @@ def command(
     live: str | None,
     bottleneck: bool,
     audit: str | None,
-    fail_below: float | None,
+    min_fps: float | None,
     baseline: Path | None,
     dry_run: bool,
     **arguments: Any,
@@ -116,8 +117,8 @@ def command(
     bound.tester.prepare()
     if audit:
         _audit_device(bound, refuse=audit == "refuse")
-    path = execute_and_report(bound, output, as_json, report, bottleneck, live, fail_below)
-    status = 0 if fail_below is None else _check_rates(path, fail_below)
+    path = execute_and_report(bound, output, as_json, report, bottleneck, live, min_fps)
+    status = 0 if min_fps is None else _check_rates(path, min_fps)
     if baseline is not None:
         from v6t.core.cli.compare_command import compare_with_baseline
 
@@ -144,7 +145,7 @@ def _check_rates(path: Path, min_fps: float) -> int:
     return BELOW_LIMIT_STATUS if lines else 0
 
 
-def _describe_audit(bound: BoundRun, audit: str) -> str:
+def _describe_audit(bound: BoundRun, policy: str) -> str:
     """Check that the device can be audited, and return a description of the audit.
 
     Raises:
@@ -162,7 +163,7 @@ def _describe_audit(bound: BoundRun, audit: str) -> str:
         raise UsageError("an audit needs a device", "leave out --audit", code="missing-device")
     number = len(core_clauses(bound.technology))
     clauses = f"{number} clause{'s' if number > 1 else ''}"
-    effect = "ends the run" if audit == "refuse" else "is printed"
+    effect = "ends the run" if policy == "refuse" else "is printed"
     return (
         f"audit: the core of `v6t audit`, {clauses}, is tested before the first trial; "
         f"a deviation from a MUST or SHOULD {effect}"

@@ -21,7 +21,7 @@ from v6t.core.config.settings import ResolvedRun
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHOW_CURSOR = b"\x1b[?25h"  # terminal code; a state line hides the cursor
 CLEAR_LINE = "\r\x1b[2K"  # terminal code
-# One function for each open live display, which shows a message in it.
+# Callbacks of the open live displays, each of which shows a message.
 display_callbacks: list[Callable[[str], None]] = []
 
 

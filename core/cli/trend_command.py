@@ -18,7 +18,7 @@ WORSE_STATUS = 7  # exit status: the last change of a result is for the worse
 @click.option("--by", "order", type=click.Choice(["time", "label", "given"]), default="time",
               show_default=True, help="Order of the runs: when they began, their labels (for "
               "example a device's version: 26.02 before 26.10), or as given.")  # fmt: skip
-@click.option("--least", "least_percent", type=NumberRange(0, 100), metavar="PERCENT",
+@click.option("--least", "min_percent", type=NumberRange(0, 100), metavar="PERCENT",
               default=MIN_CHANGE_PERCENT, show_default=True,
               help="Smaller changes are left out.")  # fmt: skip
 @output_option
@@ -26,7 +26,7 @@ WORSE_STATUS = 7  # exit status: the last change of a result is for the worse
 def command(
     directories: tuple[Path, ...],
     order: str,
-    least_percent: float,
+    min_percent: float,
     output: Path | None,
     as_json: bool,
 ) -> int:
@@ -45,7 +45,7 @@ def command(
 
     check_paths_exist(directories)
     find = find_campaign_trend if are_campaigns(directories) else find_trend
-    trend = find(directories, order, least_percent)
+    trend = find(directories, order, min_percent)
     make = partial(make_trend_document, trend, figures=output is not None)
     print_or_write(make, output, as_json, trend.to_json)
     return WORSE_STATUS if trend.worse else 0

@@ -76,7 +76,7 @@ class ReferenceEntry:
     name: str  # with dots, as in ``--set-procedure`` and in errors
     kind: str  # for a setting, a description of its values
     default: str  # as YAML; empty if there is none
-    text: str  # its meaning
+    text: str  # description
 
     @property
     def parts(self) -> list[str]:
@@ -380,7 +380,7 @@ class DataField:
     file: str  # name of the file, and of the object within results.json
     name: str  # name of the column, or path of the field; ``*`` stands for any name
     unit: str  # empty for numbers without a unit and for text
-    text: str  # its meaning
+    text: str  # description
 
 
 @cache

@@ -256,7 +256,7 @@ def load_saved_run(values: Any) -> ResolvedRun:
 
 PRESETS = ("quick", "rfc")
 TRAFFIC_MODES = ("bidirectional", "forward", "reverse")
-RFC_REPETITIONS = 20  # RFC 8219 section 7
+RFC_REPETITIONS = 20  # minimum of RFC 8219, section 7
 
 _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
     "quick": {

@@ -29,7 +29,7 @@ KNOWN_PARAMETERS = (  # names in configuration files of siitperf
     *(f"IPv{v}-{s}-offset" for v in "64" for s in "LR"),
     *("Stateful", "Enumerate-ports", "Enumerate-ips", "Responder-tuples"),
 )
-PARAMETER_ALIASES = {"responder-ports": "Responder-tuples"}  # known names by other spelling
+PARAMETER_ALIASES = {"responder-ports": "Responder-tuples"}  # known name by other spelling
 ORIENTATIONS = {("6", "4"): "nat64", ("4", "6"): "nat46"}  # by IP versions of left and right
 # By IP version: left and right hosts, bounds of their varying 16 bits, and the first octet of these.
 ROUTER_HOSTS = {

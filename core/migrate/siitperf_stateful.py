@@ -11,13 +11,13 @@ from v6t.core.migrate.migration import NOT_USED, VARIATION_POLICIES, Migration
 # Ports of siitperf where it does not vary them, as in RFC 2544, appendix C.2.6.4.
 FIXED_SOURCE, FIXED_DESTINATION = 0xC020, 7
 
-STATEFUL_PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}  # by versions of both sides
+STATEFUL_PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}  # by IP versions of both sides
 FLUSH_COMMANDS = {"nat64": "'modprobe -r jool && modprobe jool'", "nat44": "conntrack -F"}
-# Mode 4 was unique pseudorandom with accounting, before siitperf's commit 6ab741d.
+# Before siitperf's commit 6ab741d, mode 4 was unique pseudorandom with accounting.
 ENUMERATION_MODES = (*VARIATION_POLICIES, "4")
 # Orders in which the Responder reads its state table, by value of Responder-tuples.
 READING_ORDERS = {"0": "fixed", "1": "linear", "2": "linear", "3": "pseudorandom"}
-DEFAULT_CONNECTIONS = 4_000_000  # used if the ranges allow more
+MAX_CONNECTIONS = 4_000_000  # in a converted test, even if the ranges allow more
 MIN_PORT = 1024  # lowest port of connections, since a NAT maps lower ports to lower ports
 PUBLIC_PORTS = 65536 - MIN_PORT  # usable ports of a public address
 MIN_IPV6_OFFSET = 8  # first octet of an Initiator's IPv6 address that may vary
@@ -51,7 +51,7 @@ def convert_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, 
     reading = source.read_choice(
         "Responder-tuples", "0", "procedure.connections.reading", READING_ORDERS
     )
-    count = min(_count_tuples(params), DEFAULT_CONNECTIONS)
+    count = min(_count_tuples(params), MAX_CONNECTIONS)
     source.run = {
         "plugin": plugin,
         "params": params,
@@ -164,7 +164,7 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
 def _read_range(
     source: Migration, letter: str, name: str, version: str
 ) -> tuple[int | None, int, int]:
-    """Return lowest value (None if fixed), number and first octet of a side's varying 16 bits."""
+    """Return the lowest value (None if fixed), number and octet of a side's varying 16 bits."""
     target = f"params.{name}_count"
     policy = source.read_policy(f"IP-{letter}-var", target)
     low, high = (source.read_number(f"IP-{letter}-{end}", 0, target) for end in ("min", "max"))

@@ -120,7 +120,7 @@ class Bgp(Routing):
 
 
 class OneFilter(Modifier):
-    """Configures filters that accept the test traffic only (section 11.4)."""
+    """Configures one filter per direction and IP version, for the test traffic (section 11.4)."""
 
     name = "filters-1"
     source = "RFC 2544 section 11.4, RFC 5180 section 6.2.2"

@@ -22,7 +22,7 @@ from v6t.core.reporting.write import REPORT_ERRORS
 from v6t.core.runs.events import (
     CurrentTrial,
     Listener,
-    describe_place,
+    describe_position,
     describe_step,
     describe_trial,
     format_duration,
@@ -38,11 +38,11 @@ MAX_LISTED_STEPS = 8  # last steps that the page lists
 MAX_CLIENTS = 16  # simultaneous connections
 CLIENT_TIMEOUT_S = 5.0
 PAGE_HTML = Path(__file__).with_name("live.html").read_text("utf-8")
-_SCRIPT = PAGE_HTML.partition("<script>")[2].partition("</script>")[0]
+_PAGE_SCRIPT = PAGE_HTML.partition("<script>")[2].partition("</script>")[0]
 # Allows only the script of the page and requests to this server.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; "
-    f"script-src 'sha256-{b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()}'; "
+    f"script-src 'sha256-{b64encode(hashlib.sha256(_PAGE_SCRIPT.encode()).digest()).decode()}'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 _RESPONSE_HEADERS = {  # of every HTTP response
@@ -154,12 +154,12 @@ class LiveView(Listener):
     def on_step_start(self, progress: Progress) -> None:
         self._progress = progress
         self._set_state(
-            f"{describe_place(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}"
+            f"{describe_position(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}"
         )
 
     def on_step_end(self, progress: Progress) -> None:
         self._steps.appendleft(escape_controls(describe_step(progress)))
-        self._set_state(f"{describe_place(progress)}: over")
+        self._set_state(f"{describe_position(progress)}: over")
 
     def on_trial_start(self, current: CurrentTrial) -> None:
         state = describe_trial(current, self._progress, 0.0)

@@ -115,7 +115,7 @@ def compile_directions(
     seed: int,
     vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
-    """Compile the traffic of both directions as ``vary`` returns it; empty for queries."""
+    """Compile the streams of both directions after ``vary`` changed the traffic, if any."""
     if plugin.exchange != "frames":
         return {}
     return {

@@ -269,7 +269,7 @@ def _sample_trials(
 def group_samples(
     samples: Sequence[Sample], ends: Sequence[tuple[str, float]], results: Mapping[str, TrialResult]
 ) -> dict[str, list[Sample]]:
-    """Group samples by period; drop the last of a trial, which may be taken after its end.
+    """Group samples by period, without the last sample of a trial, which may be too late.
 
     A trial whose connections failed may end between two samples; it gets those before and after it.
 

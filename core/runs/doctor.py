@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MIN_FREE_BYTES = 1 << 30  # on the disk for results
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"  # searched for programs after PATH
-State = Literal["ok", "note", "missing"]  # outcome of a check
+CheckState = Literal["ok", "note", "missing"]  # outcome of a check
 MANUAL_DEVICE_TEXT = "configured by you, not by v6t (dut.driver names a driver)"
 
 
@@ -36,7 +36,7 @@ class Finding:
     """Result of one check; ``missing`` means that the lab or the tester cannot work."""
 
     what: str  # checked part of the machine or testbed
-    state: State
+    state: CheckState
     text: str  # description for the user
 
 
@@ -77,7 +77,7 @@ def examine_machine(tester: TesterKind | None = None) -> list[Finding]:
         _check_system(),
         _check_cores(machine["cores"]),
         *_check_clocks(machine),
-        _check_output(),
+        _check_current_directory(),
         *_check_extensions(),
         _check_devices(),
         *_check_testers(tester),
@@ -110,7 +110,7 @@ def _check_clocks(machine: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("hyper-threading", "note", text)
 
 
-def _check_output() -> Finding:
+def _check_current_directory() -> Finding:
     """Check the current directory, where results are written by default."""
     here = Path.cwd()
     if not os.access(here, os.W_OK):
@@ -172,7 +172,7 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
         bound = resolve_and_bind(None, testbed, flags)
         check_capabilities(bound, lambda: make_tester(bound))
     except UsageError as exc:
-        yield _describe_refusal(exc, plugin)
+        yield _make_error_finding(exc, plugin)
         return
     if bound.driver.configures_device and not bound.driver.is_chain:
         rows = find_capabilities(bound.driver, bound.intent).to_rows()
@@ -209,11 +209,11 @@ def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Find
         yield Finding("device", "ok", f"{session.name}: logged in, not in use by another v6t")
         for name, part in session.get_sessions():
             if isinstance(part, Session):
-                yield from _describe_device(name, part)
+                yield from _list_device_findings(name, part)
         try:
             session.make_plan()
         except UsageError as exc:
-            yield _describe_refusal(exc, plugin)
+            yield _make_error_finding(exc, plugin)
             return
         words = f"can be configured as {bound.settings.plugin} without cutting this connection"
         yield Finding("device", "ok", f"{session.name}: {words}")
@@ -221,7 +221,7 @@ def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Find
         session.close()
 
 
-def _describe_refusal(exc: UsageError, plugin: str | None) -> Finding:
+def _make_error_finding(exc: UsageError, plugin: str | None) -> Finding:
     """Return the finding for an error, which is only a note if the technology was a guess."""
     if plugin is not None:
         return Finding("device", "missing", _describe_error(exc))
@@ -234,7 +234,7 @@ def _describe_error(exc: V6tError) -> str:
     return exc.message + (f": {exc.hint}" if exc.hint else "")
 
 
-def _describe_device(name: str, session: Session) -> Iterator[Finding]:
+def _list_device_findings(name: str, session: Session) -> Iterator[Finding]:
     """Yield findings about the system, protected interfaces and undo record of a device."""
     facts = session.survey()
     yield Finding("device", "ok", f"{name}: {facts.system}, {session.driver.name} {facts.version}")

@@ -241,7 +241,7 @@ def rollback(
 
 
 def find_technology(driver: str) -> str | None:
-    """Return the name of a technology that the driver can configure; None for a chain."""
+    """Return the first technology that the driver can configure; None for a chain."""
     from v6t.core.config.compatibility import list_technologies
     from v6t.core.config.plugins import list_names
     from v6t.drivers.duts.registry import list_driver_names as drivers
@@ -280,7 +280,7 @@ def _list_lab_devices(bound: BoundRun) -> list[LabSshServer]:
 def _make_session(
     bound: BoundRun, record_dir: Path | None, *, partial: bool = False
 ) -> DeviceSession:
-    """Return a session, not yet open; ``partial`` allows that lab devices are not running."""
+    """Return a session, not yet open; unless ``partial``, all of its lab devices must run."""
     from v6t.drivers.duts.devices import make_session
     from v6t.drivers.duts.lab.ssh import find_transport
 

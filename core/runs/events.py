@@ -174,10 +174,10 @@ def describe_step(progress: Progress) -> str:
     if verdict.valid and not progress.is_search:
         word = "measured"
     why = f" ({verdict.reasons[0]})" if verdict.reasons else ""
-    return f"{describe_place(progress)}: {progress.rate_fps:,.0f} {progress.unit} {word}{why}"
+    return f"{describe_position(progress)}: {progress.rate_fps:,.0f} {progress.unit} {word}{why}"
 
 
-def describe_place(progress: Progress) -> str:
+def describe_position(progress: Progress) -> str:
     """Describe the point, the repetition and the step of the progress."""
     name = progress.point.removeprefix("throughput/")
     return f"{name} {progress.repetition}/{progress.repetitions} step {progress.step}"
@@ -213,7 +213,7 @@ def make_headline(record: Record) -> str:
 def describe_trial(current: CurrentTrial, progress: Progress | None, elapsed_s: float) -> str:
     """Describe the current trial, which began ``elapsed_s`` ago, in one line."""
     trial, stage = current.trial, current.stage
-    parts = [f"{stage.octets} {stage.mode}  {stage.name}"]
+    parts = [f"{stage.size_label} {stage.mode}  {stage.name}"]
     unit, bounds = FPS, ""
     if progress is not None and trial.key.startswith(f"{progress.point}/"):
         parts.append(f" {progress.repetition}/{progress.repetitions} step {progress.step}")

@@ -26,7 +26,7 @@ RESTORE_HINT = "nothing was changed; restore the journal of this run"
 
 
 def find_run_id(manifest: Any) -> str | None:
-    """Return the identifier of a run, also in each line of its journal; None without a manifest."""
+    """Return the identifier that links a run to its journal; None without a manifest."""
     return str(manifest.get("run", "")) if isinstance(manifest, dict) else None
 
 

@@ -39,28 +39,24 @@ class IdealDevice:
     """Simulated device that loses no frame up to a given rate; its trials take no real time.
 
     It is the runner of a planned point (:class:`v6t.benchmarks.point.PointRunner`).
-
-    Attributes:
-        max_fps: rate without loss per direction; None: half of the upper limit of a search.
-        results: results by trial key, including those of the run so far.
     """
 
     is_planning: ClassVar[bool] = True  # trials are counted, not measured
     bound: RunContext
     capacity: tuple[TesterCapacity, str]  # of the tester, with its source
-    max_fps: float | None = math.inf
+    max_fps: float | None = math.inf  # without loss; None: half of the limit of each search
     max_cps: float = math.inf  # connections per second without loss
     table_size: float = math.inf  # maximum number of connections
     trials: int = 0  # number of trials so far
     seconds: float = 0.0  # planned time of these trials
-    results: dict[str, TrialResult] = field(default_factory=dict)
+    results: dict[str, TrialResult] = field(default_factory=dict)  # by trial key
     trial_weight: int = 1  # number of planned trials for each simulated one
     _table_entries: int = 0
     _point: Point | None = None
 
     @property
     def loopback(self) -> Measure | None:
-        """Function that measures the tester without a device; None if the tester cannot."""
+        """Function that measures the tester without a device; None if this is not possible."""
         return self.measure if self.bound.can_measure_tester else None
 
     def bind_point(self, point: Point) -> Point:
@@ -216,7 +212,7 @@ class Stage:
     """Part of a run: a benchmark, self-test or set-up at one frame size and mode."""
 
     name: str
-    octets: str  # label of the frame size
+    size_label: str  # label of the frame size
     mode: str  # traffic mode, ``connections`` or ``queries``; empty for a set-up
 
 
@@ -341,9 +337,9 @@ def plan(bound: BoundRun, stream_cache: dict[str, Mapping[str, Streams]] | None 
     return RunPlan(bound, tuple(points), tuple(stages), cached[frames])
 
 
-def make_first_stage(octets: str, *, is_first_size: bool) -> Stage:
+def make_first_stage(size_label: str, *, is_first_size: bool) -> Stage:
     """Return the first stage of a frame size: set-up of the run, or loading of other streams."""
-    return Stage(SETUP if is_first_size else LOADING, octets, "")
+    return Stage(SETUP if is_first_size else LOADING, size_label, "")
 
 
 def plan_stage(

@@ -80,7 +80,7 @@ class MeasuredPoint:
 
     @cached_property
     def loopback(self) -> Measure | None:
-        """Function that measures the tester without a device; None if the tester cannot."""
+        """Function that measures the tester without a device; None if this is not possible."""
         if not self.trials.bound.can_measure_tester:
             return None
         if self.test.opens_connections:
@@ -138,7 +138,7 @@ def make_point(
     opens_connections: bool = False,
     variant: str = "",
 ) -> Point:
-    """Return a point; ``opens_connections`` if its benchmarks measure connection setup."""
+    """Return a point of the run; ``opens_connections`` if its benchmarks open connections."""
     bound = trials.bound
     media = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
     spec = make_capacity_spec(
@@ -185,7 +185,7 @@ def remeasure_tester(point: Point, number: int) -> Point | None:
 
 
 def _make_point(trials: Trials, sizes: Sizes, media_fps: float, test: SelfTest) -> Point:
-    """Return a point of the run whose tester capacity is found by ``test``."""
+    """Return a point of the run whose tester capacity is measured by ``test``."""
     find = trials.journal.entries.__getitem__
     runner = MeasuredPoint(trials, sizes, test)
     return Point(trials.bound, sizes, test.spec.mode, media_fps, runner, trials.device, find)

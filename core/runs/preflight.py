@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from v6t.plugins.base import Technology
 
 PREFLIGHT_CONNECTIONS, PREFLIGHT_CPS = 200, 2000.0
-LOOPBACK_CONNECTIONS = Connections(
-    10_000, 5_000.0, wait_s=0.1, reuse=True
-)  # learned without a device
+LOOPBACK_CONNECTIONS = Connections(10_000, 5_000.0, wait_s=0.1, reuse=True)  # of self-tests
 _ROW_OCTETS = 8  # octets per line of a frame comparison
 
 

@@ -31,9 +31,9 @@ from v6t.core.runs.rundir import (
     RESULTS,
     TRIALS,
     RunDir,
-    find_json_object,
     make_no_run_error,
     read_config,
+    read_json_object,
     read_optional_json,
     report_damage,
 )
@@ -81,7 +81,7 @@ def read_results(directory: Path) -> dict[str, Any]:
 
 
 def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Move the conditions common to all records to the top level of ``results.json``."""
+    """Return the content with conditions common to all records moved to its top level."""
     conditions = [record["conditions"] for record in content["results"]]
     shared = {
         name: value
@@ -130,12 +130,12 @@ class ResultFiles:
         self._columns: dict[str, list[str]] = {}
         self._trials = 0
 
-    def add(self, benchmark: Benchmark[Any, Any], measured: Measurement) -> None:
+    def add(self, benchmark: Benchmark[Any, Any], measurement: Measurement) -> None:
         """Add the record of a benchmark and its rows of the tables."""
-        record = measured.record
+        record = measurement.record
         self.records.append(record)
         self._documents.append(record.to_json())
-        for name, rows in {benchmark.csv_file: measured.rows, **measured.extra_rows}.items():
+        for name, rows in {benchmark.csv_file: measurement.rows, **measurement.extra_rows}.items():
             self._add_rows(name, _add_limit_columns(rows, record))
         self._add_rows(MEDIANS, list_figure_rows(record, benchmark))
 
@@ -216,7 +216,7 @@ def make_run_data(
     records: Sequence[Record],
     manifest: Mapping[str, Any] | None,
     trials: Sequence[RunTrial],
-    measured: int = 0,
+    measured_count: int = 0,
 ) -> RunData:
     """Assemble the data of a run from the contents of its files."""
     about: dict[str, Any] = {"params": run.params}
@@ -239,7 +239,7 @@ def make_run_data(
         manifest=manifest or {},
         settings=run.procedure.model_dump(mode="json"),
         trials=trials,
-        measured=measured,
+        measured=measured_count,
         bottleneck=results.get("bottleneck") or (),
         mix_sequences={mix: describe_sequence(mix) for mix in mixes},
         **about,
@@ -288,7 +288,7 @@ def list_runs(directory: Path) -> list[RunSummary]:
 
 def _summarize(path: Path) -> Iterator[RunSummary]:
     """Yield the summary of a run directory; yield nothing if it does not contain a run."""
-    config, manifest = (find_json_object(path / name) for name in (CONFIG, MANIFEST))
+    config, manifest = (read_json_object(path / name) for name in (CONFIG, MANIFEST))
     if config is None or manifest is None or "plugin" not in config:
         return
     device, tester = (

@@ -154,7 +154,7 @@ def read_optional_json(path: Path) -> Any:
         raise explain_read_error(path, exc) from exc
 
 
-def find_json_object(path: Path) -> dict[str, Any] | None:
+def read_json_object(path: Path) -> dict[str, Any] | None:
     """Return the JSON object in a file; None if the file is unreadable or has other content."""
     try:
         content = read_json(path)

@@ -222,20 +222,20 @@ class Runner:
         for benchmark in benchmarks:
             current = replace(point, measured_rates={**point.measured_rates, **rates})
             if refusal:
-                measured = benchmark.skip(current, refusal)
+                measurement = benchmark.skip(current, refusal)
             else:
-                current, measured = self._measure_benchmark(benchmark, current)
+                current, measurement = self._measure_benchmark(benchmark, current)
                 point = replace(current, measured_rates=point.measured_rates)
-            rates[benchmark.name] = measured.rates
-            records.append(measured.record)
-            self._store_record(benchmark, measured)
+            rates[benchmark.name] = measurement.rates
+            records.append(measurement.record)
+            self._store_record(benchmark, measurement)
         self._events.on_point_end(records)
         return rates
 
     def _measure_benchmark(
         self, benchmark: Benchmark[Any, Any], point: Point
     ) -> tuple[Point, Measurement]:
-        """Measure a benchmark; return the result and the point, which a new self-test changes."""
+        """Measure a benchmark; return the point, which a new self-test changes, and the result."""
         place = f"{point.sizes.label} octets"
         if benchmark.phase.directed:
             place += f", {point.mode}"
@@ -244,26 +244,26 @@ class Runner:
         else:
             self._events.on_message(f"{place}: {benchmark.name}")
         try:
-            measured = self._measure_stage(benchmark, point)
+            measurement = self._measure_stage(benchmark, point)
             for number in range(1, MAX_REMEASUREMENTS + 1):
-                if not self._exceeds_tester(benchmark, point, measured):
+                if not self._exceeds_tester(benchmark, point, measurement):
                     break
                 better = remeasure_tester(point, number)
                 if better is None:
                     break
-                point, measured = better, self._measure_stage(benchmark, better)
+                point, measurement = better, self._measure_stage(benchmark, better)
         except BeyondTester as exc:
             self._events.on_message(f"{place}: {benchmark.name} is not measured: {exc.message}")
-            measured = benchmark.skip(point, exc.message)
+            measurement = benchmark.skip(point, exc.message)
         self._trials.counts.end(
             self._trials.bench.session,
             {
-                "benchmark": measured.record.benchmark,
-                "frame_sizes": measured.record.frame_sizes.to_json(),
-                "direction": measured.record.direction,
+                "benchmark": measurement.record.benchmark,
+                "frame_sizes": measurement.record.frame_sizes.to_json(),
+                "direction": measurement.record.direction,
             },
         )
-        return point, measured
+        return point, measurement
 
     def _measure_stage(self, benchmark: Benchmark[Any, Any], point: Point) -> Measurement:
         """Measure a benchmark as a stage that is planned with the rates measured so far."""
@@ -272,18 +272,18 @@ class Runner:
         return benchmark.measure(point)
 
     def _exceeds_tester(
-        self, benchmark: Benchmark[Any, Any], point: Point, measured: Measurement
+        self, benchmark: Benchmark[Any, Any], point: Point, measurement: Measurement
     ) -> bool:
         """Return whether a result implausibly exceeds the capacity that the self-test found."""
-        if benchmark.phase != Phase.STREAMS or not measured.rates:
+        if benchmark.phase != Phase.STREAMS or not measurement.rates:
             return False
         margin = self._run.procedure.selftest_margin
         usable_fps = compute_usable_rate(point.tester_capacity.rate_fps, margin)
-        return median(measured.rates) > self._bound.search_share * usable_fps
+        return median(measurement.rates) > self._bound.search_share * usable_fps
 
-    def _store_record(self, benchmark: Benchmark[Any, Any], measured: Measurement) -> None:
+    def _store_record(self, benchmark: Benchmark[Any, Any], measurement: Measurement) -> None:
         """Store a finished record, and write the results unless that takes too much time."""
-        self._results.add(benchmark, measured)
+        self._results.add(benchmark, measurement)
         began = time.monotonic()
         if began >= self._next_write:
             self._write_results()

@@ -23,7 +23,7 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.manifest import describe_machine, utc_now
 from v6t.core.runs.preflight import with_loopback_setup
-from v6t.core.runs.rundir import RunDir, find_json_object
+from v6t.core.runs.rundir import RunDir, read_json_object
 from v6t.drivers.device import ignore_message
 from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import (
@@ -42,28 +42,28 @@ from v6t.profiles.streams import StreamSet
 from v6t.trials.result import Measure
 from v6t.trials.trial import Mode
 
-THIS_RUN_SOURCE = "this run"  # source of a capacity, as the following texts
-UNKNOWN_SOURCE = (
+THIS_RUN_SOURCE = "this run"  # source of a capacity that the run measured
+UNKNOWN_SOURCE = (  # if no capacity is stored
     "not measured: join the ports by a cable and run `v6t selftest` with this testbed; until then "
     "only the faults of each trial tell the tester's limit"
 )
-LAXER_RULES_SOURCE = (
+LAXER_RULES_SOURCE = (  # if the stored capacity was measured under laxer rules
     "not known under this run's rules: the self-test of {when} found {fps:,.0f} fps with shorter "
     "trials, a shorter or longer wait or more time to send; run `v6t selftest` with this run's "
     "settings"
 )
-SHORT_SELFTEST_SOURCE = (
+SHORT_SELFTEST_SOURCE = (  # of a run that measures the tester itself
     "twice what a short look found, or the medium's: the run itself measures the tester"
 )
 # File of capacities, in the cache and in the directory of each run that uses stored ones.
 CAPACITY_FILE = "tester-capacity.json"
 # A TCP client listens while it sends: one wait for a core must be short compared with the trial.
 MIN_OPENING_TRIAL_S = 1.0  # shortest trial that opens TCP connections
-_SHORT_SELFTEST_FACTOR = 2  # by which the capacity may exceed that of a short self-test
+_SHORT_SELFTEST_FACTOR = 2  # assumed ratio of the capacity to the result of a short self-test
 # Properties of a machine that determine the capacity of its tester.
 _MACHINE_KEYS = ("processor", "cores", "kernel", "governor", "smt", "isolated_cores")
 
-Streams = Mapping[Direction, StreamSet]
+Streams = Mapping[Direction, StreamSet]  # by direction
 
 
 def make_capacity_spec(
@@ -126,7 +126,7 @@ class SelfTest:
         bound, spec, can_loop_back = self.bound, self.spec, self.bound.tester.can_loop_back
         if bound.driver.is_cable and can_loop_back:
             seen = measure_tester_capacity(
-                replace(self._raise_start_rate(min_fps), rules=None), self.measure
+                replace(self._with_start_rate(min_fps), rules=None), self.measure
             )
             rate_fps = min(spec.media_fps, _SHORT_SELFTEST_FACTOR * seen.rate_fps)
             return replace(seen, rate_fps=rate_fps), SHORT_SELFTEST_SOURCE
@@ -144,7 +144,7 @@ class SelfTest:
 
     def measure_capacity(self, min_fps: float, *, store: bool = False) -> TesterCapacity:
         """Measure the capacity of the tester; if ``store``, also store it for later runs."""
-        spec = self._raise_start_rate(min_fps)
+        spec = self._with_start_rate(min_fps)
         capacity = measure_plausible_capacity(spec, self.measure, min_fps, self.say)
         if store:
             self.store(capacity)
@@ -196,7 +196,7 @@ class SelfTest:
             return medium, LAXER_RULES_SOURCE.format(**entry)
         return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
 
-    def _raise_start_rate(self, min_fps: float) -> SelfTestSpec:
+    def _with_start_rate(self, min_fps: float) -> SelfTestSpec:
         """Return the specification with ``min_fps`` as start rate if that is higher."""
         begins = self.bound.tester.in_lab and min_fps > self.spec.start_fps
         return replace(self.spec, start_fps=min_fps) if begins else self.spec
@@ -280,7 +280,7 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator
 
 def _read_cache() -> dict[str, dict[str, Any]]:
     """Return the stored capacities by self-test key."""
-    return find_json_object(locate_cache() / CAPACITY_FILE) or {}
+    return read_json_object(locate_cache() / CAPACITY_FILE) or {}
 
 
 def collect_tester_facts(bound: BoundRun) -> list[Any]:

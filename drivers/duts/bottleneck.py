@@ -15,8 +15,8 @@ from v6t.drivers.duts.telemetry_summary import (
     summarize_samples,
 )
 
-SATURATED_CORE_IDLE_PERCENT = 3.0  # a core is saturated if it is idle for at most this share
-FREE_CORE_IDLE_PERCENT = 80.0  # a device is not the limit if all its cores are idle for longer
+SATURATED_CORE_IDLE_PERCENT = 3.0  # a core is saturated up to this share of idle time
+FREE_CORE_IDLE_PERCENT = 80.0  # a device is not the limit if all its cores have a larger share
 FULL_VECTORS_PER_CALL = 200.0  # VPP is saturated from this number of frames per call (256 at most)
 FULL_THREAD_PERCENT = 90.0  # a thread is saturated if it runs or waits for this share of time
 THROTTLED_PERCENT = 25.0  # a CPU quota is the limit if it throttles more of its periods
@@ -153,7 +153,7 @@ class _VerdictRules:
         self.lacks_room = bool(self.worst) and summary.lost_for[self.worst] in room
 
     def judge_table(self, min_losses: float = 0.0) -> _Finding | None:
-        """Return a finding if a full table, or failed insertions into it, cause most losses.
+        """Return a finding if most losses are due to a full table or to failed insertions into it.
 
         Frames of unknown connections are a consequence of a full table, and of no other finding.
         """

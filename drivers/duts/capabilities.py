@@ -31,7 +31,7 @@ class DriverCapabilities:
     settings: tuple[str, ...] = ()  # supported optional settings of the technology
     options: tuple[str, ...] = ()  # options that only this driver has
     timers: tuple[str, ...] = ()  # settings and options that are lifetimes of connections
-    counters: tuple[str, ...] = ()  # names of telemetry readings
+    counters: tuple[str, ...] = ()  # kinds of counters in the telemetry
     operations: tuple[str, ...] = ()  # supported optional operations, as verb phrases
 
     def to_rows(self) -> list[tuple[str, str]]:

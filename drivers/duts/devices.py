@@ -47,7 +47,7 @@ def make_session(
     rollback_command: str = "",
     connect: Connect = make_ssh_transport,
 ) -> DeviceSession | None:
-    """Return an unopened session with a device outside the lab; None if it needs no configuration.
+    """Return an unopened session with a device outside the lab; None if v6t does not configure it.
 
     Args:
         record_dir: local directory for a copy of the undo record.

@@ -46,7 +46,7 @@ class Interface:
     has_carrier: bool = True
     mtu: int = 1500
     master: str = ""  # name of the bridge, bond or VRF to which it belongs
-    lower_interface: str = ""  # name of the interface on which it is a VLAN
+    lower_interface: str = ""  # name of the parent interface of a VLAN
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,7 @@ class Facts:
     # interfaces with a default route from a router advertisement
     advertised_route_interfaces: frozenset[str] = frozenset()
     programs: frozenset[str] = frozenset()  # installed programs, of those the driver looks up
-    sections: Mapping[str, str] = field(
-        default_factory=dict
-    )  # outputs of the survey, by section name
+    sections: Mapping[str, str] = field(default_factory=dict)  # survey outputs by section name
 
     def parse_number(self, section: str) -> int | None:
         """Return the number in a section; None if it is missing or not a number."""

@@ -37,7 +37,7 @@ class HeaderProfile(HeaderPolicy):
     tunnel_keeps_ttl: bool = False  # the TTL is not decremented before encapsulation into IPv6
     exit_keeps_ttl: bool = False  # the TTL is not decremented after decapsulation
     least_octets: int = 0  # minimum frame length without FCS, reached by padding; 0: no padding
-    why: str = ""  # source of or reason for these values, for the manifest
+    why: str = ""  # reason for these values, for the manifest
 
     @property
     def equals_reference(self) -> bool:

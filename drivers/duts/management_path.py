@@ -22,7 +22,7 @@ MANAGEMENT_INTERFACE_COMMAND = """\
 set -- $SSH_CONNECTION; z=; case "$3" in *%*) z=${3#*%};; esac
 [ -z "$3" ] || ip -o addr show ${z:+dev "$z"} to "${3%%%*}"
 """
-# Prints the routes to client, gateways and name servers; ``look ROLE ADDRESS`` prints that to another host.
+# Prints the routes to the client, gateways and name servers; ``look ROLE ADDRESS`` prints a further one.
 _SURVEY_SCRIPT = """\
 set -- $SSH_CONNECTION; [ -n "$3" ] || exit 0
 v=; z=; case "$3" in *%*) z=${3#*%};; esac
@@ -54,6 +54,7 @@ ROLE_DESCRIPTIONS = {
     "server": "the address this SSH session came to",
 }
 _UNREACHABLE_ROUTE_TYPES = ("unreachable", "blackhole", "prohibit", "throw")
+# IP prefix in a shell line, not part of a longer word
 _PREFIX_PATTERN = re.compile(r"(?<![\w.:/])([0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*)/(\d{1,3})(?![\w.:/])")
 
 
@@ -177,7 +178,7 @@ def iter_networks(value: Any, name: str = "") -> Iterator[tuple[str, Network]]:
 
 
 def _parse_peer(role: str, fields: str) -> ManagementPeer | None:
-    """Parse the fields after the role in a survey line; return None without a route to the host."""
+    """Parse the fields after the role in a survey line; None if there is no route to the host."""
     text, _, route = fields.partition(" ")
     how, _, route = route.partition(" ")
     address = _parse_address(text)

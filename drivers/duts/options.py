@@ -12,11 +12,11 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.trials.device_events import RESET_HOOKS as RESETS
 
 DEFAULT_STATE_DIRECTORY = "/run/v6t"  # path on the device
-# Name of an interface that is safe in a shell line.
+# Interface name that is safe in a shell line.
 InterfaceName = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_:/-]*(\.[A-Za-z0-9_:/-]+)*$", max_length=40)
 ]
-# Absolute path of a directory that is safe in a shell line.
+# Absolute directory path that is safe in a shell line.
 DirectoryPath = Annotated[
     str,
     Field(pattern=r"^/[A-Za-z0-9_/-]*(\.[A-Za-z0-9_/-]+)*$"),
@@ -25,7 +25,7 @@ DirectoryPath = Annotated[
 
 
 class Hook(StrictModel):
-    """A user's command that acts on a device, with its limits; a plain string is the command."""
+    """A user's command that acts on a device, with its limits; a plain string sets the command only."""
 
     command: str
     """Program with its arguments; it is split as in a shell, but no shell runs it."""
@@ -145,7 +145,7 @@ class LinuxOptions(DutOptions):
 
 
 def require_ssh(ssh: SshOptions | None, device: str, setting: str) -> SshOptions:
-    """Return the SSH options; raise UsageError, which names the missing setting, if there are none."""
+    """Return the SSH options of a device; raise UsageError that names the setting if there are none."""
     if ssh is None:
         hint = f"give {setting} in the testbed file; with TRex, --set-tester lab=true tries it here"
         raise UsageError(f"how is {device} reached?", hint, code="missing-setting")

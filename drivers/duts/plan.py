@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from v6t.intent.device import DeviceIntent
 
-Intent = DeviceIntent  # short alias; the state to which a driver configures a device
+Intent = DeviceIntent  # short alias for the intended configuration of a device
 
 
 class IfExists(Enum):
@@ -20,7 +20,7 @@ class IfExists(Enum):
     RESTORE = "value"  # change it; the rollback restores the present value
     KEEP = "there"  # it is as expected: repeat the step, but do not undo it
     REFUSE = "foreign"  # it belongs to another program or user: refuse the plan
-    NONE = "none"  # nothing: an earlier step of the plan creates the object
+    NONE = "none"  # do nothing: an earlier step of the plan creates the object
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Check:
     """A read-back: a read-only shell line and its expected output; the exit status is ignored."""
 
     command: str  # read-only shell line
-    expected: Expectation  # of the command's output
+    expected: Expectation  # expected output of the command
 
     @property
     def description(self) -> str:
@@ -58,7 +58,7 @@ class Check:
         return self.expected.description
 
     def find_problem(self, output: str) -> str | None:
-        """Return what is wrong with the output, and the output; None if it is as expected."""
+        """Return what is wrong with an output, which is quoted; None if it is as expected."""
         problem = self.expected.find_problem(output)
         return problem and f"{problem}; the output is {shorten_output(output)}"
 
@@ -80,10 +80,10 @@ class Step:
     expected: Expectation | None = None  # output of ``read`` after the change; None: no read-back
     undo: str = ""  # shell line that undoes the change; harmless if there is nothing to undo
     undo_text: str = ""  # standard input of ``undo``
-    existing: IfExists = IfExists.RESTORE  # if ``read`` prints an object first
+    existing: IfExists = IfExists.RESTORE  # treatment of an existing object
     gone_test: str = ""  # succeeds if the changed object, e.g. an interface, no longer exists
     wait: str = ""  # shell lines that wait for the effect of the change, before ``read``
-    proof: Check | None = None  # read-back by another command, where ``read`` shows only conflicts
+    proof: Check | None = None  # read-back by another command than ``read``
     silent: bool = False  # any output is an error, as the exit status is meaningless
     deadline_s: float = 60.0  # time limit of the change and of its undo
     reboots: bool = False  # the change reboots the device, which is then configured again
@@ -111,7 +111,7 @@ ACTIONS: tuple[Action, ...] = ("add", "change", "remove")
 
 @dataclass(frozen=True)
 class Change:
-    """A change under traffic: add, change and remove an object that no test packet uses."""
+    """Commands that add, change and remove, under traffic, an object that no test packet uses."""
 
     description: str  # phrase for the object
     add_command: str  # shell line that adds the object
@@ -119,7 +119,7 @@ class Change:
     remove_command: str  # shell line that removes it; harmless if the object does not exist
     show_command: str  # shell line that prints the object, and nothing if it does not exist
     added_words: str  # expected words in one line of ``show_command`` after the addition
-    changed_words: str  # expected words in one line of it after the change
+    changed_words: str  # expected words in one line of the same output after the change
     note: str = ""  # how the object is changed on a device that has no command for it
     deadline_s: float = 60.0  # time limit of each shell line
     exclusive: bool = False  # the output must contain only the expected words

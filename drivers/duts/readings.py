@@ -10,7 +10,7 @@ from typing import Any
 
 
 class LossReason(str, Enum):
-    """Why a counter of lost frames grows."""
+    """Reason for which a counter of lost frames grows."""
 
     QUEUE = "queue"  # a queue was full, or the counter does not tell the reason
     INGRESS = "ingress"  # a queue of frames that the device had not fetched yet was full

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 class ReferenceOptions(HookOptions):
-    """The plugin's own reference translation behind two interfaces of the lab.
-
-    Outside the lab: a device that is configured by hand.
-    """
+    """Options of the reference device in the lab, or of a device that is configured by hand."""
 
     params: dict[str, Any] = Field(default_factory=dict)
     """Plugin parameters that only the device uses: a wrong device, for tests of v6t."""
@@ -74,10 +71,10 @@ class ReferenceDriver(UnconfiguredDriver):
 
 
 class CableOptions(StrictModel):
-    """No device: a cable from one port of the tester to the other.
+    """Options of a cable between the tester's ports, in place of a device.
 
-    In the lab v6t joins them itself. Frames must come back as they were sent, and what is measured is
-    the tester.
+    In the lab v6t connects the ports itself. Frames must come back as they were sent, so that the tester
+    itself is measured.
     """
 
 
@@ -85,7 +82,7 @@ class CableDriver(UnconfiguredDriver):
     """Driver of a cable between the tester's ports, without a device."""
 
     name = "cable"
-    title = "no device: the tester's ports joined, to measure the tester itself"
+    title = "no device: a cable between the tester's ports, to measure the tester itself"
     test_status = "measured with real frames"
     options_model = CableOptions
     is_cable = True

@@ -18,7 +18,7 @@ def make_object_step(
 
 
 def make_value_step(write: str, value: object, why: str, *, read: str, **fields: Any) -> Step:
-    """Return the step that writes a value; ``write`` is a shell line with ``VALUE`` in its place."""
+    """Return the step that writes a value, for which ``VALUE`` stands in the shell line ``write``."""
     set_to, undo = (write.replace("VALUE", word) for word in (str(value), "{words}"))
     return Step(set_to, why, read=read, expected=expect_text(value), undo=undo, **fields)
 

@@ -26,7 +26,7 @@ from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.session.telemetry import Sample
 
 _Figures = Mapping[str, float]  # figures of one reading, by name
-LINK_PREFIX = "link "  # prefix of names of readings of one interface that faces the tester
+LINK_PREFIX = "link "  # prefix of the reading names of interfaces that face the tester
 INTERFACES_READING = "interfaces"  # name of the reading of all interfaces that face the tester
 ROUNDING_ERROR = 0.005  # maximum relative error of figures with three digits
 MAX_RELATIVE_ERROR = 0.1  # a difference of rounded figures with a larger error is left out
@@ -48,9 +48,7 @@ class TelemetrySummary:
     per_packet: Mapping[str, float] = field(default_factory=dict)
     # number of lost frames, by the name of the device's counter
     drops: Mapping[str, float] = field(default_factory=dict)
-    lost_for: Mapping[str, LossReason] = field(
-        default_factory=dict
-    )  # reason, by counter in ``drops``
+    lost_for: Mapping[str, LossReason] = field(default_factory=dict)  # reason, by counter name
     # the connection table at its fullest: entries ``used``, their ``limit``, and the share ``full``
     table: Mapping[str, float] = field(default_factory=dict)
 
@@ -60,7 +58,7 @@ class TelemetrySummary:
 
     @property
     def distinct_drops(self) -> Mapping[str, float]:
-        """Drops without totals, or all drops if the other counters explain less than half of these."""
+        """Drops without totals; all drops if the other counters explain less than half of the totals."""
         single = self.select_drops(*set(LossReason) - {LossReason.TOTAL})
         sums = sum(self.drops.values()) - sum(single.values())
         return single if 2 * sum(single.values()) >= sums else self.drops
@@ -117,7 +115,7 @@ def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[
 
 
 def _pair_figures(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Figures, _Figures]]:
-    """Yield the figures of a reading in each two consecutive samples."""
+    """Yield the figures of a reading in each pair of consecutive samples."""
     return pairwise(sample.figures.get(reading, {}) for sample in samples)
 
 

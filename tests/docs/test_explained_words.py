@@ -13,7 +13,7 @@ from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import load_installed, load_presentations
 from v6t.core.config.explain import look_up
 from v6t.core.reporting.compare import compare_runs
-from v6t.core.runs.doctor import State
+from v6t.core.runs.doctor import CheckState
 from v6t.core.runs.plan import LOADING, SELFTEST, SETUP
 from v6t.core.runs.results import load_run
 from v6t.tests.core.reportruns import made
@@ -65,7 +65,7 @@ def test_states_and_verdicts_are_explained():
         DEVIATES,
         UNKNOWN,
         *get_args(Verdict),
-        *get_args(State),
+        *get_args(CheckState),
         SELFTEST,
         SETUP,
         LOADING,

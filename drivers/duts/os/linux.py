@@ -188,29 +188,29 @@ def make_vlan_steps(parent: str, name: str, vlan_id: int, mtu: int, why: str) ->
     ]
 
 
-def make_address_step(interface: Interface, port: str) -> Step:
-    """Return the step that adds an address, without duplicate address detection."""
-    nodad = " nodad" if interface.version == 6 else ""
-    show = f"ip -o -{interface.version} addr show dev {port} to {interface.ip}/{interface.max_prefixlen}"
+def make_address_step(address: Interface, port: str) -> Step:
+    """Return the step that adds an address to a port, without duplicate address detection."""
+    nodad = " nodad" if address.version == 6 else ""
+    show = f"ip -o -{address.version} addr show dev {port} to {address.ip}/{address.max_prefixlen}"
     # the same address with another prefix length is another one
-    ours = f"{show} | grep -F ' {interface.with_prefixlen} '"
+    ours = f"{show} | grep -F ' {address.with_prefixlen} '"
 
     def find_problem(output: str) -> str | None:
         """Return what is wrong with the output; None if it is as expected."""
-        family = "inet6" if interface.version == 6 else "inet"
-        line = find_line(output, f"{family} {interface.with_prefixlen}")
+        family = "inet6" if address.version == 6 else "inet"
+        line = find_line(output, f"{family} {address.with_prefixlen}")
         if line is None:
-            return f"{interface} is not on {port}"
+            return f"{address} is not on {port}"
         bad = [w for w in ("tentative", "dadfailed") if w in line.split()]
-        return f"{interface} is {bad[0]}" if bad else None
+        return f"{address} is {bad[0]}" if bad else None
 
     return Step(
         # `replace` would make permanent what DHCP or a router advertisement lends
-        f"{ours} || ip -{interface.version} addr add {interface.with_prefixlen} dev {port}{nodad}",
-        f"the device's IPv{interface.version} address on {port}",
-        read=f"{ours} || true",  # an interface of the plan's own does not exist yet
-        expected=Expectation(f"{interface.with_prefixlen}, not tentative", find_problem),
-        undo=f"ip -{interface.version} addr del {interface.with_prefixlen} dev {port}",
+        f"{ours} || ip -{address.version} addr add {address.with_prefixlen} dev {port}{nodad}",
+        f"the device's IPv{address.version} address on {port}",
+        read=f"{ours} || true",  # an interface that the plan creates does not exist yet
+        expected=Expectation(f"{address.with_prefixlen}, not tentative", find_problem),
+        undo=f"ip -{address.version} addr del {address.with_prefixlen} dev {port}",
         existing=IfExists.KEEP,
         gone_test=make_gone_test(port),
     )
@@ -270,7 +270,7 @@ def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
 
 
 def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
-    """Return the step that adds routes; ``entries`` are ``[via ADDRESS] dev PORT`` by prefix."""
+    """Return the step that adds routes; ``entries`` maps prefixes to ``[via ADDRESS] dev PORT``."""
     lines = [f"route add {net} {to} proto {ROUTE_PROTOCOL}" for net, to in entries.items()]
     sample = list(entries)[:MAX_CHECKED_ROUTES]
 
@@ -301,7 +301,7 @@ def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
 
 def make_side_steps(side: LinkIntent, port: str, neighbor_mode: str) -> list[Step]:
     """Return the steps that add the addresses, neighbors and routes of one side."""
-    steps = [make_address_step(interface, port) for interface in side.addresses]
+    steps = [make_address_step(address, port) for address in side.addresses]
     entries = {} if neighbor_mode == "resolved" else dict(side.neighbors)
     routes = {str(net): f"via {via} dev {port}" for net, via in side.routes.items()}
     if neighbor_mode == "gateway" and len(entries) > 2:

@@ -146,7 +146,7 @@ def _make_files_step(
 
 
 def _make_online_cores_step(count: int) -> Step:
-    """Return the step that takes all cores beyond a number offline."""
+    """Return the step that sets the number of online cores."""
     files = [f"{_CPU_DIRECTORY}/cpu{number}/online" for number in range(1, count)]
     return Step(
         f"for c in {_CPU_DIRECTORY}/cpu[1-9]*; do n=${{c##*/cpu}}; "

@@ -108,9 +108,9 @@ def make_forwarding_step() -> Step:
 def make_side_steps(side: LinkIntent, port: str) -> list[Step]:
     """Return the steps that add the addresses, neighbors and routes of one side."""
     steps = [make_link_up_step(port)]
-    if any(interface.version == 6 for interface in side.addresses):
+    if any(address.version == 6 for address in side.addresses):
         steps.append(make_link_local_step(port))
-    steps += [make_address_step(interface, port) for interface in side.addresses]
+    steps += [make_address_step(address, port) for address in side.addresses]
     steps += [make_neighbor_step(address, mac, port) for address, mac in side.neighbors.items()]
     steps += [make_route_step(net, via, port) for net, via in side.routes.items()]
     return steps
@@ -139,31 +139,31 @@ def make_link_local_step(port: str) -> Step:
     )
 
 
-def make_address_step(interface: InterfaceAddress, port: str) -> Step:
-    """Return the step that adds an address to an interface."""
-    family = "inet" if interface.version == 4 else "inet6"
-    length = "/" if interface.version == 4 else " prefixlen "
-    words = format_address(interface)
+def make_address_step(address: InterfaceAddress, port: str) -> Step:
+    """Return the step that adds an address to a port."""
+    family = "inet" if address.version == 4 else "inet6"
+    length = "/" if address.version == 4 else " prefixlen "
+    words = format_address(address)
 
     def find_problem(output: str) -> str | None:
         """Return what is wrong with the output; None if it is as expected."""
         found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
         if not found:
             return f"'{words}' is missing"
-        return f"another host has {interface.ip}" if "duplicated" in found[1].split() else None
+        return f"another host has {address.ip}" if "duplicated" in found[1].split() else None
 
     return Step(
-        f"ifconfig {port} {family} alias {interface.ip}{length}{interface.network.prefixlen}",
+        f"ifconfig {port} {family} alias {address.ip}{length}{address.network.prefixlen}",
         f"the device's address on {port}",
         read=f"ifconfig {port} | grep -wF '{words}' || true",
         expected=Expectation(f"'{words}'", find_problem),
-        undo=f"ifconfig {port} {family} {interface.ip} delete",
+        undo=f"ifconfig {port} {family} {address.ip} delete",
         existing=IfExists.KEEP,
     )
 
 
 def check_prefix_lengths(side: LinkIntent, port: str, ifconfig_output: str) -> None:
-    """Raise DutError if the interface has an address of the side with another prefix length."""
+    """Raise DutError if the port has one of the side's addresses with another prefix length."""
     for own in parse_addresses(ifconfig_output, port):
         if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
             problem = f"{port} has {own} already, and the test wants another prefix length"
