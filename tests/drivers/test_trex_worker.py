@@ -462,6 +462,13 @@ def test_server_that_cannot_be_used_is_refused(
     assert hint in (caught.value.hint or "")
 
 
+def test_force_says_whom_it_displaced(installation, monkeypatch):
+    monkeypatch.setenv("FAKE_OWNER", "alice")
+    with closing(make_tester(installation, force=True)) as made:
+        made.open()
+        assert made.describe()["displaced"] == {"1": "alice"}
+
+
 def test_a_lost_server_is_noticed(opened, listener):
     listener.close()
     with expect_error("tester-fault", kind=WorkerError):

@@ -26,6 +26,7 @@ from v6t.drivers.duts.steps import (
     make_background_command,
     make_config_file_step,
     make_daemon_step,
+    make_value_step,
 )
 from v6t.plugins.nat44 import Nat66
 from v6t.tests.needs import needs_lab
@@ -98,6 +99,12 @@ def test_comparison_prints_steps_that_differ_and_all_on_request():
 def test_want_compares_whole_members_and_lines(want, right, wrong):
     assert want.find_problem(right) is None
     assert want.find_problem(wrong) is not None
+
+
+def test_value_step_writes_the_present_value_back():
+    step = make_value_step("tool mtu VALUE", 1500, "x", read="look")
+    assert (step.command, step.undo) == ("tool mtu 1500", "tool mtu {words}")
+    assert step.existing is IfExists.RESTORE
 
 
 def test_config_file_reads_its_name_and_content(tmp_path):
