@@ -291,7 +291,7 @@ def extend_campaign(directory: Path, campaign: Campaign) -> int:
 
 
 def read_status(directory: Path, run: CampaignRun) -> str:
-    """Return the status of a run, which is ``running`` even if the run was interrupted."""
+    """Return the stored status of a run; that of an interrupted run is still ``running``."""
     if read_failure(directory, run):
         return FAILED
     manifest = rundir.read_json_object(directory / run.directory / rundir.MANIFEST)

@@ -169,7 +169,7 @@ class _VerdictRules:
         if is_full:
             full = f"{summary.table['full']:.0f} % of it are in use"
             return "table", f"{problem}: {full}, and {reason} grew"
-        if not self._is_majority(sum(short.values()), sum(unknown.values())):
+        if not self._is_at_least_half(sum(short.values()), sum(unknown.values())):
             return None
         if summary.lost_for[reason] == LossReason.NO_ENTRY:
             why = "no port was free for them, or two frames began one at once"
@@ -179,7 +179,7 @@ class _VerdictRules:
     def judge_rule_drops(self) -> _Finding | None:
         """Return a finding if rules drop most of the lost frames, whatever the frame rate."""
         refused = self.summary.select_drops(LossReason.RULE, LossReason.NO_CONNECTION)
-        if not refused or not self._is_majority(sum(refused.values())):
+        if not refused or not self._is_at_least_half(sum(refused.values())):
             return None
         reason = _find_largest(refused)
         return "rules", f"its rules drop frames, whatever the frame rate: {reason} grew"
@@ -257,7 +257,7 @@ class _VerdictRules:
             return "nothing here", "every core was mostly idle: look at the other device"
         return "unknown", f"{quiet}, and nothing was lost here"
 
-    def _is_majority(self, count: float, excluded: float = 0.0) -> bool:
+    def _is_at_least_half(self, count: float, excluded: float = 0.0) -> bool:
         """Return whether a number of losses is at least half of all losses minus ``excluded``."""
         total = max(sum(self.summary.distinct_drops.values()), self.lost or 0) - excluded
         return 100 * count >= MAJORITY_PERCENT * total

@@ -23,7 +23,7 @@ class LossReason(str, Enum):
 
 @dataclass(frozen=True)
 class Reading:
-    """A command that prints figures while the device is under load, and the parser of its output."""
+    """Probe of the device's load: a command that prints figures, and the parser of its output."""
 
     command: str  # prints the figures
     parse: Callable[[str], Mapping[str, float]]  # returns the figures in the output, by name
