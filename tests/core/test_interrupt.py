@@ -208,7 +208,7 @@ def test_a_second_signal_that_cannot_be_explained_ends_it_all_the_same(tmp_path)
     program = tmp_path / "program.py"
     program.write_text("""\
 import os, signal
-from v6t.core.cli.stopping import Stop, handle_signals
+from v6t.core.cli.stopping import handle_signals
 
 class Words:
     first = "stopping"

@@ -32,7 +32,7 @@ def test_what_a_driver_sets_is_said_and_is_a_parameter(technology, driver):
     fields = load_plugin(technology).params_model.model_fields
     for name, own in suited.items():
         assert bound.settings.params[name] == own.value != fields[name].get_default()
-        assert any(name in words and own.why in words for words in list_result_warnings(bound))
+        assert any(name in words and own.reason in words for words in list_result_warnings(bound))
 
 
 def test_what_the_user_gives_wins_and_is_not_the_devices():
