@@ -514,6 +514,15 @@ num  target     prot opt source               destination
 """
 
 
+def test_each_iptables_step_reads_the_rule_of_its_protocol_only():
+    steps = [s for s in planned("iptables-nat44")[2].steps if "-j SNAT" in s.command]
+    rules = [step.command.removeprefix("iptables -w -t nat ") for step in steps]
+    listing = "\n".join(rules)
+    read = [run_shell(f"iptables() {{ cat; }}; {s.read}", listing).stdout.strip() for s in steps]
+    assert len(rules) == 3
+    assert read == rules
+
+
 def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():
     driver = make_driver("iptables", {})
     (case,) = [c for c in CASES if c.name == "iptables-nat44"]

@@ -65,7 +65,7 @@ def _make_rule_step(pool: nat.NatPool, net: str, port: str, protocol: str) -> St
     action = f"{RULE_COMMENT_OPTIONS} -j SNAT --to-source {target}"
     rule = f"POSTROUTING -s {net} -o {port} -p {protocol} {action}"
     why = f"translate the {protocol.upper()} connections of {net}"
-    read = f"{LIST_RULES_COMMAND} | grep -e '-s {net} .*--comment v6t ' || true"
+    read = f"{LIST_RULES_COMMAND} | grep -e '-s {net} .*-p {protocol} .*--comment v6t ' || true"
     return _make_append_step("iptables -w -t nat", rule, why, read)
 
 
