@@ -377,6 +377,9 @@ def _describe_configuration(status: dict[str, Any], rollback_command: str) -> st
         return "not configured by v6t"
     if status["timer"]:
         return f"{status['timer']}; `{rollback_command}` checks it"
+    if record["undone"]:
+        undone = f"{record['undone']} of {record['steps']} steps are undone"
+        return f"{undone}; `{rollback_command}` checks it"
     steps = f"{record['steps']} steps"
     if not record["finished"]:
         steps = f"{record['begun']} of {record['steps']} steps done, not verified"

@@ -110,7 +110,7 @@ def _check_replaceable(device: DeviceSession, bound: BoundRun) -> None:
         status = session.status()
         made = status["configured"]
         is_confirmed = status["rollback_in_s"] is None and not status["timer"]
-        if made is None or not made["finished"] or not is_confirmed:
+        if made is None or made["undone"] or not made["finished"] or not is_confirmed:
             continue
         now = (session.driver.name, session.intent.technology, session.owner.partition(" ")[0])
         before = (status["driver"], status["technology"], made["owner"].partition(" ")[0])
@@ -145,6 +145,7 @@ def confirm(bound: BoundRun) -> str:
                 )
                 problem = f"{part['device']}: the commit did not finish: {steps}"
                 raise DutError(problem, f"run `{bound.rollback_command}`", code="not-configured")
+            _check_not_undone(part, bound)
         device.confirm()
         stays = f"stays configured; `{bound.rollback_command}` undoes it"
         if all(part["rollback_in_s"] is None for part in _list_part_statuses(status)):
@@ -199,6 +200,7 @@ def flush(bound: BoundRun) -> str:
                 problem = f"{part} is not configured by v6t for {technology} ({driver})"
                 hint = "`v6t dut status` shows what it is; `v6t dut commit` configures it"
                 raise DutError(problem, hint, code="not-configured")
+            _check_not_undone(found, bound)
         device.make_plan()
         device.flush()
         return f"{device.name} keeps no session"
@@ -256,6 +258,15 @@ def find_technology(driver: str) -> str | None:
 def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the status of each part of a chain, or of the only device."""
     return list(status.get("parts", {}).values()) or [status]
+
+
+def _check_not_undone(status: dict[str, Any], bound: BoundRun) -> None:
+    """Raise DutError if steps of a device's configuration have been undone."""
+    made = status["configured"]
+    if made["undone"]:
+        problem = f"{status['device']}: {made['undone']} of {made['steps']} steps are undone"
+        hint = f"`{bound.rollback_command}` checks it and undoes the rest; then commit again"
+        raise DutError(problem, hint, code="not-configured")
 
 
 def _check_configurable(bound: BoundRun) -> None:

@@ -125,6 +125,7 @@ class Session(Transaction, DeviceSession):
             configured = {"owner": record.owner, "started": record.started}
             configured["steps"] = len(record.undo)
             configured |= {"begun": progress.begun_steps, "verified": progress.verified}
+            configured["undone"] = len(self._store.read_undone_steps())
             configured["finished"] = progress.is_finished(record)
         return {
             "device": self.name,

@@ -9,6 +9,7 @@ import pytest
 from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs import dut
 from v6t.core.runs.bench import Bench, compile_directions, make_state_device
 from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.chain.session import ChainPartSession, ChainSession
@@ -364,6 +365,22 @@ def test_parts_before_one_that_fails_are_left_as_they_were(action, fails, log):
     with expect_error("command-failed"):
         getattr(session, action)()
     assert done == log
+
+
+@pytest.mark.parametrize("action", ["confirm", "flush"])
+def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
+    bound = bind(resolve(flags=Flags("siit", dut="tayga")))
+    made = {"begun": 2, "steps": 2, "finished": True, "undone": 0}
+    fields = {"timer": "", "rollback_in_s": None, "driver": "tayga", "technology": "siit"}
+    session, log = chain_of((), (), ())
+    for part, undone in zip(session.parts, (0, 2, 0), strict=True):
+        status = {**fields, "device": part.session.name, "configured": {**made, "undone": undone}}
+        part.session.status = lambda status=status: status
+        part.session.driver, part.session.intent = bound.driver, bound.intent
+    monkeypatch.setattr(dut, "_make_session", lambda *_: session)
+    with expect_error("not-configured"):
+        getattr(dut, action)(bound)
+    assert not any(action in line for line in log)
 
 
 def test_parts_are_emptied_in_order_restored_in_reverse_and_verified_by_name():

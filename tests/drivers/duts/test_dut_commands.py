@@ -179,6 +179,62 @@ def test_commit_that_did_not_finish_is_not_confirmed(server, quick):
 
 
 @on_device
+def test_device_that_its_script_has_undone_is_no_longer_configured(server, quick):
+    quick("commit", *ROUTER)
+    server.shell("sh /run/v6t/undo.sh")
+    assert json.loads(quick("status", "--json").stdout)["configured"]["undone"] == 2
+    assert "2 of 2 steps are undone" in quick("status").stdout
+
+
+@on_device
+@pytest.mark.parametrize("words", [("confirm",), ("flush", *ROUTER)])
+def test_device_that_its_script_has_undone_is_refused(words, server, quick):
+    quick("commit", *ROUTER)
+    server.shell("sh /run/v6t/undo.sh")
+    assert "[not-configured]" in quick(*words, status=4).stderr
+
+
+@on_device
+def test_undone_configuration_of_another_operator_is_replaced(server, quick):
+    quick("commit", *ROUTER)
+    server.shell("""sed -i 's/"owner": "[^ ]*/"owner": "alice@elsewhere/' /run/v6t/record.json""")
+    server.shell("sh /run/v6t/undo.sh")
+    assert "rolling back what" in quick("commit", *ROUTER).stderr
+
+
+TCP_RULE = (
+    "POSTROUTING -s 198.18.0.2/32 -o right -p tcp -m comment --comment v6t "
+    "-j SNAT --to-source 198.19.0.1:1024-65535"
+)
+
+
+@pytest.fixture
+def iptables(server, tmp_path):
+    if package := missing("iptables", "over ssh"):
+        pytest.skip(f"needs {package}")
+    run = make_dut(server, tmp_path, "iptables")
+    yield run
+    run("rollback")
+
+
+@on_device
+def test_iptables_rule_that_an_operator_deleted_does_not_fail_the_rollback(server, iptables):
+    iptables("commit", "--plugin", "nat44")
+    server.shell(f"iptables -w -t nat -D {TCP_RULE}")
+    iptables("rollback")
+    assert "--comment v6t" not in server.shell("iptables -t nat -S POSTROUTING")
+
+
+@on_device
+def test_iptables_rule_of_an_operator_blocks_the_step_of_its_protocol(server, iptables):
+    server.shell(f"iptables -w -t nat -A {TCP_RULE}")
+    done = iptables("commit", "--plugin", "nat44", status=4)
+    assert "[foreign-configuration]" in done.stderr
+    assert "TCP connections" in done.stderr
+    server.shell(f"iptables -w -t nat -D {TCP_RULE}")  # fails if v6t has deleted it
+
+
+@on_device
 def test_flush_of_another_configuration_is_refused(server, quick):
     assert "[not-configured]" in quick("flush", *ROUTER, status=4).stderr
     quick("commit", *ROUTER)
