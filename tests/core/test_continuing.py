@@ -264,3 +264,14 @@ def test_a_setting_that_trials_did_not_have_is_at_its_default(waits, same, tmp_p
 
 def never_measured(trial):
     raise AssertionError(f"{trial.key} was measured")
+
+
+@pytest.mark.parametrize("lines", [1, 20, 60])
+def test_resumed_simulation_continues_its_clock(lines, complete, tmp_path):
+    shutil.copytree(complete, tmp_path / "cut")
+    journal = tmp_path / "cut" / "journal.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:lines]))
+    (tmp_path / "cut" / "results.json").unlink()
+    assert resume(tmp_path / "cut", Listener()).measured > 0
+    for name in ("trials.csv", "results.csv"):
+        assert (tmp_path / "cut" / name).read_bytes() == (complete / name).read_bytes()
