@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import read_text, report_write_errors, write_atomically
-from v6t.core.runs.rundir import REPETITIONS, report_damage
+from v6t.core.runs.rundir import REPETITIONS, check_report_directory, report_damage
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
@@ -54,7 +54,7 @@ def write_run_report(
         The files, in the order of ``formats``; then ``figures.tex``.
 
     Raises:
-        UsageError: no run, no such paper, or the directory cannot be written.
+        UsageError: no run, no such paper, or the directory holds another run or cannot be written.
     """
     from v6t.analysis.published.library import list_sources
     from v6t.analysis.report.run import MAX_FIGURES
@@ -64,6 +64,7 @@ def write_run_report(
         raise UsageError(
             f"unknown paper '{paper}'", "one of " + ", ".join(list_sources()), code="unknown-name"
         )
+    check_report_directory(output, path)
     max_figures = {"none": 0, "few": MAX_FIGURES}.get(figures)
     data = data or load_run(path)
     renderers = _make_renderers(path, data, paper, max_figures)
