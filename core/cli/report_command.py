@@ -49,7 +49,7 @@ def command(
     The HTML file holds everything, figures included, and fetches nothing. Runs that were
     interrupted, or are going on, have reports too.
     """
-    from v6t.core.reporting.write import DEFAULT_FILES, FILES_BY_FORMAT, write_run_report
+    from v6t.core.reporting.write import DEFAULT_FILES, write_run_report
     from v6t.core.runs.rundir import resolve_run_path
 
     directory = resolve_run_path(directory)
@@ -75,11 +75,6 @@ def command(
             click.echo(path)
         check_no_damage(runs)
         return
-    for name in chosen:
-        if name not in FILES_BY_FORMAT:
-            known = f"known: {', '.join(FILES_BY_FORMAT)}"
-            hint = "open report.html in a browser and print it to PDF" if name == "pdf" else known
-            raise UsageError(f"unknown format '{name}'", hint, code="unknown-name")
     drawn: FigureSelection = "none" if no_figures else figures
     for path in write_run_report(directory, output, chosen, paper=paper, figures=drawn):
         click.echo(path)

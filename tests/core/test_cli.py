@@ -105,6 +105,11 @@ def test_help_names_every_command():
     assert v6t("-h").out == done.out
 
 
+@pytest.mark.parametrize("group", ["calc", "dut"])
+def test_help_of_group_cuts_no_summary(group):
+    assert "..." not in v6t(group, "--help").out.split("Commands:")[1]
+
+
 @pytest.mark.parametrize("path", SUBCOMMANDS, ids=" ".join)
 def test_help_of_every_command(path):
     done = v6t(*path, "--help")

@@ -16,7 +16,7 @@ from v6t.tests.core.support import read_schema
 from v6t.tests.expect import expect_refusal
 
 from .reportruns import made
-from .support import tree, v6t, v6t_process
+from .support import replace_config, tree, v6t, v6t_process
 
 pytestmark = pytest.mark.slow
 
@@ -255,10 +255,8 @@ def pretended(path, content, config):
     for record in results["results"]:
         record.update(content)
     (path / "results.json").write_text(json.dumps(results))
-    settings = json.loads((path / "config.json").read_text())
-    settings["tester"] = {"kind": "trex", "options": {}}
-    settings.update(config)
-    (path / "config.json").write_text(json.dumps(settings))
+    changes = {"tester": {"kind": "trex", "options": {}}, **config}
+    replace_config(path, lambda settings: settings.update(changes))
     manifest = json.loads((path / "manifest.json").read_text())
     manifest["setup"]["simulated"] = False
     (path / "manifest.json").write_text(json.dumps(manifest))
