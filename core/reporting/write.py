@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import read_text, report_write_errors, write_atomically
-from v6t.core.runs.rundir import REPETITIONS, report_damage
+from v6t.core.runs.rundir import REPETITIONS, check_report_directory, report_damage
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
@@ -54,7 +54,8 @@ def write_run_report(
         The files, in the order of ``formats``; then ``figures.tex``.
 
     Raises:
-        UsageError: no run, no such paper, format or choice of figures, or the directory cannot be written.
+        UsageError: no run, no such paper, format or choice of figures, or the directory holds
+            another run or cannot be written.
     """
     from v6t.analysis.published.library import list_sources
     from v6t.analysis.report.run import MAX_FIGURES
@@ -65,6 +66,7 @@ def write_run_report(
     for name in formats:
         _check_name("format", name, tuple(FILES_BY_FORMAT))
     _check_name("choice of figures", figures, get_args(FigureSelection))
+    check_report_directory(output, path)
     max_figures = {"none": 0, "few": MAX_FIGURES}.get(figures)
     data = data or load_run(path)
     renderers = _make_renderers(path, data, paper, max_figures)

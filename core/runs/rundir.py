@@ -31,6 +31,7 @@ RESULTS, REPETITIONS, TRIALS = "results.json", "results.csv", "trials.csv"
 MEDIANS = "medians.csv"  # in a run directory
 LOG, BOTTLENECK = "log.txt", "bottleneck.json"
 AUDIT = "audit.json"  # in an audit directory
+CAMPAIGN = "campaign.json"  # in a campaign directory
 # Files that only the owner may read: they contain host names and commands for the device.
 PRIVATE_FILES = frozenset({CONFIG, MANIFEST})
 CONFIG_DIGEST = "config_sha256"  # key of the manifest: SHA-256 of config.json as the run began
@@ -38,6 +39,11 @@ LATEST = "latest"  # keyword for the last changed run in the current directory o
 _RUN_FILES = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS, MEDIANS)
 # Files to remove from the directory of a run that ended before its first trial.
 _REMOVABLE_FILES = {*_RUN_FILES, *(f".{name}.part" for name in _RUN_FILES)}
+# Files of runs, audits and campaigns, which a comparison or trend must not replace.
+_OWNED_FILES = frozenset({
+    *_RUN_FILES, LOG, BOTTLENECK, AUDIT, CAMPAIGN, "summary.json",
+    *("report.html", "report.md", "report.json", "audit.html", "audit.md"),
+})  # fmt: skip
 
 
 def make_no_run_error(path: Path) -> UsageError:
@@ -62,6 +68,28 @@ def check_paths_exist(paths: Iterable[Path]) -> None:
             problem = f"{path} does not exist"
             hint = "give the directory of an earlier run or campaign"
             raise UsageError(problem, hint, code="file-not-found")
+
+
+def describe_content(directory: Path) -> str:
+    """Return ``a run``, ``a campaign`` or ``an audit``; empty if the directory holds none."""
+    kinds = {CONFIG: "a run", CAMPAIGN: "a campaign", AUDIT: "an audit"}
+    return next((kind for name, kind in kinds.items() if (directory / name).is_file()), "")
+
+
+def check_file_not_owned(file: Path) -> None:
+    """Raise UsageError if a file to be written belongs to a run, a campaign or an audit."""
+    if file.name in _OWNED_FILES and (owner := describe_content(file.parent)):
+        problem = f"{file} is a file of {owner}"
+        raise UsageError(problem, "choose another file with -o", code="file-exists")
+
+
+def check_report_directory(output: Path | None, directory: Path) -> None:
+    """Raise UsageError if the report of a directory would be written into another run's."""
+    if output is None or output.resolve() == directory.resolve():
+        return
+    if content := describe_content(output):
+        hint = "choose another directory with -o"
+        raise UsageError(f"{output} holds {content}", hint, code="file-exists")
 
 
 class RunDir:

@@ -16,7 +16,7 @@ from v6t.tests.core.support import read_schema
 from v6t.tests.expect import expect_refusal
 
 from .reportruns import made
-from .support import replace_config, v6t, v6t_process
+from .support import replace_config, tree, v6t, v6t_process
 
 pytestmark = pytest.mark.slow
 
@@ -209,6 +209,24 @@ def test_comparisons_can_be_kept(suffix, runs, tmp_path):
     done = v6t("compare", runs / "first", runs / "slow", "-o", target)
     assert (done.status, done.out) == (7, "")
     assert "worse" in target.read_text()
+
+
+@pytest.mark.parametrize("command", ["compare", "trend"])
+@pytest.mark.parametrize(
+    "name", ["config.json", "manifest.json", "results.json", "report.html", "campaign.json"]
+)
+def test_a_file_of_a_run_is_not_replaced(name, command, runs):
+    before = tree(runs)
+    done = v6t(command, runs / "first", runs / "again", "-o", runs / "first" / name)
+    expect_refusal(done, "file-exists")
+    assert tree(runs) == before
+
+
+def test_an_earlier_comparison_is_replaced(runs, tmp_path):
+    target = tmp_path / "results.json"
+    target.write_text("{}")
+    assert v6t("compare", runs / "first", runs / "again", "-o", target).code == ""
+    assert json.loads(target.read_text())["runs"] == ["first", "again"]
 
 
 def test_refusals(runs, tmp_path, monkeypatch):
