@@ -139,6 +139,7 @@ class CampaignRun:
     status: str  # `complete`, `running`, `translation incorrect`, `failed` or `waiting`
     failure: str  # error message; empty if the run did not fail
     data: RunData | None  # None before the first trial
+    is_damaged: bool = False  # its files cannot be read
 
     @property
     def records(self) -> Sequence[Record]:

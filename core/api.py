@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +127,9 @@ class Run(TableSource):
         Args:
             formats: some of ``html``, ``md``, ``json``, ``junit``, ``csv``, ``openmetrics``, ``tex``.
             figures: ``none``, ``few`` (at most 40), ``all``, or ``pdf`` (each as a file, too).
+
+        Raises:
+            UsageError: a format or ``figures`` is unknown.
         """
         return write_run_report(self.path, None, formats or ("html",), figures=figures)
 
@@ -176,9 +180,9 @@ def run(
     tester: str | None = None,
     dut: str | None = None,
     preset: str | None = None,
-    measure: Sequence[str] = (),
-    frame_sizes: Sequence[int | str] = (),
-    modes: Sequence[str] = (),
+    measure: str | Sequence[str] = (),
+    frame_sizes: int | str | Sequence[int | str] = (),
+    modes: str | Sequence[str] = (),
     params: Mapping[str, Any] | None = None,
     dut_options: Mapping[str, Any] | None = None,
     tester_options: Mapping[str, Any] | None = None,
@@ -194,9 +198,9 @@ def run(
         run_file, testbed: files that ``v6t init`` writes; arguments win over files.
         output: directory of the run; default: a new one below ``runs``.
         tester, dut, preset: names.
-        measure: benchmarks.
-        frame_sizes: IPv6 frame sizes [octets with FCS] or mixes.
-        modes: ``forward``, ``reverse``, ``bidirectional``.
+        measure: a benchmark or several.
+        frame_sizes: IPv6 frame sizes [octets with FCS] or mixes, one or several.
+        modes: some of ``forward``, ``reverse``, ``bidirectional``.
         params: parameters of the technology, as ``--set``.
         dut_options, tester_options, procedure: as ``--set-dut``, ``--set-tester``, ``--set-procedure``.
         seed: seed of all pseudorandom numbers.
@@ -204,20 +208,22 @@ def run(
         listener: receives the events of the run.
 
     Raises:
+        UsageError: an argument is invalid.
         V6tError: as the command; what was measured stays on disk.
     """
+    _check_texts(technology=technology, tester=tester, dut=dut, preset=preset)
     flags = Flags(
         plugin=technology,
-        params=_format_values(params),
+        params=_format_values("params", params),
         tester=tester,
-        tester_options=_format_values(tester_options),
+        tester_options=_format_values("tester_options", tester_options),
         dut=dut,
-        dut_params=_format_values(dut_options),
+        dut_params=_format_values("dut_options", dut_options),
         preset=preset,
-        benchmarks=tuple(measure),
-        modes=tuple(modes),
-        frame_sizes=tuple(frame_sizes),
-        procedure_texts=_format_values(procedure),
+        benchmarks=_to_tuple("measure", measure, str),
+        modes=_to_tuple("modes", modes, str),
+        frame_sizes=_to_tuple("frame_sizes", frame_sizes, Real),
+        procedure_texts=_format_values("procedure", procedure),
         seed=seed,
         label=label,
     )
@@ -228,9 +234,34 @@ def run(
     return Run(path, runner.execute(bound, path, listener or Listener()))
 
 
-def _format_values(values: Mapping[str, Any] | None) -> dict[str, str]:
+def _check_texts(**arguments: Any) -> None:
+    """Reject arguments that are neither text nor None."""
+    for name, value in arguments.items():
+        if not isinstance(value, (str, type(None))):
+            raise UsageError(f"{name} must be text, not {value!r}", code="not-text")
+
+
+def _to_tuple(argument: str, values: Any, kind: type) -> tuple[Any, ...]:
+    """Return texts, or values of another kind, as a tuple; a single one becomes its only item."""
+    if isinstance(values, (str, kind)):
+        return (values,)
+    if not isinstance(values, Iterable):
+        raise UsageError(f"{argument} must be a list, not {values!r}", code="not-a-list")
+    items = tuple(values)
+    for item in items:
+        if not isinstance(item, (str, kind)):
+            raise UsageError(f"{argument} contains {item!r}", code="invalid-value")
+    return items
+
+
+def _format_values(argument: str, values: Mapping[str, Any] | None) -> dict[str, str]:
     """Return values formatted as command line arguments."""
+    values = {} if values is None else values
+    if not isinstance(values, Mapping):
+        problem = f"{argument} must be a dictionary, not {values!r}"
+        raise UsageError(problem, 'for example {"name": value}', code="not-a-section")
+    _check_texts(**{f"name {name!r} in {argument}": name for name in values})
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in (values or {}).items()
+        for name, value in values.items()
     }

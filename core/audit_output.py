@@ -14,7 +14,7 @@ from v6t.audit.record import SCHEMA, AuditRecord, audit_document, to_junit
 from v6t.base.errors import UsageError
 from v6t.base.files import report_write_errors, write_atomically
 from v6t.core.runs.manifest import find_commit, utc_now
-from v6t.core.runs.rundir import AUDIT, CONFIG
+from v6t.core.runs.rundir import AUDIT, describe_content
 from v6t.profiles.exports import write_pcap
 
 if TYPE_CHECKING:
@@ -32,12 +32,11 @@ def reserve_directory(out: Path) -> Iterator[None]:
     """Create the output directory before the audit starts; remove it at the end if it is empty.
 
     Raises:
-        UsageError: it cannot be created, or holds a run or an audit.
+        UsageError: it cannot be created, or holds a run, a campaign or an audit.
     """
-    for name, content in ((CONFIG, "a run"), (AUDIT, "an audit")):
-        if (out / name).is_file():
-            hint = "give the audit its own directory: -o DIRECTORY"
-            raise UsageError(f"{out} holds {content}", hint, code="file-exists")
+    if content := describe_content(out):
+        hint = "give the audit its own directory: -o DIRECTORY"
+        raise UsageError(f"{out} holds {content}", hint, code="file-exists")
     with report_write_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     try:

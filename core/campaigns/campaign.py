@@ -34,7 +34,7 @@ from v6t.core.runs.tester_capacity import Streams
 from v6t.drivers.testers import load_kind
 
 SCHEMA = "v6t-campaign-plan/1"  # schema identifier in campaign.json
-PLAN, FAILURES = "campaign.json", "failures"
+PLAN, FAILURES = rundir.CAMPAIGN, "failures"
 SUMMARY_FILE = "summary.json"  # file of a published campaign that `compare` and `trend` read
 WAITING, FAILED = "waiting", "failed"
 _RUN_DIRECTORY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -53,6 +53,7 @@ def write_campaign_report(
     from v6t.analysis.report.render import to_html, to_markdown
 
     campaign = load_campaign(directory)
+    rundir.check_report_directory(output, directory)
     runs = load_runs(directory, campaign) if runs is None else runs
     content = summarize(campaign, runs)
     texts = {
@@ -114,19 +115,36 @@ def load_runs(
     return results
 
 
+def check_no_damage(runs: Sequence[RunResult]) -> None:
+    """Raise UsageError that names all runs with damaged files."""
+    damaged = [f"{run.directory}: {run.failure}" for run in runs if run.is_damaged]
+    if damaged:
+        hint = (
+            "restore the file; or move the directory of the run away, and "
+            "`v6t campaign --resume` measures it again"
+        )
+        raise UsageError("; ".join(damaged), hint, code="damaged-file")
+
+
 def _load_run(directory: Path, run: CampaignRun) -> RunResult:
     """Load the results of a run, or its failure."""
     from v6t.analysis.rundata import CampaignRun as RunResult
 
     status, data = read_status(directory, run), None
     failure = str((read_failure(directory, run) or {}).get("message", ""))
-    path = directory / run.directory
+    path, is_damaged = directory / run.directory, False
     try:
+        for name in (rundir.CONFIG, rundir.RESULTS) if status == COMPLETE else ():
+            if not (path / name).exists():
+                raise UsageError(f"{path / name} does not exist", code="file-not-found")
         if (path / rundir.CONFIG).exists():
             data = load_run(path)
     except V6tError as exc:  # the other runs are shown all the same
-        status, failure = FAILED, f"it cannot be read: {exc.message}"
-    return RunResult(run.directory, run.experiment, run.testbed, run.axes, status, failure, data)
+        status, failure, is_damaged = FAILED, f"it cannot be read: {exc.message}", True
+    return RunResult(
+        *(run.directory, run.experiment, run.testbed, run.axes),
+        *(status, failure, data, is_damaged),
+    )
 
 
 def summarize(campaign: Campaign, runs: Sequence[RunResult]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def command() -> None:
               default="rfc7597", show_default=True, help="rfc7597 or draft.")  # fmt: skip
 @json_option
 def map_command(as_json: bool, **arguments: Any) -> None:
-    """Print the end-user prefix, MAP address, PSID and ports of a CE (RFC 7597)."""
+    """Print addresses and ports of a CE (RFC 7597)."""
     from v6t.core.cli.map_calculator import calc_map, list_map_warnings
 
     _print_values(calc_map(**arguments), as_json, list_map_warnings(arguments))
@@ -45,7 +45,7 @@ def map_command(as_json: bool, **arguments: Any) -> None:
 @click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to extract from.")
 @json_option
 def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bool) -> None:
-    """Embed an IPv4 address in an IPv6 address, or extract it (RFC 6052)."""
+    """Embed or extract an IPv4 address (RFC 6052)."""
     from v6t.core.cli.map_calculator import calc_rfc6052, list_rfc6052_warnings
 
     values = calc_rfc6052(prefix, ipv4, ipv6)
@@ -59,7 +59,7 @@ def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bo
 @click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to translate.")
 @json_option
 def eam_command(pairs: tuple[str, ...], as_json: bool, **arguments: Any) -> None:
-    """Translate an IPv4 or IPv6 address with explicit address mappings (RFC 7757)."""
+    """Translate by explicit address mappings (RFC 7757)."""
     from v6t.core.cli.map_calculator import calc_eam
 
     if any(pair.count("=") != 1 for pair in pairs):
@@ -78,7 +78,7 @@ def eam_command(pairs: tuple[str, ...], as_json: bool, **arguments: Any) -> None
 @click.option("--overhead", default=0, show_default=True, type=int, help="Octets added on the way.")
 @json_option
 def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) -> None:
-    """Print the maximum frame rate of a link per direction (RFC 8219 appendix A)."""
+    """Print a link's maximum frame rate (RFC 8219)."""
     from v6t.core.cli.map_calculator import calc_rate
 
     _print_values(calc_rate(line_rate, frame_size, overhead), as_json)

@@ -25,7 +25,6 @@ from v6t.core.campaigns.campaign import (
     create_campaign,
     extend_campaign,
     load_campaign,
-    read_status,
     run_campaign,
 )
 from v6t.core.cli.progress import show_progress
@@ -33,6 +32,7 @@ from v6t.core.cli.stopping import handle_signals, make_campaign_stop_messages, w
 from v6t.core.cli.terminal import print_text
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.events import Listeners, format_duration
+from v6t.core.runs.results import COMPLETE
 from v6t.core.runs.rundir import read_config
 
 if TYPE_CHECKING:
@@ -193,20 +193,22 @@ def _finish_campaign(directory: Path, campaign: Campaign, report: bool) -> None:
     """Print the states of the runs and the tables of the campaign, and write its summary."""
     from v6t.core.campaigns.results import (
         REPORT_FILES,
+        check_no_damage,
         load_runs,
         make_tables,
         write_campaign_report,
     )
     from v6t.core.cli.terminal import make_console, print_table
 
-    states = {run.directory: read_status(directory, run) for run in campaign.runs}
-    for name, state in states.items():
-        print(escape_line(f"{name}: {state}"))
     runs = load_runs(directory, campaign)
+    for run in runs:
+        print(escape_line(f"{run.directory}: {run.status}"))
     console = make_console()
     for sheet in make_tables(runs):
         print_table(console, sheet)
-    print(f"{[*states.values()].count('complete')} of {len(states)} runs complete")
+    complete = sum(run.status == COMPLETE for run in runs)
+    print(f"{complete} of {len(runs)} runs complete")
     # --no-report leaves out the page with figures; the other files are always written
     formats = [name for name in REPORT_FILES if report or name != "html"]
     print(f"Summary: {write_campaign_report(directory, formats, runs=runs)[0]}")
+    check_no_damage(runs)

@@ -52,7 +52,7 @@ CLICK_ERROR_CODES: dict[type[click.ClickException], str] = {
     click.FileError: "file-unreadable",
     click.UsageError: "invalid-command-line",
 }
-TRIALS_SAVED_HINT = "finished trials are saved"
+MEASURING_COMMANDS = ("run", "resume", "campaign")
 
 
 @contextmanager
@@ -169,13 +169,14 @@ def _run_command(arguments: list[str]) -> int:
         return _print_error(*_describe_click_error(exc))
     except OSError as exc:  # a full disk, a file that is gone
         message = ": ".join(map(str, filter(None, (exc.filename, exc.strerror or exc))))
+        hint = _make_trials_hint(arguments)
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-            return _print_error(
-                message, f"{TRIALS_SAVED_HINT}; free space on the disk", 3, "disk-full"
-            )
-        return _print_error(message, TRIALS_SAVED_HINT, 3, "system-error")
+            hint = "; ".join(filter(None, (hint, "free space on the disk")))
+            return _print_error(message, hint, 3, "disk-full")
+        return _print_error(message, hint, 3, "system-error")
     except MemoryError:
-        return _print_error("not enough memory", TRIALS_SAVED_HINT, 3, "resource-missing")
+        hint = _make_trials_hint(arguments)
+        return _print_error("not enough memory", hint, 3, "resource-missing")
     except Exception as exc:
         if os.environ.get("V6T_DEBUG"):
             raise
@@ -183,6 +184,12 @@ def _run_command(arguments: list[str]) -> int:
         hint = "this is a defect of v6t; `v6t --debug ...` shows the traceback"
         return _print_error(message, hint, 1, "internal-error")
     return status if isinstance(status, int) else 0
+
+
+def _make_trials_hint(arguments: list[str]) -> str:
+    """Return the hint that trials are saved; empty if the command does not measure."""
+    command = next((word for word in arguments if word in COMMANDS), "")
+    return "finished trials are saved" if command in MEASURING_COMMANDS else ""
 
 
 def _invoke_command(arguments: list[str]) -> Any:

@@ -49,13 +49,14 @@ def command(
     The HTML file holds everything, figures included, and fetches nothing. Runs that were
     interrupted, or are going on, have reports too.
     """
-    from v6t.core.reporting.write import DEFAULT_FILES, FILES_BY_FORMAT, write_run_report
+    from v6t.core.reporting.write import DEFAULT_FILES, write_run_report
     from v6t.core.runs.rundir import resolve_run_path
 
     directory = resolve_run_path(directory)
     chosen = formats or tuple(DEFAULT_FILES)
     if (directory / "campaign.json").exists():
-        from v6t.core.campaigns.results import write_campaign_report
+        from v6t.core.campaigns.campaign import load_campaign
+        from v6t.core.campaigns.results import check_no_damage, load_runs, write_campaign_report
 
         if paper:
             message = "a campaign's paper is named in its file, not by --paper"
@@ -66,16 +67,14 @@ def command(
                 "give the directory of one of its runs",
                 code="conflicting-options",
             )
-        written = write_campaign_report(directory, chosen, output, figures=not no_figures)
-    else:
-        for name in chosen:
-            if name not in FILES_BY_FORMAT:
-                known = f"known: {', '.join(FILES_BY_FORMAT)}"
-                hint = (
-                    "open report.html in a browser and print it to PDF" if name == "pdf" else known
-                )
-                raise UsageError(f"unknown format '{name}'", hint, code="unknown-name")
-        drawn: FigureSelection = "none" if no_figures else figures
-        written = write_run_report(directory, output, chosen, paper=paper, figures=drawn)
-    for path in written:
+        runs = load_runs(directory, load_campaign(directory))
+        written = write_campaign_report(
+            directory, chosen, output, figures=not no_figures, runs=runs
+        )
+        for path in written:
+            click.echo(path)
+        check_no_damage(runs)
+        return
+    drawn: FigureSelection = "none" if no_figures else figures
+    for path in write_run_report(directory, output, chosen, paper=paper, figures=drawn):
         click.echo(path)

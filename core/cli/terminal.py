@@ -146,7 +146,7 @@ def print_or_write(
         make_json: returns the JSON; None: the document has no such form.
 
     Raises:
-        UsageError: the extension is unknown, or the file cannot be written.
+        UsageError: the extension is unknown, or the file belongs to a run or cannot be written.
     """
     from v6t.base.errors import UsageError
 
@@ -158,7 +158,9 @@ def print_or_write(
         return
     from v6t.analysis.report.render import to_html, to_markdown
     from v6t.base.files import report_write_errors, write_atomically
+    from v6t.core.runs.rundir import check_file_not_owned
 
+    check_file_not_owned(output)
     if output.suffix == ".json" and make_json is not None:
         text = json.dumps(make_json(), indent=1) + "\n"
     elif output.suffix in (".html", ".md"):

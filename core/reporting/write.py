@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import read_text, report_write_errors, write_atomically
-from v6t.core.runs.rundir import REPETITIONS, report_damage
+from v6t.core.runs.rundir import REPETITIONS, check_report_directory, report_damage
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
@@ -54,16 +54,19 @@ def write_run_report(
         The files, in the order of ``formats``; then ``figures.tex``.
 
     Raises:
-        UsageError: no run, no such paper, or the directory cannot be written.
+        UsageError: no run, no such paper, format or choice of figures, or the directory holds
+            another run or cannot be written.
     """
     from v6t.analysis.published.library import list_sources
     from v6t.analysis.report.run import MAX_FIGURES
     from v6t.core.runs.results import load_run
 
-    if paper is not None and paper not in list_sources():
-        raise UsageError(
-            f"unknown paper '{paper}'", "one of " + ", ".join(list_sources()), code="unknown-name"
-        )
+    if paper is not None:
+        _check_name("paper", paper, tuple(list_sources()))
+    for name in formats:
+        _check_name("format", name, tuple(FILES_BY_FORMAT))
+    _check_name("choice of figures", figures, get_args(FigureSelection))
+    check_report_directory(output, path)
     max_figures = {"none": 0, "few": MAX_FIGURES}.get(figures)
     data = data or load_run(path)
     renderers = _make_renderers(path, data, paper, max_figures)
@@ -80,6 +83,15 @@ def write_run_report(
         if figures == "pdf":
             written.append(_write_pdf_figures(directory, data))
     return written
+
+
+def _check_name(noun: str, name: Any, known: Sequence[str]) -> None:
+    """Reject a name that is not known."""
+    if name not in known:
+        hint = f"known: {', '.join(known)}"
+        if noun == "format" and name == "pdf":
+            hint = "open report.html in a browser and print it to PDF"
+        raise UsageError(f"unknown {noun} '{name}'", hint, code="unknown-name")
 
 
 def _write_pdf_figures(directory: Path, data: RunData) -> Path:

@@ -142,7 +142,11 @@ def compile_streams(
 
 
 class Bench:
-    """Test bench of a run, which opens its tester and loads streams when a trial needs them."""
+    """Test bench of a run, which opens its tester and loads streams when a trial needs them.
+
+    Attributes:
+        virtual_time_s: where the clock of a simulated tester starts [s].
+    """
 
     def __init__(
         self,
@@ -162,6 +166,7 @@ class Bench:
         self._streams: Mapping[Direction, StreamSet] = {}
         self._loaded = False
         self._two_phase: Measure | None = None
+        self.virtual_time_s = 0.0
 
     def load(self, streams: Mapping[Direction, StreamSet]) -> None:
         """Set the streams that the next trials send."""
@@ -175,6 +180,8 @@ class Bench:
                 self._bound, loopback=self._loopback, record_dir=self._record_dir
             )
             self._tester.open()
+            if self._bound.tester.simulates:
+                cast(StatefulTester, self._tester).wait(self.virtual_time_s)
             self._check(self._tester)
         return self._tester
 

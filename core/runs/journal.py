@@ -16,7 +16,7 @@ from typing import Any
 from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import UsageError
 from v6t.base.files import JOURNAL_OCTETS, explain_read_error, parse_json, read_octets
-from v6t.core.runs.rundir import JOURNAL, MANIFEST, RESULTS, RunDir
+from v6t.core.runs.rundir import JOURNAL, MANIFEST, RESULTS, read_optional_json
 from v6t.trials.codec import TRIAL_DEFAULTS, result_from_json, result_to_json, trial_to_json
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
@@ -133,13 +133,13 @@ def _fill_in_defaults(trial: dict[str, Any]) -> Any:
     return json.loads(json.dumps({**TRIAL_DEFAULTS, **trial}))
 
 
-def read_journal(directory: RunDir, results: Mapping[str, Any]) -> Journal:
+def read_journal(directory: Path, results: Mapping[str, Any]) -> Journal:
     """Read the journal of a run; raise UsageError if it lacks trials of the results."""
-    path = directory.path / JOURNAL
+    path = directory / JOURNAL
     if results and not path.is_file():
         problem = f"{path} is missing, and with it the trials of {RESULTS} beside it"
         raise UsageError(problem, RESTORE_HINT, code="damaged-file")
-    journal = Journal(path, find_run_id(directory.read_json(MANIFEST)))
+    journal = Journal(path, find_run_id(read_optional_json(directory / MANIFEST)))
     for record in results.get("results", ()):
         for key in record.get("trials", ()):
             if key not in journal.trials:
@@ -154,17 +154,13 @@ def read_journal(directory: RunDir, results: Mapping[str, Any]) -> Journal:
 def _parse_lines(
     path: Path, data: bytes, run: str | None
 ) -> Iterator[tuple[bytes, dict[str, Any], TrialResult]]:
-    """Yield each complete line with its content and its result."""
-    lines = data.split(b"\n")
-    for number, line in enumerate(lines[:-1], 1):
+    """Yield each line that ends with a newline, with its content and its result."""
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
         entry = _parse_line(line)
         where = f"{path}:{number}"
         if entry is None:
-            if number == len(lines) - 1 and not lines[-1]:
-                return  # the last line was written in part
             problem = f"{where}: this line is damaged"
-            hint = "the run cannot be resumed; results already written are not touched"
-            raise UsageError(problem, hint, code="damaged-file")
+            raise UsageError(problem, RESTORE_HINT, code="damaged-file")
         schema = entry.get("schema")
         if schema != SCHEMA:
             raise UsageError(

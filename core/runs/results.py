@@ -20,11 +20,10 @@ from v6t.benchmarks import registry
 from v6t.core.config.bound import make_links, validate_params
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.journal import Journal, find_run_id
+from v6t.core.runs.journal import Journal, read_journal
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.rundir import (
     CONFIG,
-    JOURNAL,
     MANIFEST,
     MEDIANS,
     REPETITIONS,
@@ -32,9 +31,9 @@ from v6t.core.runs.rundir import (
     TRIALS,
     RunDir,
     make_no_run_error,
-    read_config,
     read_json_object,
     read_optional_json,
+    read_unchanged_config,
     report_damage,
 )
 from v6t.profiles.mixes import describe_sequence
@@ -196,7 +195,10 @@ def load_run(path: Path, technology: Technology | None = None) -> RunData:
         manifest = read_optional_json(path / MANIFEST)
         if not (path / CONFIG).is_file():
             raise make_no_run_error(path)
-        run = read_config(path)
+        run = read_unchanged_config(path, manifest)
+        # a published copy of a run has no journal, and its manifest no status
+        is_published = manifest is not None and "status" not in manifest
+        journal = read_journal(path, {} if is_published else results)
         return make_run_data(
             path,
             run,
@@ -204,7 +206,7 @@ def load_run(path: Path, technology: Technology | None = None) -> RunData:
             results or {"status": "nothing measured yet"},
             read_records(path, results),
             manifest,
-            Journal(path / JOURNAL, find_run_id(manifest)).list_trials(),
+            journal.list_trials(),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
@@ -18,6 +19,7 @@ from v6t.base.files import (
     acquire_lock,
     explain_read_error,
     read_json,
+    read_octets,
     report_write_errors,
     write_atomically,
 )
@@ -29,12 +31,19 @@ RESULTS, REPETITIONS, TRIALS = "results.json", "results.csv", "trials.csv"
 MEDIANS = "medians.csv"  # in a run directory
 LOG, BOTTLENECK = "log.txt", "bottleneck.json"
 AUDIT = "audit.json"  # in an audit directory
+CAMPAIGN = "campaign.json"  # in a campaign directory
 # Files that only the owner may read: they contain host names and commands for the device.
 PRIVATE_FILES = frozenset({CONFIG, MANIFEST})
+CONFIG_DIGEST = "config_sha256"  # key of the manifest: SHA-256 of config.json as the run began
 LATEST = "latest"  # keyword for the last changed run in the current directory or ./runs
 _RUN_FILES = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS, MEDIANS)
 # Files to remove from the directory of a run that ended before its first trial.
 _REMOVABLE_FILES = {*_RUN_FILES, *(f".{name}.part" for name in _RUN_FILES)}
+# Files of runs, audits and campaigns, which a comparison or trend must not replace.
+_OWNED_FILES = frozenset({
+    *_RUN_FILES, LOG, BOTTLENECK, AUDIT, CAMPAIGN, "summary.json",
+    *("report.html", "report.md", "report.json", "audit.html", "audit.md"),
+})  # fmt: skip
 
 
 def make_no_run_error(path: Path) -> UsageError:
@@ -59,6 +68,28 @@ def check_paths_exist(paths: Iterable[Path]) -> None:
             problem = f"{path} does not exist"
             hint = "give the directory of an earlier run or campaign"
             raise UsageError(problem, hint, code="file-not-found")
+
+
+def describe_content(directory: Path) -> str:
+    """Return ``a run``, ``a campaign`` or ``an audit``; empty if the directory holds none."""
+    kinds = {CONFIG: "a run", CAMPAIGN: "a campaign", AUDIT: "an audit"}
+    return next((kind for name, kind in kinds.items() if (directory / name).is_file()), "")
+
+
+def check_file_not_owned(file: Path) -> None:
+    """Raise UsageError if a file to be written belongs to a run, a campaign or an audit."""
+    if file.name in _OWNED_FILES and (owner := describe_content(file.parent)):
+        problem = f"{file} is a file of {owner}"
+        raise UsageError(problem, "choose another file with -o", code="file-exists")
+
+
+def check_report_directory(output: Path | None, directory: Path) -> None:
+    """Raise UsageError if the report of a directory would be written into another run's."""
+    if output is None or output.resolve() == directory.resolve():
+        return
+    if content := describe_content(output):
+        hint = "choose another directory with -o"
+        raise UsageError(f"{output} holds {content}", hint, code="file-exists")
 
 
 class RunDir:
@@ -97,7 +128,7 @@ class RunDir:
 
     def write_json(self, name: str, value: Any) -> None:
         """Replace the content of a file with a JSON value, atomically and durably."""
-        self.write_text(name, json.dumps(value, indent=1, sort_keys=True) + "\n")
+        self.write_text(name, format_json(value))
 
     def write_text(self, name: str, text: str) -> None:
         """Replace the content of a file with a text, atomically and durably."""
@@ -108,8 +139,8 @@ class RunDir:
         return read_optional_json(self.path / name)
 
     def load_config(self) -> ResolvedRun:
-        """Return the resolved settings of the run."""
-        return read_config(self.path / CONFIG)
+        """Return the resolved settings of the run, unchanged since it began."""
+        return read_unchanged_config(self.path, self.read_json(MANIFEST))
 
     def close(self) -> None:
         """Release the lock."""
@@ -140,6 +171,16 @@ class RunDir:
             raise UsageError(problem, hint, code="file-exists")
         problem = f"{self.path} is not empty"
         raise UsageError(problem, "choose another directory with -o", code="file-exists")
+
+
+def format_json(value: Any) -> str:
+    """Format a JSON value as in the files of a run."""
+    return json.dumps(value, indent=1, sort_keys=True) + "\n"
+
+
+def compute_digest(octets: bytes) -> str:
+    """Return the SHA-256 of a file's content in hexadecimal."""
+    return hashlib.sha256(octets).hexdigest()
 
 
 def read_optional_json(path: Path) -> Any:
@@ -174,6 +215,20 @@ def read_config(path: Path) -> ResolvedRun:
     except ValueError as exc:
         problem = f"{path} is not a configuration of this version of v6t"
         raise UsageError(problem, code="damaged-file") from exc
+
+
+def read_unchanged_config(directory: Path, manifest: Any) -> ResolvedRun:
+    """Read the configuration of a run; raise UsageError if its digest in the manifest differs.
+
+    Manifests of earlier versions and of published runs have no digest: nothing is compared.
+    """
+    run, path = read_config(directory), directory / CONFIG
+    digest = manifest.get(CONFIG_DIGEST) if isinstance(manifest, dict) else None
+    if digest is not None and digest != compute_digest(read_octets(path)):
+        problem = f"{path} or {MANIFEST} beside it was changed after the run began"
+        hint = "restore them; to measure with other settings, start a new run"
+        raise UsageError(problem, hint, code="damaged-file")
+    return run
 
 
 @contextmanager

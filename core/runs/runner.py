@@ -45,7 +45,15 @@ from v6t.core.runs.results import (
     make_run_data,
     read_results,
 )
-from v6t.core.runs.rundir import CONFIG, MANIFEST, RunDir, report_damage
+from v6t.core.runs.rundir import (
+    CONFIG,
+    CONFIG_DIGEST,
+    MANIFEST,
+    RunDir,
+    compute_digest,
+    format_json,
+    report_damage,
+)
 from v6t.core.runs.trials import Trials
 from v6t.procedures.stateful.phases import PhaseOneError
 from v6t.procedures.tester_rate import MAX_REMEASUREMENTS, compute_usable_rate
@@ -67,13 +75,15 @@ def execute(
     run_plan = run_plan or plan(bound)
     with RunDir(path, new=True) as run_dir:
         document = make_manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
+        config = format_json(bound.settings.model_dump(mode="json"))
+        document[CONFIG_DIGEST] = compute_digest(config.encode())
         run_dir.write_json(MANIFEST, document)
-        run_dir.write_json(CONFIG, bound.settings.model_dump(mode="json"))
+        run_dir.write_text(CONFIG, config)
         try:
             with log_run(events, path) as log:
                 for warning in list_setting_warnings(bound):
                     log.on_message(f"note: {warning}")
-                return Runner(run_plan, run_dir, log, read_journal(run_dir, {}), {}).run()
+                return Runner(run_plan, run_dir, log, read_journal(path, {}), {}).run()
         except EnvironmentLacking:  # this machine cannot measure: there is nothing to resume
             with suppress(UsageError, OSError):
                 run_dir.discard()
@@ -86,7 +96,7 @@ def resume(path: Path, events: Listener, run_plan: RunPlan | None = None) -> Run
         run = run_dir.load_config()
         with report_damage(path):
             results = read_results(path)
-            journal = read_journal(run_dir, results)
+            journal = read_journal(path, results)
             if results.get("status") == COMPLETE:
                 return load_run(path)
         run_plan = run_plan or plan(bind(run))

@@ -86,7 +86,7 @@ class Trials:
             partial(with_device_load, session=lambda: bench.session if watches else None),
             partial(self._with_announcement, bench=bench),
             self.journal.with_replay,
-            self._with_evaluation,
+            partial(self._with_evaluation, bench=bench),
         )
         measure: Measure = bench.measure
         for decorate in decorators:
@@ -159,7 +159,7 @@ class Trials:
             self.bench.prepare()
             self.counts.begin(self.bench.session)
 
-    def _with_evaluation(self, measure: Measure) -> Measure:
+    def _with_evaluation(self, measure: Measure, bench: Bench) -> Measure:
         """Wrap ``measure`` to end the run at a wrong frame and to collect data for warnings."""
 
         def measure_and_evaluate(trial: Trial) -> TrialResult:
@@ -169,6 +169,8 @@ class Trials:
             if share is not None:
                 self._steal_times.append(share)
             self._tester_figures.append(result.tester)
+            # A simulated tester that is opened later continues after this trial.
+            bench.virtual_time_s = max(bench.virtual_time_s, find_virtual_time_s(result))
             if result.modifier and trial.benchmark != PREFLIGHT:
                 self._modifications.append(result.modifier)
             finding = find_mismatch(trial, result)
@@ -199,6 +201,12 @@ def find_steal_time(result: TrialResult) -> float | None:
     """Return the steal time of a trial as a share from 0 to 1; None if it is unknown."""
     share = result.tester.get(STEAL_TIME_KEY)
     return float(share) if isinstance(share, (int, float)) else None
+
+
+def find_virtual_time_s(result: TrialResult) -> float:
+    """Return the virtual time at which a simulated trial ended [s]; 0 of other trials."""
+    figures = {**result.tester.get("phase 1", {}), **result.tester}
+    return float(figures.get("virtual_time_s", 0))
 
 
 def list_steal_time_warnings(shares: Sequence[float]) -> list[str]:

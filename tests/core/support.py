@@ -19,6 +19,7 @@ from v6t.core.cli import main
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
 from v6t.core.runs.results import read_results
+from v6t.core.runs.rundir import CONFIG, CONFIG_DIGEST, MANIFEST, compute_digest
 
 COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
 SIM = ["run", "--plugin", "mape-br", "--tester", "sim"]
@@ -114,6 +115,20 @@ def read_journal(path):
     """Read the lines of a run's journal; an incomplete last line is left out."""
     lines = (path / "journal.jsonl").read_text().split("\n")[:-1]
     return [json.loads(line.partition(" ")[2]) for line in lines]
+
+
+def replace_config(path, change):
+    """Change the configuration of a run as if the run had begun with it."""
+    config, manifest = (json.loads((path / n).read_text()) for n in (CONFIG, MANIFEST))
+    change(config)
+    (path / CONFIG).write_text(json.dumps(config))
+    manifest[CONFIG_DIGEST] = compute_digest((path / CONFIG).read_bytes())
+    (path / MANIFEST).write_text(json.dumps(manifest))
+
+
+def remove_crash(path):
+    """Let the simulated tester of a run no longer fail."""
+    replace_config(path, lambda config: config["tester"]["options"].pop("crash_at"))
 
 
 def read_trial_keys(path):

@@ -273,6 +273,46 @@ def test_a_finished_campaign_is_not_measured_again(small):
     assert journalled(small) == before
 
 
+@pytest.mark.parametrize("name", ["config.json", "results.json", "journal.jsonl"])
+def test_damaged_run_is_failed(name, small, tmp_path):
+    copy = shutil.copytree(small, tmp_path / "copy")
+    file = next(copy.glob("001-*")) / name
+    file.write_bytes(b"\x80" + file.read_bytes()[1:])
+    done = v6t("campaign", "--resume", copy)
+    assert "5 of 6 runs complete" in done.out
+    assert (done.status, done.code) == (2, "damaged-file")
+    assert file.parent.name in done.err
+
+
+@pytest.mark.parametrize("name", ["config.json", "results.json"])
+def test_complete_run_without_a_file_is_failed(name, small, tmp_path):
+    copy = shutil.copytree(small, tmp_path / "copy")
+    (next(copy.glob("001-*")) / name).unlink()
+    done = v6t("campaign", "--resume", copy)
+    assert "5 of 6 runs complete" in done.out
+    assert (done.status, done.code) == (2, "damaged-file")
+    assert name in done.err
+
+
+def test_report_of_a_campaign_names_its_damaged_run(small, tmp_path):
+    copy = shutil.copytree(small, tmp_path / "copy")
+    file = next(copy.glob("001-*")) / "results.json"
+    file.write_bytes(b"\x80")
+    done = v6t("report", copy)
+    assert str(copy / "report.html") in done.out
+    assert (done.status, done.code) == (2, "damaged-file")
+    assert str(file) in done.err
+
+
+def test_report_is_not_written_into_another_run(small, tmp_path):
+    copy = shutil.copytree(small, tmp_path / "copy")
+    before = tree(copy)
+    expect_refusal(v6t("report", small, "-o", copy), "file-exists")
+    expect_refusal(v6t("report", next(small.glob("001-*")), "-o", copy), "file-exists")
+    expect_refusal(v6t("report", small, "-o", next(copy.glob("001-*"))), "file-exists")
+    assert tree(copy) == before
+
+
 def test_one_failed_run_does_not_end_the_others(tmp_path):
     text = SMALL.replace(
         "      params.ces: [64, 128, 256]",

@@ -105,6 +105,11 @@ def test_help_names_every_command():
     assert v6t("-h").out == done.out
 
 
+@pytest.mark.parametrize("group", ["calc", "dut"])
+def test_help_of_group_cuts_no_summary(group):
+    assert "..." not in v6t(group, "--help").out.split("Commands:")[1]
+
+
 @pytest.mark.parametrize("path", SUBCOMMANDS, ids=" ".join)
 def test_help_of_every_command(path):
     done = v6t(*path, "--help")
@@ -345,3 +350,20 @@ def test_full_disk_has_a_code_of_its_own(monkeypatch):
     done = v6t("plugins")
     assert (done.status, done.code) == (3, "disk-full")
     assert "results.json" in done.err
+
+
+@pytest.mark.parametrize(
+    ("command", "is_measuring"),
+    [("show", False), ("list", False), ("run", True), ("resume", True), ("campaign", True)],
+)
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device"), OSError(), MemoryError()]
+)
+def test_only_a_measuring_command_says_that_trials_are_saved(
+    error, command, is_measuring, monkeypatch
+):
+    def fail(*arguments, **keywords):
+        raise error
+
+    monkeypatch.setattr(main, "cli", types.SimpleNamespace(main=fail))
+    assert ("trials are saved" in v6t("--debug", command, "run").err) == is_measuring

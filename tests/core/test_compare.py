@@ -16,7 +16,7 @@ from v6t.tests.core.support import read_schema
 from v6t.tests.expect import expect_refusal
 
 from .reportruns import made
-from .support import v6t, v6t_process
+from .support import replace_config, tree, v6t, v6t_process
 
 pytestmark = pytest.mark.slow
 
@@ -211,6 +211,24 @@ def test_comparisons_can_be_kept(suffix, runs, tmp_path):
     assert "worse" in target.read_text()
 
 
+@pytest.mark.parametrize("command", ["compare", "trend"])
+@pytest.mark.parametrize(
+    "name", ["config.json", "manifest.json", "results.json", "report.html", "campaign.json"]
+)
+def test_a_file_of_a_run_is_not_replaced(name, command, runs):
+    before = tree(runs)
+    done = v6t(command, runs / "first", runs / "again", "-o", runs / "first" / name)
+    expect_refusal(done, "file-exists")
+    assert tree(runs) == before
+
+
+def test_an_earlier_comparison_is_replaced(runs, tmp_path):
+    target = tmp_path / "results.json"
+    target.write_text("{}")
+    assert v6t("compare", runs / "first", runs / "again", "-o", target).code == ""
+    assert json.loads(target.read_text())["runs"] == ["first", "again"]
+
+
 def test_refusals(runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where `make demo` was, one run is compared with that
     expect_refusal(v6t("compare", runs / "first"), "no-such-run")
@@ -237,10 +255,8 @@ def pretended(path, content, config):
     for record in results["results"]:
         record.update(content)
     (path / "results.json").write_text(json.dumps(results))
-    settings = json.loads((path / "config.json").read_text())
-    settings["tester"] = {"kind": "trex", "options": {}}
-    settings.update(config)
-    (path / "config.json").write_text(json.dumps(settings))
+    changes = {"tester": {"kind": "trex", "options": {}}, **config}
+    replace_config(path, lambda settings: settings.update(changes))
     manifest = json.loads((path / "manifest.json").read_text())
     manifest["setup"]["simulated"] = False
     (path / "manifest.json").write_text(json.dumps(manifest))

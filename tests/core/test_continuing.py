@@ -11,13 +11,21 @@ from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal
-from v6t.core.runs.results import read_results
+from v6t.core.runs.results import load_run, read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
-from .support import bound_by_permissions, read_comparable, read_journal, read_trial_keys, tree, v6t
+from .support import (
+    bound_by_permissions,
+    read_comparable,
+    read_journal,
+    read_trial_keys,
+    remove_crash,
+    tree,
+    v6t,
+)
 from .test_run import simulated
 
 
@@ -51,9 +59,7 @@ def begun(tmp_path):
     with pytest.raises(TesterError):
         execute(bind(simulated(crash_at=60)), tmp_path / "out", Listener())
     assert 1 <= len(read_results(tmp_path / "out")["results"]) < 3
-    config = json.loads((tmp_path / "out" / "config.json").read_text())
-    config["tester"]["options"].pop("crash_at")
-    (tmp_path / "out" / "config.json").write_text(json.dumps(config))
+    remove_crash(tmp_path / "out")
     return tmp_path / "out"
 
 
@@ -97,7 +103,7 @@ def test_a_journal_that_does_not_belong_here_costs_nothing(what, directory, tmp_
 
 
 @pytest.mark.parametrize("directory", ["complete", "begun"])
-@pytest.mark.parametrize("line", [0, 20, -2])
+@pytest.mark.parametrize("line", [0, 20, -1])
 def test_resume_of_a_journal_with_a_flipped_byte_changes_nothing(directory, line, request):
     path = request.getfixturevalue(directory)
     lines = (path / "journal.jsonl").read_bytes().splitlines(keepends=True)
@@ -108,6 +114,57 @@ def test_resume_of_a_journal_with_a_flipped_byte_changes_nothing(directory, line
     before = tree(path)
     expect_refusal(v6t("resume", path), "damaged-file")
     assert tree(path) == before
+
+
+def test_resume_with_changed_config_changes_nothing(begun):
+    config = (begun / "config.json").read_text()
+    (begun / "config.json").write_text(config.replace('"seed": 1', '"seed": 2'))
+    before = tree(begun)
+    expect_refusal(v6t("resume", begun), "damaged-file")
+    assert tree(begun) == before
+
+
+def test_resume_with_flipped_byte_in_manifest_changes_nothing(begun):
+    manifest = bytearray((begun / "manifest.json").read_bytes())
+    manifest[manifest.index(b'"run": "') + 8] ^= 1
+    (begun / "manifest.json").write_bytes(manifest)
+    before = tree(begun)
+    expect_refusal(v6t("resume", begun), "journal-mismatch")
+    assert tree(begun) == before
+
+
+def test_resume_without_config_digest_compares_nothing(begun):
+    """The manifests of version 0.1.0 have none."""
+    manifest = json.loads((begun / "manifest.json").read_text())
+    del manifest["config_sha256"]
+    (begun / "manifest.json").write_text(json.dumps(manifest))
+    assert resume(begun, Listener()).status == "complete"
+
+
+@pytest.mark.parametrize("command", [["show"], ["report", "--format", "md"], ["compare"]])
+@pytest.mark.parametrize("damage", ["changed config", "no journal", "cut journal", "flipped byte"])
+def test_reading_damaged_complete_run_is_refused(damage, command, complete):
+    config, journal = complete / "config.json", complete / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    if damage == "changed config":
+        config.write_text(config.read_text().replace('"seed": 1', '"seed": 2'))
+    elif damage == "no journal":
+        journal.unlink()
+    elif damage == "cut journal":
+        journal.write_bytes(b"".join(lines[:20]))
+    else:
+        journal.write_bytes(b"".join(lines)[:-3] + b"?}\n")
+    before = tree(complete)
+    runs = [complete] * (2 if command == ["compare"] else 1)
+    expect_refusal(v6t(*command, *runs), "damaged-file")
+    assert tree(complete) == before
+
+
+def test_published_run_is_read_without_journal(complete):
+    manifest = json.loads((complete / "manifest.json").read_text())
+    (complete / "manifest.json").write_text(json.dumps({"run": manifest["run"]}))
+    (complete / "journal.jsonl").unlink()
+    assert load_run(complete).status == "complete"
 
 
 def test_a_journal_of_unmarked_lines_whose_trials_are_others_costs_nothing(complete):
@@ -207,3 +264,14 @@ def test_a_setting_that_trials_did_not_have_is_at_its_default(waits, same, tmp_p
 
 def never_measured(trial):
     raise AssertionError(f"{trial.key} was measured")
+
+
+@pytest.mark.parametrize("lines", [1, 20, 60])
+def test_resumed_simulation_continues_its_clock(lines, complete, tmp_path):
+    shutil.copytree(complete, tmp_path / "cut")
+    journal = tmp_path / "cut" / "journal.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:lines]))
+    (tmp_path / "cut" / "results.json").unlink()
+    assert resume(tmp_path / "cut", Listener()).measured > 0
+    for name in ("trials.csv", "results.csv"):
+        assert (tmp_path / "cut" / name).read_bytes() == (complete / name).read_bytes()

@@ -1,7 +1,6 @@
 """Runs of every benchmark: what they report, that a kill changes nothing, what is refused."""
 
 import csv
-import json
 import random
 import signal
 import subprocess
@@ -37,6 +36,7 @@ from v6t.tests.core.support import (
     make_all_tables,
     read_comparable,
     read_trial_keys,
+    remove_crash,
     simulate,
     v6t,
 )
@@ -243,9 +243,7 @@ def test_resumes_in_the_middle_of_any_benchmark(tmp_path, plugin, benchmarks, at
     run = bind(wanted(*benchmarks, plugin=plugin, device=failing, **procedure))
     with pytest.raises(TesterError):
         execute(run, cut, Listener())
-    config = json.loads((cut / "config.json").read_text())
-    config["tester"]["options"].pop("crash_at")
-    (cut / "config.json").write_text(json.dumps(config))
+    remove_crash(cut)
     resume(cut, Listener())
     assert read_comparable(cut) == read_comparable(whole)
     assert read_trial_keys(cut) == read_trial_keys(whole)

@@ -1,7 +1,6 @@
 """MLRsearch as a benchmark: settings, plan, record, table, CSV, comparison, a kill and a resume."""
 
 import csv
-import json
 from importlib.util import find_spec
 
 import pytest
@@ -19,7 +18,7 @@ from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run, read_records, read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.search import mlr
-from v6t.tests.core.support import SIM, make_all_tables, read_comparable, v6t
+from v6t.tests.core.support import SIM, make_all_tables, read_comparable, remove_crash, v6t
 from v6t.tests.core.test_measures import DEVICE, wanted
 from v6t.tests.expect import expect_error, expect_refusal
 
@@ -121,9 +120,7 @@ def test_a_search_is_taken_up_where_it_was(tmp_path, at):
     measured(whole, device=DEVICE)
     with pytest.raises(TesterError):
         measured(cut, device={**DEVICE, "crash_at": at})
-    config = json.loads((cut / "config.json").read_text())
-    config["tester"]["options"].pop("crash_at")
-    (cut / "config.json").write_text(json.dumps(config))
+    remove_crash(cut)
     resume(cut, Listener())
     assert read_comparable(cut) == read_comparable(whole)
     assert rows(cut) == rows(whole)

@@ -31,7 +31,7 @@ from v6t.trials.codec import result_from_json, result_to_json
 
 from . import warm
 from .reportruns import EVERYTHING, made
-from .support import SIM, tree, v6t
+from .support import SIM, replace_config, tree, v6t
 
 pytestmark = pytest.mark.slow
 
@@ -493,8 +493,7 @@ def test_the_cards_are_those_of_the_smallest_frames(tmp_path):
 def test_what_was_measured_unasked_is_among_the_benchmarks(tmp_path):
     """A stateful device's connection rate comes with its throughput."""
     path = made(tmp_path / "run", "throughput", "frame-loss")
-    config = json.loads((path / "config.json").read_text())
-    (path / "config.json").write_text(json.dumps({**config, "benchmarks": ["throughput"]}))
+    replace_config(path, lambda config: config.update(benchmarks=["throughput"]))
     write.write_run_report(path, formats=["md"])
     assert "throughput, frame-loss" in (path / "report.md").read_text()
 

@@ -11,7 +11,7 @@ from v6t.core.cli.trend_command import WORSE_STATUS
 from v6t.tests.core.support import read_schema
 from v6t.tests.expect import expect_refusal
 
-from .support import v6t
+from .support import replace_config, v6t
 
 pytestmark = pytest.mark.slow
 
@@ -60,8 +60,7 @@ def test_a_change_for_the_worse_has_a_status_of_its_own(runs):
 def test_a_series_is_of_one_device(runs, tmp_path):
     for place in own(runs):
         shutil.copytree(place, tmp_path / place.name)
-    odd = tmp_path / "r03" / "config.json"
-    odd.write_text(odd.read_text().replace('"driver": "reference"', '"driver": "tayga"'))
+    replace_config(tmp_path / "r03", lambda config: config["dut"].update(driver="tayga"))
     told = json.loads(v6t("trend", "--json", tmp_path).out)
     assert told["runs"] == [p.name for p in own(runs) if p.name != "r03"]
     (left_out,) = told["left_out"]

@@ -29,13 +29,23 @@ def place(tmp_path_factory):
     return tmp_path_factory.mktemp("page")
 
 
+def read_code():
+    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+
+
 @pytest.fixture(scope="module")
-def names(place):
+def printed():
+    """Text that the code of the page prints, in order."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def names(place, printed):
     """Names after the code of the page was executed."""
-    found = {}
+    found = {"print": lambda *values: printed.append(" ".join(map(str, values)))}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        for code in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S):
+        for code in read_code():
             exec(compile(code, PAGE, "exec"), found)  # noqa: S102
         found["run"].data  # noqa: B018  (read before the directory is left)
         return found
@@ -52,6 +62,12 @@ def test_page_measures_and_reads(names):
     assert rows[0]["p1"] <= rows[0]["median"] <= rows[0]["p99"]
     assert {r["figure"] for r in run.table("latency")} == {"TL forward", "WCL forward"}
     assert len(names["rows"]) == len(run.table("trials"))
+
+
+def test_comments_with_one_word_or_number_state_what_is_printed(names, printed):
+    stated = re.findall(r"^print\(.*\)  +# (\w+)$", "\n".join(read_code()), re.M)
+    assert len(stated) == 3
+    assert [text for text in printed if text in stated] == stated
 
 
 def test_unknown_table_names_those_that_exist(names):
@@ -102,6 +118,40 @@ def test_campaign_adds_the_run_to_its_rows(tmp_path):
             output=tmp_path / "out" / first)  # fmt: skip
     campaign = v6t.load(tmp_path / "out")
     assert [row["run"] for row in campaign.table("throughput")] == [first]
+
+
+def test_report_with_unknown_format_is_refused(names, place):
+    with expect_error("unknown-name"):
+        v6t.load(place / "my-run").report("nonsense")
+
+
+def test_report_with_unknown_choice_of_figures_is_refused(names, place):
+    with expect_error("unknown-name"):
+        v6t.load(place / "my-run").report("tex", figures="png")
+
+
+def test_single_values_need_no_list(tmp_path):
+    run = v6t.run("map-e", tester="sim", frame_sizes=104, modes="forward", measure="throughput",
+                  procedure={"repetitions": 1}, output=tmp_path / "out")  # fmt: skip
+    assert [(r.benchmark, r.sizes, r.direction) for r in run.records] == [
+        ("throughput", "104/64", "forward")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argument", "code"),
+    [
+        ({"params": ["psid_offset=4"]}, "not-a-section"),
+        ({"params": {5: 1}}, "not-text"),
+        ({"measure": None}, "not-a-list"),
+        ({"modes": [5]}, "invalid-value"),
+        ({"frame_sizes": [None]}, "invalid-value"),
+        ({"dut": 5}, "not-text"),
+    ],
+)
+def test_argument_of_wrong_type_is_refused(argument, code, tmp_path):
+    with expect_error(code):
+        v6t.run("map-e", tester="sim", output=tmp_path / "out", **argument)
 
 
 def test_bad_arguments_have_the_codes_of_the_command(tmp_path):
