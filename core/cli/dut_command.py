@@ -186,7 +186,7 @@ def status(as_json: bool, **arguments: Any) -> None:
     from v6t.core.runs import dut
 
     with _guard_session(arguments):
-        state = dut.read_status(run)
+        state = dut.read_status(run, _find_run_dir(arguments))
     if as_json:
         print_json(state)
         return
@@ -299,6 +299,8 @@ def _resolve_run(
         single_frames=single_frames,
     )
     run = resolve_and_bind(run_file, testbed, flags)
+    for warning in run.resolution_warnings:
+        print_notice(f"note: {warning}")
     full = run.driver.is_chain or run.driver.name != (driver or find_driver_name(testbed))
     return replace(run, rollback_command=_format_rollback_command(arguments, full=full))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -52,7 +52,12 @@ from v6t.core.config.yaml_file import (
     parse_assignments,
     validate,
 )
-from v6t.drivers.duts.registry import DEFAULT_DRIVER, load_driver_type, make_driver
+from v6t.drivers.duts.registry import (
+    DEFAULT_DRIVER,
+    list_shared_options,
+    load_driver_type,
+    make_driver,
+)
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, load_kind
 
@@ -143,13 +148,14 @@ def resolve_and_bind(
     with locate_errors(testbed_source, "dut", "driver"):
         driver.check_intent(technology.make_dut_intent())
     optional = frozenset(benchmarks) - {*named}
+    unused = _yield_unused_options(testbed_file.dut, dut_settings)
     bound = BoundRun(
         settings,
         technology,
         device,
         driver,
         tester,
-        resolution_warnings=left_out,
+        resolution_warnings=(*left_out, *unused),
         optional_benchmarks=optional,
     )
     bound = _leave_out_benchmarks(bound)
@@ -273,12 +279,15 @@ def _choose_driver(
     """Return the settings and the driver of the device."""
     if flags.dut:
         source.flag_values["dut"] = {"driver": flags.dut}
-    named = testbed_file.dut.driver or default
+    named = testbed_file.dut.driver or flags.dut or default
     with locate_errors(source, "dut", "driver"):
         known = (DEFAULT_DRIVER, *(n for n in driver_names() if n != DEFAULT_DRIVER))
         name = check_name(flags.dut or named, known, "device driver")
         kind = load_driver_type(name)
-    options = dict(testbed_file.dut.options) if name == named else {}
+    options = dict(testbed_file.dut.options)
+    if options and name != named:
+        shared = list_shared_options(check_name(named, known, "device driver"), name)
+        options = {option: value for option, value in options.items() if option in shared}
     given = kind.convert_flags(options, parse_assignments(flags.dut_params))
     if given:
         source.flag_values.setdefault("dut", {})["options"] = given
@@ -286,6 +295,13 @@ def _choose_driver(
     with locate_errors(source, "dut", "options"):
         driver = make_driver(name, options, swapped=swapped)
     return DutSettings(driver=name, options=options), driver
+
+
+def _yield_unused_options(given: DutSettings, used: DutSettings) -> Iterator[str]:
+    """Yield a warning if options of the testbed file are not used for another driver."""
+    unused = given.options.keys() - used.options.keys()
+    if unused:
+        yield f"options {', '.join(sorted(unused))} of {given.driver} are not used for {used.driver}"
 
 
 def _merge_params(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import DutError, UsageError
+from v6t.base.files import acquire_lock
 from v6t.base.log_levels import NOTICE
 from v6t.core.config.bound import BoundRun
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.plan import Plan
     from v6t.drivers.duts.session.plan_steps import StepComparison
 
+LAB_DEVICE_GONE = "there is no such lab device; nothing is left of it"  # message
 _LOG = logging.getLogger(__name__)
 
 
@@ -181,9 +183,9 @@ def verify(bound: BoundRun) -> str:
     return "frames came back as the reference translation both ways; the device is as it was"
 
 
-def read_status(bound: BoundRun) -> dict[str, Any]:
+def read_status(bound: BoundRun, record_dir: Path | None = None) -> dict[str, Any]:
     """Return the lock, owner, rollback timer and counters of the device as JSON values."""
-    with open_session(bound, lock=False) as device:
+    with open_session(bound, record_dir, lock=False) as device:
         status = device.status()
         counters = device.read_counters()
         return {**status, "now": counters} if counters else status
@@ -220,12 +222,15 @@ def rollback(
         by_script: run ``undo.sh`` if the record is damaged.
     """
     labs = _list_lab_devices(bound)
+    if record_dir is not None and _exists_during_run_only(bound):
+        acquire_lock(record_dir).release()  # refuses a run that goes on
+        return [LAB_DEVICE_GONE]
     ended = [lab.name for lab in labs if not lab.find_pid()]
     elsewhere = [
         ssh for ssh in bound.driver.get_logins(bound.intent) if ssh is not None and ssh.host
     ]
     if labs and len(ended) == len(labs) and not elsewhere:
-        return ["there is no such lab device; nothing is left of it"]
+        return [LAB_DEVICE_GONE]
     for name in ended:
         _LOG.log(NOTICE, "the lab device %s does not stand any more; nothing is left of it", name)
     device = _make_session(bound, record_dir, partial=True)
@@ -277,6 +282,12 @@ def _list_lab_devices(bound: BoundRun) -> list[LabSshServer]:
     return [LabSshServer(name) for name in names]
 
 
+def _exists_during_run_only(bound: BoundRun) -> bool:
+    """Return whether the device belongs to a lab that ends with the run."""
+    logins = bound.driver.get_logins(bound.intent)
+    return bound.tester.in_lab and all(ssh is None for ssh in logins)
+
+
 def _make_session(
     bound: BoundRun, record_dir: Path | None, *, partial: bool = False
 ) -> DeviceSession:
@@ -285,7 +296,10 @@ def _make_session(
     from v6t.drivers.duts.lab.ssh import find_transport
 
     driver, labs = bound.driver, _list_lab_devices(bound)
-    if bound.tester.in_lab and all(ssh is None for ssh in driver.get_logins(bound.intent)):
+    if _exists_during_run_only(bound):
+        if record_dir is not None:
+            acquire_lock(record_dir).release()  # refuses a run that goes on
+            raise UsageError(LAB_DEVICE_GONE, code="missing-device")
         problem = "the lab's device exists during a run only"
         hint = "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh"
         raise UsageError(problem, hint, code="missing-device")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.entry_points import Extensions
-from v6t.drivers.duts.options import DutOptions
+from v6t.drivers.duts.options import DutOptions, LinuxOptions
 
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver
@@ -18,6 +18,13 @@ DRIVERS: Extensions[Driver] = Extensions(
 )
 list_driver_names = DRIVERS.names
 load_driver_type = DRIVERS.load
+
+
+def list_shared_options(*names: str) -> set[str]:
+    """Return the options that mean the same for all of these drivers, such as ``ssh``."""
+    models = [load_driver_type(name).options_model for name in names]
+    bases = [b for b in (DutOptions, LinuxOptions) if all(issubclass(m, b) for m in models)]
+    return {option for base in bases for option in base.model_fields} - {"version"}
 
 
 def make_driver(name: str, options: Mapping[str, Any], *, swapped: bool = False) -> Driver:

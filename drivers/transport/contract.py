@@ -92,6 +92,9 @@ class HeldCommand(Protocol):
     def ended(self) -> bool:
         """Whether it, or the connection, is known to have ended."""
 
+    def read_error(self) -> str:
+        """Wait a moment for its end; return what it printed on standard error."""
+
     def release(self) -> None:
         """Close its standard input and wait a moment for its end. May be called twice."""
 

@@ -163,6 +163,14 @@ class ProcessHeld:
     def ended(self) -> bool:
         return self._gone() or self._process.poll() is not None
 
+    def read_error(self) -> str:
+        err = self._process.stderr
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(2)
+        if err is None or not select.select([err], [], [], 0)[0]:
+            return ""
+        return decode_output(os.read(err.fileno(), 65536))[0]
+
     def release(self) -> None:
         with contextlib.suppress(OSError, ValueError):
             if self._process.stdin is not None:

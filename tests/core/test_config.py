@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import resolve
+from v6t.core.config.resolve import resolve, resolve_and_bind
 from v6t.core.config.settings import (
     Flags,
     ResolvedRun,
@@ -162,6 +162,24 @@ def test_fewer_tags_than_the_rfcs_are_a_departure(tmp_path, tags, told):
     run = resolved(tmp_path, "benchmarks: [latency]", procedure={"latency": latency})
     said = " ".join(list_result_warnings(bind(run)))
     assert (f"latency by {tags} tagged" in said) == told
+
+
+SHARED = "dut: {driver: iptables, options: {ssh: {host: box}, version: 1.8.9, own: 1}}"
+
+
+def test_another_driver_keeps_the_shared_options_of_the_testbed_file(tmp_path):
+    (tmp_path / "bed.yaml").write_text(SHARED)
+    flags = Flags(plugin="nat44", tester="sim", dut="nftables")
+    bound = resolve_and_bind(None, tmp_path / "bed.yaml", flags)
+    assert bound.settings.dut.options == {"ssh": {"host": "box"}}
+    (warning,) = bound.resolution_warnings
+    assert "own, version" in warning
+
+
+def test_options_of_a_testbed_file_without_driver_are_those_of_the_given_one(tmp_path):
+    bed = "dut: {options: {ssh: {host: box}}}"
+    run = resolved(tmp_path, None, bed, plugin="nat44", dut="nftables")
+    assert run.dut.options == {"ssh": {"host": "box"}}
 
 
 # -- what is refused, and where it stands ------------------------------------------------------

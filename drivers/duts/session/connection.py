@@ -12,6 +12,7 @@ import contextlib
 import getpass
 import os
 import platform
+import re
 import shlex
 import threading
 import time
@@ -28,6 +29,11 @@ TIMER_LOCK_HOLDER = "the device's rollback timer, which undoes an interrupted ru
 LOCK_DEADLINE_S = 15.0  # time limit for taking the lock
 LOCK_SILENCE_S = 30  # time without a beat after which the lock is freed
 BEAT_PERIOD_S = 5.0  # time between two beats of the lock's owner
+# Messages of the shells of Linux, BusyBox and OpenBSD about a line that they cannot parse.
+_SYNTAX_ERROR_PATTERN = re.compile(
+    "syntax error|unexpected (eof|end of file)|no closing quote", re.IGNORECASE
+)
+_PERMISSION_PATTERN = re.compile("permission denied|not permitted|password", re.IGNORECASE)
 
 
 class DeviceBusyError(DutError):
@@ -116,12 +122,9 @@ class Lock(Heartbeat):
             if answer != "locked":
                 raise _make_lock_error(transport, directory, answer, owner)
         except ConnectionLost as exc:
+            reason = process.read_error().strip()
             process.release()
-            problem = f"{transport.name}: {directory} cannot be made or locked {transport.where}"
-            hint = "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'"
-            if transport.where != ON_DEVICE:
-                hint = "name a directory of your own with dut.options.state_dir"
-            raise DutError(problem, hint, code="missing-permission") from exc
+            raise _make_directory_error(transport, directory, reason) from exc
         except DutError:
             process.release()
             raise
@@ -131,6 +134,20 @@ class Lock(Heartbeat):
         """Free the lock; this method may be called twice."""
         self.stop()
         self._process.release()
+
+
+def _make_directory_error(transport: Transport, directory: str, reason: str) -> DutError:
+    """Return the error for a state directory that cannot be made or locked."""
+    problem = f"{transport.name}: {directory} cannot be made or locked {transport.where}"
+    if reason:
+        problem += f": {shorten_output(reason)}"
+    if reason and not _PERMISSION_PATTERN.search(reason):
+        hint = "correct this on the device, or name another directory with dut.options.state_dir"
+        return DutError(problem, hint, code="file-unwritable")
+    hint = "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'"
+    if transport.where != ON_DEVICE:
+        hint = "name a directory of your own with dut.options.state_dir"
+    return DutError(problem, hint, code="missing-permission")
 
 
 def _make_lock_error(transport: Transport, directory: str, answer: str, owner: str) -> DutError:
@@ -238,6 +255,9 @@ class Connection:
         sections = shell.parse_sections(done.out)
         for name, command in commands.items():
             if name not in sections or sections[name].status is None:
+                if _SYNTAX_ERROR_PATTERN.search(done.err):
+                    problem = f"{self.name}: the shell cannot parse '{command[:160]}': {done.words}"
+                    raise DutError(problem, "correct this command", code="command-failed")
                 problem = f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}"
                 raise ConnectionLost(problem, code="connection-lost")
             is_text = done.clean or "\\x" not in sections[name].text

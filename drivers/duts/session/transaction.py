@@ -118,7 +118,11 @@ class Transaction(Connection):
         facts = self.survey()
         plan = self.plan = self.driver.plan(self.intent, facts)
         befores = {str(n): c for n, s in enumerate(plan.steps, 1) if (c := s.record_command)}
-        states = self.read_states(befores)
+        try:
+            states = self.read_states(befores)
+        except DutError as exc:
+            exc.add_hint("nothing was changed")
+            raise
         ssh = self.driver.options.ssh
         record = self._record = undo_store.UndoRecord(
             owner=self.owner,
@@ -316,11 +320,14 @@ class Transaction(Connection):
         left = [u for u in record.undo if f"left {u.number}" in result.out.splitlines()]
         if (result.status or left) and not forget:
             self.confirm()
-            error = f"{undo_store.SCRIPT} ended with status {result.status}: {shorten_output(result.err)}"
+            failed = (
+                undo_store.describe_undo(left) or f"status {result.status} of {undo_store.SCRIPT}"
+            )
             raise undo_store.DeviceNotRestoredError(
-                f"{self.name}: some changes could not be undone: {undo_store.describe_undo(left) or error}",
+                f"{self.name}: some changes could not be undone: {failed}; the device reports "
+                f"{shorten_output(result.err)}",
                 f"{record.undo_command} {self.state_transport.where}, or `{self.rollback_command}`, tries "
-                "again",
+                "again; `--forget` with it drops the undo record and leaves them as they are",
                 code="device-not-restored",
             )
         commands = {str(u.number): u.state_command for u in record.undo if u.before and u.command}
@@ -346,6 +353,7 @@ class Transaction(Connection):
         lines = []
         for u in reversed(record.undo):
             outcome = f"undone{by_timer.get(u.number, '')}" if u.command else "nothing to undo"
+            outcome = "not undone" if u in left else outcome
             lines += [] if u in different else [f"{u.why}: {outcome}"]
         return lines + [f"{u.why}: left as it is: {text}" for u, text in different.items()]
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from v6t.base.files import hold_lock
+from v6t.core.config.resolve import resolve
+from v6t.core.config.settings import Flags
+from v6t.core.runs.dut import LAB_DEVICE_GONE
 from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab
 
@@ -39,6 +43,31 @@ def test_plan_as_json_has_undo_and_check():
 def test_command_without_a_device_to_configure_is_rejected(words, code):
     done = v6t("dut", *words)
     assert (done.status, done.code) == (2, code)
+
+
+@pytest.fixture
+def lab_run(tmp_path):
+    """Directory of a run whose lab device has ended with it."""
+    settings = resolve(flags=Flags(plugin="nat44", dut="nftables"))
+    (tmp_path / "config.json").write_text(settings.model_dump_json())
+    return tmp_path
+
+
+def test_rollback_of_a_lab_run_says_that_nothing_is_left(lab_run):
+    done = v6t("dut", "rollback", lab_run)
+    assert (done.status, done.out) == (0, f"{LAB_DEVICE_GONE}\n")
+
+
+def test_status_of_a_lab_run_says_that_nothing_is_left(lab_run):
+    done = v6t("dut", "status", lab_run)
+    assert (done.status, done.code) == (2, "missing-device")
+    assert LAB_DEVICE_GONE in done.err
+
+
+@pytest.mark.parametrize("verb", ["rollback", "status"])
+def test_lab_device_of_a_run_that_goes_on_is_not_called_gone(verb, lab_run):
+    with hold_lock(lab_run):
+        assert v6t("dut", verb, lab_run).code == "directory-locked"
 
 
 def test_a_dry_run_shows_the_plan():
