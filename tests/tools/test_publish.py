@@ -28,7 +28,7 @@ from v6t.core.config.compatibility import can_configure, list_technologies
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.trial_runner import SHARED_CORES_WARNING
-from v6t.tests.core.support import done_of, read_schema, tree, v6t
+from v6t.tests.core.support import done_of, read_schema, replace_config, tree, v6t
 from v6t.tests.drivers.matrix import NAMED
 from v6t.tests.expect import expect_refusal
 from v6t.tools.publish.__main__ import main
@@ -191,7 +191,7 @@ def test_a_published_run_keeps_no_way_to_a_device(changed, tmp_path):
     def tell(results):
         results["caveats"].append("links.left: 3c:fd:fe:00:11:23 answers at admin@gateway")
 
-    edited(changed / "001-map-64" / "config.json", lead)
+    replace_config(changed / "001-map-64", lead)
 
     def say(manifest):
         version = "vpp v26.06-release built by secret on enp at 2026-11-01T00:00:00"
@@ -221,7 +221,7 @@ def test_failures_are_told_without_places_and_hosts(changed, tmp_path):
     )
     said = {"message": message, "hint": "", "exit_code": 4}
     (changed / "failures" / "003-router.json").write_text(json.dumps(said))
-    edited(changed / "003-router" / "config.json", lambda c: c["dut"].update(LEADING["dut"]))
+    replace_config(changed / "003-router", lambda c: c["dut"].update(LEADING["dut"]))
     page = published(changed, tmp_path / "page")
     for name, text in page.items():
         assert not [word for word in (*GONE, "root@", "/srv", "/me") if word in text], name
