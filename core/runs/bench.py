@@ -180,7 +180,7 @@ class Bench:
                 self._bound, loopback=self._loopback, record_dir=self._record_dir
             )
             self._tester.open()
-            if self._bound.tester.simulates:
+            if self.virtual_time_s:  # only testers that can wait report a virtual time
                 cast(StatefulTester, self._tester).wait(self.virtual_time_s)
             self._check(self._tester)
         return self._tester
