@@ -135,7 +135,7 @@ class TrexTester(BedTester):
     def capabilities(self) -> frozenset[Capability]:
         # of several cores one stamps some frames
         options = self._options
-        if options.by_trailer is False or options.cores > 1 or not self.attachment.uses_trailer:
+        if options.counts_by_ports or not self.attachment.uses_trailer:
             return SAMPLED_CAPABILITIES if self.attachment.can_time_some() else frozenset()
         if options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
