@@ -111,7 +111,7 @@ class StlWorker:
         return {"owners": owners}
 
     def _read_owners(self, ports: list[int]) -> dict[str, str]:
-        owners = {str(port): rpc.read_owner(self.client, port, sync=True) for port in ports}
+        owners = {str(port): rpc.read_owner(self.client, port) for port in ports}
         return {port: owner for port, owner in owners.items() if owner}
 
     def server_flags(self) -> list[str] | None:
@@ -125,7 +125,7 @@ class StlWorker:
 
     def shutdown(self, force: bool, wait_s: float) -> dict[str, str]:
         """End the server, and wait until it is gone; return the owners of its ports."""
-        owners = self._read_owners(rpc.list_ports(self.client))
+        owners = self._read_owners(self.client.get_all_ports())
         if owners and not force:
             taken = _describe_owners(owners)
             raise Trouble("taken", f"the server would have to be ended, and is in use ({taken})")
@@ -233,7 +233,7 @@ class StlWorker:
                 answered_before = self._count_answers()
             drops_before = rpc.count_queue_drops(client)
             numbers = self._start_captures(captures)
-            rpc.forget_events(client)
+            client.clear_events()
             if start.order(patience):
                 break
             # one port was late, and others may have begun: what they sent is of no trial, and their
@@ -373,10 +373,9 @@ class StlWorker:
         while True:
             if not client.is_connected():
                 raise Trouble("server", "the TRex server is gone")
-            for port in ports:
-                if not rpc.is_acquired(client, port):
-                    raise Trouble("stolen", f"port {port} was taken by another user")
-            if not rpc.is_sending(client, ports):
+            if taken := set(ports).difference(client.get_acquired_ports()):
+                raise Trouble("stolen", f"port {min(taken)} was taken by another user")
+            if not client.is_traffic_active(ports):
                 if not start.is_complete:
                     start.look()
                 return True
@@ -404,7 +403,7 @@ class StlWorker:
         counts = {p: [stats[p]["opackets"], stats[p]["ipackets"]] for p in self.ports}
         watched["readings"].append([at, counts])
         for port in ports:
-            if rpc.is_link_down(self.client, port):
+            if self.client.get_port_attr(port)["link"] == "DOWN":
                 watched["events"].append(f"link of port {port} went down")
 
     def _enter_service_mode(self) -> None:
@@ -412,7 +411,7 @@ class StlWorker:
 
         With several data path cores in software mode these receive, and drop all but ARP and ICMP.
         """
-        virtual = all(rpc.is_virtual(self.client, p) for p in self.ports)
+        virtual = all(self.client.get_port(p).is_virtual() for p in self.ports)
         if self.in_service or (virtual and not self.has_several_queues):
             return
         self.client.set_service_mode(ports=self.ports, enabled=True)
@@ -477,7 +476,7 @@ class TrialStart:
     def order(self, patience: int) -> bool:
         """Request a start at one moment of the server's clock; return whether all ports accepted."""
         client = self._worker.client
-        rpc.clear_groups(client)
+        client.clear_pgid_stats()
         requested_at = time.monotonic()
         _, self._base, now = self._worker.read_counters(self.ports)
         half = (time.monotonic() - requested_at) / 2
