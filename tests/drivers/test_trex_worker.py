@@ -35,7 +35,7 @@ from v6t.drivers.trex.client.host import find_server
 from v6t.drivers.trex.client.service import Trouble
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.server import Server
+from v6t.drivers.trex.server import Server, make_server_program
 from v6t.drivers.trex.stats import PortFacts, ServerFacts
 from v6t.drivers.trex.streams import FIRST_SEQUENCE
 from v6t.drivers.trex.tester import TrexTester
@@ -594,7 +594,7 @@ def test_server_that_does_not_start_says_why(tmp_path, monkeypatch, program, opt
 
 def test_what_was_started_is_stopped(tmp_path):
     path = faketrex.make(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
-    server = Server(path, "- version: 2\n", ["-c", "1"], prefix="v6t0n0")
+    server = Server(make_server_program(str(path), "", ["-c", "1"], prefix="v6t0n0"))
     # with the shell and its watcher
     until(lambda: len(faketrex.children(server.pid)) == 3, "the server")
     processes = faketrex.children(server.pid)
@@ -607,7 +607,7 @@ def test_server_that_is_stopped_at_once_ends_soon(tmp_path, program):
     """Its shell may not lead a group yet, and it may ignore SIGTERM."""
     path = faketrex.make(tmp_path / "v3.08", program)
     for _ in range(3):
-        server = Server(path, "", [], prefix="v6t0n0")
+        server = Server(make_server_program(str(path), "", [], prefix="v6t0n0"))
         began = time.monotonic()
         server.close()
         assert time.monotonic() - began < 10
