@@ -22,21 +22,12 @@ import numpy as np
 from v6t.base.errors import TesterError, UsageError
 from v6t.drivers.oracle.connection_oracle import (
     ConnectionOracle,
-    StatefulTranslation,
-    TableLocation,
+    ConnectionTable,
     foreground,
     list_foregrounds,
-    make_connection_oracle,
-    unwrap_plugin,
 )
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay
-from v6t.drivers.oracle.state_table import (
-    ROW_OCTETS,
-    MemoryFile,
-    StateTable,
-    count_inside_endpoints,
-    describe_repeated,
-)
+from v6t.drivers.oracle.state_table import StateTable, count_inside_endpoints, describe_repeated
 from v6t.drivers.tester import (
     PHASE_NAMES,
     Oracle,
@@ -270,9 +261,7 @@ class LearnedConnections:
     def __init__(self, recordings: Recordings) -> None:
         self._recordings = recordings
         self._streams: Mapping[Direction, StreamSet] = {}
-        self._oracles: tuple[Oracle, ConnectionOracle] | None = None
-        self._version = 4
-        self._file: MemoryFile | None = None
+        self._memory = ConnectionTable()
         self._table: StateTable | None = None
         self._recorded = self._distinct = 0
         self._sets: dict[tuple[Any, ...], StreamSet] = {}
@@ -282,24 +271,16 @@ class LearnedConnections:
     ) -> None:
         self.close()
         self._streams = streams
-        self._oracles = None
-        plugin = unwrap_plugin(oracle)
-        if not isinstance(plugin, StatefulTranslation) or len(streams) < 2:
-            return
-        self._version = plugin.responder_version
-        if not loopback:
-            self._oracles = make_connection_oracle(oracle, streams["forward"], streams["reverse"])
+        self._memory.load(streams, oracle, loopback=loopback)
 
     def begin(self, connections: Connections) -> None:
         """Make an empty table for phase 1."""
         check_connections(connections.count, frozenset())
         self.close()
-        count = connections.count
-        self._file = MemoryFile(count * ROW_OCTETS[self._version])
-        at = TableLocation(self._file.path, count, self._version, Order(count))
+        at = self._memory.make(connections.count)
         self._table = at.map()
-        if self._oracles is not None:
-            self._oracles[1].bind(at)
+        if self._memory.oracles is not None:
+            self._memory.oracles[1].bind(at)
 
     def request_recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:
         name, length = PHASE_NAMES[streams.direction], measure_longest_packet(streams)
@@ -385,7 +366,7 @@ class LearnedConnections:
 
     def oracle(self, stream: Stream) -> Oracle | None:
         """Return the oracle of a stream; None: the common one."""
-        if self._oracles is None or self._table is None:
+        if self._memory.oracles is None or self._table is None:
             return None
         locate: Callable[[U8], I64] | None = None
         if isinstance(stream, Block):
@@ -396,14 +377,12 @@ class LearnedConnections:
             def locate(frames: U8) -> I64:
                 return read_stamps(frames)[1] % count
 
-        return StreamOracle(*self._oracles, locate)
+        return StreamOracle(*self._memory.oracles, locate)
 
     def close(self) -> None:
         self._table = None
         self._sets.clear()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._memory.close()
 
     @property
     def _rows(self) -> StateTable:
