@@ -15,7 +15,7 @@ from v6t.drivers.embedded.connections import ReceiverConnections
 from v6t.drivers.embedded.dns import DnsTrials
 from v6t.drivers.embedded.port import describe_losses
 from v6t.drivers.embedded.receiver import Receiver
-from v6t.drivers.embedded.sender import LEAD_S, Pace, Sender, measure_longest_frame
+from v6t.drivers.embedded.sender import LEAD_S, Pace, Sender
 from v6t.drivers.embedded.tcp import TcpExchange
 from v6t.drivers.embedded.timing import TimedTrial
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
@@ -76,7 +76,7 @@ class EmbeddedTester(BedTester):
         if self._connections.load(streams, oracle, loopback=self._loopback):
             known = ReceiverConnections(*(self._connections.oracles or ()))
         for direction, stream_set in streams.items():
-            if measure_longest_frame(stream_set) > frame_octets(self._links):
+            if stream_set.longest_packet > frame_octets(self._links):
                 text = f"a {direction} frame is longer than the lab's links carry"
                 raise TesterError(text, code="frame-too-long")
             judges = {"oracle": None if self._loopback else oracle, "connections": known}

@@ -22,7 +22,6 @@ from v6t.drivers.trex.streams import (
     MARKS_PER_CLASS,
     SentStream,
     compute_number_distance,
-    get_packet,
     is_marked,
     read_marks,
 )
@@ -154,7 +153,7 @@ def make_control_filter(streams: Iterable[StreamSet]) -> str:
     Where test frames are ICMP, echoes are not control frames.
     """
     headers = {
-        header.name for one in streams for s in one.streams for header in walk(get_packet(s))
+        header.name for one in streams for s in one.streams for header in walk(s.packet)
     }
     terms = " or ".join(_NO_ECHO if headers & {"ICMP", "ICMPv6"} else _CONTROL)
     return f"{_GROUP} or {terms} or (vlan and ({terms}))"
@@ -394,7 +393,7 @@ def compare_frames(
 
 def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Comparison:
     """Compare captured frames of a stream with the reference translation."""
-    distance = compute_number_distance(len(get_packet(stream)))
+    distance = compute_number_distance(len(stream.packet))
     return compare_samples(
         stream,
         list(frames),

@@ -42,9 +42,7 @@ from v6t.drivers.trex.streams import (
     MarkedCycle,
     SentStream,
     compute_number_distance,
-    get_packet,
     is_marked,
-    measure_longest_packet,
     read_marks,
     read_stamps,
     with_checksum_fixes,
@@ -165,7 +163,7 @@ class Block(SentStream):
 
     def locate(self, frames: U8) -> I64:
         """Find the connections of frames of this block."""
-        distance = compute_number_distance(len(get_packet(self)))
+        distance = compute_number_distance(len(self.packet))
         numbers = (read_stamps(frames) if self.is_timed else read_marks(frames, distance))[-1]
         return ListOrder(rows=self.connections).connections(numbers)
 
@@ -215,7 +213,7 @@ def find_connections(blocks: Sequence[Block], frames: U8) -> tuple[NDArray[np.bo
 
     Only where one block at most is stamped: TRex numbers stamped streams as it likes.
     """
-    is_own, stream, number = read_marks(frames, compute_number_distance(len(get_packet(blocks[0]))))
+    is_own, stream, number = read_marks(frames, compute_number_distance(len(blocks[0].packet)))
     at = stream - MARK_IDS
     is_own &= at < len(blocks)
     stamped = [n for n, block in enumerate(blocks) if block.is_timed]
@@ -283,7 +281,7 @@ class LearnedConnections:
             self._memory.oracles[1].bind(at)
 
     def request_recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:
-        name, length = PHASE_NAMES[streams.direction], measure_longest_packet(streams)
+        name, length = PHASE_NAMES[streams.direction], streams.longest_packet
         return self._recordings.request(name, port, self._rows.count, length, nonce)
 
     def read_phase(self, streams: StreamSet) -> None:

@@ -50,7 +50,6 @@ from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import (
     find_mark_distance,
     mark_streams,
-    measure_longest_packet,
     replace_addresses,
     with_cache,
     with_macs,
@@ -200,7 +199,7 @@ class TrexTester(BedTester):
         recordings = []
         for load in loads:
             frames = sum(b.frames for b in load.stamped_bursts) if is_sampled else load.frames
-            length = measure_longest_packet(load.streams)
+            length = load.streams.longest_packet
             recordings.append(
                 self._recordings.request(load.direction, load.rx_port, frames, length, load.nonce)
             )
