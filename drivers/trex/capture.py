@@ -104,9 +104,10 @@ def _read_records(data: bytes, order: str, path: Path) -> Iterator[tuple[float, 
 
 
 def _split_batches(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield parts of batches with a limited number of frames."""
+    """Yield parts of batches with a limited number of frames, none shorter than a trailer."""
     for times_s, frames in batches:
-        for first in range(0, len(frames), _CHUNK_FRAMES):
+        count = len(frames) if frames.shape[1] >= trailer.LENGTH else 0
+        for first in range(0, count, _CHUNK_FRAMES):
             part = slice(first, first + _CHUNK_FRAMES)
             yield times_s[part], frames[part]
 
@@ -121,8 +122,6 @@ def _find_current_flows(batches: Iterable[Batch], nonce: int) -> U8:
     octet = np.full(1 << 16, nonce, dtype=np.uint8)
     latest: dict[int, int] = {}
     for _, frames in _split_batches(batches):
-        if frames.shape[1] < trailer.LENGTH:
-            continue
         marks = trailer.read(frames)
         stamped = marks.magic_ok & (marks.stream_id < MARK_IDS)
         for number in sort_unique(marks.stream_id[stamped]).tolist():
@@ -138,10 +137,8 @@ def select_current_frames(batches: Sequence[Batch], nonce: int) -> Iterator[tupl
     """Yield the trial's frames of each batch, and the number of frames of earlier trials."""
     expected = _find_current_flows(batches, nonce)
     for times_s, frames in _split_batches(batches):
-        current = np.zeros(len(frames), dtype=bool)
-        if frames.shape[1] >= trailer.LENGTH:
-            marks = trailer.read(frames)
-            current = marks.magic_ok & (marks.nonce == expected[marks.stream_id])
+        marks = trailer.read(frames)
+        current = marks.magic_ok & (marks.nonce == expected[marks.stream_id])
         stale = int(np.count_nonzero(~current))
         # a view of the file where nothing is stale
         yield ((times_s[current], frames[current]) if stale else (times_s, frames)), stale
@@ -303,8 +300,6 @@ class CaptureReader:
 
     def add(self, times_s: F64, frames: U8) -> None:
         """Read equally long frames that arrived at some times."""
-        if frames.shape[1] < trailer.LENGTH:
-            return
         marks = trailer.read(frames)
         stream = np.where(marks.magic_ok, marks.stream_id.astype(np.int64), -1)
         sequence = (marks.seq - np.uint32(FIRST_SEQUENCE)).astype(np.int64)

@@ -217,7 +217,7 @@ def find_connections(blocks: Sequence[Block], frames: U8) -> tuple[NDArray[np.bo
     at = stream - MARK_IDS
     is_own &= at < len(blocks)
     stamped = [n for n, block in enumerate(blocks) if block.is_timed]
-    if stamped and frames.shape[1] >= trailer.LENGTH:
+    if stamped:
         (block,) = stamped
         has_trailer, stamp = read_stamps(frames)
         is_stamped = has_trailer & (trailer.read(frames).stream_id < MARK_IDS)
