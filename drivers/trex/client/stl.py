@@ -158,14 +158,10 @@ class StlWorker:
 
     def introduce(self, ports: list[int]) -> None:
         """Send neighbor requests for the device from the hosts of these ports."""
-        answering = set() if self.answering is None else self.answering.ports
-        if self.answering is not None:
-            self.answering.introduce([p for p in ports if p in answering])
-        for port in set(ports) - answering:
-            frames = self.hosts[port].introductions()
-            if frames:
+        for port in ports:
+            if frames := self.hosts[port].introductions():
                 rpc.push_frames(self.client, [port], frames)
-                time.sleep(DEPARTURE_S)
+        time.sleep(DEPARTURE_S)
 
     def exchange(
         self, frames: list[Any], receive: list[int], wait_s: float, quiet_s: float
