@@ -35,7 +35,7 @@ from v6t.drivers.tester import (
     PhaseCounts,
     describe_stale_frames,
 )
-from v6t.drivers.trex.bursts import MAX_TIMED_CLASSES, Burst
+from v6t.drivers.trex.bursts import MAX_TIMED_CLASSES
 from v6t.drivers.trex.capture import Recordings
 from v6t.drivers.trex.streams import (
     MARK_IDS,
@@ -174,7 +174,6 @@ def make_blocks(
     make_source: SourceOfBlock,
     first_id: int,
     ids: int,
-    rows: int | None = None,
     *,
     marks: bool = True,
 ) -> tuple[Block, ...]:
@@ -183,14 +182,12 @@ def make_blocks(
     Args:
         make_source: makes the frames of block k of B, given k, B and the block's connections.
         first_id, ids: the first identifier of stamped blocks, and their number.
-        rows: largest block; None: :data:`MAX_ROWS`.
         marks: blocks without an identifier may be marked.
     """
-    largest = rows or MAX_ROWS
-    number = max(1, -(-len(order) // largest))
+    number = max(1, -(-len(order) // MAX_ROWS))
     if number > ids and not marks:
         raise UsageError(
-            f"in a mix of frame sizes TRex's identifiers stamp {ids * largest:,} connections; "
+            f"in a mix of frame sizes TRex's identifiers stamp {ids * MAX_ROWS:,} connections; "
             f"{len(order):,} are more",
             "lower connections.count, choose fewer sizes, or use the embedded tester",
             code="too-many-for-trex",
@@ -332,20 +329,13 @@ class LearnedConnections:
             **of_table,
         )
 
-    def make_validation(self, streams: StreamSet, rate_fps: float) -> tuple[StreamSet, list[Burst]]:
-        """Return streams and bursts that use every learned connection once, from outside.
+    def make_validation(self, streams: StreamSet) -> StreamSet:
+        """Return the streams that use every learned connection once, from outside.
 
         One block is stamped, which proves how long sending took; marks say which connection the
         frames of the others belong to.
         """
-        stream_set = self._list(streams, "linear", None, alone=True)
-        bursts = []
-        for at, block in enumerate(list_blocks(stream_set)):
-            frames = len(block.connections)
-            group = block.stream_id if block.is_timed else None
-            share = rate_fps * frames / self._rows.count
-            bursts.append(Burst(at, share, frames, 1e6 * at / rate_fps, group))
-        return stream_set, bursts
+        return self._list(streams, "linear", None, alone=True)
 
     def make_phase_two(
         self, streams: StreamSet, trial: Trial, connections: Connections

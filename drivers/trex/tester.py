@@ -226,10 +226,9 @@ class TrexTester(BedTester):
             return self._check_bed(self._tcp.validate())
         self._change_nonce()
         phase_trial = make_validation_trial(trial, connections)
-        load = self._make_load(
-            *self._connections.make_validation(self._streams["reverse"], phase_trial.rate_fps)
-        )
-        recording = self._connections.request_recording(load.rx_port, load.streams, self._nonce)
+        streams = self._connections.make_validation(self._streams["reverse"])
+        load = self._make_load(streams, make_bursts(streams, phase_trial, stamp=True))
+        recording = self._connections.request_recording(load.rx_port, streams, self._nonce)
         return self._run_phase(phase_trial, load, recording)
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
