@@ -15,7 +15,7 @@ from typing import Any
 from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.client import host, rpc
 from v6t.drivers.trex.client.answering import DEPARTURE_S, NEIGHBOUR_FILTER, NeighborResponder
-from v6t.drivers.trex.client.service import Trouble, main, make_one_line, make_plain
+from v6t.drivers.trex.client.service import Trouble, main, make_one_line
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
 _STREAM_S, _LIST_S = 0.001, 0.03
@@ -46,17 +46,11 @@ class StlWorker:
     def hello(self, trex_dir: str) -> dict[str, Any]:
         """Import the client; return facts about this interpreter."""
         self.api = rpc.import_client(trex_dir, self.engine)
-        import scapy
-        import zmq
-
         return {
             "python": sys.version.split()[0],
             "executable": sys.executable,
-            "pid": os.getpid(),
             "cpus": sorted(os.sched_getaffinity(0)),
             "clock": host.read(host.CLOCK),
-            "scapy": scapy.__file__,
-            "zmq": getattr(zmq, "__file__", ""),
         }
 
     def make_client(self, **settings: Any) -> Any:
@@ -263,12 +257,12 @@ class StlWorker:
             )
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
         return {
-            "ports": {str(p): stats[p] for p in self.ports},
+            "ports": {p: stats[p] for p in self.ports},
             "global": stats["global"],
-            "groups": make_plain(groups),
+            "groups": groups,
             "queue_drop": drops - drops_before,
             "stuck": stuck,
-            "answered": {str(p): n for p, n in answered.items()},
+            "answered": answered,
             "looks": start.looks,
             "ended": ended,
             "began_ago_s": time.monotonic() - start.began,
