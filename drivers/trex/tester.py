@@ -213,23 +213,17 @@ class TrexTester(BedTester):
             return self._check_bed(self._tcp.establish(connections))
         self._select_stream_engine()
         self._pause(trial)
-        self._change_nonce()
         phase_trial = make_phase_one_trial(trial, connections)
         streams = StreamSet("forward", (foreground(self._streams["forward"]),))
-        load = self._make_load(streams, make_bursts(streams, phase_trial, stamp=True))
         self._connections.begin(connections)
-        recording = self._connections.request_recording(load.rx_port, streams, self._nonce)
-        return self._run_phase(phase_trial, load, recording)
+        return self._run_phase(phase_trial, streams)
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
             return self._check_bed(self._tcp.validate())
-        self._change_nonce()
         phase_trial = make_validation_trial(trial, connections)
         streams = self._connections.make_validation(self._streams["reverse"])
-        load = self._make_load(streams, make_bursts(streams, phase_trial, stamp=True))
-        recording = self._connections.request_recording(load.rx_port, streams, self._nonce)
-        return self._run_phase(phase_trial, load, recording)
+        return self._run_phase(phase_trial, streams)
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         del trial, connections
@@ -288,11 +282,14 @@ class TrexTester(BedTester):
         """Choose the octet that marks the frames of the next trial or phase."""
         self._nonce = self._nonce % 255 + 1
 
-    def _run_phase(self, trial: Trial, load: OfferedLoad, recording: dict[str, Any]) -> PhaseCounts:
+    def _run_phase(self, trial: Trial, streams: StreamSet) -> PhaseCounts:
         """Run phase 1 or the validation with a recording."""
-        read = partial(self._connections.read_phase, load.streams)
+        self._change_nonce()
+        load = self._make_load(streams, make_bursts(streams, trial, stamp=True))
+        recording = self._connections.request_recording(load.rx_port, streams, self._nonce)
+        read = partial(self._connections.read_phase, streams)
         exchanged = self._exchange(trial, [load], [recording], read)
-        return self._connections.count_phase(load.direction, *exchanged)
+        return self._connections.count_phase(streams.direction, *exchanged)
 
     def _check_bed(self, phase: PhaseCounts) -> PhaseCounts:
         if self._bed is not None:
