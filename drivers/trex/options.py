@@ -256,10 +256,9 @@ class TrexOptions(StrictModel):
         return self.model_copy(update={**_swap_ports(self), "pairs": pairs})
 
     @property
-    def all_pairs(self) -> tuple[Pair, ...]:
-        """The first pair and the further ones."""
-        first = {name: getattr(self, name) for name in Pair.model_fields}
-        return (Pair.model_construct(**first), *self.pairs)
+    def all_pairs(self) -> tuple[TrexOptions | Pair, ...]:
+        """The first pair, which these options describe, and the further ones."""
+        return (self, *self.pairs)
 
     @property
     def all_ports(self) -> tuple[int, ...]:
