@@ -74,7 +74,8 @@ class EmbeddedTester(BedTester):
         self._start_workers()
         known = None
         if self._connections.load(streams, oracle, loopback=self._loopback):
-            known = ReceiverConnections(*(self._connections.oracles or ()))
+            outer, inner = self._connections.oracles or (None, None)
+            known = ReceiverConnections(outer, inner)
         for direction, stream_set in streams.items():
             if stream_set.longest_packet > frame_octets(self._links):
                 text = f"a {direction} frame is longer than the lab's links carry"

@@ -277,9 +277,7 @@ class Attachment:
             nics=nics,
             fence=(options.rpc_port, options.pub_port) if has_fence else (),
         )
-        self.server = Server(
-            program, namespace_pid=self.namespace(), remote=options.remote
-        )
+        self.server = Server(program, namespace_pid=self.namespace(), remote=options.remote)
         try:
             self.server.wait(lambda: self._try_connect() is None, options.start_deadline_s)
         except TesterError as exc:

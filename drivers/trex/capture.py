@@ -149,9 +149,7 @@ def make_control_filter(streams: Iterable[StreamSet]) -> str:
 
     Where test frames are ICMP, echoes are not control frames.
     """
-    headers = {
-        header.name for one in streams for s in one.streams for header in walk(s.packet)
-    }
+    headers = {header.name for one in streams for s in one.streams for header in walk(s.packet)}
     terms = " or ".join(_NO_ECHO if headers & {"ICMP", "ICMPv6"} else _CONTROL)
     return f"{_GROUP} or {terms} or (vlan and ({terms}))"
 

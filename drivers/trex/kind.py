@@ -64,8 +64,8 @@ class Trex(TesterKind):
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         super().__init__(given)
-        self._servers = self.options.chosen
-        self._first = next(iter(self._servers.values()))
+        self._servers: Mapping[str, TrexOptions] = self.options.chosen
+        self._first: TrexOptions = next(iter(self._servers.values()))
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -232,9 +232,7 @@ def _describe_counting(
     return way
 
 
-def _uses_marks(
-    options: TrexOptions, needs: frozenset[Capability], most_fps: float
-) -> bool | None:
+def _uses_marks(options: TrexOptions, needs: frozenset[Capability], most_fps: float) -> bool | None:
     """Whether the frames of such trials are marked; None: of some trials, or still unknown."""
     if needs:
         return None if needs & {"connections", "flow-starts"} else False

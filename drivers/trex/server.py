@@ -79,7 +79,10 @@ end of v6t, leaves nothing behind."""
 
 
 def make_config(
-    options: TrexOptions, ports: Sequence[tuple[str, str, str]], placement: ThreadPlacement, prefix: str
+    options: TrexOptions,
+    ports: Sequence[tuple[str, str, str]],
+    placement: ThreadPlacement,
+    prefix: str,
 ) -> str:
     """Make ``trex_cfg.yaml`` (version 2), written as JSON, which is YAML.
 

@@ -736,7 +736,7 @@ class Stuck:
     """
 
     def __init__(self, virtual, goes, back, itself=()):
-        self.ports = {n: SimpleNamespace(is_virtual=lambda: virtual) for n in (0, 1)}
+        self.get_port = lambda port: SimpleNamespace(is_virtual=lambda: virtual)
         self.goes, self.back, self.came, self.pushed = list(goes), back, 100, 0
         self.itself = itertools.chain(itself, itertools.repeat(0))
 
