@@ -272,13 +272,13 @@ def test_answers_are_counted_by_port(ways):
     one, way = ways
     way[0].arrived.put(bytes(request()))
     way[0].arrived.put(bytes(request("198.18.0.3")))
-    while len(way[0].left) < 2:
+    while len(way[0].left) < 1:
         pass
     with one.pause():
-        assert one.sent == {0: 2, 1: 0}
+        assert one.sent == {0: 1, 1: 0}
         way[0].arrived.put(bytes(request()))
-        assert len(way[0].left) == 2, "nobody is answered while counters are read"
-    while len(way[0].left) < 3:
+        assert len(way[0].left) == 1, "nobody is answered while counters are read"
+    while len(way[0].left) < 2:
         pass
     assert way[1].left == []
 
