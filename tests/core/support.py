@@ -140,7 +140,7 @@ def read_trial_keys(path):
     return [entry["trial"]["key"] for entry in read_journal(path)]
 
 
-def measure(run, path):
+def measure_run(run, path):
     """Carry out a resolved run in a directory."""
     return execute(bind(run), path, Listener())
 

@@ -11,7 +11,7 @@ from v6t.analysis.report.compliance import list_rulings
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.results import load_run
-from v6t.tests.core.support import measure
+from v6t.tests.core.support import measure_run
 from v6t.trials.codec import result_from_json, result_to_json
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def measured(home, line_rate, benchmarks, plugin, procedure, **device):
         benchmarks=benchmarks, tester_options={k: str(v) for k, v in device.items()},
         procedure=procedure,
     )  # fmt: skip
-    measure(resolve(testbed=testbed, flags=flags), home / "run")
+    measure_run(resolve(testbed=testbed, flags=flags), home / "run")
     return load_run(home / "run")
 
 

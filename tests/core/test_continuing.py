@@ -12,7 +12,7 @@ from v6t.core.runs.results import load_run, read_results
 from v6t.core.runs.runner import resume
 from v6t.tests.core.support import (
     bound_by_permissions,
-    measure,
+    measure_run,
     read_comparable,
     read_journal,
     read_trial_keys,
@@ -49,7 +49,7 @@ def with_another_field(entry):
 def finished(tmp_path_factory):
     """A complete run, which tests copy."""
     path = tmp_path_factory.mktemp("finished") / "out"
-    measure(simulated(), path)
+    measure_run(simulated(), path)
     return path
 
 
@@ -58,7 +58,7 @@ def failed(tmp_path_factory):
     """A run whose tester failed when one direction of three was known."""
     path = tmp_path_factory.mktemp("failed") / "out"
     with pytest.raises(TesterError):
-        measure(simulated(crash_at=60), path)
+        measure_run(simulated(crash_at=60), path)
     assert 1 <= len(read_results(path)["results"]) < 3
     remove_crash(path)
     return path
@@ -110,7 +110,7 @@ def damage(path, what):
     if what == "trials asked otherwise":
         rewrite(path, lambda e: unmarked(with_another_field(e)))
     elif what == "another run":
-        measure(simulated(delay_us=30), path.parent / "other")
+        measure_run(simulated(delay_us=30), path.parent / "other")
         shutil.copy(path.parent / "other" / "journal.jsonl", path)
     elif what == "no journal":
         journal.unlink()
@@ -221,7 +221,7 @@ def test_results_that_are_lost_come_from_the_journal_again(complete):
 def test_a_journal_goes_on_where_the_manifest_is_lost(begun, tmp_path):
     (begun / "manifest.json").unlink()
     resume(begun, Listener())
-    measure(simulated(), tmp_path / "whole")
+    measure_run(simulated(), tmp_path / "whole")
     assert read_comparable(begun) == read_comparable(tmp_path / "whole")
     assert resume(begun, Listener()).measured == 0
     assert len({e["run"] for e in read_journal(begun)}) == 1

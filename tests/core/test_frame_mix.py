@@ -21,7 +21,7 @@ from v6t.drivers.lab.privilege import available
 from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import expand_set
 from v6t.profiles.mixes import describe_sequence, normalize_mix
-from v6t.tests.core.support import measure, v6t
+from v6t.tests.core.support import measure_run, v6t
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
@@ -146,7 +146,7 @@ def test_both_links_carry_it():
 def test_a_rate_in_bits_is_that_of_the_mean_frame(tmp_path):
     flags = Flags("siit", tester="sim", frame_sizes=("imix",), benchmarks=("latency",),
                   modes=("forward",), settings={"--rate": "1Gbps"})  # fmt: skip
-    measure(resolve(flags=flags), tmp_path / "out")
+    measure_run(resolve(flags=flags), tmp_path / "out")
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     mean = (84 * 28 + 570 * 16 + 1518 * 4) / 48
     assert record["rate"] == pytest.approx(1e9 / (8 * (mean + 20)))
@@ -160,7 +160,7 @@ def rehearsed(tmp_path_factory):
                   benchmarks=("throughput", "frame-loss", "latency", "pdv", "ipdv", "back-to-back",
                               "system-recovery", "flows"))  # fmt: skip
     run = resolve(flags=flags)
-    measure(run, base / "out")
+    measure_run(run, base / "out")
     write.write_run_report(base / "out", formats=["md"])
     return run, base / "out"
 

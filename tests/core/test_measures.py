@@ -35,7 +35,7 @@ from v6t.tests.core import warm
 from v6t.tests.core.support import (
     SIM,
     make_all_tables,
-    measure,
+    measure_run,
     read_comparable,
     read_csv,
     read_trial_keys,
@@ -87,7 +87,7 @@ def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, mon
         "make_tester",
         lambda bound, **how: made.append(how["loopback"]) or make(bound, **how),
     )
-    measure(wanted("throughput", "latency", device=DEVICE, **QUICK_ALL), tmp_path / "out")
+    measure_run(wanted("throughput", "latency", device=DEVICE, **QUICK_ALL), tmp_path / "out")
     assert made == [False]
     found = by_benchmark(tmp_path / "out")
     assert found["latency"]["directions"]["forward"]["tl"]["median"] > 0
@@ -98,7 +98,7 @@ def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, mon
 def test_every_benchmark_reports_the_devices_truth(tmp_path):
     device = {**DEVICE, "capacity_noise": 0.0}
     fine = {"back_to_back": {"resolution_frames": 64}}
-    measure(wanted(*ALL, device=device, **QUICK_ALL, **fine), tmp_path / "out")
+    measure_run(wanted(*ALL, device=device, **QUICK_ALL, **fine), tmp_path / "out")
     found = by_benchmark(tmp_path / "out")
     assert set(found) == set(ALL)
     rate = found["throughput"]["median"]
@@ -134,9 +134,9 @@ def test_every_table_says_how_frames_were_counted_where_a_tester_knows_several_w
         return replace(measure(self, trial), tester={"counting": way})
 
     run = wanted(*chosen, device={**DEVICE, "capacity_noise": 0.0}, **QUICK_ALL)
-    plain = measure(run, tmp_path / "plain")
+    plain = measure_run(run, tmp_path / "plain")
     monkeypatch.setattr(SimTester, "measure", measured)
-    told = measure(run, tmp_path / "told")
+    told = measure_run(run, tmp_path / "told")
     for records, expected in ((plain.records, {None}), (told.records, {"marks", "trailer"})):
         assert {r.counted_by for r in records} == expected
         assert {r.benchmark for r in records} == set(chosen)
@@ -150,7 +150,7 @@ def test_every_table_says_how_frames_were_counted_where_a_tester_knows_several_w
 
 def test_every_number_comes_with_its_trials(tmp_path):
     device = {**DEVICE, "capacity_noise": 0.2}
-    measure(wanted(*ALL, device=device, **QUICK_ALL), tmp_path / "out")
+    measure_run(wanted(*ALL, device=device, **QUICK_ALL), tmp_path / "out")
     text = (tmp_path / "out" / "results.json").read_text()
     assert "Infinity" not in text and "NaN" not in text
     journal = Journal(tmp_path / "out" / "journal.jsonl")
@@ -163,7 +163,7 @@ def test_every_number_comes_with_its_trials(tmp_path):
 
 
 def test_raw_values_of_each_benchmark(tmp_path):
-    measure(wanted(*SIX, **QUICK), tmp_path / "out")
+    measure_run(wanted(*SIX, **QUICK), tmp_path / "out")
     names = {p.name for p in (tmp_path / "out").glob("*.csv")}
     assert names >= {f"{b}.csv" for b in SIX[1:]} | {"results.csv", "trials.csv"}
     rows = read_csv(tmp_path / "out" / "latency.csv")
@@ -184,9 +184,11 @@ def test_one_table_per_benchmark(tmp_path):
 
 
 def test_throughput_is_measured_where_it_is_needed(tmp_path):
-    measure(wanted("latency", **QUICK), tmp_path / "out")
+    measure_run(wanted("latency", **QUICK), tmp_path / "out")
     assert list(by_benchmark(tmp_path / "out")) == ["throughput", "latency"]
-    measure(wanted("latency", latency={"rate_fps": 50_000.0}, **QUICK_LATENCY), tmp_path / "given")
+    measure_run(
+        wanted("latency", latency={"rate_fps": 50_000.0}, **QUICK_LATENCY), tmp_path / "given"
+    )
     found = by_benchmark(tmp_path / "given")
     assert list(found) == ["latency"]
     assert (found["latency"]["rate"], found["latency"]["rate_source"]) == (50_000.0, "given")
@@ -199,7 +201,7 @@ def test_a_device_without_throughput_has_no_latency(tmp_path):
     device = {**DEVICE, "dead_zones": "[[1500, 1e12]]"}
     # a 256th of it, where a search ends in which nothing passed, is in that zone
     coarse = {**QUICK, "resolution_fps": 800_000.0}
-    measure(wanted("latency", "reset", device=device, **coarse), tmp_path / "out")
+    measure_run(wanted("latency", "reset", device=device, **coarse), tmp_path / "out")
     found = by_benchmark(tmp_path / "out")
     assert found["throughput"]["median"] == 0.0
     assert "no rate passed" in found["latency"]["not_measured"]
@@ -208,7 +210,7 @@ def test_a_device_without_throughput_has_no_latency(tmp_path):
 
 def test_searches_and_repetition_rules_are_named(tmp_path):
     run = wanted("throughput", search="mlrsearch", adaptive={"most": 8}, resolution_fps=20_000.0)
-    measure(run, tmp_path / "out")
+    measure_run(run, tmp_path / "out")
     record = by_benchmark(tmp_path / "out")["throughput"]
     assert record["search"] == "mlrsearch"
     assert "loss ratio 0" in record["search_label"]
@@ -232,7 +234,7 @@ def test_searches_and_repetition_rules_are_named(tmp_path):
 def test_resumes_in_the_middle_of_any_benchmark(tmp_path, plugin, benchmarks, crashes):
     whole = tmp_path / "whole"
     procedure = QUICK_ALL if benchmarks == ALL else QUICK
-    measure(wanted(*benchmarks, plugin=plugin, **procedure), whole)
+    measure_run(wanted(*benchmarks, plugin=plugin, **procedure), whole)
     for at in crashes:
         cut, failing = tmp_path / str(at), {**DEVICE, "crash_at": at}
         run = bind(wanted(*benchmarks, plugin=plugin, device=failing, **procedure))
@@ -248,7 +250,7 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
     """kill -9 at random moments: resume ends with the same results, no trial lost or doubled."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     device = {**DEVICE, "loss_probability": 0.02}
-    measure(wanted(*SIX, device=device, **QUICK), whole)
+    measure_run(wanted(*SIX, device=device, **QUICK), whole)
     options = [f"--set-tester={k}={v}" for k, v in {**device, "trial_delay_s": 0.01}.items()]
     first = [*SIM, "--mode", "bidirectional", "--reps", "2", "--resolution", "20000",
              "--measure", ",".join(SIX), *options, "-o", str(cut)]  # fmt: skip
@@ -307,7 +309,7 @@ def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatc
     bound = bind(wanted("latency", **QUICK_LATENCY))
     check_capabilities(bound, lambda: make_tester(bound))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        measure(wanted("pdv", **QUICK_LATENCY), tmp_path / "out")
+        measure_run(wanted("pdv", **QUICK_LATENCY), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -317,7 +319,7 @@ def test_run_lacking_something_at_its_start_leaves_no_directory(tmp_path, monkey
 
     monkeypatch.setattr(SimTester, "open", refuse)
     with expect_error("missing-interface", kind=EnvironmentLacking):
-        measure(wanted("latency", **QUICK_LATENCY), tmp_path / "out")
+        measure_run(wanted("latency", **QUICK_LATENCY), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -337,13 +339,13 @@ def test_the_plan_knows_every_benchmark():
 def test_bursts_slower_than_the_medium_are_refused_unless_wanted(tmp_path):
     device = {**DEVICE, "tester_fps": 3_000_000}
     run = wanted("back-to-back", device=device, back_to_back={"at": "media"}, **QUICK_LATENCY)
-    measure(run, tmp_path / "out")
+    measure_run(run, tmp_path / "out")
     record = by_benchmark(tmp_path / "out")["back-to-back"]
     assert record["not_measured"]
     assert record["average"] is None
     assert record["trials"] == []
     run = wanted("back-to-back", device=device, **QUICK_LATENCY)
-    measure(run, tmp_path / "tester")
+    measure_run(run, tmp_path / "tester")
     record = by_benchmark(tmp_path / "tester")["back-to-back"]
     assert record["title"] != "Back-to-back frames"
     assert record["average"] > 0
@@ -357,7 +359,7 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
     told = {"repetitions": 2, "longest_s": 0.5, "resolution_frames": 333, "residual_wait_s": 0.25,
             "verifications": verifications, "at": "tester"}  # fmt: skip
     run = wanted("back-to-back", device=DEVICE, back_to_back=told, **QUICK_LATENCY)
-    measure(run, tmp_path / "out")
+    measure_run(run, tmp_path / "out")
     (record,) = (r for r in load_run(tmp_path / "out").records if r.benchmark == "back-to-back")
     results, searched = make_all_tables(load_presentations(), [record])
     assert results.title == record.title
@@ -446,7 +448,7 @@ def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
     run = wanted(
         "latency", device={"tester_fps": 40_000}, latency={"rate_fps": 100_000.0}, **QUICK_LATENCY
     )
-    measure(run, tmp_path / "out")
+    measure_run(run, tmp_path / "out")
     (record,) = [r for r in load_run(tmp_path / "out").records if r.benchmark == "latency"]
     assert (record.measured, record.repetitions) == (True, 0)
     assert len(record.trials) == len(record.invalid_trials)
@@ -457,7 +459,7 @@ def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
 def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     device = {**DEVICE, "capacity_fps": 700_000, "tester_fps": 1_050_000}
     run = wanted("frame-loss", "latency", device=device, frame_loss={"step": 0.05}, **QUICK)
-    measure(run, tmp_path / "out")
+    measure_run(run, tmp_path / "out")
     found = by_benchmark(tmp_path / "out")
     capacity = found["throughput"]["tester_ceiling"]
     loss = found["frame-loss"]
@@ -479,7 +481,7 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     }
     assert rates == {f"{r:,.0f}" + " *" * (r in loss["above_usable"]) for r in offered}
     slow = wanted("latency", device=device, latency={"rate_fps": 50_000.0}, **QUICK_LATENCY)
-    measure(slow, tmp_path / "slow")
+    measure_run(slow, tmp_path / "slow")
     latency = by_benchmark(tmp_path / "slow")["latency"]
     assert latency["above_usable"] == []
     assert not any("self-test" in said for said in said_of(latency))

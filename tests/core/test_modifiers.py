@@ -35,7 +35,7 @@ from v6t.drivers.lab.privilege import available
 from v6t.intent.device import DeviceRequirements
 from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import Expander
-from v6t.tests.core.support import measure, read_journal, v6t
+from v6t.tests.core.support import measure_run, read_journal, v6t
 from v6t.tests.drivers.duts.bench import standing
 from v6t.tests.drivers.duts.intents import ROUTER4
 from v6t.tests.expect import expect_error
@@ -81,7 +81,7 @@ def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
 
 def test_results_say_what_went_on(tmp_path):
     run = asked(benchmarks=("throughput", "frame-loss", "latency"), modes=("forward",))
-    measure(run, tmp_path / "out")
+    measure_run(run, tmp_path / "out")
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert [r["benchmark"] for r in results["results"]] == ["throughput", "frame-loss", "latency"]
     assert results["conditions"]["modifier"] == "broadcast"
@@ -92,7 +92,7 @@ def test_results_say_what_went_on(tmp_path):
     assert make_run_file(run)["modifier"] == "broadcast"
     plain = resolve(flags=Flags("siit", tester="sim", modes=("forward",)))
     assert "modifier" not in make_run_file(plain)
-    measure(plain, tmp_path / "plain")
+    measure_run(plain, tmp_path / "plain")
     both = (tmp_path / "plain", tmp_path / "out")
     assert v6t("compare", *both).code == "not-comparable"
     assert "None and broadcast" in v6t("compare", "--anyway", *both).out
@@ -132,7 +132,7 @@ def test_a_real_router_under_broadcasts(tmp_path):
         procedure={"frame_loss": {"rates_fps": [2000], "duration_s": 0.5},
                    "sending_time_tolerance": 5.0, "invalid_retries": 9},
     )  # fmt: skip
-    measure(run, tmp_path / "out")
+    measure_run(run, tmp_path / "out")
     rows = (tmp_path / "out" / "trials.csv").read_text().splitlines()
     sent = [row for row in rows if "broadcast" in row and "frame-loss/" in row]
     assert len(sent) >= 2
@@ -463,7 +463,7 @@ def test_a_simulated_device_is_asked_nothing(tmp_path):
     run = resolve(flags=Flags(
         "siit", tester="sim", modifier="management", benchmarks=("frame-loss",), modes=("forward",)
     ))  # fmt: skip
-    outcome = measure(run, tmp_path / "out")
+    outcome = measure_run(run, tmp_path / "out")
     assert outcome.status == "complete"
     assert not any(said.startswith("management:") for said in outcome.caveats)
     (words,) = [said for said in outcome.caveats if said.startswith("under a modifier")]
@@ -490,7 +490,7 @@ def test_a_real_router_under_each(modifier, tmp_path):
         procedure={"frame_loss": {"rates_fps": [1000], "duration_s": 1.2, "repetitions": 2}, "selftest": "cached",
                    "sending_time_tolerance": 5.0, "invalid_retries": 9},
     ))  # fmt: skip
-    outcome = measure(run, tmp_path / "out")
+    outcome = measure_run(run, tmp_path / "out")
     write.write_run_report(tmp_path / "out", formats=["md"])
     report = (tmp_path / "out" / "report.md").read_text()
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]

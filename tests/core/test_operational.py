@@ -14,6 +14,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.plugins import list_names, load_plugin
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.warnings import list_setting_warnings
+from v6t.core.runs.results import read_results
 from v6t.tests.core.support import SIM, v6t
 from v6t.tests.expect import expect_refusal
 
@@ -235,4 +236,5 @@ def test_rca_5_counters_are_shown(short_run, tmp_path):
     assert done.status == 0
     report = next(tmp_path.glob("*.md")).read_text()
     assert "Headroom of the tester" in report
-    assert re.search(r"\b6 trials", report)
+    (record,) = read_results(short_run)["results"]
+    assert re.search(rf"\b{len(record['trials'])} trials", report)

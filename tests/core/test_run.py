@@ -9,7 +9,7 @@ from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results, share_conditions
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
-from v6t.tests.core.support import measure, simulate
+from v6t.tests.core.support import measure_run, simulate
 from v6t.tests.expect import expect_error
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ def simulated(**options):
 
 
 def test_records_say_what_they_are(tmp_path):
-    outcome = measure(simulated(capacity_fps=1_000_000), tmp_path / "out")
+    outcome = measure_run(simulated(capacity_fps=1_000_000), tmp_path / "out")
     assert outcome.status == "complete"
     records = read_results(tmp_path / "out")["results"]
     assert {r["direction"] for r in records} == {"bidirectional", "forward", "reverse"}
@@ -49,7 +49,7 @@ def test_conditions_that_all_records_share_are_written_once():
 
 
 def test_repetitions_in_siitperfs_column_order(tmp_path):
-    measure(simulated(), tmp_path / "out")
+    measure_run(simulated(), tmp_path / "out")
     header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0]
     assert (
         header
@@ -59,7 +59,7 @@ def test_repetitions_in_siitperfs_column_order(tmp_path):
 
 def test_a_wrong_device_is_not_measured(tmp_path):
     with expect_error("translation-incorrect") as caught:
-        measure(simulated(mismatch=3), tmp_path / "out")
+        measure_run(simulated(mismatch=3), tmp_path / "out")
     assert "expected" in caught.value.message
     content = read_results(tmp_path / "out")
     assert content["status"] == "translation incorrect"
@@ -80,7 +80,7 @@ def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, mon
     own = {"delay_variation": {"duration_s": 0.2}, "repetitions": 1, "resolution_fps": 1e5}
     wanted = {"benchmarks": ("throughput", "ipdv", "pdv"), "modes": ("forward",)}
     run = resolve(flags=Flags(plugin="mape-br", tester="sim", procedure=own, **wanted))
-    outcome = measure(run, tmp_path / "out")
+    outcome = measure_run(run, tmp_path / "out")
     assert outcome.status == "complete"
     found = {
         r["benchmark"]: r.get("not_measured") for r in read_results(tmp_path / "out")["results"]
@@ -95,13 +95,13 @@ def test_a_run_killed_before_it_began_leaves_no_obstacle(tmp_path):
     out.mkdir()
     for name in (".lock", "manifest.json", ".config.json.part"):
         (out / name).touch()
-    assert measure(simulated(), out).status == "complete"
+    assert measure_run(simulated(), out).status == "complete"
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path):
     from v6t.core.runs.rundir import RunDir
 
-    measure(simulated(), tmp_path / "out")
+    measure_run(simulated(), tmp_path / "out")
     holder = RunDir(tmp_path / "out", new=False)
     try:
         with expect_error("directory-locked"):

@@ -18,7 +18,7 @@ from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import resume
 from v6t.procedures.critical_load import CriticalLoadSpec, measure_critical_load
 from v6t.procedures.soak import SoakSpec, measure_soak
-from v6t.tests.core.support import measure, read_csv, simulate
+from v6t.tests.core.support import measure_run, read_csv, simulate
 from v6t.tests.needs import sample
 from v6t.trials.conditions import Conditions
 from v6t.trials.load_estimate import LoadEstimate, OfferedLoad
@@ -27,7 +27,7 @@ from v6t.trials.timeline import Timeline
 
 POINTS = [(90, 100, 5), (100, 100, 5), (300, 100, 5), (70, 100, 20), (60, 100, 90), (99, 100, 60)]
 
-SEARCHES = sample(4, 8)
+SEARCHES = sample(3, 8)
 
 
 @pytest.mark.parametrize(("b", "m", "a"), POINTS)
@@ -53,7 +53,7 @@ def test_shapes_stay_finite_and_grow():
             assert (np.diff(rates[loads > m]) > 0).all()
 
 
-def searched(true_rate, target, seed, search_s=60.0):
+def searched(true_rate, target, seed, search_s=40.0):
     """A search on a device that loses so many frames a second on average."""
     rng = np.random.default_rng(seed)
 
@@ -85,7 +85,7 @@ def test_the_interval_holds_the_truth(shape, target, truth):
 
     assert lost(truth) == pytest.approx(target * truth, rel=0.01)
     found = [searched(lost, target, seed).estimate for seed in range(SEARCHES)]
-    assert sum(e.low_fps <= truth <= e.high_fps for e in found) >= 0.75 * SEARCHES
+    assert sum(e.low_fps <= truth <= e.high_fps for e in found) >= 2 / 3 * SEARCHES
     assert all(abs(e.mean_fps / truth - 1) < 0.02 for e in found)
     assert all((e.high_fps - e.low_fps) / truth < 0.05 for e in found)
 
@@ -126,7 +126,7 @@ def critical(tmp_path_factory):
     curve = [[0.7, 1e-6], [0.8, 1e-4], [0.9, 2e-3], [1.0, 2e-2], [1.2, 0.18]]
     run = asked("critical-load", tester={"loss_curve": json.dumps(curve), "random_loss": "true"},
                 critical_load={"target": 1e-3, "search_s": 60, "first_s": 1.0})  # fmt: skip
-    measure(run, out)
+    measure_run(run, out)
     return out
 
 
@@ -150,7 +150,7 @@ def lossless(tmp_path_factory):
     out = tmp_path_factory.mktemp("lossless") / "out"
     run = asked("critical-load", ("bidirectional",), {"tester_fps": 40_000},
                 critical_load={"target": 1e-3, "search_s": 6, "first_s": 1.0})  # fmt: skip
-    measure(run, out)
+    measure_run(run, out)
     return out
 
 
@@ -213,7 +213,7 @@ def test_a_soak_test_knows_when_frames_were_lost(tmp_path):
     """Bursts of 50 lost frames, one in 4 s on average; every interval and every frame is there."""
     run = asked("soak", ("bidirectional",), {"bursts_per_s": 0.25, "burst_frames": 50},
                 soak={"duration_s": 300, "stretch_s": 20, "rate_fps": 10_000})  # fmt: skip
-    measure(run, tmp_path / "out")
+    measure_run(run, tmp_path / "out")
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     assert (record["stretches"], record["faltered"], record["measured_s"]) == (15, 0, 300)
     rows = read_csv(tmp_path / "out" / "soak.csv")
@@ -263,10 +263,10 @@ def test_an_interrupted_soak_keeps_every_stretch(tmp_path):
     """The tester fails in the twenty-ninth: resumed, the run has the figures of an uninterrupted one."""
     soak = {"duration_s": 40, "stretch_s": 1, "rate_fps": 5000}
     bursts = {"bursts_per_s": 0.2, "burst_frames": 7}
-    measure(asked("soak", tester=bursts, soak=soak), tmp_path / "whole")
+    measure_run(asked("soak", tester=bursts, soak=soak), tmp_path / "whole")
     run = asked("soak", tester={**bursts, "crash_at": 30}, soak=soak)
     with pytest.raises(TesterError):
-        measure(run, tmp_path / "out")
+        measure_run(run, tmp_path / "out")
     lines = (tmp_path / "out" / "journal.jsonl").read_text().splitlines()
     kept = sum('"key":"soak/' in line for line in lines)
     assert kept == 28

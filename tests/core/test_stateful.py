@@ -14,7 +14,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run
-from v6t.tests.core.support import measure, read_journal
+from v6t.tests.core.support import measure_run, read_journal
 from v6t.tests.expect import expect_error
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ def wanted(*benchmarks, plugin="nat44", device=None, modes=("bidirectional",), *
 
 def measured(tmp_path, *benchmarks, **options):
     """Records by benchmark."""
-    outcome = measure(wanted(*benchmarks, **options), tmp_path / "run")
+    outcome = measure_run(wanted(*benchmarks, **options), tmp_path / "run")
     assert outcome.status == "complete"
     return {r.benchmark: r.to_json() for r in outcome.records}
 
@@ -91,7 +91,7 @@ def test_each_connection_is_a_flow(tmp_path):
     procedure = run.procedure.model_copy(
         update={"flows": run.procedure.flows.model_copy(update={"counts": (1, 6)})}
     )
-    outcome = measure(run.model_copy(update={"procedure": procedure}), tmp_path / "run")
+    outcome = measure_run(run.model_copy(update={"procedure": procedure}), tmp_path / "run")
     assert any("connection is a" in said for said in outcome.caveats)
     (record,) = [r.to_json() for r in outcome.records if r.benchmark == "flows"]
     points = [(p["flows"], p["start"]) for p in record["points"]]
@@ -157,7 +157,7 @@ def test_a_timeout_shorter_than_the_test_is_said_before_anything_is_opened():
 
 
 def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
-    outcome = measure(
+    outcome = measure_run(
         wanted("throughput", "latency", "teardown", device={"table_entries": 999}, count=1000),
         tmp_path / "run",
     )
@@ -240,7 +240,7 @@ def test_a_tolerance_of_phase_two_is_none_of_phase_one(tmp_path):
     run = resolve(flags=flags)
     # the look at the translation needs its 200 connections, too
     with expect_error("tester-fault", mentions="199", kind=DutError):
-        measure(run, tmp_path / "run")
+        measure_run(run, tmp_path / "run")
 
 
 def test_what_differs_from_the_rfc_is_said_beside_the_numbers():

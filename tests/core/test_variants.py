@@ -14,7 +14,14 @@ from v6t.core.reporting import write
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.plan import plan
 from v6t.drivers.sim.tester import SimTester
-from v6t.tests.core.support import make_all_tables, measure, read_csv, read_journal, simulate, v6t
+from v6t.tests.core.support import (
+    make_all_tables,
+    measure_run,
+    read_csv,
+    read_journal,
+    simulate,
+    v6t,
+)
 from v6t.tests.expect import expect_error
 
 pytestmark = pytest.mark.slow
@@ -40,7 +47,7 @@ def only(path):
 )
 def test_the_probe_finds_what_the_device_hashes(tmp_path, hashes, use):
     device = {"cores": 8, "hashes": hashes, "capacity_fps": 400_000}
-    measure(wanted("rss-probe", device=device), tmp_path / "out")
+    measure_run(wanted("rss-probe", device=device), tmp_path / "out")
     record = only(tmp_path / "out")
     assert record["use"] == use
     rates = {case: found["median"] for case, found in record["cases"].items()}
@@ -53,7 +60,7 @@ def test_the_probe_finds_what_the_device_hashes(tmp_path, hashes, use):
 
 def test_a_tester_at_its_limit_recommends_nothing(tmp_path):
     device = {"cores": 8, "capacity_fps": 1e9, "tester_fps": 300_000}
-    measure(wanted("rss-probe", device=device), tmp_path / "out")
+    measure_run(wanted("rss-probe", device=device), tmp_path / "out")
     record = only(tmp_path / "out")
     assert record["use"] is None
     assert "tester" in record["why"]
@@ -61,7 +68,7 @@ def test_a_tester_at_its_limit_recommends_nothing(tmp_path):
 
 def test_the_probe_of_customers_behind_ipv6(tmp_path):
     device = {"cores": 8, "hashes": "ports", "capacity_fps": 400_000}
-    measure(wanted("rss-probe", "mape-br", device=device), tmp_path / "out")
+    measure_run(wanted("rss-probe", "mape-br", device=device), tmp_path / "out")
     # the ports are behind the inner header, where this device does not look
     assert only(tmp_path / "out")["cases"]["ports"]["median"] < 500_000
 
@@ -113,7 +120,7 @@ def test_flows_and_their_degradation(tmp_path):
         "flows", device=device, flows={"counts": [1, 64], "interval_s": 0.01},
         params={"left_hosts": "{policy: fixed}"},
     )  # fmt: skip
-    measure(run, tmp_path / "out")
+    measure_run(run, tmp_path / "out")
     points = only(tmp_path / "out")["points"]
     assert [(p["flows"], p["start"]) for p in points] == [
         (1, "together"), (64, "together"), (64, "successive")
@@ -136,7 +143,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
         flows={"counts": [64], "starts": ["together", "successive"], "interval_s": 0.01,
                "also": also, "quarters": True},
     )  # fmt: skip
-    measure(run, tmp_path / "out")
+    measure_run(run, tmp_path / "out")
     record = FlowsRecord.model_validate(only(tmp_path / "out"))
     assert [p.flows for p in record.points] == [1, 16, 32, 48, 64, 16, 32, 48, 64]
     rates = {(p.flows, p.start): p.median for p in record.points}
@@ -210,7 +217,7 @@ def test_what_is_measured_beside_flows_is_refused_where_it_cannot_be():
 def test_trials_beside_are_longer_until_all_flows_have_begun(name, seconds, tmp_path):
     """RFC 8219 section 10.2.2: by (n - 1) t; delays are those of the traffic of all flows."""
     flows = {"counts": [16], "starts": ["successive"], "interval_s": 0.02, "also": [name]}
-    measure(wanted("flows", flows=flows), tmp_path / "out")
+    measure_run(wanted("flows", flows=flows), tmp_path / "out")
     asked = {}
     for entry in read_journal(tmp_path / "out"):
         asked.setdefault(entry["trial"]["key"].split("/")[0], entry["trial"])
@@ -244,7 +251,7 @@ def test_flows_one_by_one_need_a_tester_that_can(tmp_path, monkeypatch):
     bound = bind(wanted("flows", flows={"starts": ["together"]}))
     check_capabilities(bound, lambda: make_tester(bound))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        measure(wanted("flows"), tmp_path / "out")
+        measure_run(wanted("flows"), tmp_path / "out")
 
 
 def test_variants_are_compared_one_by_one(tmp_path):
@@ -254,11 +261,11 @@ def test_variants_are_compared_one_by_one(tmp_path):
         record = known.read_record(only(path))
         return list(known.find(record).list_quantities(record))
 
-    measure(wanted("flows", flows={"counts": [4]}), tmp_path / "flows")
+    measure_run(wanted("flows", flows={"counts": [4]}), tmp_path / "flows")
     assert [q.name for q in quantities(tmp_path / "flows")] == [
         "rate, 1 flows, together", "rate, 4 flows, together", "rate, 4 flows, successive"
     ]  # fmt: skip
-    measure(wanted("rss-probe"), tmp_path / "probe")
+    measure_run(wanted("rss-probe"), tmp_path / "probe")
     found = quantities(tmp_path / "probe")
     assert len(found) == 4
     assert all(len(q.values) == 1 and q.resolution == 20_000.0 for q in found)
