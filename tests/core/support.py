@@ -18,10 +18,12 @@ from pathlib import Path
 from v6t.core.cli import main
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
+from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results
 from v6t.core.runs.rundir import CONFIG, CONFIG_DIGEST, MANIFEST, compute_digest
+from v6t.core.runs.runner import resume
 
-COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
+COMMAND = [sys.executable, "-m", "v6t.core.cli.entry"]
 SIM = ["run", "--plugin", "mape-br", "--tester", "sim"]
 
 RUN_FILES = [
@@ -134,6 +136,13 @@ def remove_crash(path):
 def read_trial_keys(path):
     """Read the keys of a run's trials, in order."""
     return [entry["trial"]["key"] for entry in read_journal(path)]
+
+
+def count_new_trials(path):
+    """Resume a run and count the trials that this adds to its journal."""
+    before = len(read_journal(path))
+    resume(path, Listener())
+    return len(read_journal(path)) - before
 
 
 def read_comparable(path):
