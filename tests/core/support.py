@@ -23,9 +23,9 @@ from v6t.core.config.settings import Flags
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results
 from v6t.core.runs.rundir import CONFIG, CONFIG_DIGEST, MANIFEST, compute_digest
-from v6t.core.runs.runner import execute
+from v6t.core.runs.runner import execute, resume
 
-COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
+COMMAND = [sys.executable, "-m", "v6t.core.cli.entry"]
 SIM = ["run", "--plugin", "mape-br", "--tester", "sim"]
 
 RUN_FILES = [
@@ -149,6 +149,13 @@ def read_csv(path):
     """Read the rows of a table with one line of names."""
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def count_new_trials(path):
+    """Resume a run and count the trials that this adds to its journal."""
+    before = len(read_journal(path))
+    resume(path, Listener())
+    return len(read_journal(path)) - before
 
 
 def read_comparable(path):

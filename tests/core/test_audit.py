@@ -82,12 +82,11 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Audit a device that drops everything."""
 
     @contextmanager
-    def opened(*rest: Any) -> Iterator[Any]:
-        probe: Any = DeviceProbe(Silent())
-        probe.name_and_version = "silent"
-        yield probe
+    def opened(device: BoundDevice) -> Iterator[Any]:
+        device.on_open("silent")
+        yield DeviceProbe(Silent())
 
-    monkeypatch.setattr(audit_device, "open_probe", opened)
+    monkeypatch.setattr(BoundDevice, "open", opened)
 
 
 def test_suite_of_another_distribution_is_found(

@@ -131,7 +131,7 @@ def test_packages_that_only_look_like_trex(machine, tmp_path):
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
     assert "package trex" not in findings()
-    machine.syspath_prepend(str(tmp_path))
+    machine.setenv("PYTHONPATH", str(tmp_path))
     assert findings()["package trex"].state == "note"
     assert "uninstall" in findings()["package trex-stl-lib"].text
     assert v6t("doctor").status == 0

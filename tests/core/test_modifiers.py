@@ -22,7 +22,7 @@ from v6t.core.modifiers.rfc2544 import Management, Routing
 from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module
 from v6t.core.runs.bench import Bench, compile_streams
-from v6t.core.runs.dut import format_plan, plan_without_device
+from v6t.core.runs.dut import format_plan
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_records, read_results
 from v6t.core.runs.rundir import make_run_file
@@ -143,7 +143,7 @@ def test_a_real_router_under_broadcasts(tmp_path):
 def plan_of(plugin, dut, modifier, testbed=None, **more):
     flags = Flags(plugin, tester="embedded", dut=dut, modifier=modifier, **more)
     bound = bind(resolve(testbed=testbed, flags=flags))
-    return plan_without_device(bound)[1], bound
+    return bound.example_plan, bound
 
 
 @pytest.mark.parametrize(("plugin", "dut"), [
@@ -237,7 +237,7 @@ def test_a_route_of_nobody_is_moved_and_taken_back(plugin, dut):
     assert change is not None and plan.steps[-1].undo == change.remove_command
     assert change.added_words != change.changed_words
     assert change.add_command != change.change_command
-    plain = plan_without_device(bind(resolve(flags=Flags(plugin, dut=dut))))[1]
+    plain = bind(resolve(flags=Flags(plugin, dut=dut))).example_plan
     assert plain.route_update is None and len(plain.steps) < len(plan.steps)
     text = format_plan(bound.driver, plan)
     assert change.add_command in text and change.change_command in text
@@ -248,7 +248,7 @@ def test_a_route_that_a_benchmark_moves_is_another_one():
         "ipv4-router", tester="embedded", dut="linux-router", modifier="routing",
         benchmarks=("reconfiguration",),
     ))  # fmt: skip
-    plan = plan_without_device(bind(run))[1]
+    plan = bind(run).example_plan
     assert plan.live_change is not None and plan.route_update is not None
     assert plan.live_change.show_command != plan.route_update.show_command
 

@@ -18,7 +18,7 @@ def plain(technology, driver, **more):
 @pytest.mark.parametrize(("technology", "driver"), PAIRS)
 def test_every_driver_takes_every_technology_as_it_is(technology, driver):
     bound = plain(technology, driver)
-    plan = bound.driver.plan(bound.intent, bound.driver.make_example_facts(bound.intent))
+    plan = bound.example_plan
     assert plan.steps or not bound.driver.configures_device
 
 

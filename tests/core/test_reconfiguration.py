@@ -9,7 +9,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
-from v6t.core.runs.dut import format_plan, plan_without_device
+from v6t.core.runs.dut import format_plan
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import resume
 from v6t.drivers.duts.kinds.addresses import find_spare_network
@@ -36,13 +36,14 @@ def asked(plugin="siit", dut=None, tester=None, options=None, **own):
 @pytest.mark.parametrize(("plugin", "dut"), DEVICES)
 def test_the_plan_says_what_is_changed_and_takes_it_back(plugin, dut):
     """What is added is in the undo record from the beginning, and is none of the run's own."""
-    driver, plan = plan_without_device(bind(asked(plugin, dut, "embedded")))
+    bound = bind(asked(plugin, dut, "embedded"))
+    driver, plan = bound.driver, bound.example_plan
     assert isinstance(plan.live_change, Change)
     assert plan.steps[-1].undo == plan.live_change.remove_command
     text = format_plan(driver, plan)
     for action in ACTIONS:
         assert plan.live_change.get_command(action) in text
-    bare = plan_without_device(bind(resolve(flags=Flags(plugin, dut=dut))))[1]
+    bare = bind(resolve(flags=Flags(plugin, dut=dut))).example_plan
     assert bare.live_change is None
     if plugin != "nat44":  # room for the run's connections
         assert replace(plan, live_change=None, steps=plan.steps[:-1]) == bare

@@ -11,6 +11,7 @@ from v6t.tests.drivers import machines
 from v6t.tests.drivers.shown import Run
 
 from . import sites, sshserver
+from .field import until
 from .support import in_lab, measuring, run_v6t
 
 pytestmark = [*in_lab, pytest.mark.slow]
@@ -63,7 +64,7 @@ def test_all_are_configured_measured_and_restored(standing, tmp_path):
         machines.note(standing.site.row, Run(tmp_path / "run"), standing.hypervisor)
 
 
-@every_site
+@most_sites
 def test_whoever_holds_one_of_them_keeps_others_from_all(standing):
     standing.cabled()
     before = standing.states()
@@ -109,10 +110,10 @@ def test_every_machines_own_timer_undoes_what_kill_9_left(standing, tmp_path):
     for name in standing.site.placed:
         shell, place = standing.inside(name), standing.site.directory(name)
         fired = f"cat {place}/guard/fired 2>/dev/null"
-        assert sites.awaited(lambda shell=shell, fired=fired: bool(shell(fired))), name
+        until(lambda shell=shell, fired=fired: shell(fired), f"the timer of {name}", 90)
         assert "undid everything" in shell(fired), shell(f"cat {place}/guard/said")
     # what is killed may take a moment to end
-    assert sites.awaited(lambda: standing.states() == before, 10), standing.states()
+    until(lambda: standing.states() == before, "all is as before", 10)
     done = run_v6t("dut", "rollback", *flags(standing))
     assert done.stderr.count("rolled back after") == len(standing.site.placed)
 
@@ -136,7 +137,7 @@ def test_one_that_cannot_be_reached_keeps_no_other_from_being_restored(standing)
     assert f"v6t dut rollback {standing.run} --testbed" in done.stderr
     assert f"sh {standing.site.directory(lost)}/undo.sh" in done.stderr
     machine.shell(f"sh {standing.site.directory(lost)}/undo.sh")  # exactly so
-    assert sites.awaited(lambda: standing.states() == before, 10), standing.states()
+    until(lambda: standing.states() == before, "all is as before", 10)
     run_v6t("dut", "rollback", *flags(standing))
 
 
