@@ -97,11 +97,10 @@ def plan(as_json: bool, **arguments: Any) -> None:
     run = _resolve_run(arguments)
     from v6t.core.runs import dut
 
-    driver, planned = dut.plan_without_device(run)
     if as_json:
-        print_json(dut.plan_to_json(driver, planned))
+        print_json(dut.plan_to_json(run.driver, run.example_plan))
     else:
-        print_text(dut.format_plan(driver, planned))
+        print_text(dut.format_plan(run.driver, run.example_plan))
 
 
 @command.command(short_help="show how the device differs from the plan")

@@ -300,7 +300,7 @@ class RunPlan:
     @cached_property
     def warnings(self) -> list[str]:
         """Warnings about the whole run."""
-        return list_result_warnings(self.bound)
+        return list(list_result_warnings(self.bound))
 
     @property
     def intent(self) -> dict[str, Any]:
