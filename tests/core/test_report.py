@@ -14,6 +14,7 @@ from html.parser import HTMLParser
 import jsonschema
 import pytest
 import v6t as v6t_package
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from v6t.analysis.blocks import BulletList
 from v6t.analysis.figures import plots
 from v6t.analysis.report.compliance import list_rulings
@@ -38,7 +39,7 @@ def parsed(path):
     return ET.fromstring(path.read_text())  # noqa: S314
 
 
-EVIL = '<script>alert("x")</script> & $x^2$ | `a` \u202e\x07'
+EVIL = '<script>alert("x")</script> & $x^2$ | `a` \\ b\nc \u202e\x07'
 
 
 @pytest.fixture(scope="module")
@@ -607,3 +608,22 @@ def test_paper_has_every_table_whole_and_says_what_is_folded(run, tmp_path):
         expected = {word for word in cells if word.isascii() and len(word) < 12}
         assert expected <= words, caption
     assert re.search(r"trials\s*\(folded away: not printed\)", text)
+
+
+def test_openmetrics_has_a_sample_for_every_figure(run, tmp_path):
+    done = v6t("report", run, "--format", "openmetrics", "-o", tmp_path)
+    assert done.out == f"{tmp_path / 'results.prom'}\n"
+    text = (tmp_path / "results.prom").read_text()
+    families = {f.name: f.samples for f in text_string_to_metric_families(text)}
+    assert set(families) == {"v6t_result", "v6t_trials", "v6t_invalid_trials"}
+    samples = families["v6t_result"]
+    (throughput,) = records(run, "throughput")
+    found = {
+        s.labels["statistic"]: s.value for s in samples if s.labels["benchmark"] == "throughput"
+    }
+    assert found == {name: throughput[name] for name in ("median", "p1", "p99")}
+    assert {s.labels["benchmark"] for s in samples} == set(EVERYTHING)
+    assert {s.labels["benchmark"] for s in families["v6t_trials"]} == set(EVERYTHING)
+    assert {s.labels["label"] for s in samples} == {EVIL}
+    trials = sum(s.value for s in families["v6t_trials"])
+    assert trials == sum(len(r["trials"]) for b in EVERYTHING for r in records(run, b))
