@@ -1,7 +1,5 @@
 """What the opened tester says against its own figures and against the testbed."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import pytest

@@ -1,15 +1,12 @@
 """The dual-DUT setup from the command line: variants, both devices in the plan, what is said."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.warnings import list_result_warnings
-
-from .support import v6t
+from v6t.tests.core.support import v6t
 
 RUN = ("run", "--plugin", "ipv4aas")
 

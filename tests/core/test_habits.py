@@ -1,7 +1,5 @@
 """What people type: units, `all`, `latest`, nothing at all."""
 
-from __future__ import annotations
-
 import json
 import os
 from functools import partial
@@ -15,10 +13,9 @@ from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.config.yaml_file import parse_assignments
 from v6t.core.runs.bench import make_tester
+from v6t.tests.core.reportruns import made
+from v6t.tests.core.support import SIM, v6t
 from v6t.tests.expect import expect_error, expect_refusal
-
-from .reportruns import made
-from .support import SIM, v6t
 
 NUMBERS = {
     ("duration_s", "60s"): "60",

@@ -1,7 +1,5 @@
 """Runs listed and shown again, and technologies named by other names."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil
@@ -13,9 +11,8 @@ from v6t.base.files import hold_lock
 from v6t.core.cli import terminal
 from v6t.core.config.plugins import ALIASES, list_names
 from v6t.core.runs.results import list_runs
+from v6t.tests.core.support import SIM, v6t
 from v6t.tests.expect import expect_refusal
-
-from .support import SIM, v6t
 
 SHORT = (*SIM, "--reps", "1", "--mode", "forward", "--no-report")
 

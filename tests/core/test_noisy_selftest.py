@@ -1,7 +1,5 @@
 """A self-test that one noisy moment made too low is noticed, and made again."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``v6t run --plugin T --dut D`` with nothing else is a run, as far as can be said before it."""
 
-from __future__ import annotations
-
 import pytest
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import load_plugin

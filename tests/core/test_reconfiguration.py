@@ -1,7 +1,5 @@
 """Reconfiguration: something beside the traffic is added, changed and removed while it goes on."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil
@@ -13,11 +11,12 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.dut import format_plan
 from v6t.core.runs.events import Listener
-from v6t.core.runs.runner import execute, resume
+from v6t.core.runs.runner import resume
 from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.plan import ACTIONS, Change
 from v6t.drivers.lab.privilege import available
 from v6t.intent.families import Nat44Config
+from v6t.tests.core.support import measure_run
 from v6t.tests.expect import expect_error
 
 LAB, WHY = available()
@@ -94,7 +93,7 @@ def test_a_change_lies_within_the_stream():
 def test_the_blocked_time_of_a_simulated_device(tmp_path):
     """It forwards nothing for 40 ms when something is changed, and everything otherwise."""
     run = asked(options={"reconfigure_s": 0.04}, repetitions=3)
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     assert record["changes"].keys() == {"nothing", "add", "change", "remove"}
     for change, ways in record["changes"].items():
@@ -125,7 +124,7 @@ def test_devices_of_the_kernel_are_changed_under_traffic(plugin, dut, program, t
                    "selftest": "cached", "sending_time_tolerance": 5, "pause_s": 0, "invalid_retries": 8,
                    "connections": {"count": 50, "rate_cps": 200}},
     ))  # fmt: skip
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     assert record["changes"].keys() == {"nothing", "add", "change", "remove"}
     assert all(ways["forward"]["frames"] == [500] for ways in record["changes"].values())

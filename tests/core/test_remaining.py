@@ -1,7 +1,5 @@
 """How long a run still takes: learned from what it took so far."""
 
-from __future__ import annotations
-
 import io
 import random
 import re
