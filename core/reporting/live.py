@@ -267,11 +267,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in _RESPONSE_HEADERS.items():
             self.send_header(name, value)
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
+        self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Suppress the server's log, because the terminal shows the run."""
