@@ -17,7 +17,7 @@ PARALLEL := --dist loadgroup -n
 # every process of every test would compile v6t, its libraries and the tests anew
 unexport PYTHONDONTWRITEBYTECODE
 
-demo: $(VENV)/.developed
+demo: $(VENV)/.installed
 	$(BIN)/v6t run --plugin mape-br
 	@echo
 	@echo 'Next:'
@@ -153,14 +153,19 @@ $(BIN)/python:
 
 # one environment for all: the checkout itself, with v6t.tests and v6t.tools, which no wheel contains
 # setuptools warns of every editable installation
+INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+
+$(VENV)/.installed: $(BIN)/python setup.cfg pyproject.toml
+	$(INSTALL) .
+	@touch $@
+
 $(VENV)/.developed: $(BIN)/python setup.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(INSTALL) '.[dev]'
 	@for name in tests tools; do mkdir -p $(VENV)/checkout/v6t/$$name; \
 	    echo "__path__ = ['$(CURDIR)/$$name']" >$(VENV)/checkout/v6t/$$name/__init__.py; done
 	@ln -sfn '$(CURDIR)/api/__init__.py' $(VENV)/checkout/v6t/__init__.py
 	@echo '$(CURDIR)/$(VENV)/checkout' >$$(ls -d $(VENV)/lib/python*/site-packages)/v6t-checkout.pth
-	@touch $@
+	@touch $(VENV)/.installed $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .ruff_cache .pytest_cache .hypothesis

@@ -7,7 +7,6 @@ change is one array expression over a block of frames; checksums are sums over t
 
 from __future__ import annotations
 
-import base64
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -46,7 +45,7 @@ class Expander:
             core: number of the core in its server, on which random draws depend.
             cores: cores that send on one pair of ports; counters are split among them.
         """
-        packet = base64.b64decode(stream.trex["packet"]["binary"])
+        packet = stream.packet
         self.length = len(packet)
         self.layout = locate_headers(packet)
         self.checksum = stream.checksum

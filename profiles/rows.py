@@ -5,7 +5,6 @@ That takes about half the time per frame, but the frames repeat after as many as
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -65,9 +64,8 @@ def list_frames(
         raise UsageError(f"{problem}{ins.MAX_VARIABLE_OCTETS}", hint, code="too-many-for-trex")
     program = [make_list(frames, at, size) for at, size in spans]
     program += [ins.write(f"at{at}", at) for at, _ in spans]
-    binary = base64.b64encode(frames[0].tobytes()).decode()
-    packet = {**stream.trex["packet"], "binary": binary}
-    return stream.with_program(program, packet=packet), len(spans)
+    listed = stream.with_packet(frames[0].tobytes()).with_program(program)
+    return listed, len(spans)
 
 
 def cover_octets(changing: list[int], length: int) -> list[tuple[int, int]]:

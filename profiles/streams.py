@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -36,6 +37,18 @@ class Stream:
         instructions: list[dict[str, Any]] = self.trex.get("vm", {}).get("instructions", [])
         return instructions
 
+    @property
+    def packet(self) -> bytes:
+        """The packet template."""
+        return base64.b64decode(self.trex["packet"]["binary"])
+
+    def with_packet(self, packet: bytes) -> Stream:
+        """Return a copy with another packet template."""
+        binary = base64.b64encode(packet).decode()
+        return replace(
+            self, trex={**self.trex, "packet": {**self.trex["packet"], "binary": binary}}
+        )
+
     def with_program(self, program: list[dict[str, Any]], **trex: Any) -> Stream:
         """Return a copy with other instructions, and other keys of TRex's object."""
         vm = {**self.trex["vm"], "instructions": program}
@@ -48,6 +61,11 @@ class StreamSet:
 
     direction: Direction
     streams: tuple[Stream, ...]
+
+    @property
+    def longest_packet(self) -> int:
+        """Length of the longest packet template [octets]."""
+        return max(len(stream.packet) for stream in self.streams)
 
 
 def start_at_frame(stream: Stream, frame: int) -> Stream:

@@ -35,7 +35,7 @@ def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
             "add --testbed FILE",
             code="conflicting-options",
         )
-    findings = examine_machine(None if testbed is None else resolve_tester(testbed))
+    findings = [*examine_machine(None if testbed is None else resolve_tester(testbed))]
     if testbed is not None:
         findings += examine_device(testbed, plugin)
     lines = (

@@ -75,8 +75,8 @@ def plan(as_json: bool, **arguments: Any) -> None:
     run = resolve_device_run(arguments)
     from v6t.core.runs import dut
 
-    driver, planned = dut.plan_without_device(run)
-    print_result(dut.plan_to_json(driver, planned), [dut.format_plan(driver, planned)], as_json)
+    value = dut.plan_to_json(run.driver, run.example_plan)
+    print_result(value, [dut.format_plan(run.driver, run.example_plan)], as_json)
 
 
 @command.command(short_help="show how the device differs from the plan")

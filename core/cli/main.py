@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import importlib
 import os
 import sys
@@ -103,8 +102,6 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command, print an error in one or two lines, and exit with its status."""
-    # imported modules stay: garbage collection among them takes a tenth of the start
-    gc.set_threshold(100_000, 20, 20)
     _open_standard_streams()
     sys.exit(_run_command(sys.argv[1:] if arguments is None else arguments))
 
@@ -229,7 +226,3 @@ def _wrap_message(line: str) -> str:
     from v6t.core.cli.terminal import wrap
 
     return wrap(line, indent=5)
-
-
-if __name__ == "__main__":
-    main()

@@ -61,8 +61,8 @@ def _describe_technology(row: Mapping[str, Any]) -> str:
 def _show_technology(name: str, as_json: bool) -> None:
     """Print a technology with its parameters."""
     from v6t.base.strict_model import describe_fields
-    from v6t.core.config.explain import format_yaml
     from v6t.core.config.plugins import load_plugin
+    from v6t.core.config.yaml_file import format_yaml
 
     plugin = load_plugin(name)
     texts = describe_fields(plugin.params_model)

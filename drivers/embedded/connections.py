@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.base.errors import TesterError
 from v6t.drivers.oracle.connection_oracle import (
-    StatefulTranslation,
     TableLocation,
     foreground,
     list_foregrounds,
-    make_connection_oracle,
     make_connection_source,
-    unwrap_plugin,
 )
-from v6t.drivers.oracle.replay import FrameSource, Order
-from v6t.drivers.oracle.state_table import (
-    ROW_OCTETS,
-    MemoryFile,
-    StateTable,
-    count_inside_endpoints,
-    describe_repeated,
-)
-from v6t.packets.direction import Direction
+from v6t.drivers.oracle.replay import FrameSource
+from v6t.drivers.oracle.state_table import StateTable, count_inside_endpoints, describe_repeated
 from v6t.packets.walker import locate_endpoints
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.trials.connections import ReadingOrder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,46 +84,3 @@ class ReceiverConnections:
         if self._inside[0] != table.count:  # counted once for each number of connections
             self._inside = table.count, count_inside_endpoints(self._initial, table.count)
         return {**describe_repeated(table), "inside_endpoints": self._inside[1]}
-
-
-class ConnectionTable:
-    """The table of the Responder, in memory that the workers map."""
-
-    def __init__(self) -> None:
-        self._file: MemoryFile | None = None
-        self._at: TableLocation | None = None
-        self._version = 4
-
-    def load(
-        self, streams: Mapping[Direction, StreamSet], oracle: Oracle, *, loopback: bool
-    ) -> ReceiverConnections | None:
-        """Return what the receivers need; None: the technology is stateless."""
-        plugin = unwrap_plugin(oracle)
-        if not isinstance(plugin, StatefulTranslation) or len(streams) < 2:
-            return None
-        self._version = plugin.responder_version
-        if loopback:
-            return ReceiverConnections()
-        return ReceiverConnections(
-            *make_connection_oracle(oracle, streams["forward"], streams["reverse"])
-        )
-
-    def make(self, count: int) -> TableLocation:
-        """Make an empty table for a number of connections."""
-        self.close()
-        self._file = MemoryFile(count * ROW_OCTETS[self._version])
-        self._at = TableLocation(self._file.path, count, self._version, Order(count))
-        return self._at
-
-    def read(self, entries: int | None = None, reading: ReadingOrder = "linear") -> TableLocation:
-        """Return the table with the order in which the Responder reads its first rows (None: all)."""
-        if self._at is None:
-            raise TesterError("no connections have been established yet", code="not-learned")
-        count = self._at.count
-        return replace(self._at, reverse=Order(min(entries or count, count), reading))
-
-    def close(self) -> None:
-        self._at = None
-        if self._file is not None:
-            self._file.close()
-            self._file = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -206,8 +205,3 @@ def _stamp(
         nonce=nonce,
         time_ns=np.fromiter((time.time_ns() for _ in rows), np.int64, len(rows)),
     )
-
-
-def measure_longest_frame(streams: StreamSet) -> int:
-    """Return the length of the longest frame of a set, without FCS [octets]."""
-    return max(len(base64.b64decode(s.trex["packet"]["binary"])) for s in streams.streams)

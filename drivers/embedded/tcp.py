@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import time
 from collections.abc import Mapping
@@ -55,7 +54,7 @@ class TcpExchange:
         initial = foreground(streams["forward"])
         behind = initial if self._loopback else foreground(streams["reverse"])
         self._client.ask("load", stream=initial)
-        self._server.ask("load", frame=base64.b64decode(behind.trex["packet"]["binary"]))
+        self._server.ask("load", frame=behind.packet)
 
     def establish(
         self, asked: Trial, connections: Connections, table: TableLocation

@@ -11,17 +11,17 @@ from typing import Any
 
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
-from v6t.drivers.embedded.connections import ConnectionTable
+from v6t.drivers.embedded.connections import ReceiverConnections
 from v6t.drivers.embedded.dns import DnsTrials
 from v6t.drivers.embedded.port import describe_losses
 from v6t.drivers.embedded.receiver import Receiver
-from v6t.drivers.embedded.sender import LEAD_S, Pace, Sender, measure_longest_frame
+from v6t.drivers.embedded.sender import LEAD_S, Pace, Sender
 from v6t.drivers.embedded.tcp import TcpExchange
 from v6t.drivers.embedded.timing import TimedTrial
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, BedTester, LabDevice, frame_octets
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
-from v6t.drivers.oracle.connection_oracle import TableLocation, foreground
+from v6t.drivers.oracle.connection_oracle import ConnectionTable, TableLocation, foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts, describe_stale_frames
 from v6t.intent.device import Links, make_host_arguments
@@ -72,9 +72,12 @@ class EmbeddedTester(BedTester):
                 self._dns = DnsTrials(self._links, oracle.zone, place, loopback=self._loopback)
             return
         self._start_workers()
-        known = self._connections.load(streams, oracle, loopback=self._loopback)
+        known = None
+        if self._connections.load(streams, oracle, loopback=self._loopback):
+            outer, inner = self._connections.oracles or (None, None)
+            known = ReceiverConnections(outer, inner)
         for direction, stream_set in streams.items():
-            if measure_longest_frame(stream_set) > frame_octets(self._links):
+            if stream_set.longest_packet > frame_octets(self._links):
                 text = f"a {direction} frame is longer than the lab's links carry"
                 raise TesterError(text, code="frame-too-long")
             judges = {"oracle": None if self._loopback else oracle, "connections": known}

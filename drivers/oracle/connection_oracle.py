@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
+from v6t.base.errors import TesterError
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay, make_frames
-from v6t.drivers.oracle.state_table import StateTable
+from v6t.drivers.oracle.state_table import ROW_OCTETS, MemoryFile, StateTable
 from v6t.drivers.tester import Oracle, OracleDecorator
 from v6t.packets import trailer
 from v6t.packets.reference import Expected, ReferenceTranslation
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
+from v6t.trials.connections import ReadingOrder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -144,3 +146,51 @@ def unwrap_plugin(oracle: Oracle) -> Oracle:
     while isinstance(oracle, OracleDecorator):
         oracle = oracle.oracle
     return oracle
+
+
+class ConnectionTable:
+    """The table of the Responder, in memory that several processes can map.
+
+    Attributes:
+        oracles: the oracle for frames of connections, and the part of it to bind to the table; None: in
+            loopback, or the technology is stateless.
+    """
+
+    def __init__(self) -> None:
+        self.oracles: tuple[Oracle, ConnectionOracle] | None = None
+        self._file: MemoryFile | None = None
+        self._at: TableLocation | None = None
+        self._version = 4
+
+    def load(
+        self, streams: Mapping[Direction, StreamSet], oracle: Oracle, *, loopback: bool
+    ) -> bool:
+        """Prepare for the streams of a technology; return whether it has connections."""
+        self.oracles = None
+        plugin = unwrap_plugin(oracle)
+        if not isinstance(plugin, StatefulTranslation) or len(streams) < 2:
+            return False
+        self._version = plugin.responder_version
+        if not loopback:
+            self.oracles = make_connection_oracle(oracle, streams["forward"], streams["reverse"])
+        return True
+
+    def make(self, count: int) -> TableLocation:
+        """Make an empty table for a number of connections."""
+        self.close()
+        self._file = MemoryFile(count * ROW_OCTETS[self._version])
+        self._at = TableLocation(self._file.path, count, self._version, Order(count))
+        return self._at
+
+    def read(self, entries: int | None = None, reading: ReadingOrder = "linear") -> TableLocation:
+        """Return the table with the order in which the Responder reads its first rows (None: all)."""
+        if self._at is None:
+            raise TesterError("no connections have been established yet", code="not-learned")
+        count = self._at.count
+        return replace(self._at, reverse=Order(min(entries or count, count), reading))
+
+    def close(self) -> None:
+        self._at = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -90,7 +89,7 @@ class Replay:
     """The Responder's frames: a template with the addresses and ports of learned connections."""
 
     def __init__(self, stream: Stream, table: StateTable, order: Order) -> None:
-        packet = base64.b64decode(stream.trex["packet"]["binary"])
+        packet = stream.packet
         self._template = np.frombuffer(packet, dtype=np.uint8)
         self._table, self._order = table, order
         self.length = len(packet)

@@ -23,7 +23,7 @@ from v6t.drivers.trex.doctor import find_missing_mount, read_host_facts
 from v6t.drivers.trex.installation import require_installation, start_client
 from v6t.drivers.trex.interfaces import is_pci, join_memif, make_full_address, make_port
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.server import Server, make_config
+from v6t.drivers.trex.server import Server, make_config, make_server_program
 from v6t.drivers.trex.stats import LINUX_DRIVER, PortFacts, ServerFacts
 
 SHUTDOWN_S = 40.0  # Deadline for a server to end and release its ports
@@ -254,13 +254,12 @@ class Attachment:
             may_share=options.cores == 1,
         )
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
-        tcp_ports = {"rpc_port": options.rpc_port, "pub_port": options.pub_port}
         macs = options.list_macs(self._links)
         ports = [
             (make_port(n, name, ring=options.ring, mtu=mtu), *macs[n])
             for n, name in enumerate(interfaces)
         ]
-        config = make_config(ports, placement, sockets=options.sockets, prefix=prefix, **tcp_ports)
+        config = make_config(options, ports, placement, prefix)
         mode = ["--astf", "--software"] if self._engine == "ASTF" else options.mode
         if placement.is_shared:  # TRex would take a thread's waiting for its CPU for a lock-up
             mode.append("--no-watchdog")
@@ -269,16 +268,16 @@ class Attachment:
             *options.extra_arguments,
         ]  # fmt: skip
         nics = [make_full_address(name) for name in interfaces if is_pci(name)]
-        self.server = Server(
+        has_fence = options.fence and self._bed is None
+        program = make_server_program(
             self._directory,
             config,
             self._arguments,
             prefix=prefix,
             nics=nics,
-            fence=tuple(tcp_ports.values()) if options.fence and not self._bed else (),
-            namespace_pid=self.namespace(),
-            remote=options.remote,
+            fence=(options.rpc_port, options.pub_port) if has_fence else (),
         )
+        self.server = Server(program, namespace_pid=self.namespace(), remote=options.remote)
         try:
             self.server.wait(lambda: self._try_connect() is None, options.start_deadline_s)
         except TesterError as exc:

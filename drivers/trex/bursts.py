@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -362,7 +361,4 @@ def _find_first_turn(
 
 def _make_constant(stream: Stream, flow: int) -> Stream:
     packet = Expander(stream).frames(flow, 1)[0].tobytes()
-    binary = base64.b64encode(packet).decode()
-    return stream.with_program(
-        [], name=f"{stream.name}.{flow}", packet={**stream.trex["packet"], "binary": binary}
-    )
+    return stream.with_packet(packet).with_program([], name=f"{stream.name}.{flow}")

@@ -22,7 +22,6 @@ from v6t.drivers.trex.streams import (
     MARKS_PER_CLASS,
     SentStream,
     compute_number_distance,
-    get_packet,
     is_marked,
     read_marks,
 )
@@ -105,9 +104,10 @@ def _read_records(data: bytes, order: str, path: Path) -> Iterator[tuple[float, 
 
 
 def _split_batches(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield parts of batches with a limited number of frames."""
+    """Yield parts of batches with a limited number of frames, none shorter than a trailer."""
     for times_s, frames in batches:
-        for first in range(0, len(frames), _CHUNK_FRAMES):
+        count = len(frames) if frames.shape[1] >= trailer.LENGTH else 0
+        for first in range(0, count, _CHUNK_FRAMES):
             part = slice(first, first + _CHUNK_FRAMES)
             yield times_s[part], frames[part]
 
@@ -122,8 +122,6 @@ def _find_current_flows(batches: Iterable[Batch], nonce: int) -> U8:
     octet = np.full(1 << 16, nonce, dtype=np.uint8)
     latest: dict[int, int] = {}
     for _, frames in _split_batches(batches):
-        if frames.shape[1] < trailer.LENGTH:
-            continue
         marks = trailer.read(frames)
         stamped = marks.magic_ok & (marks.stream_id < MARK_IDS)
         for number in sort_unique(marks.stream_id[stamped]).tolist():
@@ -139,10 +137,8 @@ def select_current_frames(batches: Sequence[Batch], nonce: int) -> Iterator[tupl
     """Yield the trial's frames of each batch, and the number of frames of earlier trials."""
     expected = _find_current_flows(batches, nonce)
     for times_s, frames in _split_batches(batches):
-        current = np.zeros(len(frames), dtype=bool)
-        if frames.shape[1] >= trailer.LENGTH:
-            marks = trailer.read(frames)
-            current = marks.magic_ok & (marks.nonce == expected[marks.stream_id])
+        marks = trailer.read(frames)
+        current = marks.magic_ok & (marks.nonce == expected[marks.stream_id])
         stale = int(np.count_nonzero(~current))
         # a view of the file where nothing is stale
         yield ((times_s[current], frames[current]) if stale else (times_s, frames)), stale
@@ -153,9 +149,7 @@ def make_control_filter(streams: Iterable[StreamSet]) -> str:
 
     Where test frames are ICMP, echoes are not control frames.
     """
-    headers = {
-        header.name for one in streams for s in one.streams for header in walk(get_packet(s))
-    }
+    headers = {header.name for one in streams for s in one.streams for header in walk(s.packet)}
     terms = " or ".join(_NO_ECHO if headers & {"ICMP", "ICMPv6"} else _CONTROL)
     return f"{_GROUP} or {terms} or (vlan and ({terms}))"
 
@@ -304,8 +298,6 @@ class CaptureReader:
 
     def add(self, times_s: F64, frames: U8) -> None:
         """Read equally long frames that arrived at some times."""
-        if frames.shape[1] < trailer.LENGTH:
-            return
         marks = trailer.read(frames)
         stream = np.where(marks.magic_ok, marks.stream_id.astype(np.int64), -1)
         sequence = (marks.seq - np.uint32(FIRST_SEQUENCE)).astype(np.int64)
@@ -394,7 +386,7 @@ def compare_frames(
 
 def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Comparison:
     """Compare captured frames of a stream with the reference translation."""
-    distance = compute_number_distance(len(get_packet(stream)))
+    distance = compute_number_distance(len(stream.packet))
     return compare_samples(
         stream,
         list(frames),

@@ -22,21 +22,12 @@ import numpy as np
 from v6t.base.errors import TesterError, UsageError
 from v6t.drivers.oracle.connection_oracle import (
     ConnectionOracle,
-    StatefulTranslation,
-    TableLocation,
+    ConnectionTable,
     foreground,
     list_foregrounds,
-    make_connection_oracle,
-    unwrap_plugin,
 )
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay
-from v6t.drivers.oracle.state_table import (
-    ROW_OCTETS,
-    MemoryFile,
-    StateTable,
-    count_inside_endpoints,
-    describe_repeated,
-)
+from v6t.drivers.oracle.state_table import StateTable, count_inside_endpoints, describe_repeated
 from v6t.drivers.tester import (
     PHASE_NAMES,
     Oracle,
@@ -44,16 +35,14 @@ from v6t.drivers.tester import (
     PhaseCounts,
     describe_stale_frames,
 )
-from v6t.drivers.trex.bursts import MAX_TIMED_CLASSES, Burst
+from v6t.drivers.trex.bursts import MAX_TIMED_CLASSES
 from v6t.drivers.trex.capture import Recordings
 from v6t.drivers.trex.streams import (
     MARK_IDS,
     MarkedCycle,
     SentStream,
     compute_number_distance,
-    get_packet,
     is_marked,
-    measure_longest_packet,
     read_marks,
     read_stamps,
     with_checksum_fixes,
@@ -174,7 +163,7 @@ class Block(SentStream):
 
     def locate(self, frames: U8) -> I64:
         """Find the connections of frames of this block."""
-        distance = compute_number_distance(len(get_packet(self)))
+        distance = compute_number_distance(len(self.packet))
         numbers = (read_stamps(frames) if self.is_timed else read_marks(frames, distance))[-1]
         return ListOrder(rows=self.connections).connections(numbers)
 
@@ -185,7 +174,6 @@ def make_blocks(
     make_source: SourceOfBlock,
     first_id: int,
     ids: int,
-    rows: int | None = None,
     *,
     marks: bool = True,
 ) -> tuple[Block, ...]:
@@ -194,14 +182,12 @@ def make_blocks(
     Args:
         make_source: makes the frames of block k of B, given k, B and the block's connections.
         first_id, ids: the first identifier of stamped blocks, and their number.
-        rows: largest block; None: :data:`MAX_ROWS`.
         marks: blocks without an identifier may be marked.
     """
-    largest = rows or MAX_ROWS
-    number = max(1, -(-len(order) // largest))
+    number = max(1, -(-len(order) // MAX_ROWS))
     if number > ids and not marks:
         raise UsageError(
-            f"in a mix of frame sizes TRex's identifiers stamp {ids * largest:,} connections; "
+            f"in a mix of frame sizes TRex's identifiers stamp {ids * MAX_ROWS:,} connections; "
             f"{len(order):,} are more",
             "lower connections.count, choose fewer sizes, or use the embedded tester",
             code="too-many-for-trex",
@@ -224,11 +210,11 @@ def find_connections(blocks: Sequence[Block], frames: U8) -> tuple[NDArray[np.bo
 
     Only where one block at most is stamped: TRex numbers stamped streams as it likes.
     """
-    is_own, stream, number = read_marks(frames, compute_number_distance(len(get_packet(blocks[0]))))
+    is_own, stream, number = read_marks(frames, compute_number_distance(len(blocks[0].packet)))
     at = stream - MARK_IDS
     is_own &= at < len(blocks)
     stamped = [n for n, block in enumerate(blocks) if block.is_timed]
-    if stamped and frames.shape[1] >= trailer.LENGTH:
+    if stamped:
         (block,) = stamped
         has_trailer, stamp = read_stamps(frames)
         is_stamped = has_trailer & (trailer.read(frames).stream_id < MARK_IDS)
@@ -270,9 +256,7 @@ class LearnedConnections:
     def __init__(self, recordings: Recordings) -> None:
         self._recordings = recordings
         self._streams: Mapping[Direction, StreamSet] = {}
-        self._oracles: tuple[Oracle, ConnectionOracle] | None = None
-        self._version = 4
-        self._file: MemoryFile | None = None
+        self._memory = ConnectionTable()
         self._table: StateTable | None = None
         self._recorded = self._distinct = 0
         self._sets: dict[tuple[Any, ...], StreamSet] = {}
@@ -282,27 +266,19 @@ class LearnedConnections:
     ) -> None:
         self.close()
         self._streams = streams
-        self._oracles = None
-        plugin = unwrap_plugin(oracle)
-        if not isinstance(plugin, StatefulTranslation) or len(streams) < 2:
-            return
-        self._version = plugin.responder_version
-        if not loopback:
-            self._oracles = make_connection_oracle(oracle, streams["forward"], streams["reverse"])
+        self._memory.load(streams, oracle, loopback=loopback)
 
     def begin(self, connections: Connections) -> None:
         """Make an empty table for phase 1."""
         check_connections(connections.count, frozenset())
         self.close()
-        count = connections.count
-        self._file = MemoryFile(count * ROW_OCTETS[self._version])
-        at = TableLocation(self._file.path, count, self._version, Order(count))
+        at = self._memory.make(connections.count)
         self._table = at.map()
-        if self._oracles is not None:
-            self._oracles[1].bind(at)
+        if self._memory.oracles is not None:
+            self._memory.oracles[1].bind(at)
 
     def request_recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:
-        name, length = PHASE_NAMES[streams.direction], measure_longest_packet(streams)
+        name, length = PHASE_NAMES[streams.direction], streams.longest_packet
         return self._recordings.request(name, port, self._rows.count, length, nonce)
 
     def read_phase(self, streams: StreamSet) -> None:
@@ -353,20 +329,13 @@ class LearnedConnections:
             **of_table,
         )
 
-    def make_validation(self, streams: StreamSet, rate_fps: float) -> tuple[StreamSet, list[Burst]]:
-        """Return streams and bursts that use every learned connection once, from outside.
+    def make_validation(self, streams: StreamSet) -> StreamSet:
+        """Return the streams that use every learned connection once, from outside.
 
         One block is stamped, which proves how long sending took; marks say which connection the
         frames of the others belong to.
         """
-        stream_set = self._list(streams, "linear", None, alone=True)
-        bursts = []
-        for at, block in enumerate(list_blocks(stream_set)):
-            frames = len(block.connections)
-            group = block.stream_id if block.is_timed else None
-            share = rate_fps * frames / self._rows.count
-            bursts.append(Burst(at, share, frames, 1e6 * at / rate_fps, group))
-        return stream_set, bursts
+        return self._list(streams, "linear", None, alone=True)
 
     def make_phase_two(
         self, streams: StreamSet, trial: Trial, connections: Connections
@@ -385,7 +354,7 @@ class LearnedConnections:
 
     def oracle(self, stream: Stream) -> Oracle | None:
         """Return the oracle of a stream; None: the common one."""
-        if self._oracles is None or self._table is None:
+        if self._memory.oracles is None or self._table is None:
             return None
         locate: Callable[[U8], I64] | None = None
         if isinstance(stream, Block):
@@ -396,14 +365,12 @@ class LearnedConnections:
             def locate(frames: U8) -> I64:
                 return read_stamps(frames)[1] % count
 
-        return StreamOracle(*self._oracles, locate)
+        return StreamOracle(*self._memory.oracles, locate)
 
     def close(self) -> None:
         self._table = None
         self._sets.clear()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._memory.close()
 
     @property
     def _rows(self) -> StateTable:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
-from v6t.drivers.trex.stats import CounterLook, GroupStats, Histogram, TrialStats, merge_histograms
+from v6t.drivers.trex.stats import NO_DELAYS, CounterLook, GroupStats, TrialStats
 from v6t.drivers.trex.streams import is_marked
 from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
@@ -47,14 +47,14 @@ class DirectionCounts:
     """Counts of one direction by traffic class; in *ports* mode of the one class ``test frames``.
 
     Attributes:
-        histograms, tags: delays [us] where every frame was stamped, and of tagged frames alone.
+        delays, tags: of all stamped frames, and of tagged frames alone.
         untimed: stamped frames that arrived, but whose delay was not recorded.
     """
 
     classes: Mapping[str, ClassCount]
     control: int  # Received frames that are not test frames
-    histograms: Mapping[str, Histogram] = field(default_factory=dict)
-    tags: Mapping[str, Histogram] = field(default_factory=dict)
+    delays: Mapping[str, Distribution] = field(default_factory=dict)
+    tags: Mapping[str, Distribution] = field(default_factory=dict)
     untimed: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -88,8 +88,8 @@ def count_by_trailer(
     delays are theirs.
     """
     counts: list[tuple[str, ClassCount]] = []
-    histograms: dict[str, list[Histogram]] = {}
-    tags: dict[str, list[Histogram]] = {}
+    delays: dict[str, list[Distribution]] = {}
+    tags: dict[str, list[Distribution]] = {}
     for load in loads:
         stamped_sent = 0
         for burst in load.bursts:
@@ -97,13 +97,14 @@ def count_by_trailer(
                 continue
             count = count_group(stats, load, burst)
             stamped_sent += count.sent
-            histogram = find_group(stats, burst).histogram.without_highest(count.surplus)
+            timed = _remove_longest(find_group(stats, burst).delays, count.surplus)
             if frame_timeout_s is not None:
-                late = histogram.total - histogram.count_below(round(frame_timeout_s * 1e6))
+                in_order = zip(timed.values_ns, timed.counts, strict=True)
+                late = sum(n for ns, n in in_order if ns > round(frame_timeout_s * 1e9))
                 count = replace(count, received=count.received - late, late=late)
             counts.append((stream.name, count))
-            for of in (histograms, tags) if burst.tags else (histograms,):
-                of.setdefault(stream.name, []).append(histogram)
+            for of in (delays, tags) if burst.tags else (delays,):
+                of.setdefault(stream.name, []).append(timed)
         counts += _count_marks(stats, load, stamped_sent)
     recognized = sum(c.received + c.surplus + c.late for _, c in counts)
     received = sum(stats.ports[load.rx_port].received for load in loads)
@@ -111,9 +112,19 @@ def count_by_trailer(
         sum_classes(counts),
         # a frame may come back to another pair than its sender's
         max(0, received - recognized),
-        {name: merge_histograms(parts) for name, parts in histograms.items()},
-        {name: merge_histograms(parts) for name, parts in tags.items()},
+        {name: Distribution.merge(parts) for name, parts in delays.items()},
+        {name: Distribution.merge(parts) for name, parts in tags.items()},
     )
+
+
+def _remove_longest(delays: Distribution, number: int) -> Distribution:
+    """Return the delays without a number of the longest."""
+    counts = dict(zip(delays.values_ns, delays.counts, strict=True))
+    for value_ns in reversed(delays.values_ns):
+        removed = min(number, counts[value_ns])
+        counts[value_ns] -= removed
+        number -= removed
+    return Distribution.from_values(counts)
 
 
 def _count_marks(
@@ -160,27 +171,22 @@ def make_distributions(
             if stream.role is not Role.NEGATIVE:
                 share = burst.frames if burst.tags or not tags else 0
                 expected[stream.name] = expected.get(stream.name, 0) + share
+    found = counted.tags if tags else counted.delays
     delays = {}
     for name, frames in expected.items():
-        histogram = (counted.tags if tags else counted.histograms).get(name, Histogram())
-        delays[name] = Distribution.from_values(
-            {(low + high) * 500: count for low, high, count in histogram.buckets},
-            lost=max(0, frames - histogram.total - counted.untimed.get(name, 0)),
-        )
+        timed = found.get(name, NO_DELAYS)
+        lost = max(0, frames - timed.frames - counted.untimed.get(name, 0))
+        delays[name] = replace(timed, lost=lost)
     return delays
 
 
 def summarize_delays(counted: DirectionCounts) -> dict[str, float] | None:
     """Return smallest, median, 99.9th percentile and largest delay [us] over all classes."""
-    whole = merge_histograms(counted.histograms.values())
-    if not whole.buckets:
+    whole = Distribution.merge(counted.delays.values())
+    if not whole.frames:
         return None
-    return {
-        "min": float(whole.buckets[0][0]),
-        "p50": float(whole.nearest_rank(50)),
-        "p99_9": float(whole.nearest_rank(99.9)),
-        "max": float(whole.buckets[-1][1]),
-    }
+    percents = {"min": 0, "p50": 50, "p99_9": 99.9, "max": 100}
+    return {name: whole.percentile_ns(percent) / 1000 for name, percent in percents.items()}
 
 
 def find_faults(stats: TrialStats, loads: Sequence[OfferedLoad], cpu_limit: float) -> list[str]:

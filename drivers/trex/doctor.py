@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 from v6t.base.errors import EnvironmentLacking, TesterError, UsageError, V6tError
@@ -37,7 +36,7 @@ def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Findi
     if options.ssh:
         yield from _examine_remote(options, options.ssh)
         return
-    yield from find_impostors()
+    yield from find_impostors(sys.executable)
     try:
         installation = find_installation(options.trex_dir)
     except UsageError as exc:
@@ -64,19 +63,12 @@ def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Findi
         yield from _examine_server(worker, options, must_start=must_start)
 
 
-def find_impostors(python: str = "") -> Iterator[Finding]:
-    """Yield packages of an interpreter (empty: this one) that look like TRex's client and are not."""
+def find_impostors(python: str) -> Iterator[Finding]:
+    """Yield packages of an interpreter that look like TRex's client and are not."""
     for name, text in _IMPOSTORS.items():
-        if python:
-            done = subprocess.run([python, "-c", _PROBE, name], capture_output=True, check=False)
-            is_present = done.returncode == 0
-        else:
-            try:
-                is_present = distribution(name) is not None
-            except PackageNotFoundError:
-                is_present = False
-        if is_present:
-            yield f"package {name}", "note", f"{name}{f' of {python}' if python else ''} {text}"
+        done = subprocess.run([python, "-c", _PROBE, name], capture_output=True, check=False)
+        if done.returncode == 0:
+            yield f"package {name}", "note", f"{name} of {python} {text}"
 
 
 def _examine_server(

@@ -1,4 +1,4 @@
-"""TRex as a kind of tester: attached to, started on real ports, or in the lab."""
+"""TRex as a kind of tester: one server or several, attached to, started on real ports, or in the lab."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from v6t.drivers.trex.bursts import (
 )
 from v6t.drivers.trex.counting import LOOK_S, NEGATIVE_TRAFFIC_PROBLEM, STAMPED
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.servers import ServersOptions
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice
     from v6t.drivers.prober import Prober
-    from v6t.drivers.trex.tester import TrexTester
+    from v6t.drivers.tester import StatefulTester
     from v6t.trials.tcp import Tcp
     from v6t.trials.trial import Capability, Mode
 
@@ -43,7 +44,7 @@ class Trex(TesterKind):
 
     name = "trex"
     title = "Cisco TRex, on real ports or in the lab"
-    options_model = TrexOptions
+    options_model = ServersOptions
     sending_error_s = LOOK_S
     setup_s = 10.0
     load_s = 3.0
@@ -61,9 +62,18 @@ class Trex(TesterKind):
         {"force", "restart", "sample", "python", "fence", "start_deadline_s"}
     )
 
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        super().__init__(given)
+        self._servers: Mapping[str, TrexOptions] = self.options.chosen
+        self._first: TrexOptions = next(iter(self._servers.values()))
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        return tuple(self._servers) if len(self._servers) > 1 else ()
+
     @property
     def in_lab(self) -> bool:
-        return bool(self.options.lab)
+        return self._first.lab
 
     @property
     def can_loop_back(self) -> bool:
@@ -76,153 +86,116 @@ class Trex(TesterKind):
         return f"trex {json.dumps(self.options.model_dump(mode='json'), sort_keys=True)}"
 
     def check_links(self, links: Any) -> None:
-        pairs = enumerate(self.options.pairs)
-        named = [("", self.options), *((f"pairs[{number}].", pair) for number, pair in pairs)]
-        for (where, pair), name in itertools.product(named, ("left", "right")):
-            side, link = getattr(pair, name), links.link_at(name)
-            if side is None or side.vlan is None:
-                continue
-            if link.vlan is None or link.background is not None:
-                has = "has none" if link.vlan is None else "has another for the background"
-                raise UsageError(
-                    f"{where}{name}.vlan: {side.vlan} replaces the VLAN of links.{name}, which {has}",
-                    f"set links.{name}.vlan, without a background there, or leave this one out",
-                    code="conflict",
-                )
+        for own in self._servers.values():
+            pairs = [(f"pairs[{number}].", pair) for number, pair in enumerate(own.pairs)]
+            for (where, pair), name in itertools.product([("", own), *pairs], ("left", "right")):
+                side, link = getattr(pair, name), links.link_at(name)
+                if side is None or side.vlan is None:
+                    continue
+                if link.vlan is None or link.background is not None:
+                    has = "has none" if link.vlan is None else "has another for the background"
+                    raise UsageError(
+                        f"{where}{name}.vlan: {side.vlan} replaces the VLAN of links.{name}, which {has}",
+                        f"set links.{name}.vlan, without a background there, or leave this one out",
+                        code="conflict",
+                    )
 
     def prepare(self) -> None:
         from v6t.drivers.lab.privilege import acquire
         from v6t.drivers.trex.installation import require_installation
 
-        if not self.options.ssh:
-            require_installation(self.options.trex_dir)
+        for own in self._servers.values():
+            if not own.ssh:
+                require_installation(own.trex_dir)
         if self.in_lab:
             acquire()
 
     def make(
         self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
-    ) -> TrexTester:
+    ) -> StatefulTester:
+        from v6t.drivers.several.tester import SeveralTesters
         from v6t.drivers.trex.tester import TrexTester
 
         del seed
-        options = self.options.with_swapped_ports() if links.swapped else self.options
-        return TrexTester(options, links, device, loopback=loopback, delays=delays)
+        members: dict[str, StatefulTester] = {
+            name: TrexTester(
+                own.orient_ports(links), links, device, loopback=loopback, delays=delays
+            )
+            for name, own in self._servers.items()
+        }
+        if len(members) == 1:
+            return next(iter(members.values()))
+        return SeveralTesters(self.name, members, self.options.max_skew)
 
     def prober(self, links: Any, bed: Bed | None) -> Prober:
         from v6t.drivers.trex.probing import TrexProber
 
-        options = self.options.with_swapped_ports() if links.swapped else self.options
-        return TrexProber(options, links, bed)
+        return TrexProber(self._first.orient_ports(links), links, bed)
 
     @property
     def negative_traffic_problem(self) -> tuple[str, str] | None:
-        return NEGATIVE_TRAFFIC_PROBLEM if self._counts_by_ports else None
+        by_ports = any(own.counts_by_ports for own in self._servers.values())
+        return NEGATIVE_TRAFFIC_PROBLEM if by_ports else None
 
     def compute_max_rate_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
-        return compute_stamp_limit_fps(mode) if needs & STAMP_NEEDS.keys() else math.inf
+        limit_fps = compute_stamp_limit_fps(mode) if needs & STAMP_NEEDS.keys() else math.inf
+        return len(self._servers) * limit_fps
 
     def describe_counting(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
-        if self._counts_by_ports:
-            return "ports"
-        limit_fps, own = compute_stamp_limit_fps(mode), self.options
-        beyond = most_fps > limit_fps and not needs & STAMP_NEEDS.keys()
-        stamps = f"trailer up to {limit_fps:,.0f} fps, by ports beyond" if beyond else "trailer"
-        marks = self._uses_marks(needs, most_fps)
-        way = f"marks or {stamps}" if marks is None else "marks" if marks else stamps
-        # the cores of a server that v6t attaches to decide how frames are told apart
-        may_attach = own.by_trailer is None and own.start != "always" and not self.in_lab
-        if may_attach and needs <= SAMPLED_CAPABILITIES:
-            return f"{way}, or ports where the server has several cores"
-        return way
-
-    @property
-    def _counts_by_ports(self) -> bool:
-        """Whether port counters count the test frames."""
-        return self.options.by_trailer is False or self.options.cores > 1
-
-    def _uses_marks(self, needs: frozenset[Capability], most_fps: float) -> bool | None:
-        """Whether the frames of such trials are marked; None: of some trials, or still unknown."""
-        own = self.options
-        if needs:
-            return None if needs & {"connections", "flow-starts"} else False
-        if own.marks is not None:
-            return bool(own.marks)
-        if not own.on_linux or most_fps <= ALWAYS_STAMPED_FPS:
-            return False
-        if own.ssh or not (self.in_lab or own.start == "always"):
-            return None
-        cpus = sorted(os.sched_getaffinity(0))
-        return place_threads(1 + len(own.pairs), cpus, own.core_list).is_shared
+        share_fps = most_fps / len(self._servers)
+        ways = (_describe_counting(own, needs, mode, share_fps) for own in self._servers.values())
+        return " or ".join(dict.fromkeys(ways))
 
     def list_warnings(self) -> Iterator[str]:
-        if self._counts_by_ports:
-            some = self.options.can_compare_some and self.options.in_software
-            compared = "some are" if some else "none is"
-            yield (
-                "TRex counts the frames of its ports, less control frames: it does not distinguish "
-                f"classes, and {compared} compared with the reference translation"
-            )
-            if self.options.cores > 1:
-                yield SEVERAL_CORES_WARNING
+        servers, parts = self._servers, len(self._servers)
+        warnings = map(_list_counting_warnings, servers.values())
+        yield from dict.fromkeys(itertools.chain.from_iterable(warnings))
+        if parts == 1:
             return
-        marks, limit = self.options.marks, f"{MAX_STAMPED_FPS:,.0f}"
-        yield (
-            f"TRex counts test frames by a trailer in searches up to {limit} fps (both directions "
-            "together); in faster ones it counts all frames of its ports and compares samples"
-        )
-        if marks or (marks is None and self.options.on_linux):
-            where = "option marks: true"
-            if not marks:
-                where = f"above {ALWAYS_STAMPED_FPS:,.0f} fps if TRex's threads share CPUs, "
-                where += "unless the option marks is false"
+        for name, own in servers.items():
+            host = own.ssh.host if own.ssh else own.server
+            ports = " and ".join(map(str, own.interfaces or own.all_ports))
             yield (
-                "in trials without delays a lost frame and a duplicate of the same class cancel out, "
-                f"because TRex counts marked frames ({where})"
+                f"server {name} ({host}:{own.rpc_port}, {ports}) sends 1/{parts} of the frames and of "
+                "the flows, and counts what comes back to its own ports"
             )
+        yield (
+            f"a trial is invalid if its {parts} servers start more than {self.options.max_skew:.2%} of "
+            "its duration apart; connections of TCP use the first server only"
+        )
 
     def list_setting_warnings(self, timed: Sequence[str]) -> Iterator[str]:
-        if timed and self.options.cores != 1:
+        several = {own.cores: None for own in self._servers.values() if own.cores > 1}
+        for cores in several if timed else ():
             yield (
-                f"{' and '.join(timed)}: one of TRex's {self.options.cores} data path cores sends a "
+                f"{' and '.join(timed)}: one of TRex's {cores} data path cores sends a "
                 "stamped stream beside the load of all; tables say which share it is. Its frames are "
                 "timed by TRex's one receiver: where the load leaves no room for one, the trial of "
                 "latency is invalid, so at high rates there may be no delays at all"
             )
 
     def list_trial_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        if self.options.cores == 1 and any(trial.get("cores", 1) > 1 for trial in figures):
-            yield (
-                "the server has several data path cores, so TRex counted the frames of its ports, less "
-                "control frames: it did not distinguish classes"
+        warnings = (
+            _list_figure_warnings(
+                own, [trial.get("servers", {name: trial}).get(name, {}) for trial in figures]
             )
-            yield f"with such a server {SEVERAL_CORES_WARNING}"
-        shares = [
-            one["captured"] / one["received"]
-            for trial in figures
-            for one in trial.get(STAMPED, {}).values()
-            if one["received"]
-        ]
-        if min(shares, default=1.0) < 1:
-            some, least = sum(share < 1 for share in shares), math.floor(100 * min(shares))
-            yield (
-                f"in {some} of {len(shares)} trials and directions TRex's receiver did not see all "
-                f"stamped frames that its cores received, in the worst {least}%: frames that "
-                "the device sent by itself may have been taken for test frames there, and loss may be "
-                f"higher than reported ('{STAMPED}' in journal.jsonl)"
-            )
+            for name, own in self._servers.items()
+        )
+        yield from dict.fromkeys(itertools.chain.from_iterable(warnings))
 
     def check_connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
         from v6t.drivers.trex.connections import check_connections, describe_costs
 
-        check_connections(most, needs)
-        yield from describe_costs(most, needs)
+        share = -(-most // len(self._servers))
+        check_connections(share, needs)
+        yield from describe_costs(share, needs)
 
     def check_tcp_connections(
         self, technology: object, max_connections: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]:
         from v6t.drivers.trex import astf
 
-        if not self.options.is_owned:
+        if not self._first.is_owned:
             raise UsageError(
                 "connections of TCP need TRex's other engine, thus a server that v6t starts and ends "
                 "itself: that of the lab, on its interfaces of Linux",
@@ -235,4 +208,93 @@ class Trex(TesterKind):
     def examine(self, *, named: bool) -> Iterator[Finding]:
         from v6t.drivers.trex.doctor import examine
 
-        yield from examine(self.options, must_start=named)
+        for name, own in self._servers.items():
+            where = f", server {name}" if len(self._servers) > 1 else ""
+            for subject, state, text in examine(own, must_start=named):
+                yield f"{subject}{where}", state, text
+
+
+def _describe_counting(
+    options: TrexOptions, needs: frozenset[Capability], mode: Mode, most_fps: float
+) -> str:
+    """Describe how one server recognizes test frames."""
+    if options.counts_by_ports:
+        return "ports"
+    limit_fps = compute_stamp_limit_fps(mode)
+    beyond = most_fps > limit_fps and not needs & STAMP_NEEDS.keys()
+    stamps = f"trailer up to {limit_fps:,.0f} fps, by ports beyond" if beyond else "trailer"
+    marks = _uses_marks(options, needs, most_fps)
+    way = f"marks or {stamps}" if marks is None else "marks" if marks else stamps
+    # the cores of a server that v6t attaches to decide how frames are told apart
+    may_attach = options.by_trailer is None and options.start != "always" and not options.lab
+    if may_attach and needs <= SAMPLED_CAPABILITIES:
+        return f"{way}, or ports where the server has several cores"
+    return way
+
+
+def _uses_marks(options: TrexOptions, needs: frozenset[Capability], most_fps: float) -> bool | None:
+    """Whether the frames of such trials are marked; None: of some trials, or still unknown."""
+    if needs:
+        return None if needs & {"connections", "flow-starts"} else False
+    if options.marks is not None:
+        return options.marks
+    if not options.on_linux or most_fps <= ALWAYS_STAMPED_FPS:
+        return False
+    if options.ssh or not (options.lab or options.start == "always"):
+        return None
+    cpus = sorted(os.sched_getaffinity(0))
+    return place_threads(1 + len(options.pairs), cpus, options.core_list).is_shared
+
+
+def _list_counting_warnings(options: TrexOptions) -> Iterator[str]:
+    """Yield warnings about how one server counts frames."""
+    if options.counts_by_ports:
+        some = options.can_compare_some and options.in_software
+        compared = "some are" if some else "none is"
+        yield (
+            "TRex counts the frames of its ports, less control frames: it does not distinguish "
+            f"classes, and {compared} compared with the reference translation"
+        )
+        if options.cores > 1:
+            yield SEVERAL_CORES_WARNING
+        return
+    marks, limit = options.marks, f"{MAX_STAMPED_FPS:,.0f}"
+    yield (
+        f"TRex counts test frames by a trailer in searches up to {limit} fps (both directions "
+        "together); in faster ones it counts all frames of its ports and compares samples"
+    )
+    if marks or (marks is None and options.on_linux):
+        where = "option marks: true"
+        if not marks:
+            where = f"above {ALWAYS_STAMPED_FPS:,.0f} fps if TRex's threads share CPUs, "
+            where += "unless the option marks is false"
+        yield (
+            "in trials without delays a lost frame and a duplicate of the same class cancel out, "
+            f"because TRex counts marked frames ({where})"
+        )
+
+
+def _list_figure_warnings(
+    options: TrexOptions, figures: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield warnings that follow from one server's figures of a run's trials."""
+    if options.cores == 1 and any(trial.get("cores", 1) > 1 for trial in figures):
+        yield (
+            "the server has several data path cores, so TRex counted the frames of its ports, less "
+            "control frames: it did not distinguish classes"
+        )
+        yield f"with such a server {SEVERAL_CORES_WARNING}"
+    shares = [
+        one["captured"] / one["received"]
+        for trial in figures
+        for one in trial.get(STAMPED, {}).values()
+        if one["received"]
+    ]
+    if min(shares, default=1.0) < 1:
+        some, least = sum(share < 1 for share in shares), math.floor(100 * min(shares))
+        yield (
+            f"in {some} of {len(shares)} trials and directions TRex's receiver did not see all "
+            f"stamped frames that its cores received, in the worst {least}%: frames that "
+            "the device sent by itself may have been taken for test frames there, and loss may be "
+            f"higher than reported ('{STAMPED}' in journal.jsonl)"
+        )

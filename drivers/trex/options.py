@@ -248,15 +248,17 @@ class TrexOptions(StrictModel):
         """Whether the server is on a host where v6t cannot start one."""
         return self.server not in {"127.0.0.1", "localhost", "::1"}
 
-    def with_swapped_ports(self) -> TrexOptions:
+    def orient_ports(self, links: Any) -> TrexOptions:
+        """Return the options with left and right swapped if those of the links are."""
+        if not links.swapped:
+            return self
         pairs = tuple(pair.model_copy(update=_swap_ports(pair)) for pair in self.pairs)
         return self.model_copy(update={**_swap_ports(self), "pairs": pairs})
 
     @property
-    def all_pairs(self) -> tuple[Pair, ...]:
-        """The first pair and the further ones."""
-        first = {name: getattr(self, name) for name in Pair.model_fields}
-        return (Pair.model_construct(**first), *self.pairs)
+    def all_pairs(self) -> tuple[TrexOptions | Pair, ...]:
+        """The first pair, which these options describe, and the further ones."""
+        return (self, *self.pairs)
 
     @property
     def all_ports(self) -> tuple[int, ...]:
@@ -350,6 +352,11 @@ class TrexOptions(StrictModel):
     def by_trailer(self) -> bool | None:
         """Whether to count by trailer; None: the server's mode decides."""
         return {"trailer": True, "ports": False, "auto": None}[self.counting]
+
+    @property
+    def counts_by_ports(self) -> bool:
+        """Whether port counters count the test frames, as far as the options say."""
+        return self.by_trailer is False or self.cores > 1
 
 
 def _with_plural(number: int, noun: str) -> str:

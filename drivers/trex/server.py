@@ -7,17 +7,20 @@ password, are closed to other hosts while it runs; DPDK's files of a process tha
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from v6t.base.errors import TesterError
 from v6t.drivers.lab.netns import enter_command
 from v6t.drivers.placement import ThreadPlacement
 from v6t.drivers.transport.ssh_client import SshClient
+from v6t.drivers.trex.options import TrexOptions
 
 _RESTORE_S = 30.0  # Deadline for TRex to end and for NICs to return to the kernel
 _LAST_LINES = 4  # Lines of output that are shown if a server fails
@@ -76,58 +79,46 @@ end of v6t, leaves nothing behind."""
 
 
 def make_config(
+    options: TrexOptions,
     ports: Sequence[tuple[str, str, str]],
     placement: ThreadPlacement,
-    *,
-    sockets: Sequence[int] = (0,),
-    rpc_port: int = 4501,
-    pub_port: int = 4500,
-    prefix: str = "v6t",
+    prefix: str,
 ) -> str:
-    """Make ``trex_cfg.yaml`` (version 2) in the form that TRex's parser accepts.
+    """Make ``trex_cfg.yaml`` (version 2), written as JSON, which is YAML.
 
     Args:
         ports: interface as TRex names it, own MAC address and the device's; pair after pair.
         placement: CPUs of its threads.
-        sockets: NUMA node of each pair; the last one also for the pairs that follow.
-        rpc_port, pub_port: TCP ports for requests and for events.
         prefix: keeps DPDK's files apart from those of other servers.
     """
-    lines = [
-        "- version: 2",
-        f"  port_limit: {len(ports)}",
-        f"  prefix: {prefix}",
-        f"  zmq_pub_port: {pub_port}",
-        f"  zmq_rpc_port: {rpc_port}",
-        f"  interfaces: [{', '.join(repr(interface) for interface, _, _ in ports)}]",
-        "  port_info:",
-    ]
-    for _, tester_mac, dut_mac in ports:
-        lines += [f"    - src_mac: '{tester_mac}'", f"      dest_mac: '{dut_mac}'"]
-    sending = placement.sending
+    config: dict[str, Any] = {
+        "version": 2,
+        "port_limit": len(ports),
+        "prefix": prefix,
+        "zmq_pub_port": options.pub_port,
+        "zmq_rpc_port": options.rpc_port,
+        "interfaces": [interface for interface, _, _ in ports],
+        "port_info": [{"src_mac": mac, "dest_mac": dut_mac} for _, mac, dut_mac in ports],
+    }
+    sending, share = placement.sending, options.cores
     if placement.is_shared:  # TRex puts all threads on one CPU; they are moved when it runs
-        lines += ["  low_end: true", f"  low_end_core: {sending[-1]}"]
-        return "\n".join(lines) + "\n"
-    lines += [
-        "  platform:",
-        f"    master_thread_id: {placement.master}",
-        f"    latency_thread_id: {placement.latency}",
-        "    dual_if:",
-    ]
-    share = len(sending) * 2 // len(ports)
-    for pair, first in enumerate(range(0, len(sending), share)):
-        threads = ", ".join(map(str, sending[first : first + share]))
-        lines += [
-            f"      - socket: {sockets[min(pair, len(sockets) - 1)]}",
-            f"        threads: [{threads}]",
-        ]
-    return "\n".join(lines) + "\n"
+        config |= {"low_end": True, "low_end_core": sending[-1]}
+    else:
+        config["platform"] = {
+            "master_thread_id": placement.master,
+            "latency_thread_id": placement.latency,
+            "dual_if": [
+                {"socket": socket, "threads": sending[pair * share : (pair + 1) * share]}
+                for pair, socket in enumerate(options.sockets)
+            ],
+        }
+    return json.dumps([config]) + "\n"
 
 
 def make_server_program(
     directory: str,
     config: str,
-    program: str,
+    arguments: Sequence[str],
     *,
     prefix: str,
     nics: Sequence[str] = (),
@@ -136,11 +127,17 @@ def make_server_program(
     """Return the command that runs a server and cleans up after it.
 
     Args:
-        program: the command, as shell text; ``$cfg`` is the file with ``config``.
+        directory: TRex's installation.
         prefix: keeps DPDK's files apart from those of other processes.
         nics: full PCI addresses, given back to the drivers that had them before.
         fence: TCP ports that other hosts shall not reach.
     """
+    binary = "./t-rex-64" if nics else "./_t-rex-64"
+    libraries = ":".join(f"{directory}{part}" for part in ("", "/so", "/so/x86_64"))
+    program = (
+        f"env LD_LIBRARY_PATH={shlex.quote(libraries)} {binary} -i "
+        f'--cfg "$cfg" {shlex.join(arguments)}'
+    )
     before = [_READ_DRIVERS % " ".join(nics)] if nics else []
     after = ['rm -f "$cfg"', _REMOVE_DPDK_FILES % {"prefix": prefix}]
     after += [_GIVE_BACK] if nics else []
@@ -159,39 +156,28 @@ def make_server_program(
 class Server:
     """One running ``t-rex-64 -i``; :meth:`wait` until it answers.
 
+    Args:
+        program: see :func:`make_server_program`.
+        namespace_pid: run inside the network namespace of this process.
+        remote: host to run on; None: this one.
+
     Attributes:
         log: its output; stays where it is if the server failed.
     """
 
     def __init__(
         self,
-        trex_dir: Path | str,
-        config: str,
-        arguments: Sequence[str],
+        program: Sequence[str],
         *,
-        prefix: str,
-        nics: Sequence[str] = (),
-        fence: Sequence[int] = (),
         namespace_pid: int | None = None,
         remote: SshClient | None = None,
     ) -> None:
         self._failed = False
-        binary = "./t-rex-64" if nics else "./_t-rex-64"
-        libraries = ":".join(f"{trex_dir}{part}" for part in ("", "/so", "/so/x86_64"))
-        text = (
-            f"env LD_LIBRARY_PATH={shlex.quote(libraries)} {binary} -i "
-            f'--cfg "$cfg" {shlex.join(arguments)}'
-        )
-        program = make_server_program(
-            str(trex_dir), config, text, prefix=prefix, nics=nics, fence=fence
-        )
+        program = program if remote is None else remote.command(program)
         with tempfile.NamedTemporaryFile(prefix="v6t-trex-", suffix=".log", delete=False) as output:
             self.log = Path(output.name)
             self._process = subprocess.Popen(
-                [
-                    *enter_command(namespace_pid),
-                    *(program if remote is None else remote.command(program)),
-                ],
+                [*enter_command(namespace_pid), *program],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,

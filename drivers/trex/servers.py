@@ -1,23 +1,14 @@
-"""One TRex server or several as a kind of tester."""
+"""Options of one TRex server, or of several that send together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue
-from v6t.drivers.several.tester import MAX_SKEW_SHARE, SeveralTesters
-from v6t.drivers.tester_kind import Finding
-from v6t.drivers.trex.kind import Trex
+from v6t.drivers.several.tester import MAX_SKEW_SHARE
 from v6t.drivers.trex.options import TrexOptions
-
-if TYPE_CHECKING:
-    from v6t.drivers.lab.setup import Bed, LabDevice
-    from v6t.drivers.prober import Prober
-    from v6t.drivers.tester import StatefulTester
-    from v6t.trials.tcp import Tcp
-    from v6t.trials.trial import Capability, Mode
 
 _COMMON_OPTIONS = ("servers", "only", "max_skew")  # Not of a single server
 
@@ -89,112 +80,3 @@ class ServersOptions(TrexOptions):
         return servers or {
             "1": TrexOptions.model_validate(self.model_dump(exclude={*_COMMON_OPTIONS}))
         }
-
-
-class TrexServers(Trex):
-    """Cisco TRex: one server, or several that send together."""
-
-    options_model = ServersOptions
-
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        super().__init__(given)
-        self._kinds = {name: _make_kind(one) for name, one in self.options.chosen.items()}
-        self._first = next(iter(self._kinds.values()))
-
-    @property
-    def in_lab(self) -> bool:
-        return self._first.in_lab
-
-    def check_links(self, links: Any) -> None:
-        for kind in self._kinds.values():
-            kind.check_links(links)
-
-    def prepare(self) -> None:
-        for kind in self._kinds.values():
-            kind.prepare()
-
-    def make(  # type: ignore[override]
-        self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
-    ) -> StatefulTester:
-        members: dict[str, StatefulTester] = {
-            name: kind.make(links, device, loopback=loopback, delays=delays, seed=seed)
-            for name, kind in self._kinds.items()
-        }
-        if len(members) == 1:
-            return next(iter(members.values()))
-        return SeveralTesters(self.name, members, self.options.max_skew)
-
-    def prober(self, links: Any, bed: Bed | None) -> Prober:
-        return self._first.prober(links, bed)
-
-    @property
-    def servers(self) -> tuple[str, ...]:
-        return tuple(self._kinds) if len(self._kinds) > 1 else ()
-
-    @property
-    def negative_traffic_problem(self) -> tuple[str, str] | None:
-        reasons = (kind.negative_traffic_problem for kind in self._kinds.values())
-        return next(filter(None, reasons), None)
-
-    def compute_max_rate_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
-        return len(self._kinds) * min(
-            k.compute_max_rate_fps(needs, mode) for k in self._kinds.values()
-        )
-
-    def describe_counting(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
-        share_fps = most_fps / len(self._kinds)
-        ways = (kind.describe_counting(needs, mode, share_fps) for kind in self._kinds.values())
-        return " or ".join(dict.fromkeys(ways))
-
-    def list_warnings(self) -> Iterator[str]:
-        yield from _list_once(kind.list_warnings() for kind in self._kinds.values())
-        parts = len(self._kinds)
-        if parts == 1:
-            return
-        for name, kind in self._kinds.items():
-            own = kind.options
-            host = own.ssh.host if own.ssh else own.server
-            ports = " and ".join(map(str, own.interfaces or own.all_ports))
-            yield (
-                f"server {name} ({host}:{own.rpc_port}, {ports}) sends 1/{parts} of the frames and of "
-                "the flows, and counts what comes back to its own ports"
-            )
-        yield (
-            f"a trial is invalid if its {parts} servers start more than {self.options.max_skew:.2%} of "
-            "its duration apart; connections of TCP use the first server only"
-        )
-
-    def list_trial_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        yield from _list_once(
-            kind.list_trial_warnings(
-                [trial.get("servers", {name: trial}).get(name, {}) for trial in figures]
-            )
-            for name, kind in self._kinds.items()
-        )
-
-    def list_setting_warnings(self, timed: Sequence[str]) -> Iterator[str]:
-        yield from _list_once(kind.list_setting_warnings(timed) for kind in self._kinds.values())
-
-    def check_connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
-        yield from self._first.check_connections(-(-most // len(self._kinds)), needs)
-
-    def check_tcp_connections(
-        self, technology: object, max_connections: int, tcp: Tcp, alpha: float | None
-    ) -> Iterator[str]:
-        yield from self._first.check_tcp_connections(technology, max_connections, tcp, alpha)
-
-    def examine(self, *, named: bool) -> Iterator[Finding]:
-        for name, kind in self._kinds.items():
-            for what, state, text in kind.examine(named=named):
-                yield f"{what}, server {name}" if len(self._kinds) > 1 else what, state, text
-
-
-def _make_kind(options: TrexOptions) -> Trex:
-    kind = Trex()
-    kind.options = options
-    return kind
-
-
-def _list_once(texts: Iterator[Iterator[str]]) -> Iterator[str]:
-    """Yield each text once."""
-    yield from dict.fromkeys(text for own in texts for text in own)

@@ -13,11 +13,8 @@ import base64
 import binascii
 import struct
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import (
@@ -30,64 +27,21 @@ from pydantic import (
     model_validator,
 )
 from v6t.base.errors import TesterError
+from v6t.trials.delays import Distribution
 
 LINUX_DRIVER = "net_af_packet"
 VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
 _COMPRESSED, _PLAIN = 0x1C849304, 0x1C849303
 _COOKIE_MASK = ~0xF0  # Without the word size, which does not matter in V2
+NO_DELAYS = Distribution((), ())
 
 
-@dataclass(frozen=True)
-class Histogram:
-    """Histogram as counts per bucket.
+def decode_histogram(text: str) -> Distribution:
+    """Decode a histogram of microseconds, whose buckets count as their middles.
 
-    Attributes:
-        buckets: ``(low, high, count)`` of every non-empty bucket, ascending: values from ``low``
-            up to and including ``high`` in the histogram's unit (TRex: microseconds).
+    Raises:
+        TesterError: it cannot be read.
     """
-
-    buckets: tuple[tuple[int, int, int], ...] = ()
-
-    @property
-    def total(self) -> int:
-        return sum(count for _, _, count in self.buckets)
-
-    def count_below(self, limit: int) -> int:
-        """Count the values that are certainly not above ``limit``."""
-        return sum(count for _, high, count in self.buckets if high <= limit)
-
-    def without_highest(self, number: int) -> Histogram:
-        """Return the histogram without a number of its highest values."""
-        buckets = []
-        for low, high, count in reversed(self.buckets):
-            removed = min(number, count)
-            number -= removed
-            if count > removed:
-                buckets.append((low, high, count - removed))
-        return Histogram(tuple(reversed(buckets)))
-
-    def nearest_rank(self, percent: float) -> int:
-        """Return a percentile by nearest rank: the upper edge of the bucket that holds it."""
-        if not self.total:
-            raise ValueError("an empty histogram has no percentile")
-        rank = max(1, -(-round(percent * self.total * 1e6) // 100_000_000))
-        totals = accumulate(count for _, _, count in self.buckets)
-        return next(
-            high for (_, high, _), total in zip(self.buckets, totals, strict=True) if total >= rank
-        )
-
-
-def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
-    """Add up histograms."""
-    counts: Counter[tuple[int, int]] = Counter()
-    for histogram in histograms:
-        for low, high, count in histogram.buckets:
-            counts[low, high] += count
-    return Histogram(tuple((low, high, n) for (low, high), n in sorted(counts.items())))
-
-
-def decode_histogram(text: str) -> Histogram:
-    """Decode a histogram, or raise TesterError."""
     try:
         return _decode(base64.b64decode(text))
     except (binascii.Error, struct.error, zlib.error, IndexError, ValueError) as exc:
@@ -96,7 +50,7 @@ def decode_histogram(text: str) -> Histogram:
         ) from exc
 
 
-def _decode(data: bytes) -> Histogram:
+def _decode(data: bytes) -> Distribution:
     cookie, length = struct.unpack_from(">ii", data)
     if cookie & _COOKIE_MASK != _COMPRESSED & _COOKIE_MASK:
         raise ValueError("not a compressed histogram")
@@ -106,7 +60,7 @@ def _decode(data: bytes) -> Histogram:
         raise ValueError("not a histogram")
     half_bits = (2 * 10**digits - 1).bit_length() - 1
     unit_bits = max(0, lowest.bit_length() - 1)
-    buckets = []
+    counts = {}
     index = 0
     for number in _decode_zigzag(body[40 : 40 + octets]):
         if number < 0:
@@ -116,9 +70,9 @@ def _decode(data: bytes) -> Histogram:
             bucket = max(0, (index >> half_bits) - 1)
             shift = bucket + unit_bits
             low = (index - (bucket << half_bits)) << shift
-            buckets.append((low, low + (1 << shift) - 1, number))
+            counts[1000 * low + 500 * ((1 << shift) - 1)] = number
         index += 1
-    return Histogram(tuple(buckets))
+    return Distribution.from_values(counts)
 
 
 def _decode_zigzag(data: bytes) -> Iterator[int]:
@@ -170,12 +124,12 @@ class GroupStats(_Answer):
     """The histogram of delays as TRex sends it."""
 
     @cached_property
-    def histogram(self) -> Histogram:
-        """Delays [us]."""
+    def delays(self) -> Distribution:
+        """Delays of the received frames."""
         return (
             decode_histogram(self.encoded)
             if self.encoded and any(self.received.values())
-            else Histogram()
+            else NO_DELAYS
         )
 
 

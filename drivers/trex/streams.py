@@ -17,7 +17,6 @@ fixed distance from the frame's end.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -50,27 +49,6 @@ _FIRST_OCTETS = {4: 8, 6: 4}  # Octets that TRex changes in a header, by IP vers
 _VLAN_TAG = b"\x81\x00"
 
 
-def get_packet(stream: Stream) -> bytes:
-    """Return the packet template of a stream."""
-    return base64.b64decode(stream.trex["packet"]["binary"])
-
-
-def measure_longest_packet(streams: StreamSet) -> int:
-    """Return the length of the longest frame of a stream set [octets]."""
-    return max(len(get_packet(s)) for s in streams.streams)
-
-
-def _change_stream(
-    stream: Stream, *, packet: bytes | None = None, program: list[ins.Instruction] | None = None
-) -> Stream:
-    """Return a stream with another packet or program."""
-    if packet is not None:
-        binary = base64.b64encode(packet).decode()
-        trex = {**stream.trex, "packet": {**stream.trex["packet"], "binary": binary}}
-        stream = replace(stream, trex=trex)
-    return stream if program is None else stream.with_program(program)
-
-
 def with_stamps(streams: StreamSet) -> StreamSet:
     """Return the streams as TRex sends them when it stamps each frame."""
     return replace(streams, streams=tuple(map(with_stamp, streams.streams)))
@@ -78,7 +56,7 @@ def with_stamps(streams: StreamSet) -> StreamSet:
 
 def with_stamp(stream: Stream) -> Stream:
     """Return a stream whose program undoes TRex's changes of stamped frames' headers."""
-    packet = bytearray(get_packet(stream))
+    packet = bytearray(stream.packet)
     layout = locate_headers(bytes(packet))
     if layout.end + trailer.LENGTH > len(packet):
         raise UsageError(
@@ -87,7 +65,7 @@ def with_stamp(stream: Stream) -> Stream:
             "choose a larger frame size",
             code="frame-too-small",
         )
-    program = list(stream.trex["vm"]["instructions"])
+    program = list(stream.program)
     if any(i["type"] == "flow_var" and i["name"] == _HEADER for i in program):
         return stream
     version, l3 = layout.networks[0] if layout.networks else (0, 0)
@@ -107,13 +85,13 @@ def with_stamp(stream: Stream) -> Stream:
         value = int.from_bytes(packet[l3 : l3 + octets], "big")
         restore = [ins.declare_range(_HEADER, octets, "inc", value, value), ins.write(_HEADER, l3)]
         program = restore + program
-    return with_checksum_fixes(_change_stream(stream, packet=bytes(packet), program=program))
+    return with_checksum_fixes(stream.with_packet(bytes(packet)).with_program(program))
 
 
 def with_checksum_fixes(stream: Stream) -> Stream:
     """Add instructions for the checksum that covers the trailer and that of an outer IPv4 header."""
-    layout = locate_headers(get_packet(stream))
-    program = list(stream.trex["vm"]["instructions"])
+    layout = locate_headers(stream.packet)
+    program = list(stream.program)
     fixed = {i["pkt_offset"] for i in program if i["type"] == "fix_checksum_ipv4"}
     fixed |= {i["l2_len"] for i in program if i["type"] == "fix_checksum_hw"}
     checksum, fixes = stream.checksum, list[ins.Instruction]()
@@ -137,7 +115,7 @@ def with_checksum_fixes(stream: Stream) -> Stream:
     outer = layout.networks[0] if layout.networks else None
     if outer is not None and outer.version == 4 and outer.start not in fixed:
         fixes.insert(0, ins.fix_ipv4(outer.start))
-    return _change_stream(stream, program=program + fixes)
+    return stream.with_program(program + fixes)
 
 
 def is_marked(stream: Stream) -> bool:
@@ -160,21 +138,21 @@ def compute_number_distance(length: int) -> int:
 
 def find_mark_distance(streams: StreamSet) -> int:
     """Return :func:`compute_number_distance` of the marked frames of a direction; 0: none is marked."""
-    marked = (compute_number_distance(len(get_packet(s))) for s in streams.streams if is_marked(s))
+    marked = (compute_number_distance(len(s.packet)) for s in streams.streams if is_marked(s))
     return next(marked, 0)
 
 
 def with_mark(stream: Stream) -> Stream:
     """Write a mark with the stream's identifier, and let the program number the frames."""
-    packet = bytearray(get_packet(stream))
+    packet = bytearray(stream.packet)
     end = len(packet)
     packet[end - trailer.LENGTH :] = bytes(trailer.LENGTH)
     packet[end - trailer.LENGTH] = trailer.MAGIC
     packet[end - 14 : end - 12] = stream.stream_id.to_bytes(2, "little")
     count = ins.declare_range(_NUMBER, NUMBER_OCTETS, "inc", 0, (1 << 32) - 1)
     place = ins.write(_NUMBER, end - compute_number_distance(end))
-    program = [count, place, *stream.trex["vm"]["instructions"]]
-    return _change_stream(stream, packet=bytes(packet), program=program)
+    program = [count, place, *stream.program]
+    return stream.with_packet(bytes(packet)).with_program(program)
 
 
 def read_marks(frames: U8, distance: int) -> tuple[NDArray[np.bool_], I64, I64]:
@@ -183,7 +161,7 @@ def read_marks(frames: U8, distance: int) -> tuple[NDArray[np.bool_], I64, I64]:
     ``distance`` is :func:`compute_number_distance` of the frames as they were sent.
     """
     at = frames.shape[1] - distance
-    if at < 0 or frames.shape[1] < trailer.LENGTH:
+    if at < 0:
         nothing = np.zeros(len(frames), dtype=np.int64)
         return nothing.astype(bool), nothing, nothing
     trailers = trailer.read(frames)
@@ -194,9 +172,6 @@ def read_marks(frames: U8, distance: int) -> tuple[NDArray[np.bool_], I64, I64]:
 
 def read_stamps(frames: U8) -> tuple[NDArray[np.bool_], I64]:
     """Read which frames carry a trailer, and their numbers within the stream by TRex's count."""
-    if frames.shape[1] < trailer.LENGTH:
-        nothing = np.zeros(len(frames), dtype=np.int64)
-        return nothing.astype(bool), nothing
     trailers = trailer.read(frames)
     return trailers.magic_ok, (trailers.seq - np.uint32(FIRST_SEQUENCE)).astype(np.int64)
 
@@ -250,7 +225,7 @@ def mark_stream(stream: Stream, rows: int = 1 << 62) -> SentStream:
 
 def mark_streams(streams: StreamSet) -> StreamSet | None:
     """Mark streams for trials without delays; None: that is impossible for these streams."""
-    distances = {compute_number_distance(len(get_packet(s))) for s in streams.streams}
+    distances = {compute_number_distance(len(s.packet)) for s in streams.streams}
     used = max(ins.count_variable_octets(s.program) for s in streams.streams)
     has_room = used + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS
     if len(streams.streams) > MARKED_CLASSES or len(distances) != 1 or not has_room:
@@ -287,7 +262,7 @@ def replace_addresses(
 
 def with_macs(stream: Stream, tester_mac: str, dut_mac: str, vlan: int | None = None) -> Stream:
     """Return a stream with the addresses of another pair of ports."""
-    return _change_stream(stream, packet=readdress(get_packet(stream), (dut_mac, tester_mac), vlan))
+    return stream.with_packet(readdress(stream.packet, (dut_mac, tester_mac), vlan))
 
 
 def with_cache(streams: StreamSet, size: int) -> StreamSet:

@@ -50,7 +50,6 @@ from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import (
     find_mark_distance,
     mark_streams,
-    measure_longest_packet,
     replace_addresses,
     with_cache,
     with_macs,
@@ -135,7 +134,7 @@ class TrexTester(BedTester):
     def capabilities(self) -> frozenset[Capability]:
         # of several cores one stamps some frames
         options = self._options
-        if options.by_trailer is False or options.cores > 1 or not self.attachment.uses_trailer:
+        if options.counts_by_ports or not self.attachment.uses_trailer:
             return SAMPLED_CAPABILITIES if self.attachment.can_time_some() else frozenset()
         if options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
@@ -200,7 +199,7 @@ class TrexTester(BedTester):
         recordings = []
         for load in loads:
             frames = sum(b.frames for b in load.stamped_bursts) if is_sampled else load.frames
-            length = measure_longest_packet(load.streams)
+            length = load.streams.longest_packet
             recordings.append(
                 self._recordings.request(load.direction, load.rx_port, frames, length, load.nonce)
             )
@@ -214,24 +213,17 @@ class TrexTester(BedTester):
             return self._check_bed(self._tcp.establish(connections))
         self._select_stream_engine()
         self._pause(trial)
-        self._change_nonce()
         phase_trial = make_phase_one_trial(trial, connections)
         streams = StreamSet("forward", (foreground(self._streams["forward"]),))
-        load = self._make_load(streams, make_bursts(streams, phase_trial, stamp=True))
         self._connections.begin(connections)
-        recording = self._connections.request_recording(load.rx_port, streams, self._nonce)
-        return self._run_phase(phase_trial, load, recording)
+        return self._run_phase(phase_trial, streams)
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
             return self._check_bed(self._tcp.validate())
-        self._change_nonce()
         phase_trial = make_validation_trial(trial, connections)
-        load = self._make_load(
-            *self._connections.make_validation(self._streams["reverse"], phase_trial.rate_fps)
-        )
-        recording = self._connections.request_recording(load.rx_port, load.streams, self._nonce)
-        return self._run_phase(phase_trial, load, recording)
+        streams = self._connections.make_validation(self._streams["reverse"])
+        return self._run_phase(phase_trial, streams)
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         del trial, connections
@@ -290,11 +282,14 @@ class TrexTester(BedTester):
         """Choose the octet that marks the frames of the next trial or phase."""
         self._nonce = self._nonce % 255 + 1
 
-    def _run_phase(self, trial: Trial, load: OfferedLoad, recording: dict[str, Any]) -> PhaseCounts:
+    def _run_phase(self, trial: Trial, streams: StreamSet) -> PhaseCounts:
         """Run phase 1 or the validation with a recording."""
-        read = partial(self._connections.read_phase, load.streams)
+        self._change_nonce()
+        load = self._make_load(streams, make_bursts(streams, trial, stamp=True))
+        recording = self._connections.request_recording(load.rx_port, streams, self._nonce)
+        read = partial(self._connections.read_phase, streams)
         exchanged = self._exchange(trial, [load], [recording], read)
-        return self._connections.count_phase(load.direction, *exchanged)
+        return self._connections.count_phase(streams.direction, *exchanged)
 
     def _check_bed(self, phase: PhaseCounts) -> PhaseCounts:
         if self._bed is not None:

@@ -16,7 +16,7 @@ from v6t.drivers.trex.capture import (
     identify_streams,
 )
 from v6t.drivers.trex.counting import DirectionCounts, count_group, find_group
-from v6t.drivers.trex.stats import Histogram, TrialStats, merge_histograms
+from v6t.drivers.trex.stats import NO_DELAYS, TrialStats
 from v6t.drivers.trex.streams import FIRST_SEQUENCE, MARK_IDS
 from v6t.packets.arrays import count_unique
 from v6t.profiles.model import Role
@@ -88,10 +88,10 @@ def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict
     return distributions
 
 
-def make_histograms(
+def measure_delays(
     reader: CaptureReader, named: Mapping[int, str], min_delays_us: Mapping[str, float]
-) -> dict[str, Histogram]:
-    """Make histograms of delays from a recording, by class.
+) -> dict[str, Distribution]:
+    """Measure delays in whole microseconds from a recording, by class.
 
     In software mode each of several data path cores keeps counters of the stamped frames it receives,
     and TRex adds these up without their histograms (``CTimeHistogram::operator+=``, v3.08). The
@@ -100,18 +100,18 @@ def make_histograms(
     way to the receiver makes no delay longer than it makes the fastest frame's.
     """
     hertz = estimate_tick_rate(reader.stamps)
-    histograms: dict[str, list[Histogram]] = {}
+    distributions: dict[str, list[Distribution]] = {}
     for number, name in named.items():
         stamps = reader.columns([number])
         if hertz is None or name not in min_delays_us or not len(stamps.sequence):
             continue
         sent_s = (stamps.left_ticks - stamps.left_ticks[0]) / hertz
         late_us = (stamps.arrived_s - stamps.arrived_s[0] - sent_s) * 1e6
-        delays = np.rint(late_us - late_us.min() + min_delays_us[name]).astype(np.int64)
-        values, counts = count_unique(delays)
-        buckets = zip(values.tolist(), values.tolist(), counts.tolist(), strict=True)
-        histograms.setdefault(name, []).append(Histogram(tuple(buckets)))
-    return {name: merge_histograms(parts) for name, parts in histograms.items()}
+        delays_us = np.rint(late_us - late_us.min() + min_delays_us[name]).astype(np.int64)
+        values, counts = count_unique(1000 * delays_us)
+        found = Distribution(tuple(values.tolist()), tuple(counts.tolist()))
+        distributions.setdefault(name, []).append(found)
+    return {name: Distribution.merge(parts) for name, parts in distributions.items()}
 
 
 def add_sampled_delays(
@@ -125,9 +125,9 @@ def add_sampled_delays(
             least[name] = min(smallest, least.get(name, math.inf))
         received[name] = received.get(name, 0) + count_group(stats, load, burst).received
     named = {n: s.name for n, s in identify_streams(reader.samples, [load]).items()}
-    histograms = make_histograms(reader, named, least)
-    untimed = {n: max(0, k - histograms.get(n, Histogram()).total) for n, k in received.items()}
-    return replace(counted, histograms=histograms, tags=histograms, untimed=untimed)
+    delays = measure_delays(reader, named, least)
+    untimed = {n: max(0, k - delays.get(n, NO_DELAYS).frames) for n, k in received.items()}
+    return replace(counted, delays=delays, tags=delays, untimed=untimed)
 
 
 def find_losses(

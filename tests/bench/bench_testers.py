@@ -36,7 +36,7 @@ from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
 
 SIZE, DURATION_S, TOLERANCE, TRIES = 84, 2.0, 1.02, 3
-UPPER_FPS = {"forward": 512_000.0, "bidirectional": 352_000.0}
+UPPER_FPS = {"forward": 1_024_000.0, "bidirectional": 704_000.0}
 RESOLUTION_FPS = 12_000.0
 TITLES = {"forward": "forward", "bidirectional": "both ways"}
 

@@ -4,9 +4,8 @@ import sys
 
 import pytest
 from v6t.benchmarks import registry
+from v6t.tests.core.support import SIM, v6t, v6t_process
 from v6t.tests.expect import expect_refusal
-
-from .support import SIM, v6t, v6t_process
 
 CLASHING = """
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The Initiator at the tester's right port (ST-01): one setting, and everything else follows."""
 
-from __future__ import annotations
-
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
@@ -74,21 +72,21 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
     sides = {"left": {"tester_mac": "02:00:00:00:0c:02", "dut_mac": "02:00:00:00:0c:01"}}
     options = TrexOptions(ports=(0, 1), interfaces=("03:00.0", "03:00.1"),
                           pairs=({"ports": (2, 3), "interfaces": ("04:00.0", "04:00.1"), **sides},))  # fmt: skip
-    swapped = options.with_swapped_ports()
-    assert (swapped.ports, swapped.pairs[0].ports) == ((1, 0), (3, 2))
-    assert swapped.all_interfaces == options.all_interfaces  # a port keeps its interface
     links = Links(
         Link(tester_mac="02:00:00:00:0b:02", dut_mac="02:00:00:00:0b:01"),
         Links().left,
         swapped=True,
     )
+    swapped = options.orient_ports(links)
+    assert (swapped.ports, swapped.pairs[0].ports) == ((1, 0), (3, 2))
+    assert swapped.all_interfaces == options.all_interfaces  # a port keeps its interface
     assert [macs[0][-5:] for macs in swapped.list_macs(links)] == [
         "01:02",
         "0b:02",
         "0c:02",
         "0b:02",
     ]
-    assert swapped.with_swapped_ports() == options
+    assert swapped.orient_ports(links) == options
 
 
 def test_who_is_played_follows(run):

@@ -1,7 +1,5 @@
 """Runs listed and shown again, and technologies named by other names."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -9,9 +7,8 @@ import pytest
 from v6t.base.files import hold_lock
 from v6t.core.config.plugins import ALIASES, list_names
 from v6t.core.runs.results import list_runs
+from v6t.tests.core.support import SIM, v6t
 from v6t.tests.expect import expect_refusal
-
-from .support import SIM, v6t
 
 SHORT = (*SIM, "--reps", "1", "--mode", "forward", "--no-report")
 

@@ -1,14 +1,11 @@
 """OpenMetrics text, read by the parser of Prometheus' own client."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-
-from .reportruns import EVERYTHING, made
-from .support import v6t
+from v6t.tests.core.reportruns import EVERYTHING, made
+from v6t.tests.core.support import v6t
 
 LABEL = 'a "label" \\ with\nlines'
 

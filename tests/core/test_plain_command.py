@@ -1,7 +1,5 @@
 """``v6t run --plugin T --dut D`` with nothing else is a run, as far as can be said before it."""
 
-from __future__ import annotations
-
 import pytest
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import load_plugin
@@ -20,7 +18,7 @@ def plain(technology, driver, **more):
 @pytest.mark.parametrize(("technology", "driver"), PAIRS)
 def test_every_driver_takes_every_technology_as_it_is(technology, driver):
     bound = plain(technology, driver)
-    plan = bound.driver.plan(bound.intent, bound.driver.make_example_facts(bound.intent))
+    plan = bound.example_plan
     assert plan.steps or not bound.driver.configures_device
 
 

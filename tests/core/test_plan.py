@@ -1,7 +1,5 @@
 """``--dry-run``: what would happen, how long it takes, what the device must be; nothing happens."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess
@@ -14,8 +12,7 @@ from v6t.core.runs.events import format_duration
 from v6t.core.runs.plan import plan
 from v6t.drivers.sim.tester import SimTester
 from v6t.procedures.search.binary import count_halvings
-
-from .support import SIM, tree, v6t
+from v6t.tests.core.support import SIM, tree, v6t
 
 RESOLUTION_FPS = 10_000
 MEDIA_104_FPS = 10_080_645

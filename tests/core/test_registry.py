@@ -1,15 +1,12 @@
 """Plugins come from entry points: broken ones are shown, doubled ones refused, others work."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 from v6t.core.config import plugins as registry
 from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.tests.core.support import SIM, v6t
 from v6t.tests.expect import expect_error, expect_refusal
-
-from .support import SIM, v6t
 
 GOOD = "v6t.plugins.mape_br:MapEBorderRelay"
 

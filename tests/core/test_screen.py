@@ -1,16 +1,14 @@
 """Tables at every width: no figure is cut, and no mark leaves its number."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
 from v6t.analysis.sheet import find_terms, make_text_columns, make_text_table
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.cli.terminal import fit_table, print_table
+from v6t.core.runs.results import load_run
+from v6t.tests.core.reportruns import made
 from v6t.tests.core.support import make_all_tables
-
-from .reportruns import made
 
 HEADINGS = (
     "IPv6/IPv4\noctets", *make_text_columns("direction"), "median fps\nper direction", "P1",
@@ -77,13 +75,7 @@ def run(tmp_path_factory):
         directory, "throughput", "latency", "pdv", "frame-loss", procedure={"repetitions": 2},
         device={"tester_fps": 400_000, "capacity_fps": 2_000_000},
     )  # fmt: skip
-    return make_all_tables(load_presentations(), _records(directory))
-
-
-def _records(directory):
-    from v6t.core.runs.results import load_run
-
-    return load_run(directory).records
+    return make_all_tables(load_presentations(), load_run(directory).records)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])

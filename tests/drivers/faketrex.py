@@ -35,10 +35,8 @@ class _Port(object):
     added = ()
     def sync(self): pass
     def get_owner(self): return self.owner
-    def is_acquired(self): return self.acquired
     def is_active(self): return time.monotonic() < self.active_until
     def is_virtual(self): return True
-    def get_ts_attr(self): return {"link": {"up": os.environ.get("FAKE_LINK") != "down"}}
     def start(self, mul, duration, force, mask, start_at_ts):
         if os.environ.get("FAKE_DIE"): os._exit(3)
         if os.environ.get("FAKE_HANG"): time.sleep(60)
@@ -62,7 +60,6 @@ class _Port(object):
 
 class _Stats(object):
     def get(self, name): return 0
-    def clear_stats(self, **kwargs): pass
 
 class _Answers(list):
     def data(self): return list(self)
@@ -94,7 +91,7 @@ PORTS = range(int(os.environ.get("FAKE_PORTS", 2)))  # 0 and 1 are joined, 2 and
 class STLClient(object):
     def __init__(self, **kwargs):
         self.ports, self.captures, self.service = {p: _Port() for p in PORTS}, [], False
-        self.global_stats = self.pgid_stats = _Stats()
+        self.global_stats = _Stats()
         self.conn = _Rpc(self)
         if os.environ.get("FAKE_OWNER"):
             self.ports[1].owner = os.environ["FAKE_OWNER"]
@@ -104,6 +101,14 @@ class STLClient(object):
         if SERVER != "up" or (said("ended") and not said("started")): raise TRexError("*** [RPC] - Failed to get server response from tcp://x")
     def disconnect(self, **kwargs): pass
     def is_connected(self): return True
+    def get_port(self, port): return self.ports[port]
+    def get_all_ports(self): return list(self.ports)
+    def get_acquired_ports(self): return [p for p, one in self.ports.items() if one.acquired]
+    def is_traffic_active(self, ports): return {p for p in ports if self.ports[p].is_active()}
+    def get_port_attr(self, port):
+        return {"link": "DOWN" if os.environ.get("FAKE_LINK") == "down" else "UP"}
+    def clear_events(self): pass
+    def clear_pgid_stats(self): pass
     def get_server_system_info(self):
         return {"dp_core_count": 2 if MULTIQUEUE and not said("started") else 1, "core_type": "fake",
                 "is_multiqueue_mode": MULTIQUEUE, "ports": [

@@ -11,11 +11,11 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded import port
-from v6t.drivers.embedded.connections import ConnectionTable
 from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.embedded.receiver import Receiver
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.embedded.timing import TimedTrial
+from v6t.drivers.oracle.connection_oracle import ConnectionTable
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import capture, connections
 from v6t.drivers.trex.attachment import Attachment

@@ -375,7 +375,7 @@ def test_the_worker_looks_from_before_the_first_syn_until_all_are_open(monkeypat
         "tcps_connattempt", 1, 5, 0.0, 0.1, 5.0,
         {side: {"tcps_connects": 5} for side in ("client", "server")},
     )  # fmt: skip
-    units = [look[1]["0"] for look in seen["looks"]]
+    units = [look[1][0] for look in seen["looks"]]
     assert units[0] == 0
     assert units[-1] == 5
     assert seen["counters"]["server"] == {"tcps_connects": 5}

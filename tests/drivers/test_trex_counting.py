@@ -25,7 +25,7 @@ from v6t.drivers.trex.capture import (
     make_neighbors_filter,
     make_stamp_sample_filter,
 )
-from v6t.drivers.trex.stats import Histogram, ServerFacts, TrialStats, decode_histogram
+from v6t.drivers.trex.stats import ServerFacts, TrialStats, decode_histogram
 from v6t.drivers.trex.streams import with_cache, with_stamps
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
@@ -85,7 +85,7 @@ def test_recorded_counts(raw, direction):
         "bg": (200, 200, 200),
     }
     assert counted.control == 0
-    assert {n: h.total for n, h in counted.histograms.items()} == {"fg": 1800, "bg": 200}
+    assert {n: d.frames for n, d in counted.delays.items()} == {"fg": 1800, "bg": 200}
     assert counting.find_faults(TrialStats.model_validate(raw), list(SENT.values()), 85.0) == []
 
 
@@ -197,19 +197,12 @@ def test_ports_subtract_what_the_filter_counted(raw):
     assert (count.required, count.sent, count.received, counted.control) == (2000, 2000, 1986, 4)
 
 
-def test_histogram_edges_and_percentiles():
+def test_histogram_is_exact_below_two_milliseconds():
     text = RECORDED["answer"]["groups"]["latency"]["0"]["latency"]["hdrh"]
-    histogram = decode_histogram(text)
-    assert histogram.total == 1800
-    lows = [low for low, _, _ in histogram.buckets]
-    assert lows == sorted(set(lows))
-    assert all(high == low for low, high, _ in histogram.buckets if low < 2048)
-    assert all(high - low <= low / 1000 for low, high, _ in histogram.buckets)
-    small = Histogram(((1, 1, 3), (5, 5, 1), (9, 9, 1)))
-    assert [small.nearest_rank(p) for p in (50, 60, 61, 80, 81, 100)] == [1, 1, 5, 5, 9, 9]
-    assert small.count_below(5) == 4
-    with pytest.raises(ValueError, match="empty"):
-        Histogram(()).nearest_rank(50)
+    delays = decode_histogram(text)
+    assert delays.frames == 1800
+    assert all(ns % 1000 == 0 for ns in delays.values_ns if ns < 2_048_000)
+    assert all(ns % 500 == 0 for ns in delays.values_ns)
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "HISTFAAAAAB4nA==", "no base64!", "HISTFAAAAgp4nE1R"])
@@ -380,7 +373,7 @@ def test_port_counters_and_delays_of_tagged_frames(raw):
     mixed = replace(one, bursts=parts)
     counted = counting.count_by_ports(TrialStats.model_validate(raw), [mixed])
     assert counted.classes["test frames"].required == 2000
-    assert set(counted.histograms) == {"bg"}
+    assert set(counted.delays) == {"bg"}
     found = counting.make_distributions(counted, [mixed], tags=False)
     assert {n: d.frames + d.lost for n, d in found.items()} == {"bg": 200}
 
@@ -451,13 +444,12 @@ def test_every_frame_has_a_delay_or_is_lost(raw):
     counted = count_forward(raw)
     found = counting.make_distributions(counted, [SENT["forward"]], tags=False)
     assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1800, "bg": 200}
-    assert found["fg"].minimum_ns == 1000 * counted.histograms["fg"].buckets[0][0]
+    assert found["fg"].minimum_ns == counted.delays["fg"].minimum_ns
 
 
 def test_frames_over_the_timeout_are_late(raw):
-    histogram = count_forward(raw).histograms["fg"]
-    limit_us = histogram.nearest_rank(90)
-    count = count_forward(raw, limit_us / 1e6).classes["fg"]
+    limit_ns = count_forward(raw).delays["fg"].percentile_ns(90)
+    count = count_forward(raw, limit_ns / 1e9).classes["fg"]
     assert 0 < count.late <= 180
     assert count.received + count.late == 1800
 

@@ -40,6 +40,14 @@ def lab():
     made.close()
 
 
+def make_program(folder, script, prefix="v6t0n0", **options):
+    """The command of a server that is a shell script."""
+    for name in ("t-rex-64", "_t-rex-64"):
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    return make_server_program(str(folder), "x", [], prefix=prefix, **options)
+
+
 def within(worker, command, **how):
     return subprocess.Popen(
         [*enter(worker.pid), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **how
@@ -57,9 +65,7 @@ def said(worker, *command):
 @pytest.mark.parametrize("fence", [True, False])
 def test_only_its_own_host_reaches_a_server(lab, tmp_path, fence):
     listening = f'{sys.executable} -c "{LISTEN}"'
-    command = make_server_program(
-        str(tmp_path), "x", listening, prefix="v6t0n0", fence=(4501, 4500) if fence else ()
-    )
+    command = make_program(tmp_path, listening, fence=(4501, 4500) if fence else ())
     server = within(lab.tester, command)
     if fence:
         assert server.stdout.readline().strip() == trex_server.FENCED
@@ -95,9 +101,7 @@ def gives_back(tmp_path, now):
     nic.mkdir(parents=True)
     (nic / "driver_override").write_text("")
     (nic / "driver").symlink_to(bus / "drivers" / "kernel")
-    text = make_server_program(
-        str(tmp_path), "x", f"sh -c '{now}'", prefix="v6t0n0", nics=["0000:00:10.0"]
-    )[2]
+    text = make_program(tmp_path, now, nics=["0000:00:10.0"])[2]
     done = ended(text.replace("/sys/bus/pci", str(bus)), NIC=str(nic), BUS=str(bus))
     assert done.returncode == 7, done
     written = {
@@ -124,7 +128,7 @@ def test_the_end_of_its_guard_ends_a_program(tmp_path):
     left = tmp_path / "dpdk" / "v6t0n0"
     left.mkdir(parents=True)
     running = subprocess.Popen(
-        make_server_program(str(tmp_path), "x", "sh -c 'echo up; sleep 1000'", prefix="v6t0n0"),
+        make_program(tmp_path, "echo up; sleep 1000"),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env={**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)},
     )  # fmt: skip
@@ -147,7 +151,7 @@ def test_what_dpdk_keeps_of_a_server_is_removed(tmp_path):
     mounts.write_text(
         f"none {tmp_path}/no tmpfs rw 0 0\nhugetlbfs {tmp_path}/huge hugetlbfs rw,pagesize=2M 0 0\n"
     )
-    text = make_server_program(str(tmp_path), "x", "true", prefix="v6t7n0")[2]
+    text = make_program(tmp_path, "", "v6t7n0")[2]
     done = ended(text.replace("/proc/mounts", str(mounts)), RUNTIME_DIRECTORY=str(tmp_path))
     assert done.returncode == 0, done
     assert {str(p.relative_to(tmp_path)) for p in tmp_path.glob("*/**/*") if p.is_file()} == others

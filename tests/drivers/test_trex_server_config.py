@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import pytest
 from pydantic import ValidationError
@@ -66,11 +67,13 @@ def test_the_data_path_has_a_cpu_for_itself_where_there_are_two(cpus, plan):
     placement = place_threads(1, cpus)
     assert placement == ThreadPlacement(plan[0], plan[1], (plan[2],))
     macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
-    text = make_config([("a0", *macs), ("a1", *macs)], placement)
-    assert "a0" in text and "a1" in text
+    ports = [("a0", *macs), ("a1", *macs)]
+    (config,) = json.loads(make_config(TrexOptions(), ports, placement, "v6t"))
+    assert config["interfaces"] == ["a0", "a1"]
     # TRex starts with three CPUs, or with all threads on one
-    assert ("low_end: true" in text) == (len(cpus) < 3)
-    assert (f"threads: [{plan[2]}]" in text) == (len(cpus) >= 3)
+    assert config.get("low_end", False) == (len(cpus) < 3)
+    pairs = config.get("platform", {}).get("dual_if", [])
+    assert [pair["threads"] for pair in pairs] == ([plan[2:]] if len(cpus) >= 3 else [])
 
 
 def test_several_data_path_cores_share_no_cpu():
@@ -212,9 +215,9 @@ def test_pair_with_its_own_socket_has_it_in_the_configuration():
     options = TrexOptions(interfaces=("03:00.0", "03:00.1"), pairs=(pair,))
     macs = ("02:00:00:00:01:02", "02:00:00:00:01:01")
     ports = [(name, *macs) for name in options.all_interfaces]
-    text = make_config(ports, ThreadPlacement(0, 1, (2, 3)), sockets=options.sockets)
-    sockets = [line.strip() for line in text.splitlines() if "socket" in line]
-    assert sockets == ["- socket: 0", "- socket: 1"]
+    (config,) = json.loads(make_config(options, ports, ThreadPlacement(0, 1, (2, 3)), "v6t"))
+    pairs = config["platform"]["dual_if"]
+    assert pairs == [{"socket": 0, "threads": [2]}, {"socket": 1, "threads": [3]}]
 
 
 def test_two_pairs_with_one_interface_are_refused():

@@ -101,7 +101,8 @@ def test_frames_that_are_cut_or_no_test_frames_are_not_marked():
 
 
 @pytest.fixture
-def table():
+def table(monkeypatch):
+    monkeypatch.setattr(connections, "MAX_ROWS", 64)
     file = MemoryFile(COUNT * 12)
     found = StateTable(file.path, COUNT)
     rng = np.random.default_rng(3)
@@ -111,11 +112,11 @@ def table():
     file.close()
 
 
-def listed(table, stamps=3, rows=64, size=84):
+def listed(table, stamps=3, size=84):
     own = foreground(streams(size)["reverse"])
     order = np.random.default_rng(1).permutation(COUNT).astype(np.int32)
     replay = lambda at, blocks, mine: Replay(own, table, ListOrder(rows=mine))  # noqa: E731
-    return make_blocks(own, order, replay, 64, stamps, rows), order
+    return make_blocks(own, order, replay, 64, stamps), order
 
 
 def as_sent(block):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Iterator
 
 from v6t.drivers.neighbours import REQUEST_FILTER, Hosts
 
 NEIGHBOUR_FILTER = f"{REQUEST_FILTER} or (vlan and {REQUEST_FILTER})"
-_POLL_MS = 50  # Poll interval for queued introductions; requests are answered immediately
+_POLL_MS = 50  # Longest time until a thread notices that it is closed
 DONTWAIT = 1  # Flag of ZeroMQ that TRex's copy of pyzmq does not name
 DEPARTURE_S = 0.1  # Longest time until a frame given to TRex is in its counters
 
@@ -37,7 +37,6 @@ class NeighborResponder:
         self.sent = dict.fromkeys(hosts, 0)
         self._last = time.monotonic()
         self._lock = threading.Lock()
-        self._waiting: set[int] = set()
         self._is_open = True
         self._failure: Exception | None = None
         self._threads = [
@@ -49,27 +48,18 @@ class NeighborResponder:
     def endpoint(self, port: int) -> str:
         return "ipc://" + os.path.join(self._directory, f"port{port}")
 
-    @property
-    def ports(self) -> set[int]:
-        return set(self._hosts)
-
-    def introduce(self, ports: list[int]) -> None:
-        """Queue neighbor requests for the device from the hosts of these ports."""
-        with self._lock:
-            self._waiting.update(port for port in ports if port in self._hosts)
-
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Wait until all frames have left and send no others, so that counters can be read."""
+        """Wait until all answers have left and send no others, so that counters can be read."""
         while True:
             with self._lock:
                 if self._failure is not None:
                     raise self._failure
                 rest = self._last + DEPARTURE_S - time.monotonic()
-                if rest <= 0 and not self._waiting:
+                if rest <= 0:
                     yield
                     return
-            time.sleep(max(0.005, rest))
+            time.sleep(rest)
 
     def close(self) -> None:
         """End the threads and their sockets; TRex must have let go of them."""
@@ -84,32 +74,23 @@ class NeighborResponder:
             pair.setsockopt(self._zmq.RCVTIMEO, _POLL_MS)
             pair.bind(self.endpoint(port))
             while self._is_open:
-                try:
+                with suppress(self._zmq.Again):
                     frame = pair.recv()
-                except self._zmq.Again:
-                    frame = b""
-                with self._lock:
-                    self._serve(port, pair, frame)
+                    with self._lock:
+                        self._answer(port, pair, frame)
             pair.close()
         except Exception as exc:  # raised again where counters are read next
             self._failure = exc
 
-    def _serve(self, port: int, pair: Any, frame: bytes) -> None:
-        """Send queued requests and the answer to a frame."""
-        if port in self._waiting:
-            for question in self._hosts[port].introductions():
-                self._send(port, pair, question)
-            self._waiting.discard(port)
+    def _answer(self, port: int, pair: Any, frame: bytes) -> None:
+        """Answer a frame that asks for a host, and count the answer."""
         answer = self._hosts[port].answer(frame)
-        if answer is not None:
-            self._send(port, pair, answer)
-
-    def _send(self, port: int, pair: Any, frame: bytes) -> None:
-        """Give a frame to TRex, and count it."""
+        if answer is None:
+            return
         # counted first: a look at the counters meanwhile finds too few test frames, never too many
         self.sent[port] += 1
         self._last = time.monotonic()
         try:
-            pair.send(frame, DONTWAIT)
+            pair.send(answer, DONTWAIT)
         except self._zmq.Again:  # TRex takes none just now: the device will ask again
             self.sent[port] -= 1

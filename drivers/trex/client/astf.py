@@ -11,7 +11,7 @@ import base64
 import time
 from typing import Any
 
-from v6t.drivers.trex.client.service import Trouble, main, make_plain
+from v6t.drivers.trex.client.service import Trouble, main
 from v6t.drivers.trex.client.stl import StlWorker
 
 _NEAR_S = 0.05  # Around changes of a counter that are due, it is read continuously
@@ -107,8 +107,8 @@ class AstfWorker(StlWorker):
         return {
             "looks": looks,
             "first": first,
-            "counters": make_plain({side: counters[side] for side in ("client", "server")}),
-            "ports": {str(p): stats[p] for p in self.ports},
+            "counters": {side: counters[side] for side in ("client", "server")},
+            "ports": {p: stats[p] for p in self.ports},
             "global": stats["global"],
             "cpu": cpu,
             "ago_s": time.monotonic() - self.began,
@@ -135,7 +135,7 @@ class AstfWorker(StlWorker):
         before = time.monotonic()
         counters = self.client.get_traffic_stats()
         units = int(counters["client"].get(counter, 0)) // each
-        self.looks.append([before, {"0": units}, time.monotonic()])
+        self.looks.append([before, {0: units}, time.monotonic()])
         return units, counters
 
     def _make_profile(self, profile: dict[str, Any]) -> Any:

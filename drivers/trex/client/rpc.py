@@ -7,7 +7,6 @@ service mode.
 
 from __future__ import annotations
 
-import contextlib
 import html
 import importlib
 import os
@@ -41,54 +40,15 @@ def import_client(trex_dir: str, engine: str) -> Any:
     return api
 
 
-def list_ports(client: Any) -> list[int]:
-    """List the ports of the server."""
-    return sorted(client.ports)
-
-
-def read_owner(client: Any, port: int, *, sync: bool = False) -> str:
-    """Return the owner of a port; with ``sync``, as the server says now."""
-    if sync:
-        client.ports[port].sync()
+def read_owner(client: Any, port: int) -> str:
+    """Return the owner of a port as the server says now."""
+    client.ports[port].sync()
     return str(client.ports[port].get_owner() or "")
-
-
-def is_acquired(client: Any, port: int) -> bool:
-    """Whether this client still owns a port."""
-    return bool(client.ports[port].is_acquired())
-
-
-def is_sending(client: Any, ports: list[int]) -> bool:
-    """Whether traffic runs on one of some ports."""
-    return any(client.ports[port].is_active() for port in ports)
-
-
-def is_virtual(client: Any, port: int) -> bool:
-    """Whether a port is not a NIC."""
-    return bool(client.ports[port].is_virtual())
-
-
-def is_link_down(client: Any, port: int) -> bool:
-    """Whether a port has lost its link."""
-    attributes = client.ports[port].get_ts_attr()
-    link = attributes.get("link", {}) if isinstance(attributes, dict) else {}
-    return isinstance(link, dict) and link.get("up") is False
 
 
 def forget_streams(client: Any, port: int) -> None:
     """Drop the client's copies of a port's streams, whose lists are long."""
     client.ports[port].streams.clear()
-
-
-def forget_events(client: Any) -> None:
-    """Drop the events of earlier trials."""
-    with contextlib.suppress(Exception):
-        client.clear_events()
-
-
-def clear_groups(client: Any) -> None:
-    """Clear the counters of latency groups."""
-    client.pgid_stats.clear_stats(clear_flow_stats=True, clear_latency_stats=True)
 
 
 def count_queue_drops(client: Any) -> int:

@@ -30,15 +30,6 @@ class Trouble(Exception):
         self.kind = kind
 
 
-def make_plain(value: Any) -> Any:
-    """Return a copy that JSON can hold: keys become text."""
-    if isinstance(value, dict):
-        return {str(k): make_plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [make_plain(v) for v in value]
-    return value
-
-
 def make_one_line(exc: Any) -> str:
     """Return the text of an error of TRex's client without colors and line breaks."""
     text = re.sub("\x1b[^m]*m", "", str(exc)).replace("*", " ")

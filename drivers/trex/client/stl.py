@@ -15,7 +15,7 @@ from typing import Any
 from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.client import host, rpc
 from v6t.drivers.trex.client.answering import DEPARTURE_S, NEIGHBOUR_FILTER, NeighborResponder
-from v6t.drivers.trex.client.service import Trouble, main, make_one_line, make_plain
+from v6t.drivers.trex.client.service import Trouble, main, make_one_line
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
 _STREAM_S, _LIST_S = 0.001, 0.03
@@ -46,17 +46,11 @@ class StlWorker:
     def hello(self, trex_dir: str) -> dict[str, Any]:
         """Import the client; return facts about this interpreter."""
         self.api = rpc.import_client(trex_dir, self.engine)
-        import scapy
-        import zmq
-
         return {
             "python": sys.version.split()[0],
             "executable": sys.executable,
-            "pid": os.getpid(),
             "cpus": sorted(os.sched_getaffinity(0)),
             "clock": host.read(host.CLOCK),
-            "scapy": scapy.__file__,
-            "zmq": getattr(zmq, "__file__", ""),
         }
 
     def make_client(self, **settings: Any) -> Any:
@@ -111,7 +105,7 @@ class StlWorker:
         return {"owners": owners}
 
     def _read_owners(self, ports: list[int]) -> dict[str, str]:
-        owners = {str(port): rpc.read_owner(self.client, port, sync=True) for port in ports}
+        owners = {str(port): rpc.read_owner(self.client, port) for port in ports}
         return {port: owner for port, owner in owners.items() if owner}
 
     def server_flags(self) -> list[str] | None:
@@ -125,7 +119,7 @@ class StlWorker:
 
     def shutdown(self, force: bool, wait_s: float) -> dict[str, str]:
         """End the server, and wait until it is gone; return the owners of its ports."""
-        owners = self._read_owners(rpc.list_ports(self.client))
+        owners = self._read_owners(self.client.get_all_ports())
         if owners and not force:
             taken = _describe_owners(owners)
             raise Trouble("taken", f"the server would have to be ended, and is in use ({taken})")
@@ -158,14 +152,10 @@ class StlWorker:
 
     def introduce(self, ports: list[int]) -> None:
         """Send neighbor requests for the device from the hosts of these ports."""
-        answering = set() if self.answering is None else self.answering.ports
-        if self.answering is not None:
-            self.answering.introduce([p for p in ports if p in answering])
-        for port in set(ports) - answering:
-            frames = self.hosts[port].introductions()
-            if frames:
+        for port in ports:
+            if frames := self.hosts[port].introductions():
                 rpc.push_frames(self.client, [port], frames)
-                time.sleep(DEPARTURE_S)
+        time.sleep(DEPARTURE_S)
 
     def exchange(
         self, frames: list[Any], receive: list[int], wait_s: float, quiet_s: float
@@ -233,7 +223,7 @@ class StlWorker:
                 answered_before = self._count_answers()
             drops_before = rpc.count_queue_drops(client)
             numbers = self._start_captures(captures)
-            rpc.forget_events(client)
+            client.clear_events()
             if start.order(patience):
                 break
             # one port was late, and others may have begun: what they sent is of no trial, and their
@@ -267,12 +257,12 @@ class StlWorker:
             )
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
         return {
-            "ports": {str(p): stats[p] for p in self.ports},
+            "ports": {p: stats[p] for p in self.ports},
             "global": stats["global"],
-            "groups": make_plain(groups),
+            "groups": groups,
             "queue_drop": drops - drops_before,
             "stuck": stuck,
-            "answered": {str(p): n for p, n in answered.items()},
+            "answered": answered,
             "looks": start.looks,
             "ended": ended,
             "began_ago_s": time.monotonic() - start.began,
@@ -373,10 +363,9 @@ class StlWorker:
         while True:
             if not client.is_connected():
                 raise Trouble("server", "the TRex server is gone")
-            for port in ports:
-                if not rpc.is_acquired(client, port):
-                    raise Trouble("stolen", f"port {port} was taken by another user")
-            if not rpc.is_sending(client, ports):
+            if taken := set(ports).difference(client.get_acquired_ports()):
+                raise Trouble("stolen", f"port {min(taken)} was taken by another user")
+            if not client.is_traffic_active(ports):
                 if not start.is_complete:
                     start.look()
                 return True
@@ -404,7 +393,7 @@ class StlWorker:
         counts = {p: [stats[p]["opackets"], stats[p]["ipackets"]] for p in self.ports}
         watched["readings"].append([at, counts])
         for port in ports:
-            if rpc.is_link_down(self.client, port):
+            if self.client.get_port_attr(port)["link"] == "DOWN":
                 watched["events"].append(f"link of port {port} went down")
 
     def _enter_service_mode(self) -> None:
@@ -412,7 +401,7 @@ class StlWorker:
 
         With several data path cores in software mode these receive, and drop all but ARP and ICMP.
         """
-        virtual = all(rpc.is_virtual(self.client, p) for p in self.ports)
+        virtual = all(self.client.get_port(p).is_virtual() for p in self.ports)
         if self.in_service or (virtual and not self.has_several_queues):
             return
         self.client.set_service_mode(ports=self.ports, enabled=True)
@@ -477,7 +466,7 @@ class TrialStart:
     def order(self, patience: int) -> bool:
         """Request a start at one moment of the server's clock; return whether all ports accepted."""
         client = self._worker.client
-        rpc.clear_groups(client)
+        client.clear_pgid_stats()
         requested_at = time.monotonic()
         _, self._base, now = self._worker.read_counters(self.ports)
         half = (time.monotonic() - requested_at) / 2
