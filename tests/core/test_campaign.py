@@ -668,11 +668,3 @@ def test_a_papers_campaign_can_be_rehearsed(name, tmp_path):
     shown = re.findall(rf"\*\*Measured beside {paper}, (.*)\*\*", markdown)
     assert [t for t in tables if t not in shown] == []
     assert "simulated" in markdown
-
-
-@pytest.mark.parametrize("name", PAPERS)
-def test_a_papers_campaign_measures_as_long_as_the_paper(name):
-    for run in plan_campaign(list_packaged_campaigns()[name], Overrides(tester="sim")).runs:
-        procedure = run.config["procedure"]
-        assert procedure["trial_duration_s"] == 60
-        assert procedure["repetitions"] == (10 if name == "pseudorandom" else 20)

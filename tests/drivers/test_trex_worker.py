@@ -653,25 +653,21 @@ def test_threads_of_one_server_are_moved_and_no_others():
             process.communicate()
 
 
-LISTENING = """
-import socket, sys
-with socket.create_server(("127.0.0.1", 0)) as one:
-    print(one.getsockname()[1], flush=True)
-    sys.stdin.read()
-"""
-
-
 def test_which_server_listens_on_a_port_is_seen_among_several():
-    words = ["_t-rex-64", "-c", LISTENING]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    servers = [subprocess.Popen(words, executable=sys.executable, **pipes) for _ in range(2)]
+    """The servers inherit their sockets: nothing has to be waited for."""
+    ports, servers = [], []
     try:
-        ports = [int(one.stdout.readline()) for one in servers]
+        for _ in range(2):
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                ports.append(listener.getsockname()[1])
+                words = ["_t-rex-64", "-I", "-S", "-c", "input()"]
+                given = {"stdin": subprocess.PIPE, "pass_fds": [listener.fileno()]}
+                servers.append(subprocess.Popen(words, executable=sys.executable, **given))
         assert [find_server(port) for port in ports] == [str(one.pid) for one in servers]
         assert find_server(1) is None
     finally:
         for one in servers:
-            one.communicate()
+            one.communicate(b"\n")
 
 
 def test_ssh_hosts_are_no_options_and_words_are_quoted():
