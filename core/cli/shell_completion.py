@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +11,6 @@ if TYPE_CHECKING:
     import click
     from v6t.base.entry_points import Extensions
 
-# Extensions whose names a parameter takes.
-EXTENSIONS = {
-    "plugin": "v6t.core.config.plugins:TECHNOLOGIES",
-    "benchmarks": "v6t.benchmarks.registry:BENCHMARKS",
-    "suites": "v6t.audit.auditor:SUITES",
-    "tester": "v6t.drivers.testers:TESTERS",
-    "dut": "v6t.drivers.duts.registry:DRIVERS",
-}
 # Parameters with one or several names, separated by commas.
 LIST_PARAMETERS = ("benchmarks", "suites")
 
@@ -32,18 +23,44 @@ def complete_value(
         incomplete.rpartition(",") if parameter in LIST_PARAMETERS else ("", "", incomplete)
     )
     helps: dict[str, str] = {}
-    if parameter in EXTENSIONS:
-        extensions: Extensions[Any] = pkgutil.resolve_name(EXTENSIONS[parameter])
+    extensions = _find_extensions(parameter)
+    if extensions is None:
+        names = list(_find_names(parameter, ctx)) if ctx is not None else []
+    else:
         rows = extensions.list_rows(foreign=True)
         helps = {row.name: f"BROKEN: {row.error}" for row in rows if row.error}
         names = [*(["auto"] if parameter == "tester" else []), *extensions.names()]
-    else:
-        names = list(_find_names(parameter, ctx)) if ctx is not None else []
     return [
         CompletionItem(f"{before}{comma}{name}", help=helps.get(name))
         for name in dict.fromkeys(names)
         if name.startswith(last)
     ]
+
+
+def _find_extensions(parameter: str) -> Extensions[Any] | None:
+    """Return the extensions whose names a parameter takes, or None for other parameters."""
+    match parameter:
+        case "plugin":
+            from v6t.core.config.plugins import TECHNOLOGIES
+
+            return TECHNOLOGIES
+        case "benchmarks":
+            from v6t.benchmarks.registry import BENCHMARKS
+
+            return BENCHMARKS
+        case "suites":
+            from v6t.audit.auditor import SUITES
+
+            return SUITES
+        case "tester":
+            from v6t.drivers.testers import TESTERS
+
+            return TESTERS
+        case "dut":
+            from v6t.drivers.duts.registry import DRIVERS
+
+            return DRIVERS
+    return None
 
 
 def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
