@@ -371,7 +371,7 @@ def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
     made = {"begun": 2, "steps": 2, "finished": True, "undone": 0}
     fields = {"timer": "", "rollback_in_s": None, "driver": "tayga", "technology": "siit"}
     session, log = chain_of((), (), ())
-    for part, undone in zip(session.parts, (0, 2, 0), strict=True):
+    for (_, part), undone in zip(session.parts, (0, 2, 0), strict=True):
         status = {**fields, "device": part.name, "configured": {**made, "undone": undone}}
         part.status = lambda status=status: status
         part.driver, part.intent = bound.driver, bound.intent
