@@ -91,7 +91,7 @@ def test_connections_go_through_and_are_counted(name):
         state.flush()
         assert state.count_sessions() == 0
         assert len(bench.session.verify()) > 10
-        report = tester._bed.report()
+        report = tester.device.report()
         described = bench.describe()["device"]
     finally:
         bench.close()
