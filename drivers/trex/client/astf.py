@@ -8,6 +8,7 @@ beforehand.
 from __future__ import annotations
 
 import base64
+import sys
 import time
 from typing import Any
 
@@ -194,4 +195,4 @@ class AstfWorker(StlWorker):
 
 
 if __name__ == "__main__":
-    main(AstfWorker())
+    main(AstfWorker() if sys.argv[1] == "astf" else StlWorker())

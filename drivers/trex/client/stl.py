@@ -15,7 +15,7 @@ from typing import Any
 from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.client import host, rpc
 from v6t.drivers.trex.client.answering import DEPARTURE_S, NEIGHBOUR_FILTER, NeighborResponder
-from v6t.drivers.trex.client.service import Trouble, main, make_one_line
+from v6t.drivers.trex.client.service import Trouble, make_one_line
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
 _STREAM_S, _LIST_S = 0.001, 0.03
@@ -554,7 +554,3 @@ def unpack_lists(vm: dict[str, Any]) -> dict[str, Any]:
                 values.byteswap()
             one["value_list"] = values.tolist()
     return dict(vm, instructions=instructions)
-
-
-if __name__ == "__main__":
-    main(StlWorker())
