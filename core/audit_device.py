@@ -33,17 +33,10 @@ SETTLE_S = 0.3  # seconds to wait after the tester's hosts have announced their 
 
 @dataclass
 class ProbedDevice:
-    """Configured device to which an audit sends frames (see :class:`v6t.audit.clause.Probe`).
+    """Configured device to which an audit sends frames (see :class:`v6t.audit.clause.Probe`)."""
 
-    Attributes:
-        prober: sends and receives at both links.
-        session: configures the device; None if v6t does not configure it.
-        name_and_version: of the device.
-        model: the packet-level model, if it is the device.
-    """
-
-    prober: Prober
-    session: DeviceSession | None
+    prober: Prober  # sends and receives at both links
+    session: DeviceSession | None  # None if v6t does not configure the device
     name_and_version: str  # of the device
     model: PacketModelDevice | None = None  # the device itself, if it is a packet model
 
@@ -94,16 +87,11 @@ class ProbedDevice:
 
 @dataclass(frozen=True)
 class BoundDevice:
-    """Device of a run that an audit configures (see :class:`v6t.audit.auditor.AuditedDevice`).
+    """Device of a run that an audit configures (see :class:`v6t.audit.auditor.AuditedDevice`)."""
 
-    Attributes:
-        bound: technology, driver and tester.
-        interfaces: left and right interface of this machine; None: in the lab, or the tester's own ports.
-        on_open: called with the name and version of the device.
-    """
-
-    bound: BoundRun
-    interfaces: tuple[str, str] | None = None  # left and right, on this machine
+    bound: BoundRun  # technology, driver and tester
+    # left and right, on this machine; None: in the lab, or the tester's own ports
+    interfaces: tuple[str, str] | None = None
     on_open: Callable[[str], None] = lambda name: None  # called with the name of the open device
 
     @property
@@ -113,8 +101,17 @@ class BoundDevice:
 
     @contextmanager
     def open(self) -> Iterator[ProbedDevice]:
-        """Configure the device and yield it for probing; restore it at the end."""
-        with open_probe(self.bound, self.interfaces) as probe:
+        """Configure and verify the device, yield it for probing, and restore it at the end.
+
+        Raises:
+            UsageError: single frames cannot reach this device.
+            DutError: the device could not be configured.
+        """
+        with ExitStack() as stack:
+            if self.interfaces is None and self.bound.tester.in_lab:
+                probe = _open_in_lab(self.bound, stack)
+            else:
+                probe = _open_remote(self.bound, self.interfaces, stack)
             self.on_open(probe.name_and_version)
             yield probe
 
@@ -135,27 +132,7 @@ class BoundDevice:
         return replace(self, bound=changed)
 
 
-@contextmanager
-def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[ProbedDevice]:
-    """Configure and verify a device, yield it for probing, and restore it at the end.
-
-    Args:
-        bound: technology and device.
-        interfaces: left and right interface of this machine; None: in the lab.
-
-    Raises:
-        UsageError: single frames cannot reach this device.
-        DutError: the device could not be configured.
-    """
-    links = bound.technology.make_dut_intent().emulated_links
-    with ExitStack() as stack:
-        if interfaces is None and bound.tester.in_lab:
-            yield _open_in_lab(bound, links, stack)
-        else:
-            yield _open_remote(bound, links, interfaces, stack)
-
-
-def _open_in_lab(bound: BoundRun, links: Links, stack: ExitStack) -> ProbedDevice:
+def _open_in_lab(bound: BoundRun, stack: ExitStack) -> ProbedDevice:
     """Set up a lab device and return it for probing; ``stack`` removes it at the end."""
     if bound.driver.is_cable:
         raise UsageError(
@@ -163,6 +140,7 @@ def _open_in_lab(bound: BoundRun, links: Links, stack: ExitStack) -> ProbedDevic
             "name a driver with --dut",
             code="missing-driver",
         )
+    links = bound.technology.make_dut_intent().emulated_links
     device = make_audited_device(bound.driver, bound.device_view, bound.intent, build_device)
     bed = stack.enter_context(closing(Bed(links, device)))
     prober = bound.tester.prober(links, bed)
@@ -179,7 +157,7 @@ def _open_in_lab(bound: BoundRun, links: Links, stack: ExitStack) -> ProbedDevic
 
 
 def _open_remote(
-    bound: BoundRun, links: Links, interfaces: tuple[str, str] | None, stack: ExitStack
+    bound: BoundRun, interfaces: tuple[str, str] | None, stack: ExitStack
 ) -> ProbedDevice:
     """Configure a device outside the lab and return it; ``stack`` rolls it back at the end."""
     session = make_session(bound.driver, bound.intent, None, bound.rollback_command)
@@ -189,14 +167,15 @@ def _open_remote(
         stack.callback(session.rollback)
         session.commit()
         session.verify()
-    prober = stack.enter_context(closing(_make_prober(bound, links, interfaces)))
+    prober = stack.enter_context(closing(_make_prober(bound, interfaces)))
     time.sleep(SETTLE_S)
     facts = {} if session is None else session.describe()
     return ProbedDevice(prober, session, _format_device(bound, facts))
 
 
-def _make_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Prober:
+def _make_prober(bound: BoundRun, interfaces: tuple[str, str] | None) -> Prober:
     """Return a prober that uses two interfaces of this machine, or the tester's ports."""
+    links = bound.technology.make_dut_intent().emulated_links
     if interfaces is None:
         prober = bound.tester.prober(links, None)
         if prober is None:

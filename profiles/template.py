@@ -280,6 +280,9 @@ def _list_scapy_layers() -> Mapping[str, type]:
     from scapy.config import conf
 
     conf.route_autoload = conf.route6_autoload = False  # frames here say where they go
+    import scapy.interfaces  # noqa: F401  (makes ``conf.ifaces``)
+
+    conf.ifaces.reload = lambda: None  # this machine's interfaces are not used either
     from scapy.layers import inet, inet6, l2
     from scapy.packet import Packet
 

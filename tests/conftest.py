@@ -53,7 +53,7 @@ def pytest_collection_finish() -> None:
     """What was collected lives to the end: the garbage collector need not look through it again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 20, 20)  # as v6t's own processes have it
+    gc.set_threshold(250_000, 20, 20)  # as v6t's own processes have it
     gc.enable()
 
 

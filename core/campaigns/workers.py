@@ -27,7 +27,7 @@ def run_in_parallel(
         The first exit status that is not 0, or 0.
     """
     options = ["--report" if report else "--no-report", *log.list_verbosity_flags()]
-    command = [sys.executable, "-m", "v6t.core.cli.main", "campaign", "--resume", str(directory)]
+    command = [sys.executable, "-m", "v6t.core.cli.entry", "campaign", "--resume", str(directory)]
     workers = [
         subprocess.Popen(
             [*command, "--group", name, *options],

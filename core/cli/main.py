@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import errno
-import gc
 import importlib
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
+from click.shell_completion import shell_complete
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.text import escape_controls, escape_line, is_encodable
 from v6t.core import log
@@ -52,28 +50,12 @@ CLICK_ERROR_CODES: dict[type[click.ClickException], str] = {
     click.FileError: "file-unreadable",
     click.UsageError: "invalid-command-line",
 }
+COMPLETION_VARIABLE = "_V6T_COMPLETE"  # environment variable that a completing shell sets
 MEASURING_COMMANDS = ("run", "resume", "campaign")
-
-
-@contextmanager
-def _strip_errno() -> Iterator[None]:
-    """Re-raise a broken pipe error without its errno, which click would turn into exit status 1."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise BrokenPipeError from None
 
 
 class LazyGroup(CommandGroup):
     """Command group that lists names and summaries of commands without importing them."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _strip_errno():  # --help and --version print here
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with _strip_errno():
-            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -120,8 +102,6 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command, print an error in one or two lines, and exit with its status."""
-    # imported modules stay: garbage collection among them takes a tenth of the start
-    gc.set_threshold(100_000, 20, 20)
     _open_standard_streams()
     sys.exit(_run_command(sys.argv[1:] if arguments is None else arguments))
 
@@ -194,8 +174,13 @@ def _make_trials_hint(arguments: list[str]) -> str:
 
 def _invoke_command(arguments: list[str]) -> Any:
     """Run the command line; name the distribution of an extension that causes an error."""
-    try:
-        return cli.main(arguments, prog_name="v6t", standalone_mode=False)
+    if instruction := os.environ.get(COMPLETION_VARIABLE):
+        return shell_complete(cli, {}, "v6t", COMPLETION_VARIABLE, instruction)
+    try:  # not cli.main(), which would hide a broken pipe
+        with cli.make_context("v6t", [*arguments]) as context:
+            return cli.invoke(context)
+    except click.exceptions.Exit as exc:
+        return exc.exit_code
     except Exception:
         from v6t.base.entry_points import attribute_errors
 
@@ -241,7 +226,3 @@ def _wrap_message(line: str) -> str:
     from v6t.core.cli.terminal import wrap
 
     return wrap(line, indent=5)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.analysis.sheet import pluralize
 from v6t.core.cli.terminal import print_json, print_text, wrap
 from v6t.core.config.warnings import list_setting_warnings
-from v6t.core.runs.dut import format_plan, plan_without_device
+from v6t.core.runs.dut import format_plan
 from v6t.core.runs.events import format_duration
 from v6t.core.runs.plan import RunPlan, plan
 from v6t.drivers.duts.capabilities import find_capabilities
@@ -55,7 +55,7 @@ def _describe_briefly(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
         ("takes", _describe_trials(run_plan)),
     ]
     if bound.driver.configures_device:
-        steps = plan_without_device(bound)[1].steps
+        steps = bound.example_plan.steps
         rows += _label_first("device gets", [*_describe_device(bound), *_describe_steps(steps)])
         count = pluralize(len(steps), "step")
         rows.append(("", f"{count}, all undone at the end (commands: v6t dut plan, or -v)"))
@@ -154,9 +154,9 @@ def _describe_details(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
         for row, text in find_capabilities(bound.driver, bound.intent).to_rows():
             yield f"  {row:<12} {text}"
     yield "State of the device"
-    yield "  " + json.dumps(run_plan.intent, indent=1).replace("\n", "\n  ")
+    yield "  " + json.dumps(bound.intent.to_json(), indent=1).replace("\n", "\n  ")
     if bound.driver.configures_device:
         yield "Commands for the device"
-        yield "  " + format_plan(*plan_without_device(bound)).replace("\n", "\n  ")
+        yield "  " + format_plan(bound.driver, bound.example_plan).replace("\n", "\n  ")
     yield from map(wrap, run_plan.warnings)
     yield from (wrap(f"note: {warning}") for warning in list_setting_warnings(bound))

@@ -22,6 +22,7 @@ from v6t.plugins.base import Link, Links, PluginParams, Technology
 if TYPE_CHECKING:
     from v6t.core.modifiers.base import Modifier
     from v6t.drivers.duts.driver import Driver
+    from v6t.drivers.duts.plan import Plan
     from v6t.drivers.tester import Oracle
     from v6t.drivers.tester_kind import TesterKind
     from v6t.plugins.base import DeviceIntent
@@ -33,27 +34,16 @@ MAX_SHARED_CORES = 2  # with more cores, tester and device do not compete for th
 
 @dataclass(frozen=True)
 class BoundRun:
-    """A resolved run with its technology, driver and tester.
+    """A resolved run with its technology, driver and tester."""
 
-    Attributes:
-        settings: content of the run directory's ``config.json``.
-        technology: the plugin as the tester sees it.
-        device_view: the plugin as the reference device sees it, with the device's own overrides.
-        driver: of the device under test.
-        tester: its kind, with options.
-        rollback_command: rolls the device back; empty: `v6t dut rollback` with the run directory.
-        resolution_warnings: warnings about settings that resolution has changed.
-        optional_benchmarks: those of `--measure all`, left out if the tester cannot measure them.
-    """
-
-    settings: ResolvedRun
-    technology: Technology
-    device_view: Technology  # the technology as configured on the device
-    driver: Driver
-    tester: TesterKind
-    rollback_command: str = ""  # command line that rolls the device back
-    resolution_warnings: tuple[str, ...] = ()
-    optional_benchmarks: frozenset[str] = frozenset()  # selected by ``--measure all`` only
+    settings: ResolvedRun  # content of the run directory's ``config.json``
+    technology: Technology  # as the tester sees it
+    device_view: Technology  # as configured on the device, with its own overrides
+    driver: Driver  # of the device under test
+    tester: TesterKind  # kind of the tester, with its options
+    rollback_command: str = ""  # empty: `v6t dut rollback` with the run directory
+    resolution_warnings: tuple[str, ...] = ()  # about settings that resolution has changed
+    optional_benchmarks: frozenset[str] = frozenset()  # left out if the tester lacks something
 
     @property
     def has_driver(self) -> bool:
@@ -104,11 +94,14 @@ class BoundRun:
         """Whether a benchmark changes the device's configuration under traffic."""
         return any(registry.load(name).reconfigures for name in self.settings.benchmarks)
 
+    @cached_property
+    def example_plan(self) -> Plan:
+        """Plan of the driver for a device that meets all of its expectations."""
+        return self.driver.plan(self.intent, self.driver.make_example_facts(self.intent))
+
     def describe_live_change(self) -> str:
         """Return a description of the configuration change under traffic; empty without one."""
-        change = self.driver.plan(
-            self.intent, self.driver.make_example_facts(self.intent)
-        ).live_change
+        change = self.example_plan.live_change
         return "" if change is None else change.description + (change.note and f" ({change.note})")
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import EnvironmentLacking, UsageError
@@ -14,7 +15,7 @@ from v6t.benchmarks.connections import make_phase_one_settings
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.search import mlr
 from v6t.profiles.model import Role
-from v6t.trials.trial import CAPABILITIES
+from v6t.trials.trial import CAPABILITIES, Capability
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -40,10 +41,8 @@ def check_ttl(bound: BoundRun) -> None:
         )
 
 
-def check_benchmark_settings(bound: BoundRun, *, single_frames: bool = False) -> None:
+def check_benchmark_settings(bound: BoundRun) -> None:
     """Reject benchmarks and settings that cannot be used together."""
-    if single_frames:
-        return
     p = bound.settings.procedure
     benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
     check_connections(bound, benchmarks)
@@ -100,9 +99,7 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
                 "leave one of them out",
                 code="unsuitable-modifier",
             )
-    modifier.check_plan(
-        bound.driver.plan(bound.intent, bound.driver.make_example_facts(bound.intent))
-    )
+    modifier.check_plan(bound.example_plan)
 
 
 def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> None:
@@ -129,14 +126,41 @@ def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> No
             code="unsupported-by-tester",
         )
     for benchmark in benchmarks:
-        lacking = sorted(benchmark.list_capabilities(bound) - able)
-        if lacking:
-            raise EnvironmentLacking(
-                f"the {run.tester.kind} tester cannot measure {benchmark.name}: it needs a tester that "
-                f"{' and '.join(CAPABILITIES[a] for a in lacking)}",
-                "leave it out of --measure, or choose another tester or other options of this one",
-                code="unsupported-by-tester",
-            )
+        check_tester_capabilities(bound, benchmark, able)
+
+
+def check_tester_capabilities(
+    bound: BoundRun, benchmark: Benchmark[Any, Any], able: frozenset[Capability]
+) -> None:
+    """Reject a benchmark that needs more than the capabilities ``able`` of the tester."""
+    lacking = sorted(benchmark.list_capabilities(bound) - able)
+    if lacking:
+        raise EnvironmentLacking(
+            f"the {bound.settings.tester.kind} tester cannot measure {benchmark.name}: it needs a "
+            f"tester that {' and '.join(CAPABILITIES[a] for a in lacking)}",
+            "leave it out of --measure, or choose another tester or other options of this one",
+            code="unsupported-by-tester",
+        )
+
+
+# Codes of errors for which ``--measure all`` leaves out a benchmark.
+_UNSUPPORTED_CODES = ("unsupported-by-device", "unsupported-by-tester", "too-many-for-trex")
+
+
+def drop_rejected_benchmarks(
+    bound: BoundRun, check: Callable[[Benchmark[Any, Any]], object]
+) -> BoundRun:
+    """Drop benchmarks of ``--measure all`` that ``check`` finds unsupported; add warnings."""
+    names, warnings = list(bound.settings.benchmarks), list(bound.resolution_warnings)
+    for name in sorted(bound.optional_benchmarks.intersection(names)):
+        try:
+            check(registry.load(name))
+        except (EnvironmentLacking, UsageError) as exc:
+            if exc.code in _UNSUPPORTED_CODES and len(names) > 1:
+                names.remove(name)
+                warnings.append(f"left out of '{registry.ALL_BENCHMARKS}': {name}: {exc.message}")
+    settings = bound.settings.model_copy(update={"benchmarks": tuple(names)})
+    return replace(bound, settings=settings, resolution_warnings=tuple(warnings))
 
 
 def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:

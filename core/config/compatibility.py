@@ -44,18 +44,6 @@ def list_technologies(driver: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def list_part_families(driver: str) -> tuple[str, ...]:
-    """List the device families that a driver supports only within a chain."""
-    whole = [
-        _make_default_intent(load_plugin(name)).configuration for name in list_technologies(driver)
-    ]
-    return tuple(
-        kind.family
-        for kind in load_driver_type(driver).supported_configurations
-        if kind is not DeviceConfig and not any(isinstance(each, kind) for each in whole)
-    )
-
-
 def list_capabilities(driver: str) -> list[tuple[str, str]]:
     """Return the names and values of a driver's capabilities, combined over its technologies."""
     found = DriverCapabilities()

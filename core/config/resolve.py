@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +27,7 @@ from v6t.core.config.checks import (
     check_modifier,
     check_tester_connections,
     check_ttl,
+    drop_rejected_benchmarks,
 )
 from v6t.core.config.plugins import load_plugin, resolve_alias
 from v6t.core.config.settings import (
@@ -62,6 +64,7 @@ from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, load_kind
 
 if TYPE_CHECKING:
+    from v6t.benchmarks.base import Benchmark
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.tester_kind import TesterKind
     from v6t.plugins.base import PluginParams, Technology
@@ -88,19 +91,17 @@ def resolve_and_bind(
     run, run_source = _read_run(run_file, flags)
     testbed_file, testbed_source = _read_testbed(testbed, flags)
     is_bare = flags == Flags() and not run_file and not testbed
-    name = _choose_technology(
-        flags.plugin or run.plugin, DEMONSTRATION_TECHNOLOGY if is_bare else None
-    )
+    name = _choose_technology(run.plugin, DEMONSTRATION_TECHNOLOGY if is_bare else None)
     with locate_errors(run_source, "plugin"):
         kind = load_plugin(name)
     with locate_errors(run_source, "benchmarks"):
-        wanted = flags.benchmarks or run.benchmarks or kind.default_benchmarks
+        wanted = run.benchmarks or kind.default_benchmarks
         named = check_names(wanted, (*registry.list_names(), registry.ALL_BENCHMARKS), "benchmark")
     benchmarks, left_out = named, tuple[str, ...]()
     if registry.ALL_BENCHMARKS in named:
         benchmarks, left_out = registry.expand_all(kind, named)
     with locate_errors(run_source, "modes"):
-        modes = check_names(flags.modes or run.modes or kind.modes, TRAFFIC_MODES, "mode")
+        modes = check_names(run.modes or kind.modes, TRAFFIC_MODES, "mode")
     initiator: Any = check_name(
         flags.initiator or testbed_file.initiator, ("left", "right"), "port"
     )
@@ -109,7 +110,7 @@ def resolve_and_bind(
     dut_settings, driver = _choose_driver(
         testbed_file, testbed_source, flags, default_driver, swapped=initiator == "right"
     )
-    given = {**run.params, **run_source.flag_values.get("params", {})}
+    given = run.params
     known = {*given, *kind.params_model.derive_params(given)}
     own = driver.get_parameter_overrides(name)
     driver_params = {k: v.value for k, v in own.items() if k in given or k not in known}
@@ -119,8 +120,8 @@ def resolve_and_bind(
     with locate_errors(testbed_source, "tester", "options"):
         tester.check_links(links)
     with locate_errors(run_source, "preset"):
-        preset: Any = check_name(flags.preset or run.preset or "quick", PRESETS, "preset")
-    sizes = _choose_sizes(technology, preset, run, run_source, flags)
+        preset: Any = check_name(run.preset or "quick", PRESETS, "preset")
+    sizes = _choose_sizes(technology, preset, run, run_source)
     settings: ResolvedRun = validate(
         ResolvedRun,
         {
@@ -138,9 +139,9 @@ def resolve_and_bind(
             "modes": modes,
             "frame_sizes": sizes,
             "procedure": _merge_procedure(preset, params, run, run_source, flags, benchmarks),
-            "modifier": flags.modifier or run.modifier,
-            "seed": next(n for n in (flags.seed, run.seed, 1) if n is not None),
-            "label": flags.label or run.label or "",
+            "modifier": run.modifier,
+            "seed": 1 if run.seed is None else run.seed,
+            "label": run.label or "",
             "connects": technology.stateful,
         },
     )
@@ -158,42 +159,24 @@ def resolve_and_bind(
         resolution_warnings=(*left_out, *unused),
         optional_benchmarks=optional,
     )
-    bound = _leave_out_benchmarks(bound)
+    bound = drop_rejected_benchmarks(bound, partial(_check_support, bound))
     with locate_errors(run_source, "params"):
         check_ttl(bound)
     with locate_errors(run_source, "modifier"):
         if bound.modifier is not None:
             check_modifier(bound, bound.modifier)
-    with locate_errors(run_source, "procedure"):
-        check_benchmark_settings(bound, single_frames=flags.single_frames)
+    if not flags.single_frames:
+        with locate_errors(run_source, "procedure"):
+            check_benchmark_settings(bound)
     return bound
 
 
-# Codes of errors for which ``--measure all`` leaves out a benchmark.
-_UNSUPPORTED_CODES = ("unsupported-by-device", "unsupported-by-tester", "too-many-for-trex")
-
-
-def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
-    """Drop benchmarks of ``--measure all`` that device or tester cannot measure; add warnings."""
-    unsupported = {}
-    for name in bound.optional_benchmarks:
-        alone = replace(bound, settings=bound.settings.model_copy(update={"benchmarks": (name,)}))
-        try:
-            registry.load(name).check(bound)
-            if bound.settings.connects:
-                list(check_tester_connections(alone))
-        except UsageError as exc:
-            if (
-                exc.code in _UNSUPPORTED_CODES
-                and len(unsupported) < len(bound.settings.benchmarks) - 1
-            ):
-                unsupported[name] = (
-                    f"left out of '{registry.ALL_BENCHMARKS}': {name}: {exc.message}"
-                )
-    names = tuple(name for name in bound.settings.benchmarks if name not in unsupported)
-    settings = bound.settings.model_copy(update={"benchmarks": names})
-    warnings = (*bound.resolution_warnings, *sorted(unsupported.values()))
-    return replace(bound, settings=settings, resolution_warnings=warnings)
+def _check_support(bound: BoundRun, benchmark: Benchmark[Any, Any]) -> None:
+    """Raise an error if device or tester cannot measure a benchmark."""
+    benchmark.check(bound)
+    if bound.settings.connects:
+        settings = bound.settings.model_copy(update={"benchmarks": (benchmark.name,)})
+        list(check_tester_connections(replace(bound, settings=settings)))
 
 
 def _choose_technology(name: str | None, default: str | None) -> str:
@@ -222,16 +205,13 @@ def find_driver_name(testbed: SettingsFile) -> str:
 
 def _read_run(file: SettingsFile, flags: Flags) -> tuple[RunFile, Source]:
     """Return the run file and the source of its settings, flags included."""
-    flag_values = {
-        "plugin": flags.plugin,
-        "params": parse_assignments(flags.params),
-        "benchmarks": flags.benchmarks,
-        "modes": flags.modes,
-        "frame_sizes": flags.frame_sizes,
-        "modifier": flags.modifier,
-    }
+    params = parse_assignments(flags.params)
+    names = ("plugin", "preset", "benchmarks", "modes", "frame_sizes", "modifier", "seed", "label")
+    flag_values = {name: getattr(flags, name) for name in names}
     refusal = TestbedFile, "a testbed file", "give it as --testbed FILE"
-    return _read_file(RunFile, file, flag_values, *refusal)
+    run, source = _read_file(RunFile, file, {**flag_values, "params": params}, *refusal)
+    merged = {**source.flag_values, "params": {**run.params, **params}}
+    return run.model_copy(update=merged), source
 
 
 def _read_testbed(file: SettingsFile, flags: Flags) -> tuple[TestbedFile, Source]:
@@ -252,7 +232,8 @@ def _read_file(
 ) -> tuple[F, Source]:
     """Read and validate a settings file; reject a file of the other kind."""
     document = YamlFile(file) if isinstance(file, Path) else file
-    source = Source(document, {name: value for name, value in flag_values.items() if value})
+    given = {name: value for name, value in flag_values.items() if value or value == 0}
+    source = Source(document, given)
     if document is None:
         return model(), source
     if document.data and document.data.keys() <= other_model.model_fields.keys():
@@ -315,31 +296,28 @@ def _merge_params(
     values = {**driver_params, **run.params}
     for benchmark in map(registry.load, benchmarks):
         values = {**benchmark.suggest_parameters(kind), **values}
-    values |= source.flag_values.get("params", {})
     try:
         return values, validate_params(kind, values, source)
     except UsageError as exc:
-        if run.plugin is None or resolve_alias(run.plugin) == kind.name or not run.params:
+        file = {} if source.document is None else source.document.data
+        named = file.get("plugin")
+        if named is None or resolve_alias(named) == kind.name or not file.get("params"):
             raise
-        hint = f"the parameters of this file are {run.plugin}'s"
+        hint = f"the parameters of this file are {named}'s"
         raise UsageError(exc.message, hint, code=exc.code) from exc
 
 
 def _choose_sizes(
-    technology: Technology, preset: str, run: RunFile, source: Source, flags: Flags
+    technology: Technology, preset: str, run: RunFile, source: Source
 ) -> tuple[int | str, ...]:
     """Return the frame sizes of flags, file or preset; reject impossible and duplicate ones."""
-    chosen: Sequence[int | str]
-    if flags.frame_sizes:
-        rfc_sizes = technology.list_rfc_sizes()
-        chosen = [s for each in flags.frame_sizes for s in (rfc_sizes if each == "rfc" else [each])]
-    elif run.frame_sizes:
-        chosen = run.frame_sizes
-    elif preset == "rfc":
-        chosen = technology.list_rfc_sizes()
-    else:
-        chosen = technology.enlarge_tagged_sizes(technology.default_frame_sizes)
-    origin = source if flags.frame_sizes or run.frame_sizes else None
+    default: Sequence[int | str] = ("rfc",)
+    if preset != "rfc":
+        default = technology.enlarge_tagged_sizes(technology.default_frame_sizes)
+    chosen: list[int | str] = []
+    for size in run.frame_sizes or default:
+        chosen += technology.list_rfc_sizes() if size == "rfc" else [size]
+    origin = source if run.frame_sizes else None
     for number, size in enumerate(chosen):
         with locate_errors(origin, "frame_sizes", number):
             technology.make_sizes(size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,7 +20,7 @@ from pydantic_core import PydanticCustomError
 from v6t.base.errors import ExtensionError, InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
-from v6t.benchmarks.base import RFC_TRIAL_S
+from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S
 from v6t.benchmarks.settings import ProcedureSettings
 from v6t.intent.device import BackgroundVlan, Link, Links, Port
 from v6t.profiles.mixes import is_mix, normalize_mix
@@ -150,12 +149,7 @@ class TestbedFile(StrictModel):
 
 @dataclass(frozen=True)
 class Flags:
-    """Settings of the command line; None and empty mean that a flag is not given.
-
-    Attributes:
-        settings: values by flag, for flags that benchmarks declare.
-        single_frames: no benchmark is measured, the device receives single frames only.
-    """
+    """Settings of the command line; None and empty mean that a flag is not given."""
 
     plugin: str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
@@ -193,18 +187,11 @@ def make_procedure_model() -> type[ProcedureSettings]:
 @lru_cache(maxsize=4)
 def _compose_model(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[ProcedureSettings]:
     """Return the model of the procedure with a section for each benchmark."""
-    fields: dict[str, Any] = {
-        name: (model, Field(model(), description=describe_model(model))) for name, model in sections
-    }
+    fields: dict[str, Any] = {name: (model, model()) for name, model in sections}
     model: type[ProcedureSettings] = create_model(
         "ProcedureSettings", __base__=ProcedureSettings, __doc__=ProcedureSettings.__doc__, **fields
     )
     return model
-
-
-def describe_model(model: type[StrictModel]) -> str:
-    """Return the first line of a model's docstring."""
-    return inspect.cleandoc(model.__doc__ or "").splitlines()[0]
 
 
 def _validate_procedure(values: Any) -> Any:
@@ -219,7 +206,7 @@ class ResolvedRun(StrictModel):
 
     plugin: str
     params: dict[str, Any] = Field(default_factory=dict)
-    suited: tuple[str, ...] = ()  # parameters that have the driver's own default
+    suited: tuple[str, ...] = ()
     """Parameters with the driver's own default: the device cannot take the technology's."""
     links_left: Link  # the link on the left; saved files use this name
     links_right: Link
@@ -235,7 +222,7 @@ class ResolvedRun(StrictModel):
     procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_validate_procedure)]
     seed: int
     label: str = ""
-    connects: bool = False  # the technology is stateful, and trials have connections
+    connects: bool = False
     """The technology is stateful: trials have connections (RFC 9693)."""
     modifier: str | None = None
     """Condition added to the test traffic (RFC 2544, section 11)."""
@@ -256,7 +243,6 @@ def load_saved_run(values: Any) -> ResolvedRun:
 
 PRESETS = ("quick", "rfc")
 TRAFFIC_MODES = ("bidirectional", "forward", "reverse")
-RFC_REPETITIONS = 20  # minimum of RFC 8219, section 7
 
 _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
     "quick": {

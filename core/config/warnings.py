@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
-from v6t.benchmarks.base import RFC_TRIAL_S, Phase
+from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S, Phase
 from v6t.core.config.checks import check_tester_connections
-from v6t.core.config.explain import format_yaml
 from v6t.core.config.settings import (
-    RFC_REPETITIONS,
     ProcedureSettings,
     ResolvedRun,
     is_demonstration,
     make_preset,
     make_procedure_model,
 )
+from v6t.core.config.yaml_file import format_yaml
 from v6t.drivers.transport.ssh_client import check_client
 from v6t.plugins.translation import WELL_KNOWN
 from v6t.procedures.search import mlr
@@ -154,20 +153,14 @@ def _yield_rate_warnings(bound: BoundRun) -> Iterator[str]:
 
 
 def list_tester_warnings(
-    run: ResolvedRun, tester: Mapping[str, Any] | None, *, in_lab: bool = False
-) -> list[str]:
-    """List warnings about differences of the tester from its specification or the testbed."""
-    return list(_yield_tester_warnings(run, tester or {}, in_lab=in_lab))
-
-
-def _yield_tester_warnings(
-    run: ResolvedRun, tester: Mapping[str, Any], *, in_lab: bool
+    run: ResolvedRun, tester: Mapping[str, Any], *, in_lab: bool = False
 ) -> Iterator[str]:
+    """Yield warnings about differences of the tester from its specification or the testbed."""
     servers = tester.get("servers") or {}
     share = run.model_copy(update={"line_rate_bps": run.line_rate_bps / max(1, len(servers))})
     for place, (name, own) in enumerate(servers.items()):
         # links hold the addresses of the first server
-        for text in _yield_tester_warnings(share, own, in_lab=in_lab or place > 0):
+        for text in list_tester_warnings(share, own, in_lab=in_lab or place > 0):
             yield f"server {name}: {text}"
     if servers:
         return
@@ -220,12 +213,8 @@ def _yield_tester_warnings(
         )
 
 
-def list_result_warnings(bound: BoundRun) -> list[str]:
-    """List warnings that apply to all results of this run."""
-    return list(_yield_result_warnings(bound))
-
-
-def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
+def list_result_warnings(bound: BoundRun) -> Iterator[str]:
+    """Yield warnings that apply to all results of this run."""
     run, p = bound.settings, bound.settings.procedure
     benchmarks = registry.select_benchmarks(bound)
     if bound.tester.in_lab:

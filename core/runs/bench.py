@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from v6t.base.errors import DutError, UsageError
+from v6t.base.errors import DutError
 from v6t.benchmarks import registry
 from v6t.core.config.bound import BoundRun
+from v6t.core.config.checks import check_tester_capabilities, drop_rejected_benchmarks
 from v6t.core.runs.device import measure_with_event, run_hook
 from v6t.drivers.device import DeviceSession, HookState, StateDevice
 from v6t.drivers.duts.plan import ACTIONS
@@ -24,7 +24,7 @@ from v6t.profiles.model import Traffic
 from v6t.profiles.streams import StreamSet
 from v6t.trials.device_events import name_change_hook
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.trial import CAPABILITIES, TIMING_CAPABILITIES, Trial
+from v6t.trials.trial import TIMING_CAPABILITIES, Trial
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
@@ -38,23 +38,10 @@ def drop_unsupported_benchmarks(bound: BoundRun) -> BoundRun:
     """Return the run without optional benchmarks that the tester lacks, with a warning for each."""
     if not bound.optional_benchmarks:
         return bound
-    able, warnings = make_tester(bound).capabilities, list(bound.resolution_warnings)
-    kept = []
-    for name in bound.settings.benchmarks:
-        lacking = (
-            sorted(registry.load(name).list_capabilities(bound) - able)
-            if name in bound.optional_benchmarks
-            else []
-        )
-        if lacking:
-            reason = " and ".join(CAPABILITIES[ability] for ability in lacking)
-            warnings.append(
-                f"left out of '{registry.ALL_BENCHMARKS}': {name} needs a tester that {reason}"
-            )
-        else:
-            kept.append(name)
-    settings = bound.settings.model_copy(update={"benchmarks": tuple(kept)})
-    return replace(bound, settings=settings, resolution_warnings=tuple(warnings))
+    able = make_tester(bound).capabilities
+    return drop_rejected_benchmarks(
+        bound, lambda benchmark: check_tester_capabilities(bound, benchmark, able)
+    )
 
 
 def build_lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
@@ -72,15 +59,10 @@ def make_state_device(
     if state is not None:
         return state
     hooks = bound.driver.hooks
-    if "flush" not in hooks:
-        problem = "no command is configured that empties the device's table before each trial"
-        hint = "choose a device driver (--dut), or give the command dut.options.hooks.flush"
-        raise UsageError(problem, hint, code="missing-driver")
+    count = hooks.get("count-states")
     return HookState(
         partial(run_hook, "flush", hooks["flush"]),
-        partial(run_hook, "count-states", hooks["count-states"])
-        if "count-states" in hooks
-        else None,
+        None if count is None else partial(run_hook, "count-states", count),
     )
 
 

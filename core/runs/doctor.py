@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -70,37 +70,27 @@ def list_drivers() -> list[DriverSummary]:
     return drivers
 
 
-def examine_machine(tester: TesterKind | None = None) -> list[Finding]:
-    """Check this machine and return the findings; ``tester`` is that of the testbed."""
-    machine = describe_machine()
-    return [
-        _check_system(),
-        _check_cores(machine["cores"]),
-        *_check_clocks(machine),
-        _check_current_directory(),
-        *_check_extensions(),
-        _check_devices(),
-        *_check_testers(tester),
-    ]
+def examine_machine(tester: TesterKind | None = None) -> Iterator[Finding]:
+    """Check this machine and yield the findings; ``tester`` is that of the testbed."""
+    yield from _check_system()
+    yield _check_current_directory()
+    yield from _check_extensions()
+    yield _check_devices()
+    yield from _check_testers(tester)
 
 
-def _check_system() -> Finding:
-    """Check that the operating system is Linux, as the lab requires."""
+def _check_system() -> Iterator[Finding]:
+    """Yield findings about the operating system, the cores and settings that make rates vary."""
     text = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
     if platform.system() != "Linux":
-        return Finding("system", "missing", f"{text}; the lab needs Linux, --tester sim does not")
-    return Finding("system", "ok", text)
-
-
-def _check_cores(cores: int) -> Finding:
-    """Report the number of CPU cores, and warn if there is only one."""
-    if cores == 1:
-        return Finding("cores", "note", "1; tester and device will disturb each other much")
-    return Finding("cores", "ok", str(cores))
-
-
-def _check_clocks(machine: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a finding for each clock setting that makes rates vary."""
+        yield Finding("system", "missing", f"{text}; the lab needs Linux, --tester sim does not")
+    else:
+        yield Finding("system", "ok", text)
+    machine = describe_machine()
+    if machine["cores"] == 1:
+        yield Finding("cores", "note", "1; tester and device will disturb each other much")
+    else:
+        yield Finding("cores", "ok", str(machine["cores"]))
     governor = machine["governor"]
     if governor not in (None, "performance"):
         text = f"governor {governor}: rates will wander; cpupower frequency-set -g performance"

@@ -24,13 +24,6 @@ LAB_DEVICE_GONE = "there is no such lab device; nothing is left of it"  # messag
 _LOG = logging.getLogger(__name__)
 
 
-def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
-    """Return the driver and its plan for a device that meets all of its expectations."""
-    return bound.driver, bound.driver.plan(
-        bound.intent, bound.driver.make_example_facts(bound.intent)
-    )
-
-
 def format_plan(driver: Driver, plan: Plan) -> str:
     """Format a plan as text: each command with its reason, its undo and its check."""
     from v6t.drivers.duts.session.plan_steps import format_plan

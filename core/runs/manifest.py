@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> d
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
         "created": utc_now(),
         "seed": run.seed,
-        "packages": {name: _read_version(name) for name in LISTED_PACKAGES},
+        "packages": {name: version(name) for name in LISTED_PACKAGES},
         "source_commit": find_commit(),
         "python": sys.version.split()[0],
         "machine": describe_machine(),
@@ -90,21 +90,13 @@ def describe_machine() -> dict[str, Any]:
         "smt": _read_system_file("/sys/devices/system/cpu/smt/active"),
         "isolated_cores": _read_system_file("/sys/devices/system/cpu/isolated"),
         "clock_source": clock.source(),
-        "memory_kib": _read_memory_kib(),
+        "memory_kib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024,
     }
 
 
 def utc_now() -> str:
     """Return the current time in UTC as ISO 8601."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-def _read_version(name: str) -> str | None:
-    """Return the version of a package, or None if it is not installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def find_commit() -> str | None:
@@ -127,12 +119,6 @@ def _read_processor_name() -> str | None:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or None
-
-
-def _read_memory_kib() -> int | None:
-    """Return the memory of this machine [KiB], or None if it is unknown."""
-    first = (_read_system_file("/proc/meminfo") or "").splitlines()[:1]
-    return int(first[0].split()[1]) if first else None
 
 
 def _read_system_file(path: str) -> str | None:

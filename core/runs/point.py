@@ -105,7 +105,7 @@ class MeasuredPoint:
         return {
             "preset": run.preset,
             "demonstration": is_demonstration(run),
-            "caveats": list_result_warnings(self.trials.bound),
+            "caveats": list(list_result_warnings(self.trials.bound)),
             "plugin": run.plugin,
             "params": self.trials.bound.technology.params.model_dump(mode="json"),
             "tester": run.tester.kind,

@@ -42,7 +42,6 @@ from v6t.core.runs.results import (
     SCHEMA,
     ResultFiles,
     load_run,
-    make_run_data,
     read_results,
 )
 from v6t.core.runs.rundir import (
@@ -83,7 +82,8 @@ def execute(
             with log_run(events, path) as log:
                 for warning in list_setting_warnings(bound):
                     log.on_message(f"note: {warning}")
-                return Runner(run_plan, run_dir, log, read_journal(path, {}), {}).run()
+                Runner(run_plan, run_dir, log, read_journal(path, {}), {}).run()
+                return load_run(path)
         except EnvironmentLacking:  # this machine cannot measure: there is nothing to resume
             with suppress(UsageError, OSError):
                 run_dir.discard()
@@ -101,7 +101,8 @@ def resume(path: Path, events: Listener, run_plan: RunPlan | None = None) -> Run
                 return load_run(path)
         run_plan = run_plan or plan(bind(run))
         with log_run(events, path) as log:
-            return Runner(run_plan, run_dir, log, journal, results).run()
+            Runner(run_plan, run_dir, log, journal, results).run()
+            return load_run(path)
 
 
 class Runner:
@@ -120,7 +121,7 @@ class Runner:
         stored: Mapping[str, Any],
     ) -> None:
         """Open the journal; ``stored`` is the content of ``results.json``, empty for a new run."""
-        self._bound, self._run = run_plan.bound, run_plan.run
+        self._bound, self._run = run_plan.bound, run_plan.bound.settings
         self._run_dir, self._events = run_dir, events
         self._journal = journal
         journal.open()
@@ -132,8 +133,8 @@ class Runner:
         self._status = RUNNING
         self._next_write = 0.0
 
-    def run(self) -> RunData:
-        """Measure all points, restore the device and return the data of the run.
+    def run(self) -> None:
+        """Measure all points, restore the device and write the results.
 
         Raises:
             V6tError: finished trials and results stay on disk.
@@ -157,16 +158,6 @@ class Runner:
                 self._write_manifest(tester)
                 self._write_results()
                 self._journal.close()
-        return make_run_data(
-            self._run_dir.path,
-            self._run,
-            self._bound.technology,
-            self._results.content,
-            self._results.records,
-            self._run_dir.read_json(MANIFEST),
-            self._journal.list_trials(),
-            self._trials.measured,
-        )
 
     def _measure(self) -> None:
         """Measure every frame size of the run."""
@@ -212,7 +203,7 @@ class Runner:
         if finding is not None:
             self._trials.raise_mismatch(finding)
         if is_first_size:
-            tester, in_lab = self._trials.bench.describe(), self._bound.tester.in_lab
+            tester, in_lab = self._trials.bench.describe() or {}, self._bound.tester.in_lab
             for warning in list_tester_warnings(self._run, tester, in_lab=in_lab):
                 self._events.on_message(f"note: {warning}")
 

@@ -9,6 +9,7 @@ is too large, up to 65,535 values are a shuffled list.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -74,6 +75,21 @@ def compute_bias(span: int, dropped: int = 0) -> float:
     return float(np.abs(counts - mean).max() / mean)
 
 
+def _choose_dropped_bits(span: int, most: int) -> int | None:
+    """Return how many low bits to draw and drop, as many as the bias allows; None if even 0 is biased."""
+    if most < 0:
+        return None
+
+    def is_biased(dropped: int) -> bool:
+        return compute_bias(span, dropped) > (MAX_SHIFTED_BIAS if dropped else MAX_BIAS)
+
+    if not is_biased(most):
+        return most
+    # the bias grows with the number of dropped bits
+    dropped = bisect_left(range(1, most), True, key=is_biased)
+    return dropped if dropped or not is_biased(0) else None
+
+
 def _draw_range(variable: FrameVariable, low: int, high: int, shift: int, bits: int) -> _Draws:
     """Return draws of ``low..high`` for bits ``shift..shift + bits - 1`` of the variable."""
     span = high - low + 1
@@ -83,16 +99,12 @@ def _draw_range(variable: FrameVariable, low: int, high: int, shift: int, bits: 
     # bits to draw below the value and to drop; more than this and blocks of 2^15 neighbors would
     # leave every second one out
     most = max(DRAW_BITS - count_trailing_zeros(span, WORD), 0) if span <= 1 << 16 else 0
-    for raised in range(most, -1, -1):
-        if (high + 1) << raised > 1 << WORD:
-            continue
-        bias = compute_bias(span, raised)
-        if bias <= (MAX_SHIFTED_BIAS if raised else MAX_BIAS):
-            bounds = low << raised, ((high + 1) << raised) - 1
-            drawn = FlowVariable(
-                name, shift, bits, "random", *bounds, shift=raised, exact=not raised
-            )
-            return [drawn], [f"{name}: each of {span} values within {bias:.2%} of equally likely"]
+    most = min(most, WORD - high.bit_length())
+    if (dropped := _choose_dropped_bits(span, most)) is not None:
+        bounds = low << dropped, ((high + 1) << dropped) - 1
+        drawn = FlowVariable(name, shift, bits, "random", *bounds, shift=dropped, exact=not dropped)
+        bias = compute_bias(span, dropped)
+        return [drawn], [f"{name}: each of {span} values within {bias:.2%} of equally likely"]
     zeros = min(count_trailing_zeros(low | high + 1, bits), variable.max_cut - shift)
     if 0 < zeros < bits:
         top = ((high + 1) >> zeros) - 1

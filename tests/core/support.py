@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import ctypes
 import io
 import json
@@ -16,12 +17,15 @@ from importlib.resources import files
 from pathlib import Path
 
 from v6t.core.cli import main
+from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
+from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results
 from v6t.core.runs.rundir import CONFIG, CONFIG_DIGEST, MANIFEST, compute_digest
+from v6t.core.runs.runner import execute, resume
 
-COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
+COMMAND = [sys.executable, "-m", "v6t.core.cli.entry"]
 SIM = ["run", "--plugin", "mape-br", "--tester", "sim"]
 
 RUN_FILES = [
@@ -136,6 +140,24 @@ def read_trial_keys(path):
     return [entry["trial"]["key"] for entry in read_journal(path)]
 
 
+def measure_run(run, path):
+    """Carry out a resolved run in a directory."""
+    return execute(bind(run), path, Listener())
+
+
+def read_csv(path):
+    """Read the rows of a table with one line of names."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def count_new_trials(path):
+    """Resume a run and count the trials that this adds to its journal."""
+    before = len(read_journal(path))
+    resume(path, Listener())
+    return len(read_journal(path)) - before
+
+
 def read_comparable(path):
     """Read results without the conditions, which differ between machines and moments."""
     records = read_results(path)["results"]
@@ -153,6 +175,24 @@ def tree(directory: Path) -> dict[str, bytes | None]:
 def read_schema(name):
     """Read a published JSON schema."""
     return json.loads(files("v6t.analysis").joinpath(f"schema/{name}.json").read_text("utf-8"))
+
+
+def read_sample(name):
+    """Read a settings file of siitperf, Maptperf or Mapperf."""
+    return (Path(__file__).parent / "samples" / f"{name}.conf").read_text()
+
+
+def write_distribution(directory, name, **entry_points):
+    """Write the metadata of an installed distribution.
+
+    Args:
+        entry_points: lines by group, whose name stands without ``v6t.``.
+    """
+    info = directory / f"{name.replace('-', '_')}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    groups = [f"[v6t.{group}]\n{lines}\n" for group, lines in entry_points.items()]
+    (info / "entry_points.txt").write_text("".join(groups))
 
 
 def make_all_tables(presentations, records):

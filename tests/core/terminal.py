@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
-import pty
 import re
-import select
-import struct
 import sys
-import termios
 import time
+
+import pexpect
 
 _TOKEN = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|\x1b[^\[]|([\r\n\b\a])|([^\x1b\r\n\b\a]+)")
 ROWS = 50
@@ -92,49 +88,40 @@ class Session:
     def __init__(self, command: list[str], columns: int) -> None:
         """Start it."""
         self.screen = Screen(columns)
-        self._pid, self._terminal = pty.fork()
-        if not self._pid:
-            with contextlib.suppress(OSError):
-                _size(0, columns)
-                for name in ("COLUMNS", "LINES", "NO_COLOR"):
-                    os.environ.pop(name, None)
-                os.environ["TERM"] = "xterm-256color"
-                os.execvp(command[0], command)  # noqa: S606
-            os._exit(127)
+        fixed = {"COLUMNS", "LINES", "NO_COLOR"}
+        kept = {name: value for name, value in os.environ.items() if name not in fixed}
+        self._child = pexpect.spawn(
+            *(command[0], command[1:]), dimensions=(ROWS, columns),
+            env={**kept, "TERM": "xterm-256color"}, encoding="utf-8", codec_errors="replace",
+        )  # fmt: skip
 
     def press(self, keys: str) -> None:
         """Type."""
-        os.write(self._terminal, keys.encode())
+        self._child.send(keys)
 
     def resize(self, columns: int) -> None:
         """The window is another one: the kernel tells the program."""
         self.screen.columns = columns
-        _size(self._terminal, columns)
+        self._child.setwinsize(ROWS, columns)
 
     def read(self, seconds: float) -> bool:
         """Show what is written within so long; false: the program has ended."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            if select.select([self._terminal], [], [], left)[0]:
-                try:
-                    got = os.read(self._terminal, 65536)
-                except OSError:  # all its writers are gone
-                    return False
-                if not got:
-                    return False
-                self.screen.feed(got.decode(errors="replace"))
+            try:
+                self.screen.feed(self._child.read_nonblocking(65536, left))
+            except pexpect.TIMEOUT:
+                break
+            except pexpect.EOF:
+                return False
         return True
 
     def ended(self) -> int:
         """Its exit status, once all it wrote is shown."""
         while self.read(1.0):
             pass
-        os.close(self._terminal)
-        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-
-
-def _size(terminal: int, columns: int) -> None:
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+        status = self._child.wait()
+        return -self._child.signalstatus if status is None else status
 
 
 def main() -> None:

@@ -1,7 +1,5 @@
 """Impossible addresses end a command with status 2, whichever command and file gives them."""
 
-from __future__ import annotations
-
 import pytest
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_refusal

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from v6t.drivers.duts.registry import DRIVERS
 from v6t.drivers.lab.privilege import available
+from v6t.tests.core.support import v6t, write_distribution
 from v6t.tests.expect import expect_refusal
-
-from .support import v6t
 
 PLUGIN = """
 from v6t.plugins.mape_br import MapEBorderRelay
@@ -54,11 +53,7 @@ def install(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
     def make(text: str, **points: str) -> Path:
-        info = tmp_path / "odd_things-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-things\nVersion: 1\n")
-        lines = [f"[v6t.{group}]\n{point}" for group, point in points.items()]
-        (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        write_distribution(tmp_path, "odd-things", **points)
         module = tmp_path / "odd_things.py"
         module.write_text(text)
         return module
@@ -67,70 +62,60 @@ def install(tmp_path, monkeypatch):
     sys.modules.pop("odd_things", None)
 
 
-def line_of(module: Path, text: str) -> int:
+def place_of(module: Path, text: str) -> str:
+    """Where an error is: the module, and the line with this text."""
     lines = module.read_text().splitlines()
-    return next(number for number, line in enumerate(lines, 1) if text in line)
+    number = next(number for number, line in enumerate(lines, 1) if text in line)
+    return f"{module}, line {number}"
+
+
+def install_plugin(install, method=""):
+    """Install the technology 'faulty' with a method of its own."""
+    return install(f"{PLUGIN}\n    {method}\n", plugins="faulty = odd_things:Faulty")
 
 
 @pytest.mark.parametrize("where", FAULTS)
 def test_an_error_of_a_plugins_own_code(where, install, tmp_path):
-    module = install(PLUGIN + f"\n    {FAULTS[where]}\n", plugins="faulty = odd_things:Faulty")
-    arguments = (*RUN, "--tester", "sim", "-o", str(tmp_path / "out"))
-    if where == "make_dut_intent":
-        arguments = (*RUN, "--tester", "sim", "--dry-run")
-    done = v6t(*arguments)
-    said = expect_refusal(done)
-    assert done.status == 2
-    assert "'faulty' of odd-things" in said
-    assert f"{module}, line {line_of(module, 'here')}" in said
-    assert "not of v6t" in said
+    module = install_plugin(install, FAULTS[where])
+    more = ["--dry-run"] if where == "make_dut_intent" else ["-o", str(tmp_path / "out")]
+    said = expect_refusal(v6t(*RUN, "--tester", "sim", *more))
+    for part in ("'faulty' of odd-things", place_of(module, "here"), "not of v6t"):
+        assert part in said
     assert "defect of v6t" not in said
 
 
+# the receiver asks for one frame at a time, the device for many
+RECEIVER = "def expect(self, direction, frames):\n        {}['here']"
+DEVICE = (
+    "def expect(self, direction, frames):\n        if len(frames) > 1:\n"
+    "            {}['here']\n        return super().expect(direction, frames)"
+)
+
+
 @lab
 @pytest.mark.lab
-def test_an_error_in_a_receivers_process(install, tmp_path):
-    text = "def expect(self, direction, frames):\n        {}['here']"
-    module = install(f"{PLUGIN}\n    {text}\n", plugins="faulty = odd_things:Faulty")
+@pytest.mark.parametrize("method", [RECEIVER, DEVICE], ids=["receiver", "device"])
+def test_an_error_in_another_process_is_no_loss(method, install, tmp_path):
+    module = install_plugin(install, method)
     done = v6t(*RUN, "-o", str(tmp_path / "out"))
     assert done.status == 2, done.err
     assert "'faulty' of odd-things" in done.err
-    assert f"{module}, line {line_of(module, 'here')}" in done.err
+    assert place_of(module, "here") in done.err
     assert "defect of v6t" not in done.err
 
 
-@lab
-@pytest.mark.lab
-def test_an_error_in_the_devices_process_is_no_loss(install, tmp_path):
-    """The receiver asks for one frame at a time, the device for many."""
-    text = (
-        "def expect(self, direction, frames):\n        if len(frames) > 1:\n"
-        "            {}['here']\n        return super().expect(direction, frames)"
-    )
-    module = install(f"{PLUGIN}\n    {text}\n", plugins="faulty = odd_things:Faulty")
-    done = v6t(*RUN, "-o", str(tmp_path / "out"))
-    assert done.status == 2, done.err
-    assert "'faulty' of odd-things" in done.err
-    assert f"{module}, line {line_of(module, 'here')}" in done.err
-
-
 def test_a_sentence_of_v6t_about_what_a_plugin_asked_of_it(install, tmp_path):
-    module = install(f"{PLUGIN}\n    {ASKED}\n", plugins="faulty = odd_things:Faulty")
-    place = f"'faulty' of odd-things caused it ({module}, line {line_of(module, 'here')})"
-    out = str(tmp_path / "out")
-    for command in ((*RUN, "--tester", "sim", "-o", out), ("compile", "--plugin", "faulty")):
-        done = v6t(*command)
-        assert done.status == 2
-        assert done.code == "frame-too-small"
-        assert place in expect_refusal(done)
+    module = install_plugin(install, ASKED)
+    place = f"'faulty' of odd-things caused it ({place_of(module, 'here')})"
+    run = (*RUN, "--tester", "sim", "-o", str(tmp_path / "out"))
+    for command in (run, ("compile", "--plugin", "faulty")):
+        assert place in expect_refusal(v6t(*command), "frame-too-small")
 
 
 def test_a_sentence_about_what_a_user_asked_blames_no_plugin(install):
-    install(PLUGIN, plugins="faulty = odd_things:Faulty")
+    install_plugin(install)
     done = v6t(*RUN, "--tester", "sim", "--set", "rule_ipv6=foo", "--dry-run")
-    assert done.status == 2
-    assert done.code == "not-a-prefix"
-    assert "odd" not in expect_refusal(done)
+    assert "odd" not in expect_refusal(done, "not-a-prefix")
 
 
 def test_error_in_a_module_of_two_plugins_names_the_distribution(install):
@@ -139,14 +124,13 @@ def test_error_in_a_module_of_two_plugins_names_the_distribution(install):
     done = v6t(*RUN, "--tester", "sim", "--dry-run")
     said = expect_refusal(done, "extension-broken")
     assert "odd-things" in said
-    assert f"({module}, line {line_of(module, 'here')})" in said
+    assert f"({place_of(module, 'here')})" in said
 
 
 def test_an_error_of_a_validator(install):
-    module = install(PLUGIN, plugins="faulty = odd_things:Faulty")
+    module = install_plugin(install)
     done = v6t(*RUN, "--tester", "sim", "--set", "seed_of_trouble=1", "--dry-run")
-    assert done.status == 2
-    assert f"({module}, line {line_of(module, 'validators')})" in expect_refusal(done)
+    assert f"({place_of(module, 'validators')})" in expect_refusal(done)
 
 
 MRR = Path(__file__).parents[1] / "example_benchmark" / "v6t_mrr.py"
@@ -180,31 +164,36 @@ def test_a_name_that_is_not_the_entry_points(install):
     assert "its name is faulty, its entry point other" in done.out
 
 
-def test_where_a_module_fails_to_load(install):
-    module = install("import json\n\n1 / 0\n", plugins="faulty = odd_things:Faulty")
-    rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
-    assert "ZeroDivisionError" in rows["faulty"]["error"]
-    assert f"({module}, line 3)" in rows["faulty"]["error"]
-    assert rows["faulty"]["distribution"] == "odd-things"
-
-
-def test_a_module_that_ends_the_program_does_not(install):
-    install("raise SystemExit(7)\n", plugins="faulty = odd_things:Faulty")
-    done = v6t("plugins")
+def error_of_plugin(install, text):
+    """Install a module as the technology 'faulty'; return what `v6t plugins` says of it."""
+    install(text, plugins="faulty = odd_things:Faulty")
+    done = v6t("plugins", "--json")
     assert done.status == 0
-    assert "SystemExit: 7" in done.out
+    (row,) = [row for row in json.loads(done.out) if row["name"] == "faulty"]
+    assert row["distribution"] == "odd-things"
+    return row["error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("import json\n\n1 / 0\n", "ZeroDivisionError"),
+        ("import json\n\nraise SystemExit(7)\n", "SystemExit: 7"),
+    ],
+)
+def test_where_a_module_fails_to_load(text, error, install, tmp_path):
+    said = error_of_plugin(install, text)
+    assert error in said
+    assert f"({tmp_path / 'odd_things.py'}, line 3)" in said
 
 
 def test_what_an_incomplete_class_lacks(install):
-    text = (
-        "from v6t.plugins.base import Technology\nclass Faulty(Technology):\n    name = 'faulty'\n"
+    said = error_of_plugin(
+        install,
+        "from v6t.plugins.base import Technology\nclass Faulty(Technology):\n    name = 'faulty'\n",
     )
-    install(text, plugins="faulty = odd_things:Faulty")
-    rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
-    assert {"make_dut_intent", "expect", "ip_versions", "overhead"} <= set(
-        re.findall(r"\w+", rows["faulty"]["error"])
-    )
-    assert "title" in rows["faulty"]["error"]
+    lacking = {"make_dut_intent", "expect", "ip_versions", "overhead", "title"}
+    assert lacking <= set(re.findall(r"\w+", said))
 
 
 def test_doctor_lists_a_broken_driver(install):

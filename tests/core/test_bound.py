@@ -1,13 +1,10 @@
 """A run is bound once: every name looked up and every parameter validated one time."""
 
-from __future__ import annotations
-
 import pytest
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
-
-from .support import v6t
+from v6t.tests.core.support import v6t
 
 NEEDED = {"--no-report": 1, "--report": 1}
 """When the run is bound."""

@@ -1,7 +1,5 @@
 """Files that editors of Windows wrote: a byte order mark before the first character."""
 
-from __future__ import annotations
-
 import pytest
 from v6t.base.files import read_json, read_text
 from v6t.core.campaigns import file as campaign_file

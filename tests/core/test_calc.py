@@ -1,13 +1,10 @@
 """``v6t calc``: the arithmetic of RFC 7597, RFC 6052 and RFC 8219 from the command line."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
+from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_refusal
-
-from .support import v6t
 
 RULE = ["--rule-ipv6", "2001:db8:ce::/51", "--rule-ipv4", "192.0.2.0/24", "--ea-len", 13]
 FIGURE_8 = [*RULE, "--psid-offset", 0]
@@ -127,7 +124,7 @@ REFUSALS = [
     ("outside-port-set", ["map", *RULE, "--ipv4", "192.0.2.1", "--port", 1023]),
     ("missing-setting", [*CE, "--ipv4", "192.0.2.1", "--ipv6", "2001:db8:ce::1"]),
     ("outside-prefix", ["map", *UNSHARED, "--ipv6", "2001:db8::1"]),
-    ("unknown-name", [*CE, "--psid", 9, "--iid-format", "x"]),
+    ("invalid-argument", [*CE, "--psid", 9, "--iid-format", "x"]),
     ("invalid-argument", [*CE, "--psid", "x"]),
     ("out-of-range", rule("2001::/16", "10.0.0.0/8", 49, 0)),
     ("out-of-range", rule("2001:db8:ce::/51", "192.0.2.0/24", 13, 17)),

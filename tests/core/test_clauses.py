@@ -9,11 +9,9 @@ from typing import NamedTuple
 import pytest
 from v6t.analysis.report.compliance import list_rulings
 from v6t.benchmarks.registry import load_presentations
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.events import Listener
 from v6t.core.runs.results import load_run
-from v6t.core.runs.runner import execute
+from v6t.tests.core.support import measure_run
 from v6t.trials.codec import result_from_json, result_to_json
 
 pytestmark = pytest.mark.slow
@@ -34,7 +32,7 @@ def measured(home, line_rate, benchmarks, plugin, procedure, **device):
         benchmarks=benchmarks, tester_options={k: str(v) for k, v in device.items()},
         procedure=procedure,
     )  # fmt: skip
-    execute(bind(resolve(testbed=testbed, flags=flags)), home / "run", Listener())
+    measure_run(resolve(testbed=testbed, flags=flags), home / "run")
     return load_run(home / "run")
 
 

@@ -1,7 +1,5 @@
 """The command itself: quick to start, helpful, quiet about secrets, honest about its output."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -9,19 +7,16 @@ import re
 import shlex
 import subprocess
 import sys
-import types
 from importlib.metadata import version
 
 import click
 import pytest
 from v6t.core.cli import entry, main
-from v6t.core.cli.terminal import make_console
 from v6t.core.config import plugins
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.manifest import find_commit
+from v6t.tests.core.support import COMMAND, RUN_FILES, SIM, tree, v6t, v6t_process
 from v6t.tests.expect import expect_refusal
-
-from .support import COMMAND, RUN_FILES, SIM, tree, v6t, v6t_process
 
 HEAVY = ("scapy", "numpy", "matplotlib", "pydantic", "ruamel", "rich")
 
@@ -154,9 +149,9 @@ def complete(*words):
 
 @pytest.mark.slow
 def test_completes_commands_and_plugins():
+    """In a shell; what is offered for each option: test_operational.py."""
     assert complete("res") == ["resume"]
     assert complete("plugins", "ma") == [n for n in plugins.list_names() if n.startswith("ma")]
-    assert complete("run", "--plugin", "mape-b") == ["mape-br"]
 
 
 @pytest.mark.slow
@@ -197,17 +192,6 @@ def test_a_reader_that_leaves_early_is_no_error(words):
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait() == 141
-
-
-def test_a_table_nobody_reads_ends_as_any_output_does(monkeypatch):
-    """Rich would end the program with status 1."""
-    read, write = os.pipe()
-    os.close(read)
-    with open(write, "w") as gone:
-        monkeypatch.setattr("sys.stdout", gone)
-        with pytest.raises(BrokenPipeError):
-            make_console().print("a table")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), write)
 
 
 @pytest.mark.slow
@@ -320,17 +304,6 @@ def test_a_checkout_without_git_is_one_without_a_commit(monkeypatch):
     assert find_commit() is None
 
 
-def test_memory_that_does_not_suffice_is_no_defect_of_v6t(monkeypatch, capsys):
-    def full(*_, **__):
-        raise MemoryError
-
-    monkeypatch.setattr(main.cli, "main", full)
-    with pytest.raises(SystemExit) as ended:
-        main.main(["plugins"])
-    assert ended.value.code == 3
-    assert "[resource-missing]" in capsys.readouterr().err
-
-
 def test_interrupt_during_the_imports_ends_with_130(monkeypatch, capsys):
     def interrupt(name, *arguments, **keywords):
         raise KeyboardInterrupt
@@ -342,28 +315,27 @@ def test_interrupt_during_the_imports_ends_with_130(monkeypatch, capsys):
     assert (caught.value.code, capsys.readouterr().err) == (130, "v6t: interrupted\n")
 
 
-def test_full_disk_has_a_code_of_its_own(monkeypatch):
-    def fail(*arguments, **keywords):
-        raise OSError(errno.ENOSPC, "No space left on device", "results.json")
-
-    monkeypatch.setattr(main, "cli", types.SimpleNamespace(main=fail))
-    done = v6t("plugins")
-    assert (done.status, done.code) == (3, "disk-full")
-    assert "results.json" in done.err
-
-
 @pytest.mark.parametrize(
     ("command", "is_measuring"),
     [("show", False), ("list", False), ("run", True), ("resume", True), ("campaign", True)],
 )
 @pytest.mark.parametrize(
-    "error", [OSError(errno.ENOSPC, "No space left on device"), OSError(), MemoryError()]
+    ("error", "code"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "results.json"), "disk-full"),
+        (OSError(), None),
+        (MemoryError(), "resource-missing"),
+    ],
 )
-def test_only_a_measuring_command_says_that_trials_are_saved(
-    error, command, is_measuring, monkeypatch
+def test_lack_of_space_or_memory_is_no_defect_and_trials_of_a_run_are_saved(
+    error, code, command, is_measuring, monkeypatch
 ):
     def fail(*arguments, **keywords):
         raise error
 
-    monkeypatch.setattr(main, "cli", types.SimpleNamespace(main=fail))
-    assert ("trials are saved" in v6t("--debug", command, "run").err) == is_measuring
+    monkeypatch.setattr(main, "_invoke_command", fail)
+    done = v6t("--debug", command, "run")
+    assert ("trials are saved" in done.err) == is_measuring
+    if code:
+        assert (done.status, done.code) == (3, code)
+    assert ("results.json" in done.err) == (code == "disk-full")

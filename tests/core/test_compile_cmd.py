@@ -1,7 +1,5 @@
 """``v6t compile``: what TRex would send, as profile, module, capture and words."""
 
-from __future__ import annotations
-
 import ast
 import base64
 import json
@@ -13,9 +11,8 @@ from scapy.utils import rdpcap
 from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.profiles.exports import from_stl_json
 from v6t.profiles.model import Role
+from v6t.tests.core.support import tree, v6t
 from v6t.tests.expect import expect_refusal
-
-from .support import tree, v6t
 
 COMPILE = ["compile", "--plugin", "mape-br"]
 FORMATS = ["stl-json", "stl-py", "pcap", "text"]

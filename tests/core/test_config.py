@@ -1,12 +1,9 @@
 """Run file, testbed file, preset and flags: which wins, what is refused, and where it stands."""
 
-from __future__ import annotations
-
 import json
 import re
 
 import pytest
-from hypothesis import settings
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve, resolve_and_bind
@@ -21,8 +18,6 @@ from v6t.core.config.yaml_file import YamlFile
 from v6t.plugins.mape_br import MapEParams
 from v6t.procedures.trial_runner import SHARED_CORES_WARNING
 from v6t.tests.expect import expect_error
-
-DERANDOMIZED = settings(derandomize=True, database=None, deadline=None, max_examples=150)
 
 
 def resolved(tmp_path, run=None, bed=None, **flags):
@@ -141,19 +136,11 @@ def test_caveats_name_every_departure_from_the_rfc(tmp_path):
     assert "trailer" in told
     assert "option marks" in marks
     attached = Flags(plugin="mape-br", tester="trex", preset="rfc")
-    said = " ".join(list_result_warnings(bind(resolve(flags=attached))))
-    assert "of its ports" in said
-    said = " ".join(
-        list_result_warnings(bind(resolved(tmp_path, procedure={"loss_tolerance": 0.01})))
-    )
-    for word in (
-        "SIMULATED",
-        "DEMONSTRATION",
-        "2 repetitions",
-        "loss tolerance 1.0000%",
-        "2 % longer",
-    ):
-        assert word in said
+    assert "of its ports" in " ".join(list_result_warnings(bind(resolve(flags=attached))))
+    quick = resolved(tmp_path, procedure={"loss_tolerance": 0.01})
+    said = " ".join(list_result_warnings(bind(quick)))
+    words = ("SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "2 % longer")
+    assert [word for word in words if word not in said] == []
 
 
 @pytest.mark.parametrize(("tags", "told"), [(250, True), (499, True), (500, False)])
@@ -342,15 +329,4 @@ def test_a_wrong_flag_is_not_blamed_on_the_file(tmp_path):
 def test_a_file_that_is_no_text(data, tmp_path):
     (tmp_path / "run.yaml").write_bytes(data)
     with expect_error("not-text", mentions="run.yaml"):
-        YamlFile(tmp_path / "run.yaml")
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["[" * 1000, "{a: " * 1000, "a: " + "9" * 5000],
-    ids=["nested lists", "nested mappings", "digits"],
-)
-def test_a_file_that_is_too_deep_or_too_long(text, tmp_path):
-    (tmp_path / "run.yaml").write_text(text)
-    with expect_error("invalid-yaml", mentions="run.yaml"):
         YamlFile(tmp_path / "run.yaml")

@@ -1,24 +1,19 @@
 """Results are never lost: a complete run is only read, and nothing known is replaced by less."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import zlib
 
 import pytest
 from v6t.base.errors import TesterError
-from v6t.core.config.bound import bind
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.results import load_run, read_results
-from v6t.core.runs.runner import execute, resume
-from v6t.tests.expect import expect_error, expect_refusal
-from v6t.trials.result import TrialResult
-from v6t.trials.trial import Trial
-
-from .support import (
+from v6t.core.runs.runner import resume
+from v6t.tests.core.support import (
     bound_by_permissions,
+    count_new_trials,
+    measure_run,
     read_comparable,
     read_journal,
     read_trial_keys,
@@ -26,6 +21,10 @@ from .support import (
     tree,
     v6t,
 )
+from v6t.tests.expect import expect_error, expect_refusal
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Trial
+
 from .test_run import simulated
 
 
@@ -47,27 +46,40 @@ def with_another_field(entry):
     return {**entry, "trial": {**entry["trial"], "colour": "blue"}}
 
 
-@pytest.fixture
-def complete(tmp_path):
-    execute(bind(simulated()), tmp_path / "out", Listener())
-    return tmp_path / "out"
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A complete run, which tests copy."""
+    path = tmp_path_factory.mktemp("finished") / "out"
+    measure_run(simulated(), path)
+    return path
 
 
-@pytest.fixture
-def begun(tmp_path):
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory):
     """A run whose tester failed when one direction of three was known."""
+    path = tmp_path_factory.mktemp("failed") / "out"
     with pytest.raises(TesterError):
-        execute(bind(simulated(crash_at=60)), tmp_path / "out", Listener())
-    assert 1 <= len(read_results(tmp_path / "out")["results"]) < 3
-    remove_crash(tmp_path / "out")
-    return tmp_path / "out"
+        measure_run(simulated(crash_at=60), path)
+    assert 1 <= len(read_results(path)["results"]) < 3
+    remove_crash(path)
+    return path
+
+
+@pytest.fixture
+def complete(finished, tmp_path):
+    return shutil.copytree(finished, tmp_path / "out")
+
+
+@pytest.fixture
+def begun(failed, tmp_path):
+    return shutil.copytree(failed, tmp_path / "out")
 
 
 def test_a_complete_run_is_only_read(complete):
     before = {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in complete.iterdir()}
     assert "nothing was measured" in v6t("resume", complete).err
     again = resume(complete, Listener())
-    assert (len(again.trials), again.measured) == (len(read_trial_keys(complete)), 0)
+    assert len(again.trials) == len(read_trial_keys(complete))
     assert {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in complete.iterdir()} == before
 
 
@@ -83,53 +95,63 @@ def test_a_complete_run_that_may_not_be_written_can_be_read(complete):
     assert json.loads(done.out)["status"] == "complete"
 
 
-@pytest.mark.parametrize("directory", ["complete", "begun"])
-@pytest.mark.parametrize("what", ["trials asked otherwise", "another run", "missing", "empty"])
-def test_a_journal_that_does_not_belong_here_costs_nothing(what, directory, tmp_path, request):
-    path = request.getfixturevalue(directory)
+def flip_byte(path, at):
+    """Change one bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def damage(path, what):
+    """Damage a run."""
+    config, manifest, journal = (
+        path / n for n in ("config.json", "manifest.json", "journal.jsonl")
+    )
+    lines = journal.read_bytes().splitlines(keepends=True)
     if what == "trials asked otherwise":
         rewrite(path, lambda e: unmarked(with_another_field(e)))
     elif what == "another run":
-        execute(bind(simulated(delay_us=30)), tmp_path / "other", Listener())
-        shutil.copy(tmp_path / "other" / "journal.jsonl", path)
-    elif what == "missing":
-        (path / "journal.jsonl").unlink()
+        measure_run(simulated(delay_us=30), path.parent / "other")
+        shutil.copy(path.parent / "other" / "journal.jsonl", path)
+    elif what == "no journal":
+        journal.unlink()
+    elif what == "empty journal":
+        journal.write_text("")
+    elif what == "cut journal":
+        journal.write_bytes(b"".join(lines[:20]))
+    elif what.startswith("flipped byte in line"):
+        number = int(what.split()[-1]) % len(lines)
+        flip_byte(journal, sum(map(len, lines[:number])) + len(lines[number]) // 2)
+    elif what == "changed config":
+        config.write_text(config.read_text().replace('"seed": 1', '"seed": 2'))
     else:
-        (path / "journal.jsonl").write_text("")
-    before = tree(path)
-    said = expect_refusal(v6t("resume", path))
-    assert str(path / "journal.jsonl") in said
-    assert tree(path) == before
+        flip_byte(manifest, manifest.read_bytes().index(b'"run": "') + 8)
 
 
 @pytest.mark.parametrize("directory", ["complete", "begun"])
-@pytest.mark.parametrize("line", [0, 20, -1])
-def test_resume_of_a_journal_with_a_flipped_byte_changes_nothing(directory, line, request):
+@pytest.mark.parametrize(
+    ("what", "code"),
+    [
+        *((what, None) for what in ("trials asked otherwise", "another run")),
+        *((what, None) for what in ("no journal", "empty journal")),
+        *((f"flipped byte in line {number}", "damaged-file") for number in (0, 20, -1)),
+    ],
+)
+def test_resume_with_a_damaged_journal_changes_nothing(what, code, directory, request):
     path = request.getfixturevalue(directory)
-    lines = (path / "journal.jsonl").read_bytes().splitlines(keepends=True)
-    damaged = bytearray(lines[line])
-    damaged[len(damaged) // 2] ^= 1
-    lines[line] = bytes(damaged)
-    (path / "journal.jsonl").write_bytes(b"".join(lines))
+    damage(path, what)
     before = tree(path)
-    expect_refusal(v6t("resume", path), "damaged-file")
+    assert str(path / "journal.jsonl") in expect_refusal(v6t("resume", path), code)
     assert tree(path) == before
 
 
-def test_resume_with_changed_config_changes_nothing(begun):
-    config = (begun / "config.json").read_text()
-    (begun / "config.json").write_text(config.replace('"seed": 1', '"seed": 2'))
+@pytest.mark.parametrize(
+    ("what", "code"), [("changed config", "damaged-file"), ("flipped manifest", "journal-mismatch")]
+)
+def test_resume_with_damaged_settings_changes_nothing(what, code, begun):
+    damage(begun, what)
     before = tree(begun)
-    expect_refusal(v6t("resume", begun), "damaged-file")
-    assert tree(begun) == before
-
-
-def test_resume_with_flipped_byte_in_manifest_changes_nothing(begun):
-    manifest = bytearray((begun / "manifest.json").read_bytes())
-    manifest[manifest.index(b'"run": "') + 8] ^= 1
-    (begun / "manifest.json").write_bytes(manifest)
-    before = tree(begun)
-    expect_refusal(v6t("resume", begun), "journal-mismatch")
+    expect_refusal(v6t("resume", begun), code)
     assert tree(begun) == before
 
 
@@ -142,18 +164,11 @@ def test_resume_without_config_digest_compares_nothing(begun):
 
 
 @pytest.mark.parametrize("command", [["show"], ["report", "--format", "md"], ["compare"]])
-@pytest.mark.parametrize("damage", ["changed config", "no journal", "cut journal", "flipped byte"])
-def test_reading_damaged_complete_run_is_refused(damage, command, complete):
-    config, journal = complete / "config.json", complete / "journal.jsonl"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    if damage == "changed config":
-        config.write_text(config.read_text().replace('"seed": 1', '"seed": 2'))
-    elif damage == "no journal":
-        journal.unlink()
-    elif damage == "cut journal":
-        journal.write_bytes(b"".join(lines[:20]))
-    else:
-        journal.write_bytes(b"".join(lines)[:-3] + b"?}\n")
+@pytest.mark.parametrize(
+    "what", ["changed config", "no journal", "cut journal", "flipped byte in line -1"]
+)
+def test_reading_damaged_complete_run_is_refused(what, command, complete):
+    damage(complete, what)
     before = tree(complete)
     runs = [complete] * (2 if command == ["compare"] else 1)
     expect_refusal(v6t(*command, *runs), "damaged-file")
@@ -200,16 +215,16 @@ def test_what_is_known_again_is_not_replaced_by_less_meanwhile(begun, monkeypatc
 def test_results_that_are_lost_come_from_the_journal_again(complete):
     before = (complete / "results.json").read_bytes()
     (complete / "results.json").unlink()
-    assert resume(complete, Listener()).measured == 0
+    assert count_new_trials(complete) == 0
     assert (complete / "results.json").read_bytes() == before
 
 
 def test_a_journal_goes_on_where_the_manifest_is_lost(begun, tmp_path):
     (begun / "manifest.json").unlink()
     resume(begun, Listener())
-    execute(bind(simulated()), tmp_path / "whole", Listener())
+    measure_run(simulated(), tmp_path / "whole")
     assert read_comparable(begun) == read_comparable(tmp_path / "whole")
-    assert resume(begun, Listener()).measured == 0
+    assert count_new_trials(begun) == 0
     assert len({e["run"] for e in read_journal(begun)}) == 1
 
 
@@ -272,6 +287,6 @@ def test_resumed_simulation_continues_its_clock(lines, complete, tmp_path):
     journal = tmp_path / "cut" / "journal.jsonl"
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:lines]))
     (tmp_path / "cut" / "results.json").unlink()
-    assert resume(tmp_path / "cut", Listener()).measured > 0
+    assert count_new_trials(tmp_path / "cut") > 0
     for name in ("trials.csv", "results.csv"):
         assert (tmp_path / "cut" / name).read_bytes() == (complete / name).read_bytes()

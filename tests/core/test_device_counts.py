@@ -1,7 +1,5 @@
 """What a driven device counted over each benchmark, beside the results of ordinary runs."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,15 +1,12 @@
 """The dual-DUT setup from the command line: variants, both devices in the plan, what is said."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.warnings import list_result_warnings
-
-from .support import v6t
+from v6t.tests.core.support import v6t
 
 RUN = ("run", "--plugin", "ipv4aas")
 
@@ -63,9 +60,9 @@ def test_bad_input_is_one_sentence(arguments, code):
 
 def test_the_stateful_device_and_little_headroom_are_said_beside_the_numbers():
     given = {"variant": "map-t", "initiator_ports.min": "4096", "initiator_ports.max": "12031"}
-    said = list_result_warnings(bind(resolve(flags=Flags("ipv4aas", params=given))))
+    said = [*list_result_warnings(bind(resolve(flags=Flags("ipv4aas", params=given))))]
     assert any("CE is stateful" in line for line in said)
     assert any("97%" in line and "8192" in line for line in said)
-    said = list_result_warnings(bind(resolve(flags=Flags("ipv4aas"))))
+    said = [*list_result_warnings(bind(resolve(flags=Flags("ipv4aas"))))]
     assert any("PE is stateful" in line for line in said)
     assert not any("port set" in line for line in said)

@@ -1,16 +1,15 @@
 """Whatever is wrong with the input: two lines at most, status 2, nothing on disk."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 from v6t.base import errors
 from v6t.base.errors import DutError
 from v6t.core.cli import main as main_module
+from v6t.drivers.lab import privilege
+from v6t.drivers.trex import installation
+from v6t.tests.core.support import SIM, bound_by_permissions, tree, v6t, v6t_process
 from v6t.tests.expect import expect_refusal
-
-from .support import SIM, bound_by_permissions, tree, v6t, v6t_process
 
 pytestmark = pytest.mark.slow
 
@@ -133,14 +132,6 @@ def test_wrong_input_has_a_code_and_leaves_nothing_behind(
     assert tree(tmp_path) == {}
 
 
-def test_a_directory_that_holds_a_run_is_left_alone(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert v6t(*SIM, "--reps", 1, "--mode", "forward", "-o", "out").status == 0
-    before = tree(tmp_path)
-    expect_refusal(v6t(*SIM, "-o", "out"), "file-exists")
-    assert tree(tmp_path) == before
-
-
 def test_a_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monkeypatch):
     """Its device lacked a program, say: nothing was measured, and the same line works afterwards."""
     monkeypatch.chdir(tmp_path)
@@ -162,7 +153,9 @@ def test_a_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monk
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     assert v6t(*words).status == 0
+    before = tree(tmp_path)
     expect_refusal(v6t(*words), "file-exists")
+    assert tree(tmp_path) == before
 
 
 def test_a_directory_that_holds_anything_is_left_alone(tmp_path):
@@ -218,29 +211,23 @@ def test_a_damaged_run_is_not_touched(name, code, tmp_path):
     assert tree(out) == before
 
 
-def test_trex_that_is_not_there(tmp_path, monkeypatch):
-    from v6t.drivers.trex import installation
-
+@pytest.mark.parametrize(
+    ("variable", "code", "status"), [("", "missing-program", 3), (".", "missing-installation", 2)]
+)
+def test_trex_that_is_not_there(variable, code, status, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TREX_DIR", raising=False)
     monkeypatch.setattr(installation, "DEFAULT_LOCATION", tmp_path / "opt")
-    said = expect_refusal(v6t(*SIM, "--tester", "trex", "-o", "out"), "missing-program", 3)
+    monkeypatch.delenv("TREX_DIR", raising=False)
+    if variable:
+        monkeypatch.setenv("TREX_DIR", str(tmp_path))
+    said = expect_refusal(v6t(*SIM, "--tester", "trex", "-o", "out"), code, status)
     assert "TREX_DIR" in said
-    assert tree(tmp_path) == {}
-
-
-def test_trex_dir_that_holds_none(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TREX_DIR", str(tmp_path))
-    expect_refusal(v6t(*SIM, "--tester", "trex", "-o", "out"), "missing-installation")
     assert tree(tmp_path) == {}
 
 
 @pytest.mark.parametrize("uid", [0, 1000])
 @pytest.mark.parametrize("command", ["run", "selftest"])
 def test_no_permission_for_the_lab(command, uid, tmp_path, monkeypatch):
-    from v6t.drivers.lab import privilege
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(privilege.shutil, "which", lambda name: f"/bin/{name}")
     monkeypatch.setattr(privilege.os, "geteuid", lambda: uid)

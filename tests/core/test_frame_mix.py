@@ -15,17 +15,16 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.events import Listener
-from v6t.core.runs.rundir import make_run_file
-from v6t.core.runs.runner import execute, resume
+from v6t.core.runs.rundir import make_settings_files
+from v6t.core.runs.runner import resume
 from v6t.drivers.lab.privilege import available
 from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import expand_set
 from v6t.profiles.mixes import describe_sequence, normalize_mix
+from v6t.tests.core.support import measure_run, v6t
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
-
-from .support import v6t
 
 LAB, WHY = available()
 IMIX = "imix:64x28,570x16,1518x4"
@@ -147,7 +146,7 @@ def test_both_links_carry_it():
 def test_a_rate_in_bits_is_that_of_the_mean_frame(tmp_path):
     flags = Flags("siit", tester="sim", frame_sizes=("imix",), benchmarks=("latency",),
                   modes=("forward",), settings={"--rate": "1Gbps"})  # fmt: skip
-    execute(bind(resolve(flags=flags)), tmp_path / "out", Listener())
+    measure_run(resolve(flags=flags), tmp_path / "out")
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     mean = (84 * 28 + 570 * 16 + 1518 * 4) / 48
     assert record["rate"] == pytest.approx(1e9 / (8 * (mean + 20)))
@@ -161,7 +160,7 @@ def rehearsed(tmp_path_factory):
                   benchmarks=("throughput", "frame-loss", "latency", "pdv", "ipdv", "back-to-back",
                               "system-recovery", "flows"))  # fmt: skip
     run = resolve(flags=flags)
-    execute(bind(run), base / "out", Listener())
+    measure_run(run, base / "out")
     write.write_run_report(base / "out", formats=["md"])
     return run, base / "out"
 
@@ -188,7 +187,7 @@ def test_every_benchmark_is_measured_and_named(rehearsed):
 def test_it_is_resumed_exported_and_compared(rehearsed):
     run, out = rehearsed
     assert resume(out, Listener()).status == "complete"
-    assert make_run_file(run)["frame_sizes"] == [IMIX, 84]
+    assert make_settings_files(run)["run.yaml"]["frame_sizes"] == [IMIX, 84]
     told = v6t("compare", out, out).out
     assert "imix" in told
 

@@ -1,12 +1,9 @@
 """Hints of the stateful technologies: whoever follows each of them arrives at a run that works."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest
-
-from .support import v6t
+from v6t.tests.core.support import v6t
 
 MOST_HINTS = 4
 TECHNOLOGIES = ("nat44", "nat64", "nat66", "dslite-aftr")

@@ -1,7 +1,5 @@
 """The example files: they parse, they rehearse, every commented line in them works."""
 
-from __future__ import annotations
-
 import json
 import re
 import resource
@@ -17,9 +15,8 @@ from v6t.core.config.yaml_file import EXAMPLES_DIR, YamlFile, write_examples
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
 from v6t.plugins.mape_br import MapEParams
+from v6t.tests.core.support import COMMAND, tree, v6t
 from v6t.tests.expect import expect_refusal
-
-from .support import COMMAND, tree, v6t
 
 RUN, TESTBED = ((EXAMPLES_DIR / name).read_text() for name in ("run.yaml", "testbed.yaml"))
 

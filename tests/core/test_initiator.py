@@ -1,7 +1,5 @@
 """The Initiator at the tester's right port (ST-01): one setting, and everything else follows."""
 
-from __future__ import annotations
-
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve

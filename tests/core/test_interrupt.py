@@ -1,7 +1,5 @@
 """Ctrl-C and its relatives: traffic stops, the lab goes, the run says how to continue, and does."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -16,10 +14,9 @@ import pytest
 from v6t.core.cli.stopping import HANDLED_SIGNALS, handle_signals
 from v6t.core.config import resolve as resolve_module
 from v6t.drivers.lab import privilege
+from v6t.tests.core import warm
+from v6t.tests.core.support import COMMAND, RUN_FILES, SIM, read_comparable, read_trial_keys, v6t
 from v6t.tests.drivers import faketrex
-
-from . import warm
-from .support import COMMAND, RUN_FILES, SIM, read_comparable, read_trial_keys, v6t
 
 pytestmark = pytest.mark.slow
 
@@ -92,43 +89,25 @@ def whole(tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupted_rehearsal_continues(number, tmp_path, whole):
+def test_an_interrupted_rehearsal_and_its_resumes_continue(tmp_path, whole):
     out = tmp_path / "out"
-    process = started(out, *SIM, *SHAPE, *SLOW)
-    wait_for_trials(process, out, ENOUGH_TRIALS)
-    process.send_signal(number)
-    printed, said = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 130
-    assert printed == ""
-    assert f"v6t resume {out}" in said
-    assert said.splitlines()[-1] == "v6t: interrupted"
-    assert "Traceback" not in said
-    before = trials(out)
-    assert len(before) >= ENOUGH_TRIALS
-    content = json.loads((out / "results.json").read_text())
-    assert content["status"] == "running"
-    assert sorted(p.name for p in out.iterdir()) == RUN_FILES
-
-    done = v6t("resume", out, "--json")
-    assert done.status == 0
-    assert json.loads(done.out)["status"] == "complete"
-    assert read_comparable(out) == read_comparable(whole)
-    assert trials(out)[: len(before)] == before
-    assert trials(out) == trials(whole)
-
-
-def test_an_interrupted_resume_continues(tmp_path, whole):
-    out = tmp_path / "out"
-    for command in ([*SIM, *SHAPE, *SLOW, "-o", str(out)], ["resume", str(out)]):
-        known = len(trials(out))
-        process = warm.Process(command, stderr=subprocess.PIPE)
-        wait_for_trials(process, out, known + 3)
-        process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=PATIENCE_S)[1]
-        assert process.returncode == 130
+    words = [*SIM, *SHAPE, *SLOW, "-o", str(out)]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        before = trials(out)
+        process = warm.Process(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        wait_for_trials(process, out, len(before) + 2)
+        process.send_signal(number)
+        printed, said = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, printed) == (130, "")
         assert f"v6t resume {out}" in said
-    assert v6t("resume", out).status == 0
+        assert said.splitlines()[-1] == "v6t: interrupted"
+        assert "Traceback" not in said
+        assert trials(out)[: len(before)] == before
+        assert json.loads((out / "results.json").read_text())["status"] == "running"
+        assert sorted(p.name for p in out.iterdir()) == RUN_FILES
+        words = ["resume", str(out)]
+    done = v6t("resume", out, "--json")
+    assert (done.status, json.loads(done.out)["status"]) == (0, "complete")
     assert read_comparable(out) == read_comparable(whole)
     assert trials(out) == trials(whole)
 
@@ -296,7 +275,7 @@ def test_a_run_that_sleeps_and_wakes(tmp_path, whole):
     for count in (2, ENOUGH_TRIALS):
         wait_for_trials(process, out, count)
         process.send_signal(signal.SIGSTOP)
-        time.sleep(1.0)
+        time.sleep(0.3)
         known = trials(out)
         process.send_signal(signal.SIGCONT)
         assert trials(out)[: len(known)] == known

@@ -1,16 +1,12 @@
 """Back-to-back before the kernel's router with a buffer of known size, by the embedded tester (RFC 9004)."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
-from v6t.core.runs.events import Listener
-from v6t.core.runs.runner import execute
 from v6t.drivers.lab.privilege import available
+from v6t.tests.core.support import measure_run
 
 LAB, WHY = available()
 pytestmark = [
@@ -47,7 +43,7 @@ def test_a_known_buffer_is_found_and_its_search_reported(tmp_path):
         },
     )  # fmt: skip
     run = resolve(None, tmp_path / "bed.yaml", flags)
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     found = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     record = next(r for r in found if r["benchmark"] == "back-to-back")
     # a sender may take a tenth longer, and a buffer that drains meanwhile holds more

@@ -1,7 +1,5 @@
 """Limits that a device is told, against what the benchmarks open."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

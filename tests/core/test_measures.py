@@ -30,11 +30,14 @@ from v6t.drivers.duts.options import Hook
 from v6t.drivers.duts.reference import ReferenceOptions
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.sim.kind import Sim
+from v6t.drivers.sim.tester import SimTester
 from v6t.tests.core import warm
 from v6t.tests.core.support import (
     SIM,
     make_all_tables,
+    measure_run,
     read_comparable,
+    read_csv,
     read_trial_keys,
     remove_crash,
     simulate,
@@ -70,6 +73,11 @@ def by_benchmark(path):
     return {r["benchmark"]: r for r in read_results(path)["results"]}
 
 
+def find_column(table, name):
+    """Find the place of a column by its name."""
+    return [column.name for column in table.columns].index(name)
+
+
 def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, monkeypatch):
     """A second one would want the ports that the first has: TRex on NICs, for the delays of its own."""
     made, make = [], bench.make_tester
@@ -79,11 +87,7 @@ def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, mon
         "make_tester",
         lambda bound, **how: made.append(how["loopback"]) or make(bound, **how),
     )
-    execute(
-        bind(wanted("throughput", "latency", device=DEVICE, **QUICK_ALL)),
-        tmp_path / "out",
-        Listener(),
-    )
+    measure_run(wanted("throughput", "latency", device=DEVICE, **QUICK_ALL), tmp_path / "out")
     assert made == [False]
     found = by_benchmark(tmp_path / "out")
     assert found["latency"]["directions"]["forward"]["tl"]["median"] > 0
@@ -94,7 +98,7 @@ def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, mon
 def test_every_benchmark_reports_the_devices_truth(tmp_path):
     device = {**DEVICE, "capacity_noise": 0.0}
     fine = {"back_to_back": {"resolution_frames": 64}}
-    execute(bind(wanted(*ALL, device=device, **QUICK_ALL, **fine)), tmp_path / "out", Listener())
+    measure_run(wanted(*ALL, device=device, **QUICK_ALL, **fine), tmp_path / "out")
     found = by_benchmark(tmp_path / "out")
     assert set(found) == set(ALL)
     rate = found["throughput"]["median"]
@@ -122,8 +126,6 @@ def test_every_benchmark_reports_the_devices_truth(tmp_path):
 def test_every_table_says_how_frames_were_counted_where_a_tester_knows_several_ways(
     tmp_path, monkeypatch
 ):
-    from v6t.drivers.sim.tester import SimTester
-
     measure = SimTester.measure
     chosen = ("throughput", "frame-loss", "back-to-back", "latency", "pdv")
 
@@ -132,26 +134,23 @@ def test_every_table_says_how_frames_were_counted_where_a_tester_knows_several_w
         return replace(measure(self, trial), tester={"counting": way})
 
     run = wanted(*chosen, device={**DEVICE, "capacity_noise": 0.0}, **QUICK_ALL)
-    plain = execute(bind(run), tmp_path / "plain", Listener())
+    plain = measure_run(run, tmp_path / "plain")
     monkeypatch.setattr(SimTester, "measure", measured)
-    told = execute(bind(run), tmp_path / "told", Listener())
+    told = measure_run(run, tmp_path / "told")
     for records, expected in ((plain.records, {None}), (told.records, {"marks", "trailer"})):
         assert {r.counted_by for r in records} == expected
         assert {r.benchmark for r in records} == set(chosen)
         for record in records:
             table = registry.load(record.benchmark).make_main_table([record])
-            cells = {
-                row[place]
-                for place, column in enumerate(table.columns)
-                if column.name == "counted\nby"
-                for row in table.rows
-            }
-            assert cells == {record.counted_by} - {None}
+            names = [column.name for column in table.columns]
+            assert ("counted\nby" in names) is (record.counted_by is not None)
+            for row in table.rows if record.counted_by else ():
+                assert row[find_column(table, "counted\nby")] == record.counted_by
 
 
 def test_every_number_comes_with_its_trials(tmp_path):
     device = {**DEVICE, "capacity_noise": 0.2}
-    execute(bind(wanted(*ALL, device=device, **QUICK_ALL)), tmp_path / "out", Listener())
+    measure_run(wanted(*ALL, device=device, **QUICK_ALL), tmp_path / "out")
     text = (tmp_path / "out" / "results.json").read_text()
     assert "Infinity" not in text and "NaN" not in text
     journal = Journal(tmp_path / "out" / "journal.jsonl")
@@ -164,11 +163,10 @@ def test_every_number_comes_with_its_trials(tmp_path):
 
 
 def test_raw_values_of_each_benchmark(tmp_path):
-    execute(bind(wanted(*SIX, **QUICK)), tmp_path / "out", Listener())
+    measure_run(wanted(*SIX, **QUICK), tmp_path / "out")
     names = {p.name for p in (tmp_path / "out").glob("*.csv")}
     assert names >= {f"{b}.csv" for b in SIX[1:]} | {"results.csv", "trials.csv"}
-    with (tmp_path / "out" / "latency.csv").open() as table:
-        rows = list(csv.DictReader(table))
+    rows = read_csv(tmp_path / "out" / "latency.csv")
     assert [(row["No"], row["direction"]) for row in rows] == [
         ("1", "forward"), ("1", "reverse"), ("2", "forward"), ("2", "reverse")
     ]  # fmt: skip
@@ -186,12 +184,10 @@ def test_one_table_per_benchmark(tmp_path):
 
 
 def test_throughput_is_measured_where_it_is_needed(tmp_path):
-    execute(bind(wanted("latency", **QUICK)), tmp_path / "out", Listener())
+    measure_run(wanted("latency", **QUICK), tmp_path / "out")
     assert list(by_benchmark(tmp_path / "out")) == ["throughput", "latency"]
-    execute(
-        bind(wanted("latency", latency={"rate_fps": 50_000.0}, **QUICK_LATENCY)),
-        tmp_path / "given",
-        Listener(),
+    measure_run(
+        wanted("latency", latency={"rate_fps": 50_000.0}, **QUICK_LATENCY), tmp_path / "given"
     )
     found = by_benchmark(tmp_path / "given")
     assert list(found) == ["latency"]
@@ -205,7 +201,7 @@ def test_a_device_without_throughput_has_no_latency(tmp_path):
     device = {**DEVICE, "dead_zones": "[[1500, 1e12]]"}
     # a 256th of it, where a search ends in which nothing passed, is in that zone
     coarse = {**QUICK, "resolution_fps": 800_000.0}
-    execute(bind(wanted("latency", "reset", device=device, **coarse)), tmp_path / "out", Listener())
+    measure_run(wanted("latency", "reset", device=device, **coarse), tmp_path / "out")
     found = by_benchmark(tmp_path / "out")
     assert found["throughput"]["median"] == 0.0
     assert "no rate passed" in found["latency"]["not_measured"]
@@ -214,7 +210,7 @@ def test_a_device_without_throughput_has_no_latency(tmp_path):
 
 def test_searches_and_repetition_rules_are_named(tmp_path):
     run = wanted("throughput", search="mlrsearch", adaptive={"most": 8}, resolution_fps=20_000.0)
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     record = by_benchmark(tmp_path / "out")["throughput"]
     assert record["search"] == "mlrsearch"
     assert "loss ratio 0" in record["search_label"]
@@ -226,52 +222,51 @@ def test_searches_and_repetition_rules_are_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("plugin", "benchmarks", "at"),
+    ("plugin", "benchmarks", "crashes"),
     [
-        *(("mape-br", ALL, at) for at in (10, 25, 40, 50, 56)),
-        ("ipv4-router", ("rss-probe",), 25),
-        ("ipv4-router", ("flows",), 25),
-        ("nat44", ("tcp-rate", "tcp-capacity"), 12),
-        ("nat44", ("connection-rate", "throughput", "teardown"), 20),
+        ("mape-br", ALL, (10, 25, 40, 50, 56)),
+        ("ipv4-router", ("rss-probe",), (25,)),
+        ("ipv4-router", ("flows",), (25,)),
+        ("nat44", ("tcp-rate", "tcp-capacity"), (12,)),
+        ("nat44", ("connection-rate", "throughput", "teardown"), (20,)),
     ],
 )
-def test_resumes_in_the_middle_of_any_benchmark(tmp_path, plugin, benchmarks, at):
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
+def test_resumes_in_the_middle_of_any_benchmark(tmp_path, plugin, benchmarks, crashes):
+    whole = tmp_path / "whole"
     procedure = QUICK_ALL if benchmarks == ALL else QUICK
-    execute(bind(wanted(*benchmarks, plugin=plugin, **procedure)), whole, Listener())
-    failing = {**DEVICE, "crash_at": at}
-    run = bind(wanted(*benchmarks, plugin=plugin, device=failing, **procedure))
-    with pytest.raises(TesterError):
-        execute(run, cut, Listener())
-    remove_crash(cut)
-    resume(cut, Listener())
-    assert read_comparable(cut) == read_comparable(whole)
-    assert read_trial_keys(cut) == read_trial_keys(whole)
+    measure_run(wanted(*benchmarks, plugin=plugin, **procedure), whole)
+    for at in crashes:
+        cut, failing = tmp_path / str(at), {**DEVICE, "crash_at": at}
+        run = bind(wanted(*benchmarks, plugin=plugin, device=failing, **procedure))
+        with pytest.raises(TesterError):
+            execute(run, cut, Listener())
+        remove_crash(cut)
+        resume(cut, Listener())
+        assert read_comparable(cut) == read_comparable(whole)
+        assert read_trial_keys(cut) == read_trial_keys(whole)
 
 
 def test_kills_in_any_benchmark_change_nothing(tmp_path):
+    """kill -9 at random moments: resume ends with the same results, no trial lost or doubled."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    execute(bind(wanted(*SIX, repetitions=2, resolution_fps=20_000.0)), whole, Listener())
-    device = [f"--set-tester={k}={v}" for k, v in {**DEVICE, "trial_delay_s": 0.02}.items()]
-    first = [*SIM, "--mode", "bidirectional", "--reps", "2",
-             "--resolution", "20000", "--measure", ",".join(SIX), *device,
-             "-o", str(cut)]  # fmt: skip
-    again = ["resume", str(cut)]
+    device = {**DEVICE, "loss_probability": 0.02}
+    measure_run(wanted(*SIX, device=device, **QUICK), whole)
+    options = [f"--set-tester={k}={v}" for k, v in {**device, "trial_delay_s": 0.01}.items()]
+    first = [*SIM, "--mode", "bidirectional", "--reps", "2", "--resolution", "20000",
+             "--measure", ",".join(SIX), *options, "-o", str(cut)]  # fmt: skip
     chance = random.Random(8219)
     for kill in range(9):
-        process = warm.Process(
-            again if (cut / "config.json").exists() else first,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        if kill < 8:
-            time.sleep(chance.uniform(0.2, 0.8))
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        else:
-            assert process.wait() == 0
+        words = ["resume", str(cut)] if (cut / "config.json").exists() else first
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with warm.Process(words, **silent) as process:
+            if kill < 8:
+                time.sleep(chance.uniform(0.1, 0.4))
+                process.send_signal(signal.SIGKILL)
+    assert process.returncode == 0
+    keys = read_trial_keys(cut)
     assert read_comparable(cut) == read_comparable(whole)
-    assert read_trial_keys(cut) == read_trial_keys(whole)
+    assert keys == read_trial_keys(whole)
+    assert len(set(keys)) == len(keys)
 
 
 @pytest.mark.parametrize(
@@ -310,37 +305,29 @@ def test_bad_input_is_one_sentence_before_any_traffic(tmp_path, arguments, code)
 
 
 def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatch):
-    from v6t.drivers.sim.tester import SimTester
-
     monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
-    check_capabilities(
-        bind(wanted("latency", **QUICK_LATENCY)),
-        lambda: make_tester(bind(wanted("latency", **QUICK_LATENCY))),
-    )
+    bound = bind(wanted("latency", **QUICK_LATENCY))
+    check_capabilities(bound, lambda: make_tester(bound))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        execute(bind(wanted("pdv", **QUICK_LATENCY)), tmp_path / "out", Listener())
+        measure_run(wanted("pdv", **QUICK_LATENCY), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_run_lacking_something_at_its_start_leaves_no_directory(tmp_path, monkeypatch):
-    from v6t.drivers.sim.tester import SimTester
-
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_, **__):
         raise EnvironmentLacking("no interfaces", code="missing-interface")
 
     monkeypatch.setattr(SimTester, "open", refuse)
     with expect_error("missing-interface", kind=EnvironmentLacking):
-        execute(bind(wanted("latency", **QUICK_LATENCY)), tmp_path / "out", Listener())
+        measure_run(wanted("latency", **QUICK_LATENCY), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_library_is_said(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
+    bound = bind(wanted("throughput", search="mlrsearch"))
     with expect_error("missing-package"):
-        check_capabilities(
-            bind(wanted("throughput", search="mlrsearch")),
-            lambda: make_tester(bind(wanted("throughput", search="mlrsearch"))),
-        )
+        check_capabilities(bound, lambda: make_tester(bound))
 
 
 def test_the_plan_knows_every_benchmark():
@@ -352,13 +339,13 @@ def test_the_plan_knows_every_benchmark():
 def test_bursts_slower_than_the_medium_are_refused_unless_wanted(tmp_path):
     device = {**DEVICE, "tester_fps": 3_000_000}
     run = wanted("back-to-back", device=device, back_to_back={"at": "media"}, **QUICK_LATENCY)
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     record = by_benchmark(tmp_path / "out")["back-to-back"]
     assert record["not_measured"]
     assert record["average"] is None
     assert record["trials"] == []
     run = wanted("back-to-back", device=device, **QUICK_LATENCY)
-    execute(bind(run), tmp_path / "tester", Listener())
+    measure_run(run, tmp_path / "tester")
     record = by_benchmark(tmp_path / "tester")["back-to-back"]
     assert record["title"] != "Back-to-back frames"
     assert record["average"] > 0
@@ -372,7 +359,7 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
     told = {"repetitions": 2, "longest_s": 0.5, "resolution_frames": 333, "residual_wait_s": 0.25,
             "verifications": verifications, "at": "tester"}  # fmt: skip
     run = wanted("back-to-back", device=DEVICE, back_to_back=told, **QUICK_LATENCY)
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     (record,) = (r for r in load_run(tmp_path / "out").records if r.benchmark == "back-to-back")
     results, searched = make_all_tables(load_presentations(), [record])
     assert results.title == record.title
@@ -387,9 +374,11 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
     assert shown["throughput fps"] == f"{record.throughput:,.0f}"
 
 
+RESET_TRIAL = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
+                    device_event=DeviceEvent("software-reset", 0.01))  # fmt: skip
+
+
 def test_hooks_run_beside_the_trial(tmp_path):
-    asked = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
-                  device_event=DeviceEvent("software-reset", 0.01))  # fmt: skip
     done, result = tmp_path / "done", TrialResult({})
     hook = partial(run_hook, "software-reset", Hook(command=f"touch {done}"))
 
@@ -400,7 +389,7 @@ def test_hooks_run_beside_the_trial(tmp_path):
             time.sleep(0.01)
         return result
 
-    assert measure_with_event(asked, measure, hook) is result
+    assert measure_with_event(RESET_TRIAL, measure, hook) is result
     assert done.exists()
 
 
@@ -408,11 +397,9 @@ def test_hooks_run_beside_the_trial(tmp_path):
 def test_hooks_that_fail(command):
     with expect_error("hook-failed"):
         run_hook("software-reset", Hook(command=command))
-    asked = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
-                  device_event=DeviceEvent("software-reset", 0.0))  # fmt: skip
     hook = partial(run_hook, "software-reset", Hook(command=command))
     with expect_error("hook-failed"):
-        measure_with_event(asked, lambda trial: time.sleep(0.05), hook)
+        measure_with_event(RESET_TRIAL, lambda trial: time.sleep(0.05), hook)
 
 
 def test_a_hook_that_hangs():
@@ -461,22 +448,18 @@ def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
     run = wanted(
         "latency", device={"tester_fps": 40_000}, latency={"rate_fps": 100_000.0}, **QUICK_LATENCY
     )
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     (record,) = [r for r in load_run(tmp_path / "out").records if r.benchmark == "latency"]
-    assert (record.measured, record.repetitions, len(record.trials)) == (
-        True,
-        0,
-        len(record.invalid_trials),
-    )
+    assert (record.measured, record.repetitions) == (True, 0)
+    assert len(record.trials) == len(record.invalid_trials)
     (table,) = make_all_tables(load_presentations(), [record])
-    lost = [column.name for column in table.columns].index("lost")
-    assert {row[lost] for row in table.rows} == {"undefined"}
+    assert {row[find_column(table, "lost")] for row in table.rows} == {"undefined"}
 
 
 def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     device = {**DEVICE, "capacity_fps": 700_000, "tester_fps": 1_050_000}
     run = wanted("frame-loss", "latency", device=device, frame_loss={"step": 0.05}, **QUICK)
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     found = by_benchmark(tmp_path / "out")
     capacity = found["throughput"]["tester_ceiling"]
     loss = found["frame-loss"]
@@ -490,16 +473,15 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     assert marks == {(r, "yes" if r in loss["above_usable"] else "no") for r in offered}
     shown = [r for r in load_run(tmp_path / "out").records if r.benchmark != "throughput"]
     assert explain_marks(shown) == [f"* {NOT_COVERED_EXPLANATION}"]
+    losses = [r for r in shown if r.benchmark == "frame-loss"]
     rates = {
-        row[[column.name for column in table.columns].index("fps per\ndirection")]
-        for table in make_all_tables(
-            load_presentations(), [r for r in shown if r.benchmark == "frame-loss"]
-        )
+        row[find_column(table, "fps per\ndirection")]
+        for table in make_all_tables(load_presentations(), losses)
         for row in table.rows
     }
     assert rates == {f"{r:,.0f}" + " *" * (r in loss["above_usable"]) for r in offered}
     slow = wanted("latency", device=device, latency={"rate_fps": 50_000.0}, **QUICK_LATENCY)
-    execute(bind(slow), tmp_path / "slow", Listener())
+    measure_run(slow, tmp_path / "slow")
     latency = by_benchmark(tmp_path / "slow")["latency"]
     assert latency["above_usable"] == []
     assert not any("self-test" in said for said in said_of(latency))

@@ -1,113 +1,19 @@
 """Files of siitperf, Maptperf and Mapperf: taken over whole, rehearsed, refused with their line."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.migrate import siitperf
+from v6t.tests.core.support import read_sample, tree, v6t
 from v6t.tests.expect import expect_refusal
-
-from .support import tree, v6t
-from .test_siitperf_samples import MANY_IPV4, NAT64
 
 pytestmark = pytest.mark.slow
 
-SIITPERF = """\
-# the sample of siitperf
-IP-L-Vers 6
-IP-R-Vers 4
-
-IPv6-L-Real 2001:2:0:0::2
-IPv6-L-Virt ::  # not used
-IPv6-R-Real 2001:2:0:8000::2
-IPv6-R-Virt 2001:2:0:1000::2
-IPv4-L-Real 0.0.0.0
-IPv4-L-Virt 198.18.0.2
-IPv4-R-Real 198.19.0.2
-IPv4-R-Virt 0.0.0.0
-MAC-L-Tester a0:36:9f:c5:fa:1c
-MAC-R-Tester a0:36:9f:c5:fa:1e
-MAC-L-DUT a0:36:9f:c5:e6:58
-MAC-R-DUT a0:36:9f:c5:e6:5a
-Forward 1
-Reverse 1
-Promisc 0
-Num-L-Nets 1
-Num-R-Nets 1
-CPU-L-Send 2
-CPU-R-Recv 4
-CPU-R-Send 6
-CPU-L-Recv 8
-MEM-Channels 2
-"""
-
-# a stateful NAT44 with varying addresses on both sides
-NAT44 = """\
-IP-L-Vers 4
-IP-R-Vers 4
-IPv4-L-Real 198.18.0.2
-IPv4-R-Real 198.19.0.2
-IP-L-var 3
-IP-R-var 3
-IP-L-min 16
-IP-L-max 79
-IP-R-min 0x100
-IP-R-max 0x11f
-IPv4-L-offset 2
-IPv4-R-offset 2
-Fwd-sport-min 1024
-Fwd-sport-max 2047
-Fwd-dport-min 1024
-Fwd-dport-max 2047
-Stateful 1
-Enumerate-ports 3
-Enumerate-ips 3
-Responder-tuples 1
-"""
-
-# appendix D of the Mapperf paper
-MAPPERF = """\
-# Basic parameters
-Tester-L-IPv6 2001:db8:6::2
-Tester-R-IPv4 203.0.113.56
-Tester-R-IPv6 2001:db8:7::2 # for background traffic
-DUT-L-IPv6 2001:db8:6::1 # corresponding BR for MAP-E
-Tester-L-MAC ec:f4:bb:ef:98:a0
-Tester-R-MAC ec:f4:bb:ef:98:a2
-DUT-L-MAC ec:f4:bb:dc:a6:b8
-DUT-R-MAC ec:f4:bb:dc:a6:ba
-FW-dport-min 1
-FW-dport-max 49151
-RV-sport-min 1024
-RV-sport-max 65535
-bg-dport-min 1
-bg-dport-max 49151
-bg-sport-min 1024
-bg-sport-max 65535
-FW-var-sport 3
-FW-var-dport 3
-RV-var-sport 3
-RV-var-dport 3
-NUM-OF-CEs 1000
-BMR-IPv6-Prefix 2001:db8:ce::
-BMR-IPv6-Prefix-Length 51
-BMR-IPv4-Prefix 192.0.2.0
-BMR-IPv4-prefix-Length 24
-BMR-EA-Len 13
-DMR-IPv6-Prefix 64:ff9b::
-DMR-IPv6-prefix-Length 64
-CPU-FW-Send 2
-CPU-FW-Receive 4
-CPU-RV-Send 6
-CPU-RV-Receive 8
-Mem-Channels 2
-FW 1
-RV 1
-Promisc 0
-"""
+SIITPERF, NAT44, NAT64, MANY_IPV4, MAPPERF = map(
+    read_sample, ("siitperf", "nat44", "nat64", "many-ipv4", "mapperf")
+)
 
 # version 1.3 of Maptperf spells two names its own way, and has no BR address
 MAPTPERF = MAPPERF.replace("DUT-L-IPv6 2001:db8:6::1 # corresponding BR for MAP-E\n", "").replace(

@@ -16,9 +16,16 @@ from v6t.core.runs.bench import make_tester
 from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run, read_records, read_results
-from v6t.core.runs.runner import execute, resume
+from v6t.core.runs.runner import resume
 from v6t.procedures.search import mlr
-from v6t.tests.core.support import SIM, make_all_tables, read_comparable, remove_crash, v6t
+from v6t.tests.core.support import (
+    SIM,
+    make_all_tables,
+    measure_run,
+    read_comparable,
+    remove_crash,
+    v6t,
+)
 from v6t.tests.core.test_measures import DEVICE, wanted
 from v6t.tests.expect import expect_error, expect_refusal
 
@@ -38,7 +45,7 @@ RFC_GOALS = (GOALS[0], {**GOALS[1], "duration_sum_s": 120.0})
 
 def measured(path, device=STEADY, goals=GOALS, **procedure):
     given = {"repetitions": 2, "mlrsearch": {"goals": goals}, **procedure}
-    execute(bind(wanted("mlrsearch", device=device, **given)), path, Listener())
+    measure_run(wanted("mlrsearch", device=device, **given), path)
     return MlrRecord.model_validate(read_results(path)["results"][0])
 
 
@@ -214,9 +221,7 @@ def test_a_library_of_another_version_is_said(monkeypatch):
 
 
 def test_the_throughput_with_this_search_reports_its_goal(tmp_path):
-    execute(
-        bind(wanted("throughput", device=STEADY, search="mlrsearch")), tmp_path / "o", Listener()
-    )
+    measure_run(wanted("throughput", device=STEADY, search="mlrsearch"), tmp_path / "o")
     found = read_results(tmp_path / "o")["results"][0]
     assert found["controller"] == f"{mlr.LIBRARY_NAME} {mlr.SUPPORTED_VERSION}"
     goal = found["goal"]

@@ -1,7 +1,5 @@
 """Modifiers: any benchmark runs under them, and every result says so (RFC 2544 section 11)."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading
@@ -24,11 +22,11 @@ from v6t.core.modifiers.rfc2544 import Management, Routing
 from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module
 from v6t.core.runs.bench import Bench, compile_streams
-from v6t.core.runs.dut import format_plan, plan_without_device
+from v6t.core.runs.dut import format_plan
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_records, read_results
-from v6t.core.runs.rundir import make_run_file
-from v6t.core.runs.runner import execute, resume
+from v6t.core.runs.rundir import make_settings_files
+from v6t.core.runs.runner import resume
 from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.registry import make_driver
@@ -37,6 +35,7 @@ from v6t.drivers.lab.privilege import available
 from v6t.intent.device import DeviceRequirements
 from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import Expander
+from v6t.tests.core.support import measure_run, read_journal, v6t
 from v6t.tests.drivers.duts.bench import standing
 from v6t.tests.drivers.duts.intents import ROUTER4
 from v6t.tests.expect import expect_error
@@ -44,9 +43,8 @@ from v6t.trials.codec import result_from_json, result_to_json
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
-from .support import read_journal, v6t
-
 LAB, WHY = available()
+TRIAL = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
 DRIVEN = ("management", "snmp", "routing", "bgp", "filters-1", "filters-25")
 
 
@@ -83,18 +81,18 @@ def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
 
 def test_results_say_what_went_on(tmp_path):
     run = asked(benchmarks=("throughput", "frame-loss", "latency"), modes=("forward",))
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert [r["benchmark"] for r in results["results"]] == ["throughput", "frame-loss", "latency"]
     assert results["conditions"]["modifier"] == "broadcast"
     assert any("1 frame in 100 is a broadcast" in said for said in results["caveats"])
-    write.write_run_report(tmp_path / "out", formats=["html", "md"])
-    assert "section 11.1" in (tmp_path / "out" / "report.html").read_text()
+    write.write_run_report(tmp_path / "out", formats=["md"])
+    assert "section 11.1" in (tmp_path / "out" / "report.md").read_text()
     assert resume(tmp_path / "out", Listener()).status == "complete"
-    assert make_run_file(run)["modifier"] == "broadcast"
+    assert make_settings_files(run)["run.yaml"]["modifier"] == "broadcast"
     plain = resolve(flags=Flags("siit", tester="sim", modes=("forward",)))
-    assert "modifier" not in make_run_file(plain)
-    execute(bind(plain), tmp_path / "plain", Listener())
+    assert "modifier" not in make_settings_files(plain)["run.yaml"]
+    measure_run(plain, tmp_path / "plain")
     both = (tmp_path / "plain", tmp_path / "out")
     assert v6t("compare", *both).code == "not-comparable"
     assert "None and broadcast" in v6t("compare", "--anyway", *both).out
@@ -134,7 +132,7 @@ def test_a_real_router_under_broadcasts(tmp_path):
         procedure={"frame_loss": {"rates_fps": [2000], "duration_s": 0.5},
                    "sending_time_tolerance": 5.0, "invalid_retries": 9},
     )  # fmt: skip
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     rows = (tmp_path / "out" / "trials.csv").read_text().splitlines()
     sent = [row for row in rows if "broadcast" in row and "frame-loss/" in row]
     assert len(sent) >= 2
@@ -145,7 +143,7 @@ def test_a_real_router_under_broadcasts(tmp_path):
 def plan_of(plugin, dut, modifier, testbed=None, **more):
     flags = Flags(plugin, tester="embedded", dut=dut, modifier=modifier, **more)
     bound = bind(resolve(testbed=testbed, flags=flags))
-    return plan_without_device(bound)[1], bound
+    return bound.example_plan, bound
 
 
 @pytest.mark.parametrize(("plugin", "dut"), [
@@ -239,7 +237,7 @@ def test_a_route_of_nobody_is_moved_and_taken_back(plugin, dut):
     assert change is not None and plan.steps[-1].undo == change.remove_command
     assert change.added_words != change.changed_words
     assert change.add_command != change.change_command
-    plain = plan_without_device(bind(resolve(flags=Flags(plugin, dut=dut))))[1]
+    plain = bind(resolve(flags=Flags(plugin, dut=dut))).example_plan
     assert plain.route_update is None and len(plain.steps) < len(plan.steps)
     text = format_plan(bound.driver, plan)
     assert change.add_command in text and change.change_command in text
@@ -250,7 +248,7 @@ def test_a_route_that_a_benchmark_moves_is_another_one():
         "ipv4-router", tester="embedded", dut="linux-router", modifier="routing",
         benchmarks=("reconfiguration",),
     ))  # fmt: skip
-    plan = plan_without_device(bind(run))[1]
+    plan = bind(run).example_plan
     assert plan.live_change is not None and plan.route_update is not None
     assert plan.live_change.show_command != plan.route_update.show_command
 
@@ -287,13 +285,13 @@ def test_several_devices_have_no_route_that_is_changed():
 class Answering:
     """A device that gives a wrong answer every third time."""
 
+    management_check = "show"
+
     def __init__(self):
         self.asked = 0
 
     def get_sessions(self):
         return [("it", self)]
-
-    management_check = "show"
 
     def check_management_query(self):
         self.asked += 1
@@ -304,7 +302,6 @@ class Answering:
 
 def test_queries_are_counted_and_their_answers_checked(monkeypatch):
     monkeypatch.setattr(Management, "interval_s", 0.01)
-    trial = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
     device, result = Answering(), TrialResult({})
 
     def measure(trial):
@@ -312,7 +309,7 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
             sleep(0.01)
         return result
 
-    modified = Management().measure(trial, measure, device)
+    modified = Management().measure(TRIAL, measure, device)
     done = modified.modifier
     assert done["times"] == device.asked >= 4
     assert done["times"] - done["right"] == device.asked // 3
@@ -326,19 +323,17 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
 
 
 def test_a_device_with_nothing_to_ask_in_one_frame_ends_the_run():
-    trial = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
     session = Session(make_driver("linux-router", {}), SimpleNamespace(name="it"), ROUTER4)
     session.plan = session.driver.plan(ROUTER4, session.driver.make_example_facts(ROUTER4))
     with expect_error("unsupported-operation"):
-        Management().make_action(trial, SimpleNamespace(get_sessions=lambda: [("it", session)]))
+        Management().make_action(TRIAL, SimpleNamespace(get_sessions=lambda: [("it", session)]))
 
 
 def test_what_goes_ahead_of_a_trial_takes_no_change_of_it():
     changed = []
     session = SimpleNamespace(update_routes=lambda: changed.append(1) or "it")
-    ahead = Trial("preflight", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
-    assert Routing().make_action(ahead, session) is None
-    assert Routing().make_action(replace(ahead, benchmark="throughput"), session)() == "it"
+    assert Routing().make_action(replace(TRIAL, benchmark="preflight"), session) is None
+    assert Routing().make_action(TRIAL, session)() == "it"
     assert changed == [1]
 
 
@@ -364,31 +359,25 @@ def test_filters_before_a_translator_know_what_is_sent_into_it(plugin, dut, into
 
 
 @pytest.mark.parametrize(("times", "right", "verdict", "said"), [
-    ((1, 2), (1, 2), True, "3 of 3 right, in 2 of 2 trials"),
-    ((1, 2), (1, 1), False, "2 of 3 right, in 2 of 2 trials"),
-    ((1, 0), (1, 0), False, "1 of 1 right, in 1 of 2 trials"),
-    ((1, None), (1, None), False, "1 of 1 right, in 1 of 2 trials"),
-    ((0, 0), (0, 0), False, "0 of 0 right, in 0 of 2 trials"),
+    ((1, 2), (1, 2), "follows", "3 of 3 right, in 2 of 2 trials"),
+    ((1, 2), (1, 1), "deviates", "2 of 3 right, in 2 of 2 trials"),
+    ((1, 0), (1, 0), "deviates", "1 of 1 right, in 1 of 2 trials"),
+    ((1, None), (1, None), "deviates", "1 of 1 right, in 1 of 2 trials"),
+    ((0, 0), (0, 0), "deviates", "0 of 0 right, in 0 of 2 trials"),
 ])  # fmt: skip
 def test_trials_without_it_are_counted(times, right, verdict, said):
-    trials = [
-        RunTrial(
-            {"key": "t"}, TrialResult({}, modifier={} if t is None else {"times": t, "right": r})
-        )
-        for t, r in zip(times, right, strict=True)
+    counts = [
+        {"times": t, "right": r} if t is not None else {} for t, r in zip(times, right, strict=True)
     ]
-    data = SimpleNamespace(config={"modifier": "management"})
-    (clause,) = compliance._check_modifier(data, trials)
-    assert (clause.practice, clause.verdict) == (
-        f"management: {said}",
-        "follows" if verdict else "deviates",
+    trials = [RunTrial({"key": "t"}, TrialResult({}, modifier=count)) for count in counts]
+    (clause,) = compliance._check_modifier(
+        SimpleNamespace(config={"modifier": "management"}), trials
     )
+    assert (clause.practice, clause.verdict) == (f"management: {said}", verdict)
 
 
-def begun(act, pause_s=0.0, duration_s=60.0):
-    return repeat_action(
-        Trial("throughput", "t", 84, 64, "forward", 100.0, duration_s, 0.5, pause_s), act, 0.01
-    )
+def begun(act, pause_s=0.0):
+    return repeat_action(replace(TRIAL, pause_s=pause_s), act, 0.01)
 
 
 def test_what_ends_after_the_trial_is_not_counted():
@@ -421,10 +410,11 @@ def test_what_nobody_expected_ends_the_trial():
         raise KeyError("its own")
 
 
-class Sending:
+class Sending(Answering):
     """A tester, and its device's session, that only say in which order they are called."""
 
     def __init__(self, session=True):
+        super().__init__()
         self.log, self.session = [], session
 
     def open(self):
@@ -435,11 +425,6 @@ class Sending:
 
     def device_session(self):
         return self if self.session else None
-
-    def get_sessions(self):
-        return [("it", self)]
-
-    management_check = "show"
 
     def check_management_query(self):
         self.log.append("query")
@@ -462,24 +447,23 @@ def bench_of(monkeypatch, tester, **more):
 
 
 def test_the_device_is_asked_beside_the_stream_alone(monkeypatch):
-    trial = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
     tester = Sending()
-    found = bench_of(monkeypatch, tester).measure(trial)
+    found = bench_of(monkeypatch, tester).measure(TRIAL)
     assert tester.log[:2] == ["open", "load"]
     assert {"measure", "query"} == set(tester.log[2:])
     assert found.modifier["right"] == found.modifier["times"] > 0
     alone = Sending(session=False)
-    assert not bench_of(monkeypatch, alone, loopback=True).measure(trial).modifier
+    assert not bench_of(monkeypatch, alone, loopback=True).measure(TRIAL).modifier
     assert alone.log == ["open", "load", "measure"]
     with expect_error("missing-driver"):
-        bench_of(monkeypatch, Sending(session=False)).measure(trial)
+        bench_of(monkeypatch, Sending(session=False)).measure(TRIAL)
 
 
 def test_a_simulated_device_is_asked_nothing(tmp_path):
     run = resolve(flags=Flags(
         "siit", tester="sim", modifier="management", benchmarks=("frame-loss",), modes=("forward",)
     ))  # fmt: skip
-    outcome = execute(bind(run), tmp_path / "out", Listener())
+    outcome = measure_run(run, tmp_path / "out")
     assert outcome.status == "complete"
     assert not any(said.startswith("management:") for said in outcome.caveats)
     (words,) = [said for said in outcome.caveats if said.startswith("under a modifier")]
@@ -506,7 +490,7 @@ def test_a_real_router_under_each(modifier, tmp_path):
         procedure={"frame_loss": {"rates_fps": [1000], "duration_s": 1.2, "repetitions": 2}, "selftest": "cached",
                    "sending_time_tolerance": 5.0, "invalid_retries": 9},
     ))  # fmt: skip
-    outcome = execute(bind(run), tmp_path / "out", Listener())
+    outcome = measure_run(run, tmp_path / "out")
     write.write_run_report(tmp_path / "out", formats=["md"])
     report = (tmp_path / "out" / "report.md").read_text()
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]

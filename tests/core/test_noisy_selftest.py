@@ -1,7 +1,5 @@
 """A self-test that one noisy moment made too low is noticed, and made again."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -119,7 +117,7 @@ def test_one_mode_alone_notices_it_when_the_device_carries_all_of_it(tmp_path):
     first = json.loads(results.read_text())
     results.write_text(json.dumps({**first, "status": "running"}))
     resumed = resume(tmp_path / "noisy", Listening())
-    assert resumed.measured == 0
+    assert len(resumed.trials) == len(keys)
     assert [r.median for r in resumed.records] == [record.median]
 
 

@@ -3,8 +3,6 @@
 `make plain` asks for it: a good half hour. What this machine has not is skipped, in the driver's own words.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -19,9 +17,8 @@ from v6t.core.runs.journal import Journal
 from v6t.drivers.duts.devices import make_lab_device
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.drivers.lab.privilege import available
+from v6t.tests.core.support import v6t
 from v6t.tests.drivers import matrix
-
-from .support import v6t
 
 POSSIBLE, WHY = available()
 ASKED = os.environ.get("V6T_PLAIN") == "1"

@@ -1,7 +1,5 @@
 """Reconfiguration: something beside the traffic is added, changed and removed while it goes on."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil
@@ -11,13 +9,14 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
-from v6t.core.runs.dut import format_plan, plan_without_device
+from v6t.core.runs.dut import format_plan
 from v6t.core.runs.events import Listener
-from v6t.core.runs.runner import execute, resume
+from v6t.core.runs.runner import resume
 from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.plan import ACTIONS, Change
 from v6t.drivers.lab.privilege import available
 from v6t.intent.families import Nat44Config
+from v6t.tests.core.support import measure_run
 from v6t.tests.expect import expect_error
 
 LAB, WHY = available()
@@ -37,13 +36,14 @@ def asked(plugin="siit", dut=None, tester=None, options=None, **own):
 @pytest.mark.parametrize(("plugin", "dut"), DEVICES)
 def test_the_plan_says_what_is_changed_and_takes_it_back(plugin, dut):
     """What is added is in the undo record from the beginning, and is none of the run's own."""
-    driver, plan = plan_without_device(bind(asked(plugin, dut, "embedded")))
+    bound = bind(asked(plugin, dut, "embedded"))
+    driver, plan = bound.driver, bound.example_plan
     assert isinstance(plan.live_change, Change)
     assert plan.steps[-1].undo == plan.live_change.remove_command
     text = format_plan(driver, plan)
     for action in ACTIONS:
         assert plan.live_change.get_command(action) in text
-    bare = plan_without_device(bind(resolve(flags=Flags(plugin, dut=dut))))[1]
+    bare = bind(resolve(flags=Flags(plugin, dut=dut))).example_plan
     assert bare.live_change is None
     if plugin != "nat44":  # room for the run's connections
         assert replace(plan, live_change=None, steps=plan.steps[:-1]) == bare
@@ -93,7 +93,7 @@ def test_a_change_lies_within_the_stream():
 def test_the_blocked_time_of_a_simulated_device(tmp_path):
     """It forwards nothing for 40 ms when something is changed, and everything otherwise."""
     run = asked(options={"reconfigure_s": 0.04}, repetitions=3)
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     assert record["changes"].keys() == {"nothing", "add", "change", "remove"}
     for change, ways in record["changes"].items():
@@ -124,7 +124,7 @@ def test_devices_of_the_kernel_are_changed_under_traffic(plugin, dut, program, t
                    "selftest": "cached", "sending_time_tolerance": 5, "pause_s": 0, "invalid_retries": 8,
                    "connections": {"count": 50, "rate_cps": 200}},
     ))  # fmt: skip
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     assert record["changes"].keys() == {"nothing", "add", "change", "remove"}
     assert all(ways["forward"]["frames"] == [500] for ways in record["changes"].values())

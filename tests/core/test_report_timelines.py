@@ -1,7 +1,5 @@
 """Trials over their time in a report: what a hiccup looks like, and what is said where nobody read."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -15,10 +13,9 @@ from v6t.analysis.report.timelines import (
 )
 from v6t.analysis.rundata import RunTrial
 from v6t.core.runs.results import load_run
+from v6t.tests.core.reportruns import made
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.timeline import DeviceLoad, Timeline
-
-from .reportruns import made
 
 
 def trial(lost, key="throughput/104/forward/r01/s01/a1", rate=1000.0, **more):

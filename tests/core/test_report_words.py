@@ -1,7 +1,5 @@
 """Words of reports: none about IPv6 where there is none, commands as one types them."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -16,9 +14,8 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.results import load_run
+from v6t.tests.core.reportruns import made
 from v6t.tests.core.support import make_all_tables
-
-from .reportruns import made
 
 
 def without_ipv6():

@@ -10,13 +10,12 @@ from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan
 from v6t.procedures.resolution import compute_covered_qps
+from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
 from v6t.trials.queries import Answers, Queries
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import CAPABILITIES, Trial
-
-from .support import v6t
 
 SIM = ("run", "--plugin", "dns64", "--tester", "sim")
 
@@ -130,8 +129,8 @@ def test_the_rfc_preset_asks_for_60_s_and_20_repetitions():
     planned = plan(resolve_and_bind(flags=Flags(plugin="dns64", preset="rfc", tester="sim")))
     (point,) = planned.points
     assert (point.benchmark, point.mode) == ("resolution", "queries")
-    assert planned.run.procedure.trial_duration_s == 60
-    assert planned.run.procedure.repetitions == 20
+    assert planned.bound.settings.procedure.trial_duration_s == 60
+    assert planned.bound.settings.procedure.repetitions == 20
     assert planned.stream_descriptions == ()
     assert not any("section 9.2" in text for text in planned.warnings)
 

@@ -1,14 +1,9 @@
-"""The rfc preset: every value with the clause it follows, and that trials are asked for with it."""
+"""The rfc preset: every value with the clause it follows; its trials: test_clauses.py."""
 
 from __future__ import annotations
 
-import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.settings import is_demonstration
-from v6t.core.runs.events import Listener
-from v6t.core.runs.results import load_run
-from v6t.core.runs.runner import execute
 
 CHOSEN = "no clause: v6t's own choice"
 SETTINGS = {
@@ -152,35 +147,3 @@ def test_bursts_of_30_s_can_be_searched():
     """RFC 9004 section 6.2: the longest burst MUST be configurable to as much."""
     flags = Flags(plugin="mape-br", preset="rfc", procedure={"back_to_back": {"longest_s": 30.0}})
     assert resolve(flags=flags).procedure.back_to_back.longest_s == 30.0
-
-
-@pytest.mark.slow
-def test_trials_are_asked_for_with_these_values(tmp_path):
-    """What reaches the tester, not only what is set; two repetitions, because 20 are the same."""
-    testbed = tmp_path / "testbed.yaml"
-    testbed.write_text("line_rate: 5M\n")
-    flags = Flags(
-        plugin="mape-br", preset="rfc", tester="sim", modes=("bidirectional",), frame_sizes=(104,),
-        benchmarks=("throughput", "frame-loss", "back-to-back", "latency", "pdv", "ipdv",
-                    "system-recovery", "reset"),
-        tester_options={"capacity_fps": "1100", "buffer_frames": "100"},
-        procedure={"repetitions": 2, "latency": {"tags": 500}},
-    )  # fmt: skip
-    execute(bind(resolve(testbed=testbed, flags=flags)), tmp_path / "run", Listener())
-    trials: dict[str, list] = {}
-    for trial in load_run(tmp_path / "run").trials:
-        trials.setdefault(trial.request["benchmark"], []).append(trial.request)
-    lengths = {
-        **{"throughput": {60.0}, "frame-loss": {60.0}, "latency": {120.0}},
-        **{"pdv": {60.0}, "ipdv": {60.0}, "system-recovery": {60.0}, "reset": {120.0}},
-    }
-    for benchmark, wanted in lengths.items():
-        assert {t["duration_s"] for t in trials[benchmark]} == wanted, benchmark
-        assert {t["residual_wait_s"] for t in trials[benchmark]} == {2.0}, benchmark
-        assert {t["pause_s"] for t in trials[benchmark]} == {10.0}, benchmark
-    assert {t["then"]["duration_s"] for t in trials["system-recovery"]} == {60.0}
-    assert all(t["residual_wait_s"] >= 2.0 for t in trials["back-to-back"])
-    assert {(t["delays"]["tags"], t["delays"]["first_tag_s"]) for t in trials["latency"]} == {
-        (500, 60.0)
-    }
-    assert not any(t["delays"]["tags"] for t in (*trials["pdv"], *trials["ipdv"]))

@@ -1,10 +1,5 @@
 """Whole runs with the simulated tester: results, resume, faults."""
 
-import random
-import signal
-import subprocess
-import time
-
 import pytest
 from v6t.base.errors import BeyondTester
 from v6t.core.config.bound import bind
@@ -14,10 +9,8 @@ from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results, share_conditions
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
-from v6t.tests.core.support import read_comparable, read_trial_keys, simulate
+from v6t.tests.core.support import count_new_trials, measure_run, simulate
 from v6t.tests.expect import expect_error
-
-from . import warm
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +26,7 @@ def simulated(**options):
 
 
 def test_records_say_what_they_are(tmp_path):
-    outcome = execute(bind(simulated(capacity_fps=1_000_000)), tmp_path / "out", Listener())
+    outcome = measure_run(simulated(capacity_fps=1_000_000), tmp_path / "out")
     assert outcome.status == "complete"
     records = read_results(tmp_path / "out")["results"]
     assert {r["direction"] for r in records} == {"bidirectional", "forward", "reverse"}
@@ -56,7 +49,7 @@ def test_conditions_that_all_records_share_are_written_once():
 
 
 def test_repetitions_in_siitperfs_column_order(tmp_path):
-    execute(bind(simulated()), tmp_path / "out", Listener())
+    measure_run(simulated(), tmp_path / "out")
     header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0]
     assert (
         header
@@ -66,7 +59,7 @@ def test_repetitions_in_siitperfs_column_order(tmp_path):
 
 def test_a_wrong_device_is_not_measured(tmp_path):
     with expect_error("translation-incorrect") as caught:
-        execute(bind(simulated(mismatch=3)), tmp_path / "out", Listener())
+        measure_run(simulated(mismatch=3), tmp_path / "out")
     assert "expected" in caught.value.message
     content = read_results(tmp_path / "out")
     assert content["status"] == "translation incorrect"
@@ -87,52 +80,14 @@ def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, mon
     own = {"delay_variation": {"duration_s": 0.2}, "repetitions": 1, "resolution_fps": 1e5}
     wanted = {"benchmarks": ("throughput", "ipdv", "pdv"), "modes": ("forward",)}
     run = resolve(flags=Flags(plugin="mape-br", tester="sim", procedure=own, **wanted))
-    outcome = execute(bind(run), tmp_path / "out", Listener())
+    outcome = measure_run(run, tmp_path / "out")
     assert outcome.status == "complete"
     found = {
         r["benchmark"]: r.get("not_measured") for r in read_results(tmp_path / "out")["results"]
     }
     assert (found["throughput"], found["pdv"]) == (None, None)
     assert "1,000" in found["ipdv"]
-    assert resume(tmp_path / "out", Listener()).measured == 0
-
-
-def test_twenty_kills_change_nothing(tmp_path):
-    """kill -9 at random moments: resume ends with the same results, no trial lost or doubled."""
-    options = {"capacity_noise": 0.05, "loss_probability": 0.1}
-    whole = tmp_path / "whole"
-    execute(bind(simulated(**options)), whole, Listener())
-    command = [
-        "run", "--plugin", "mape-br", "--tester", "sim",
-        "--reps", "3", "--resolution", "10000", "--set-tester", "trial_delay_s=0.02",
-        "--set-tester", "capacity_noise=0.05", "--set-tester", "loss_probability=0.1",
-        "-o", str(tmp_path / "cut"),
-    ]  # fmt: skip
-    again = ["resume", str(tmp_path / "cut")]
-    chance = random.Random(9693)
-    kills = 0
-    for attempt in range(60):
-        process = warm.Process(
-            again if (tmp_path / "cut" / "config.json").exists() else command,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        if kills < 20:
-            time.sleep(chance.uniform(0.05, 0.4))
-            finished = process.poll() is not None
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            kills += 1
-            if finished and attempt > 3:
-                continue
-        else:
-            assert process.wait() == 0
-            break
-    assert kills == 20
-    assert read_comparable(tmp_path / "cut") == read_comparable(whole)
-    keys = read_trial_keys(tmp_path / "cut")
-    assert keys == read_trial_keys(whole)
-    assert len(set(keys)) == len(keys)
+    assert count_new_trials(tmp_path / "out") == 0
 
 
 def test_a_run_killed_before_it_began_leaves_no_obstacle(tmp_path):
@@ -140,13 +95,13 @@ def test_a_run_killed_before_it_began_leaves_no_obstacle(tmp_path):
     out.mkdir()
     for name in (".lock", "manifest.json", ".config.json.part"):
         (out / name).touch()
-    assert execute(bind(simulated()), out, Listener()).status == "complete"
+    assert measure_run(simulated(), out).status == "complete"
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path):
     from v6t.core.runs.rundir import RunDir
 
-    execute(bind(simulated()), tmp_path / "out", Listener())
+    measure_run(simulated(), tmp_path / "out")
     holder = RunDir(tmp_path / "out", new=False)
     try:
         with expect_error("directory-locked"):

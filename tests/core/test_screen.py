@@ -1,18 +1,14 @@
 """Tables at every width: no figure is cut, and no mark leaves its number."""
 
-from __future__ import annotations
-
-import io
 import re
 
 import pytest
-from rich.console import Console
 from v6t.analysis.sheet import find_terms, make_text_columns, make_text_table
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.cli.terminal import fit_table, print_table
+from v6t.core.runs.results import load_run
+from v6t.tests.core.reportruns import made
 from v6t.tests.core.support import make_all_tables
-
-from .reportruns import made
 
 HEADINGS = (
     "IPv6/IPv4\noctets", *make_text_columns("direction"), "median fps\nper direction", "P1",
@@ -56,12 +52,6 @@ Throughput
 """
 
 
-def printed(table, width):
-    out = io.StringIO()
-    print_table(Console(file=out, width=width), table)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
-
-
 @pytest.mark.parametrize(
     ("width", "wanted"),
     [
@@ -72,8 +62,9 @@ def printed(table, width):
         (140, WIDE),
     ],
 )
-def test_narrow_table_loses_supplements_then_percentiles_then_its_form(width, wanted):
-    assert printed(make_text_table("Throughput", HEADINGS, ROWS), width) == wanted
+def test_narrow_table_loses_supplements_then_percentiles_then_its_form(width, wanted, capsys):
+    print_table(make_text_table("Throughput", HEADINGS, ROWS), width)
+    assert capsys.readouterr().out == wanted
 
 
 @pytest.fixture(scope="module")
@@ -84,19 +75,14 @@ def run(tmp_path_factory):
         directory, "throughput", "latency", "pdv", "frame-loss", procedure={"repetitions": 2},
         device={"tester_fps": 400_000, "capacity_fps": 2_000_000},
     )  # fmt: skip
-    return make_all_tables(load_presentations(), _records(directory))
-
-
-def _records(directory):
-    from v6t.core.runs.results import load_run
-
-    return load_run(directory).records
+    return make_all_tables(load_presentations(), load_run(directory).records)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
-def test_no_figure_of_a_run_is_cut(run, width):
+def test_no_figure_of_a_run_is_cut(run, width, capsys):
     for table in run:
-        text = printed(table, width)
+        print_table(table, width)
+        text = capsys.readouterr().out
         assert max(map(len, text.splitlines())) <= width
         assert "…" not in text
         fitting = fit_table(table, width) or table.narrow()

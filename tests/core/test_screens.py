@@ -10,8 +10,7 @@ import sys
 
 import pytest
 from v6t.core.runs.doctor import list_drivers
-
-from .terminal import Session
+from v6t.tests.core.terminal import Session
 
 INSTALLED = {"nft", "conntrack", "tayga"}
 MAIN = """

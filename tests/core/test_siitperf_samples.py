@@ -20,142 +20,14 @@ from v6t.core.migrate.siitperf import read_siitperf
 from v6t.packets.walker import locate_headers
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
+from v6t.tests.core.support import read_sample
 from v6t.tests.expect import expect_error
 
 pytestmark = pytest.mark.slow
 
-MACS = """\
-MAC-L-Tester a0:36:9f:c5:fa:1c
-MAC-R-Tester a0:36:9f:c5:fa:1e
-MAC-L-DUT a0:36:9f:c5:e6:58
-MAC-R-DUT a0:36:9f:c5:e6:5a
-"""
-RANDOM_PORTS = """\
-Fwd-var-sport 3
-Fwd-var-dport 3
-Fwd-sport-min 1024
-Fwd-sport-max 65535
-Fwd-dport-min 1
-Fwd-dport-max 49151
-Rev-var-sport 3
-Rev-var-dport 3
-Rev-sport-min 1024
-Rev-sport-max 65535
-Rev-dport-min 1
-Rev-dport-max 49151
-"""
-SIIT = (
-    MACS
-    + RANDOM_PORTS
-    + """\
-IP-L-Vers 6
-IP-R-Vers 4
-IPv6-L-Real 2001:2:0:0::2
-IPv6-L-Virt ::
-IPv6-R-Real 2001:2:0:8000::2
-IPv6-R-Virt 2001:2:0:1000::2
-IPv4-L-Real 0.0.0.0
-IPv4-L-Virt 198.18.0.2
-IPv4-R-Real 198.19.0.2
-IPv4-R-Virt 0.0.0.0
-"""
+SIIT, NAT64, MANY_IPV4, MANY_IPV6, MANY_NAT64 = map(
+    read_sample, ("siit", "nat64", "many-ipv4", "many-ipv6", "many-nat64")
 )
-"""README, 'Operation: SIIT Tests'."""
-NAT64_ADDRESSES = """\
-IP-L-Vers 6
-IP-R-Vers 4
-IPv6-L-Real 2001:2:0:0::2
-IPv6-L-Virt ::
-IPv6-R-Real ::
-IPv6-R-Virt 64:ff9b::198.19.0.2
-IPv4-L-Real 0.0.0.0
-IPv4-L-Virt 0.0.0.0
-IPv4-R-Real 0.0.0.0
-IPv4-R-Virt 0.0.0.0
-"""
-NAT64 = (
-    MACS
-    + NAT64_ADDRESSES
-    + """\
-Num-L-Nets 1
-Num-R-Nets 1
-Fwd-var-sport 3
-Fwd-var-dport 3
-Fwd-sport-min 1024
-Fwd-sport-max 41023
-Fwd-dport-min 1
-Fwd-dport-max 100
-Rev-var-sport 0
-Rev-var-dport 0
-Rev-sport-min 0
-Rev-sport-max 1
-Rev-dport-min 0
-Rev-dport-max 1
-Stateful 1
-Enumerate-ports 3
-Responder-ports 3
-"""
-)
-"""README, 'Operation: Stateful Tests', with source ports from 1024 on."""
-MANY_IPV4 = (
-    MACS
-    + RANDOM_PORTS
-    + """\
-IP-L-Vers 4
-IP-R-Vers 4
-IPv4-L-Real 198.18.0.2
-IPv4-R-Real 198.19.0.2
-IP-L-var 3
-IP-R-var 3
-IP-L-min 2
-IP-L-max 65534
-IP-R-min 2
-IP-R-max 65534
-IPv4-L-offset 2
-IPv4-R-offset 2
-"""
-)
-"""README, 'IPv4 Packet Forwarding Tests with Multiple IP Addresses'."""
-MANY_IPV6 = (
-    MACS
-    + RANDOM_PORTS
-    + """\
-IP-L-Vers 6
-IP-R-Vers 6
-IPv6-L-Real 2001:2:0:0::2
-IPv6-R-Real 2001:2:0:8000::2
-IP-L-var 3
-IP-R-var 3
-IP-L-min 0
-IP-L-max 0xffff
-IP-R-min 0
-IP-R-max 0xffff
-IPv6-L-offset 12
-IPv6-R-offset 12
-"""
-)
-"""README, 'IPv6 Packet Forwarding Tests with Multiple IP Addresses'."""
-MANY_NAT64 = (
-    MACS
-    + NAT64_ADDRESSES
-    + """\
-IP-L-var 3
-IP-R-var 3
-IP-L-min 0
-IP-L-max 3999
-IP-R-min 2
-IP-R-max 1001
-IPv6-L-offset 12
-IPv6-R-offset 14
-IPv4-L-offset 2
-IPv4-R-offset 2
-Stateful 1
-Enumerate-ports 0
-Enumerate-ips 3
-Responder-tuples 3
-"""
-)
-"""README, 'Stateful NAT64 Tests with Multiple IP Addresses'."""
 
 
 def _convert(tmp_path: Path, text: str) -> BoundRun:

@@ -13,13 +13,12 @@ from v6t.analysis.posterior import CriticalLoadInference, compute_log_erf, compu
 from v6t.base.errors import TesterError
 from v6t.benchmarks.registry import make_results_schema
 from v6t.benchmarks.soak import CriticalLoad, Soak
-from v6t.core.config.bound import bind
 from v6t.core.reporting import write
 from v6t.core.runs.events import Listener
-from v6t.core.runs.runner import execute, resume
+from v6t.core.runs.runner import resume
 from v6t.procedures.critical_load import CriticalLoadSpec, measure_critical_load
 from v6t.procedures.soak import SoakSpec, measure_soak
-from v6t.tests.core.support import simulate
+from v6t.tests.core.support import measure_run, read_csv, simulate
 from v6t.tests.needs import sample
 from v6t.trials.conditions import Conditions
 from v6t.trials.load_estimate import LoadEstimate, OfferedLoad
@@ -28,7 +27,7 @@ from v6t.trials.timeline import Timeline
 
 POINTS = [(90, 100, 5), (100, 100, 5), (300, 100, 5), (70, 100, 20), (60, 100, 90), (99, 100, 60)]
 
-SEARCHES = sample(4, 8)
+SEARCHES = sample(3, 8)
 
 
 @pytest.mark.parametrize(("b", "m", "a"), POINTS)
@@ -54,7 +53,7 @@ def test_shapes_stay_finite_and_grow():
             assert (np.diff(rates[loads > m]) > 0).all()
 
 
-def searched(true_rate, target, seed, search_s=60.0):
+def searched(true_rate, target, seed, search_s=40.0):
     """A search on a device that loses so many frames a second on average."""
     rng = np.random.default_rng(seed)
 
@@ -86,23 +85,21 @@ def test_the_interval_holds_the_truth(shape, target, truth):
 
     assert lost(truth) == pytest.approx(target * truth, rel=0.01)
     found = [searched(lost, target, seed).estimate for seed in range(SEARCHES)]
-    assert sum(e.low_fps <= truth <= e.high_fps for e in found) >= 0.75 * SEARCHES
+    assert sum(e.low_fps <= truth <= e.high_fps for e in found) >= 2 / 3 * SEARCHES
     assert all(abs(e.mean_fps / truth - 1) < 0.02 for e in found)
     assert all((e.high_fps - e.low_fps) / truth < 0.05 for e in found)
 
 
+ESTIMATES = ("mean_fps", "low_fps", "high_fps")
+
+
 def test_the_same_trials_give_the_same_figures():
-    trials = [
-        OfferedLoad(5e5, 500_000, 0),
-        OfferedLoad(1e6, 1_000_000, 400_000),
-        OfferedLoad(6e5, 600_000, 90),
-    ]
+    loads = ((5e5, 500_000, 0), (1e6, 1_000_000, 400_000), (6e5, 600_000, 90))
+    trials = [OfferedLoad(*load) for load in loads]
     one, other = (CriticalLoadInference()(trials, 1e-4, 1e6) for _ in range(2))
-    assert (one.mean_fps, one.low_fps, one.high_fps) == (
-        other.mean_fps,
-        other.low_fps,
-        other.high_fps,
-    )
+    assert [getattr(one, name) for name in ESTIMATES] == [
+        getattr(other, name) for name in ESTIMATES
+    ]
     assert one.low_fps < one.mean_fps < one.high_fps
 
 
@@ -129,7 +126,7 @@ def critical(tmp_path_factory):
     curve = [[0.7, 1e-6], [0.8, 1e-4], [0.9, 2e-3], [1.0, 2e-2], [1.2, 0.18]]
     run = asked("critical-load", tester={"loss_curve": json.dumps(curve), "random_loss": "true"},
                 critical_load={"target": 1e-3, "search_s": 60, "first_s": 1.0})  # fmt: skip
-    execute(bind(run), out, Listener())
+    measure_run(run, out)
     return out
 
 
@@ -140,8 +137,7 @@ def test_the_critical_load_of_a_simulated_device(critical):
     assert record["estimate"] == pytest.approx(truth, rel=0.01)
     assert record["high"] - record["low"] < 0.05 * truth
     assert record["shapes"].keys() == {"stretch", "erf"}
-    with (critical / "critical-load.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = read_csv(critical / "critical-load.csv")
     assert len(rows) == len(record["trials"])
     assert float(rows[-1]["estimate"]) == record["estimate"]
     write.write_run_report(critical, formats=["md"])
@@ -154,7 +150,7 @@ def lossless(tmp_path_factory):
     out = tmp_path_factory.mktemp("lossless") / "out"
     run = asked("critical-load", ("bidirectional",), {"tester_fps": 40_000},
                 critical_load={"target": 1e-3, "search_s": 6, "first_s": 1.0})  # fmt: skip
-    execute(bind(run), out, Listener())
+    measure_run(run, out)
     return out
 
 
@@ -194,20 +190,9 @@ def test_a_mean_above_what_can_be_offered_is_no_figure():
     at = Conditions(84, 64, "forward", 0.0, 0.0, loss_tolerance=0.999)
     spec = CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 5.0, 1.0, 0.0)
     result = measure_critical_load(spec, measure, infer)
-    assert [found and found.mean_fps for found in result.step_estimates] == [
-        None,
-        None,
-        900,
-        None,
-        800,
-    ]
-    assert [row["estimate"] for row in CriticalLoad().list_trial_rows(result)] == [
-        None,
-        None,
-        900,
-        None,
-        800,
-    ]
+    told = [None, None, 900, None, 800]
+    assert [found and found.mean_fps for found in result.step_estimates] == told
+    assert [row["estimate"] for row in CriticalLoad().list_trial_rows(result)] == told
     assert result.estimate == result.step_estimates[-1]
 
 
@@ -228,11 +213,10 @@ def test_a_soak_test_knows_when_frames_were_lost(tmp_path):
     """Bursts of 50 lost frames, one in 4 s on average; every interval and every frame is there."""
     run = asked("soak", ("bidirectional",), {"bursts_per_s": 0.25, "burst_frames": 50},
                 soak={"duration_s": 300, "stretch_s": 20, "rate_fps": 10_000})  # fmt: skip
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     assert (record["stretches"], record["faltered"], record["measured_s"]) == (15, 0, 300)
-    with (tmp_path / "out" / "soak.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = read_csv(tmp_path / "out" / "soak.csv")
     for way, found in record["directions"].items():
         mine = [r for r in rows if r["direction"] == way]
         assert sum(int(r["frames"]) for r in mine) == found["frames"] == 3_000_000
@@ -264,38 +248,25 @@ def test_losses_are_placed_in_time_and_faltering_is_a_gap():
     at = Conditions(84, 64, "forward", 0.0, 10.0, invalid_retries=2)
     result = measure_soak(SoakSpec(at, 1000.0, "given", 4, 3.0), measure)
     assert seen == [10.0, 0.0, 0.0, 0.0]
-    found = result.list_intervals("forward")
-    assert [(i.begins_s, i.frames, i.lost) for i in found if i.lost] == [
-        (2, 1000, 30),
-        (9, 1000, 5),
-    ]
+    lossy = [(i.begins_s, i.frames, i.lost) for i in result.list_intervals("forward") if i.lost]
+    assert lossy == [(2, 1000, 30), (9, 1000, 5)]
     record = Soak().make_measurement(result, {}).record
     assert (record.faltered, record.measured_s) == (1, 9.0)
     way = record.directions["forward"]
     assert (way.episodes, way.lossy, way.intervals, way.worst_at_s) == (2, 2, 9, 2.0)
     assert way.worst_percent == pytest.approx(3.0)
-    assert [row["lost"] for row in Soak().make_measurement(result, {}).rows] == [
-        0,
-        0,
-        30,
-        0,
-        0,
-        0,
-        None,
-        5,
-        0,
-        0,
-    ]
+    lost = [row["lost"] for row in Soak().make_measurement(result, {}).rows]
+    assert lost == [0, 0, 30, 0, 0, 0, None, 5, 0, 0]
 
 
 def test_an_interrupted_soak_keeps_every_stretch(tmp_path):
     """The tester fails in the twenty-ninth: resumed, the run has the figures of an uninterrupted one."""
     soak = {"duration_s": 40, "stretch_s": 1, "rate_fps": 5000}
     bursts = {"bursts_per_s": 0.2, "burst_frames": 7}
-    execute(bind(asked("soak", tester=bursts, soak=soak)), tmp_path / "whole", Listener())
+    measure_run(asked("soak", tester=bursts, soak=soak), tmp_path / "whole")
     run = asked("soak", tester={**bursts, "crash_at": 30}, soak=soak)
     with pytest.raises(TesterError):
-        execute(bind(run), tmp_path / "out", Listener())
+        measure_run(run, tmp_path / "out")
     lines = (tmp_path / "out" / "journal.jsonl").read_text().splitlines()
     kept = sum('"key":"soak/' in line for line in lines)
     assert kept == 28

@@ -1,7 +1,5 @@
 """CPU time that a hypervisor kept from the tester's machine, read around each trial."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

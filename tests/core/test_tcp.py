@@ -1,7 +1,5 @@
 """The TCP benchmarks (RFC 8219 section 8) in simulated runs: known truths are found, nothing is lost."""
 
-from __future__ import annotations
-
 import json
 
 import jsonschema
@@ -14,14 +12,13 @@ from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan
 from v6t.procedures.stateful.phases import judge_connections
+from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
 from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
 from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.result import TrialResult
 from v6t.trials.tcp import Tcp, TcpCounts
 from v6t.trials.trial import CAPABILITIES, Trial
-
-from .support import v6t
 
 BOTH = ("--measure", "tcp-rate", "--measure", "tcp-capacity")
 DEVICE = {"insertion_cps": 34_567, "table_entries": 23_457, "tcp_aging_s": 10}

@@ -4,9 +4,8 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.warnings import list_result_warnings
-from v6t.core.runs.events import Listener
-from v6t.core.runs.runner import execute
 from v6t.plugins.base import JUMBO_SIZES
+from v6t.tests.core.support import measure_run
 from v6t.tests.expect import expect_error
 
 
@@ -29,4 +28,4 @@ def test_run_on_a_device_that_forwards_negative_traffic_is_refused(tmp_path):
         tester_options={"forwards_negative": "true"}, procedure={"repetitions": 1},
     )  # fmt: skip
     with expect_error("translation-incorrect"):
-        execute(bind(resolve(flags=flags)), tmp_path / "out", Listener())
+        measure_run(resolve(flags=flags), tmp_path / "out")

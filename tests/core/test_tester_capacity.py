@@ -16,7 +16,7 @@ from v6t.core.runs.tester_capacity import (
     SelfTest,
     make_capacity_spec,
 )
-from v6t.procedures.tester_rate import TesterCapacity
+from v6t.procedures.tester_rate import TesterCapacity, measure_tester_capacity
 from v6t.tests.procedures.support import limited
 
 MEDIA = 10_000_000.0
@@ -45,14 +45,32 @@ def a_run(seed=1, tester="embedded", selftest="cached", **given):
     return resolve(flags=flags)
 
 
-def look(run, directory, limit_fps=1e6, size=104, **changes):
+def make_spec(run, size=104, **changes):
+    """The plugin's streams of a size and what its self-test looks for, forward."""
     plugin = bind(run).technology
     sizes = plugin.make_frame_pair(size)
-    spec = replace(make_capacity_spec(run, sizes, "forward", MEDIA), **changes)
+    spec = make_capacity_spec(run, sizes, "forward", MEDIA)
+    return replace(spec, **changes), compile_directions(plugin, sizes, run.seed)
+
+
+def make_selftest(run, door, opens_connections=False, **given):
+    return SelfTest(bind(run), *make_spec(run, **given), door, opens_connections=opens_connections)
+
+
+def look(run, directory, limit_fps=1e6, **given):
     door = Counting(limit_fps)
-    test = SelfTest(bind(run), spec, compile_directions(plugin, sizes, run.seed), door)
-    found, source = test.find_capacity(directory)
+    found, source = make_selftest(run, door, **given).find_capacity(directory)
     return found.rate_fps, source, door.trials
+
+
+def on_trex(run):
+    """The same run with TRex, whose ports cannot be joined."""
+    tester = run.tester.model_copy(update={"kind": "trex", "options": {}})
+    return run.model_copy(update={"tester": tester})
+
+
+def rfc_run():
+    return resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
 
 
 @pytest.fixture
@@ -82,28 +100,21 @@ class Hasty:
 
 def test_what_bounds_a_benchmark_passed_under_its_rules(directory):
     """A tester that does 2 Mfps for 5 s and 1 Mfps for a minute is one of 1 Mfps (SELF-01)."""
-    run = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
-    plugin = bind(run).technology
-    sizes = plugin.make_frame_pair(104)
-    spec, door = make_capacity_spec(run, sizes, "forward", MEDIA), Hasty(2e6, 1e6)
-    streams = compile_directions(plugin, sizes, run.seed)
-    found, source = SelfTest(bind(run), spec, streams, door).find_capacity(directory)
+    run, door = rfc_run(), Hasty(2e6, 1e6)
+    test = make_selftest(run, door)
+    found, source = test.find_capacity(directory)
     assert source == THIS_RUN_SOURCE
     assert 0.85e6 < found.rate_fps <= 1e6
-    last = door.asked[-1]
-    p = run.procedure
+    last, p = door.asked[-1], run.procedure
     assert (last.rate_fps, last.duration_s) == (found.rate_fps, p.trial_duration_s)
     assert last.residual_wait_s == p.residual_wait_s == 2.0
-    assert spec.rules.sending_time_tolerance == p.sending_time_tolerance == 1.00001
+    assert make_spec(run)[0].rules.sending_time_tolerance == p.sending_time_tolerance == 1.00001
     short = [t for t in door.asked if t.duration_s == 5.0]
     assert 1.8e6 < max(t.rate_fps for t in short[-4:]) <= 2.5e6
 
 
-def test_sending_late_is_judged_as_in_the_benchmark(directory):
+def test_sending_late_is_judged_as_in_the_benchmark():
     """1 % longer than asked passes while looking, but no trial of the rfc preset."""
-    run = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
-    sizes = bind(run).technology.make_frame_pair(104)
-    spec = make_capacity_spec(run, sizes, "forward", MEDIA)
 
     def slow(trial):
         made = limited(1e9)(trial)
@@ -111,35 +122,23 @@ def test_sending_late_is_judged_as_in_the_benchmark(directory):
         ways = {w: replace(d, sending_time_s=late) for w, d in made.directions.items()}
         return replace(made, directions=ways)
 
-    found = tester_capacity.measure_tester_capacity(spec, slow)
-    assert 3.5e6 < found.rate_fps <= 4e6
-    assert (
-        tester_capacity.measure_tester_capacity(replace(spec, rules=None), slow).rate_fps == MEDIA
-    )
+    spec, _ = make_spec(rfc_run())
+    assert 3.5e6 < measure_tester_capacity(spec, slow).rate_fps <= 4e6
+    assert measure_tester_capacity(replace(spec, rules=None), slow).rate_fps == MEDIA
 
 
 def test_the_plan_has_the_time_of_one_trial_under_the_rules():
-    for preset, takes in (("rfc", 62.0), ("quick", 0.85)):
-        run = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset=preset))
-        sizes = bind(run).technology.make_frame_pair(104)
-        spec = make_capacity_spec(run, sizes, "forward", MEDIA)
+    for run, takes in ((rfc_run(), 62.0), (a_run(selftest="run"), 0.85)):
+        spec, _ = make_spec(run)
         assert spec.confirmation_s == pytest.approx(takes)
         assert replace(spec, rules=spec.probe_rules).confirmation_s == 0.0
 
 
 def test_a_self_test_under_laxer_rules_bounds_nothing(directory):
     """Found with the quick preset, asked for by the rfc preset, where ports cannot be joined."""
-    quick = a_run()
-    trex = quick.tester.model_copy(update={"kind": "trex", "options": {}})
-    quick = quick.model_copy(update={"tester": trex})
-    rfc = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
-    rfc = rfc.model_copy(update={"tester": trex})
-    sizes = bind(quick).technology.make_frame_pair(104)
-    streams = compile_directions(bind(quick).technology, sizes, 1)
-    spec = make_capacity_spec(quick, sizes, "forward", MEDIA)
-    test = SelfTest(bind(quick), spec, streams, Counting(1e6))
+    test = make_selftest(on_trex(a_run()), Counting(1e6))
     test.store(TesterCapacity("forward", 123.0, (), ()))
-    rate, source, trials = look(rfc, directory)
+    rate, source, trials = look(on_trex(rfc_run()), directory)
     assert (rate, trials) == (MEDIA, 0)
     assert "not known" in source
     assert "123 fps" in source
@@ -199,29 +198,16 @@ def test_nothing_is_remembered_of_a_simulation_or_a_failure(directory):
 
 
 def test_phase_one_has_a_capacity_of_its_own(directory):
-    run = a_run()
-    sizes = bind(run).technology.make_frame_pair(104)
-    streams = compile_directions(bind(run).technology, sizes, 1)
-    spec = make_capacity_spec(run, sizes, "forward", MEDIA)
     for _ in range(2):
-        door = Counting(1e6)
-        test = SelfTest(bind(run), spec, streams, door, opens_connections=True)
-        _, source = test.find_capacity(directory)
-        assert (source, door.trials > 3) == (THIS_RUN_SOURCE, True)
+        _, source, trials = look(a_run(), directory, opens_connections=True)
+        assert (source, trials > 3) == (THIS_RUN_SOURCE, True)
 
 
 def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_path):
-    run = a_run().model_copy(
-        update={"tester": a_run().tester.model_copy(update={"kind": "trex", "options": {}})}
-    )
+    run = on_trex(a_run())
     assert not bind(run).tester.can_loop_back
-    rate, source, trials = look(run, directory)
-    assert (rate, source, trials) == (MEDIA, UNKNOWN_SOURCE, 0)
-    sizes = bind(run).technology.make_frame_pair(104)
-    spec = make_capacity_spec(run, sizes, "forward", MEDIA)
-    streams = compile_directions(bind(run).technology, sizes, 1)
-    test = SelfTest(bind(run), spec, streams, Counting(1e6))
-    test.store(TesterCapacity("forward", 123.0, (), ()))
+    assert look(run, directory) == (MEDIA, UNKNOWN_SOURCE, 0)
+    make_selftest(run, Counting(1e6)).store(TesterCapacity("forward", 123.0, (), ()))
     # how long the self-test looked does not matter here, and a run that had none goes on so
     assert look(run, directory, duration_s=9.0)[1] == UNKNOWN_SOURCE
     other = RunDir(tmp_path / "other", new=True)

@@ -1,17 +1,13 @@
 """``v6t trend``: order, what is left out, exit status, files."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
 import jsonschema
 import pytest
 from v6t.core.cli.trend_command import WORSE_STATUS
-from v6t.tests.core.support import read_schema
+from v6t.tests.core.support import read_schema, replace_config, v6t
 from v6t.tests.expect import expect_refusal
-
-from .support import replace_config, v6t
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,5 @@
 """TTLs that end within the device."""
 
-from __future__ import annotations
-
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind

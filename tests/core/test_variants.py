@@ -1,6 +1,5 @@
 """The probe for entropy (GEN-12) and the flows of RFC 8219 section 10 (SC-04) as whole runs."""
 
-import csv
 import json
 
 import pytest
@@ -13,10 +12,16 @@ from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.reporting import write
 from v6t.core.runs.bench import make_tester
-from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
-from v6t.core.runs.runner import execute
-from v6t.tests.core.support import make_all_tables, read_journal, simulate, v6t
+from v6t.drivers.sim.tester import SimTester
+from v6t.tests.core.support import (
+    make_all_tables,
+    measure_run,
+    read_csv,
+    read_journal,
+    simulate,
+    v6t,
+)
 from v6t.tests.expect import expect_error
 
 pytestmark = pytest.mark.slow
@@ -42,7 +47,7 @@ def only(path):
 )
 def test_the_probe_finds_what_the_device_hashes(tmp_path, hashes, use):
     device = {"cores": 8, "hashes": hashes, "capacity_fps": 400_000}
-    execute(bind(wanted("rss-probe", device=device)), tmp_path / "out", Listener())
+    measure_run(wanted("rss-probe", device=device), tmp_path / "out")
     record = only(tmp_path / "out")
     assert record["use"] == use
     rates = {case: found["median"] for case, found in record["cases"].items()}
@@ -55,7 +60,7 @@ def test_the_probe_finds_what_the_device_hashes(tmp_path, hashes, use):
 
 def test_a_tester_at_its_limit_recommends_nothing(tmp_path):
     device = {"cores": 8, "capacity_fps": 1e9, "tester_fps": 300_000}
-    execute(bind(wanted("rss-probe", device=device)), tmp_path / "out", Listener())
+    measure_run(wanted("rss-probe", device=device), tmp_path / "out")
     record = only(tmp_path / "out")
     assert record["use"] is None
     assert "tester" in record["why"]
@@ -63,7 +68,7 @@ def test_a_tester_at_its_limit_recommends_nothing(tmp_path):
 
 def test_the_probe_of_customers_behind_ipv6(tmp_path):
     device = {"cores": 8, "hashes": "ports", "capacity_fps": 400_000}
-    execute(bind(wanted("rss-probe", "mape-br", device=device)), tmp_path / "out", Listener())
+    measure_run(wanted("rss-probe", "mape-br", device=device), tmp_path / "out")
     # the ports are behind the inner header, where this device does not look
     assert only(tmp_path / "out")["cases"]["ports"]["median"] < 500_000
 
@@ -76,16 +81,25 @@ def test_the_probe_varies_addresses_on_tester_and_device():
     assert own.params["left_hosts"]["policy"] == "inc"
 
 
+FLOWS = ("run", "--plugin", "mape-br", "--tester", "sim", "--measure", "flows")
+
+
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("command", "arguments", "says"),
     [
-        (["--plugin", "mape-ce"], "the addresses of mape-ce's forward traffic do not vary"),
-        (["--measure", "latency"], "rss-probe cannot share a run"),
-        (["--set", "right_hosts.policy=fixed", "--set", "left_hosts.policy=fixed"], "do not vary"),
+        (PROBE, ["--plugin", "mape-ce"],
+         "the addresses of mape-ce's forward traffic do not vary"),
+        (PROBE, ["--measure", "latency"], "rss-probe cannot share a run"),
+        (PROBE, ["--set", "right_hosts.policy=fixed", "--set", "left_hosts.policy=fixed"],
+         "do not vary"),
+        (FLOWS, ["--set-procedure", "flows.counts=[0]"], "flows.counts"),
+        (FLOWS, ["--set-procedure", "flows.counts=[60000]", "--set", "ces=10"], "have at most"),
+        (FLOWS, ["--set-procedure", "flows.interval_s=0"], "interval_s"),
+        (FLOWS, ["--set-procedure", "flows.starts=[later]"], "flows.starts"),
     ],
-)
-def test_probes_that_could_tell_nothing(tmp_path, arguments, says):
-    done = v6t(*PROBE, *arguments, "-o", tmp_path / "out")
+)  # fmt: skip
+def test_probes_and_flows_that_cannot_be(tmp_path, command, arguments, says):
+    done = v6t(*command, *arguments, "-o", tmp_path / "out")
     assert done.status == 2
     assert says in done.err
     assert not (tmp_path / "out").exists()
@@ -96,8 +110,7 @@ def test_the_probe_on_a_terminal(tmp_path):
     done = v6t(*PROBE, *device, "--mode", "forward", "-o", tmp_path / "out")
     assert done.status == 0
     assert "hash sees ports" in v6t("show", tmp_path / "out", "--warnings").out
-    with (tmp_path / "out" / "rss-probe.csv").open() as table:
-        rows = list(csv.DictReader(table))
+    rows = read_csv(tmp_path / "out" / "rss-probe.csv")
     assert {row["case"] for row in rows} == {"fixed", "ports", "addresses", "both"}
 
 
@@ -107,7 +120,7 @@ def test_flows_and_their_degradation(tmp_path):
         "flows", device=device, flows={"counts": [1, 64], "interval_s": 0.01},
         params={"left_hosts": "{policy: fixed}"},
     )  # fmt: skip
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     points = only(tmp_path / "out")["points"]
     assert [(p["flows"], p["start"]) for p in points] == [
         (1, "together"), (64, "together"), (64, "successive")
@@ -130,7 +143,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
         flows={"counts": [64], "starts": ["together", "successive"], "interval_s": 0.01,
                "also": also, "quarters": True},
     )  # fmt: skip
-    execute(bind(run), tmp_path / "out", Listener())
+    measure_run(run, tmp_path / "out")
     record = FlowsRecord.model_validate(only(tmp_path / "out"))
     assert [p.flows for p in record.points] == [1, 16, 32, 48, 64, 16, 32, 48, 64]
     rates = {(p.flows, p.start): p.median for p in record.points}
@@ -170,8 +183,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
     report = (tmp_path / "out" / "report.html").read_text()
     assert "network flows" in report
     assert "IPDV median" in report
-    with (tmp_path / "out" / "flows-degradation.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = read_csv(tmp_path / "out" / "flows-degradation.csv")
     assert len(rows) == len(record.points) + len(record.figures)
     told = [float(r["Xpd_percent"]) if r["Xpd_percent"] else None for r in rows]
     assert told == [f.degradation_percent for f in (*record.points, *record.figures)]
@@ -185,23 +197,17 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
 
 
 def test_what_is_measured_beside_flows_is_refused_where_it_cannot_be():
-    with expect_error("unknown-name", mentions="teardown"):
-        bind_checked("teardown")
-    with expect_error("unknown-name", mentions="flows"):
-        bind_checked("flows")
-    needs = registry.load("flows").list_capabilities(
-        bind(wanted("flows", flows={"also": ["ipdv"]}))
-    )
+    def list_needs(**flows):
+        return registry.load("flows").list_capabilities(bind(wanted("flows", flows=flows)))
+
+    for name in ("teardown", "flows"):
+        with expect_error("unknown-name", mentions=name):
+            wanted("flows", flows={"also": [name]})
+    needs = list_needs(also=["ipdv"])
     assert {"ipdv", "every-frame", "flow-starts", "timed-flow-starts"} <= needs
-    for of in ({"starts": ["together"]}, {"also_starts": ["together"]}):
-        flows = {"also": ["ipdv"], **of}
-        assert "timed-flow-starts" not in registry.load("flows").list_capabilities(
-            bind(wanted("flows", flows=flows))
-        )
-    only_bursts = {"also": ["back-to-back"]}
-    assert registry.load("flows").list_capabilities(bind(wanted("flows", flows=only_bursts))) == {
-        "flow-starts"
-    }
+    for starts in ("starts", "also_starts"):
+        assert "timed-flow-starts" not in list_needs(also=["ipdv"], **{starts: ["together"]})
+    assert list_needs(also=["back-to-back"]) == {"flow-starts"}
 
 
 @pytest.mark.parametrize(
@@ -211,7 +217,7 @@ def test_what_is_measured_beside_flows_is_refused_where_it_cannot_be():
 def test_trials_beside_are_longer_until_all_flows_have_begun(name, seconds, tmp_path):
     """RFC 8219 section 10.2.2: by (n - 1) t; delays are those of the traffic of all flows."""
     flows = {"counts": [16], "starts": ["successive"], "interval_s": 0.02, "also": [name]}
-    execute(bind(wanted("flows", flows=flows)), tmp_path / "out", Listener())
+    measure_run(wanted("flows", flows=flows), tmp_path / "out")
     asked = {}
     for entry in read_journal(tmp_path / "out"):
         asked.setdefault(entry["trial"]["key"].split("/")[0], entry["trial"])
@@ -225,10 +231,6 @@ def test_trials_beside_are_longer_until_all_flows_have_begun(name, seconds, tmp_
         assert later == pytest.approx(15 * 0.02)
     for rest in seconds[1:]:
         assert many["then"]["duration_s"] == rest
-
-
-def bind_checked(name):
-    return wanted("flows", flows={"also": [name]})
 
 
 def test_settings_of_what_is_measured_beside_flows_have_an_effect():
@@ -245,47 +247,25 @@ def test_variants_are_planned():
 
 
 def test_flows_one_by_one_need_a_tester_that_can(tmp_path, monkeypatch):
-    from v6t.drivers.sim.tester import SimTester
-
     monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
-    check_capabilities(
-        bind(wanted("flows", flows={"starts": ["together"]})),
-        lambda: make_tester(bind(wanted("flows", flows={"starts": ["together"]}))),
-    )
+    bound = bind(wanted("flows", flows={"starts": ["together"]}))
+    check_capabilities(bound, lambda: make_tester(bound))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        execute(bind(wanted("flows")), tmp_path / "out", Listener())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--set-procedure", "flows.counts=[0]"], "flows.counts"),
-        (["--set-procedure", "flows.counts=[60000]", "--set", "ces=10"], "have at most"),
-        (["--set-procedure", "flows.interval_s=0"], "interval_s"),
-        (["--set-procedure", "flows.starts=[later]"], "flows.starts"),
-    ],
-)
-def test_flows_that_cannot_be(tmp_path, arguments, says):
-    base = ("run", "--plugin", "mape-br", "--tester", "sim", "--measure", "flows")
-    done = v6t(*base, *arguments, "-o", tmp_path / "out")
-    assert done.status == 2
-    assert says in done.err
-    assert not (tmp_path / "out").exists()
+        measure_run(wanted("flows"), tmp_path / "out")
 
 
 def test_variants_are_compared_one_by_one(tmp_path):
-    from v6t.benchmarks.registry import load_presentations
+    known = registry.load_presentations()
 
-    def quantities(values):
-        record = load_presentations().read_record(values)
-        return load_presentations().find(record).list_quantities(record)
+    def quantities(path):
+        record = known.read_record(only(path))
+        return list(known.find(record).list_quantities(record))
 
-    execute(bind(wanted("flows", flows={"counts": [4]})), tmp_path / "flows", Listener())
-    names = [q.name for q in quantities(only(tmp_path / "flows"))]
-    assert names == [
+    measure_run(wanted("flows", flows={"counts": [4]}), tmp_path / "flows")
+    assert [q.name for q in quantities(tmp_path / "flows")] == [
         "rate, 1 flows, together", "rate, 4 flows, together", "rate, 4 flows, successive"
     ]  # fmt: skip
-    execute(bind(wanted("rss-probe")), tmp_path / "probe", Listener())
-    found = list(quantities(only(tmp_path / "probe")))
+    measure_run(wanted("rss-probe"), tmp_path / "probe")
+    found = quantities(tmp_path / "probe")
     assert len(found) == 4
     assert all(len(q.values) == 1 and q.resolution == 20_000.0 for q in found)

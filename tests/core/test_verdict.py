@@ -1,13 +1,10 @@
 """The run in two sentences: rates as shares of links, and what they rest on."""
 
-from __future__ import annotations
-
 import pytest
 from v6t.analysis.blocks import Paragraph
 from v6t.analysis.report.verdict import make_title, summarize_throughput
 from v6t.core.runs.results import load_run
-
-from .reportruns import made
+from v6t.tests.core.reportruns import made
 
 RATE = 500_000
 

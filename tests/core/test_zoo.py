@@ -1,7 +1,5 @@
 """`make results`: the campaign of all devices and its page, by a command line that is not v6t's."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from types import SimpleNamespace

@@ -16,8 +16,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from v6t.core.config.compatibility import list_part_families, list_technologies
+from v6t.core.config.compatibility import list_technologies
+from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
+from v6t.intent.families import DeviceConfig
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.keeping import kept, kept_anew
 from v6t.tests.needs import NO_TREX
@@ -269,6 +271,17 @@ def _drivers() -> Iterator[str]:
         if kind.configures_device:
             can = ", ".join((*list_technologies(name), *list_part_families(name))) or "any"
             yield f"| {name} | {can} | {kind.test_status} |"
+
+
+def list_part_families(driver: str) -> tuple[str, ...]:
+    """List the device families that a driver supports only within a chain."""
+    intents = [load_plugin(name)().make_dut_intent() for name in list_technologies(driver)]
+    whole = [intent.configuration for intent in intents]
+    return tuple(
+        kind.family
+        for kind in load_driver_type(driver).supported_configurations
+        if kind is not DeviceConfig and not any(isinstance(each, kind) for each in whole)
+    )
 
 
 def _cell(row: Row, tester: str) -> str:

@@ -32,7 +32,7 @@ from v6t.trials.verdict import assess_trial
 RECORD = Path(__file__).parent / "recorded" / "planted.json"
 TESTERS = ("embedded", "trex")
 MILLION = 1_000_000
-PLANTED = MILLION if os.environ.get("V6T_RECORD") else MILLION // 10
+PLANTED = MILLION if os.environ.get("V6T_RECORD") else MILLION // 50
 """Frames of which one is lost. ``test_embedded_sender.py`` asks what counts them for one of a million, without frames;
 ``python -m v6t.tools.accuracy`` and whoever records plant it."""
 BUSY = 8

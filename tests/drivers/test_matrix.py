@@ -39,17 +39,22 @@ START = v6t if os.geteuid() == 0 else v6t_process
 
 @pytest.fixture
 def one_tester(tester, row, monkeypatch):
-    """Measure the tester without a device in some rows only: it is the same in every row.
+    """Measure the tester without a device in two rows only: it is the same in every row.
 
     Setting up its own lab, and starting a second TRex, takes as long as all trials of a cell.
     """
-    devices = ("reference",) if tester == "trex" else ("reference", "nftables")
-    if row.device not in devices:
+    rows = ("reference-mape-br",) if tester == "trex" else ("reference-mape-br", "nftables-nat44")
+    if row.name not in rows:
         monkeypatch.setattr(BoundRun, "can_measure_tester", False)
 
 
 @pytest.mark.parametrize(("tester", "row"), CELLS)
 def test_a_cell(tester, row, tmp_path, one_tester):
+    is_first = row is next(r for r in matrix.ROWS if r.device == row.device)
+    is_headline = (row.device, row.plugin) in matrix.HEADLINE
+    if not (is_first or is_headline or os.environ.get("V6T_RECORD")):
+        # how delays are measured does not depend on what a device translates
+        row = replace(row, wanted=matrix.BENCHMARKS[:1])
     run, testbed, out = (tmp_path / name for name in ("run.yaml", "testbed.yaml", "out"))
     run.write_text(matrix.run_file(row, tester))
     testbed.write_text(matrix.testbed_file(row, tester))

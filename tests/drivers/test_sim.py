@@ -46,20 +46,11 @@ def test_capacity_buffer_and_dead_zones_decide_the_loss(options, rate_fps, expec
     assert lost(sim(**options).measure(replace(TRIAL, rate_fps=rate_fps))) == expected
 
 
-def test_bursts_come_with_time():
-    def bursts(duration_s):
-        found = [
-            lost(
-                sim(seed, bursts_per_s=0.01, burst_frames=10).measure(
-                    replace(TRIAL, duration_s=duration_s)
-                )
-            )
-            for seed in range(400)
-        ]
-        return sum(found) / 10
-
-    assert bursts(100.0) == pytest.approx(400, rel=0.15)
-    assert bursts(10.0) == pytest.approx(40, rel=0.5)
+@pytest.mark.parametrize(("duration_s", "frames", "rel"), [(100.0, 400, 0.15), (10.0, 40, 0.5)])
+def test_bursts_come_with_time(duration_s, frames, rel):
+    asked = replace(TRIAL, duration_s=duration_s)
+    found = (sim(seed, bursts_per_s=0.01, burst_frames=10).measure(asked) for seed in range(400))
+    assert sum(map(lost, found)) / 10 == pytest.approx(frames, rel=rel)
 
 
 def test_a_bimodal_device_keeps_its_mode_for_a_repetition():
@@ -158,16 +149,10 @@ def test_virtual_time_moves_by_the_trials_length():
 
 
 def test_it_says_what_it_can():
-    assert (
-        sim().capabilities
-        >= replace(
-            TRIAL,
-            delays=DelayRequest(ipdv=True),
-            frame_timeout_s=1.0,
-            second_segment=Segment(1.0, 1.0),
-            device_event=DeviceEvent("x", 1.0),
-        ).required_capabilities
-    )
+    event, segment = DeviceEvent("x", 1.0), Segment(1.0, 1.0)
+    asked = {"frame_timeout_s": 1.0, "second_segment": segment, "device_event": event}
+    trial = replace(TRIAL, delays=DelayRequest(ipdv=True), **asked)
+    assert sim().capabilities >= trial.required_capabilities
     assert replace(TRIAL, delays=DelayRequest(tags=1)).required_capabilities == {"tags"}
 
 

@@ -135,7 +135,8 @@ def test_connections_are_counted_validated_used_and_torn_down(kind, plugin, init
         assert found.inside_endpoints is not None
         assert found.outside_endpoints >= found.inside_endpoints * 0.9
         asked = replace(USE, gap_s=0.1)
-        for mode in ("bidirectional", "forward", "reverse"):
+        one_way = ("forward", "reverse") if (plugin, initiator) == ("nat44", "left") else ()
+        for mode in ("bidirectional", *one_way):
             result = lab.use(asked, mode=mode)
             assert result.connections.sessions == COUNT
             assert result.connections.age_s >= result.connections.gap_s >= 0.1
@@ -149,14 +150,18 @@ def test_connections_are_counted_validated_used_and_torn_down(kind, plugin, init
         assert lab.bench.open().device_state().count_sessions() == 0
 
 
-@pytest.mark.parametrize("kind", REAL)
-def test_responder_reads_its_table_in_every_order(kind):
-    with StatefulLab(kind) as lab:
-        for reading, entries in (("linear", 10), ("pseudorandom", 500), ("fixed", 1)):
-            asked = replace(USE, entries=entries, reading=reading)
-            counted = lab.use(asked, mode="reverse").directions["reverse"]
-            assert counted.matched == counted.checked > 50
-            assert counted.count_frames("received") == 2000
+@pytest.fixture(scope="module", params=REAL)
+def nat44(request):
+    with StatefulLab(request.param) as lab:
+        yield lab
+
+
+def test_responder_reads_its_table_in_every_order(nat44):
+    for reading, entries in (("linear", 10), ("pseudorandom", 500), ("fixed", 1)):
+        asked = replace(USE, entries=entries, reading=reading)
+        counted = nat44.use(asked, mode="reverse", duration_s=0.5).directions["reverse"]
+        assert counted.matched == counted.checked > 50
+        assert counted.count_frames("received") == 1000
 
 
 @pytest.mark.parametrize("kind", [EMBEDDED])
@@ -172,33 +177,32 @@ def test_enumerated_addresses_and_ports_with_delays_and_background(kind):
             assert sum(d.frames for d in counted.delays.values()) == 100
 
 
-@pytest.mark.parametrize("kind", [EMBEDDED])
-def test_capacity_of_limited_table_is_found_exactly(kind):
-    with StatefulLab(kind) as lab, lab.limited(501, "drop") as conditions:
+@pytest.mark.parametrize("nat44", [EMBEDDED], indirect=True)
+def test_capacity_of_limited_table_is_found_exactly(nat44):
+    with nat44.limited(501, "drop") as conditions:
         spec = CapacitySpec(
-            conditions, first=400, most=600, upper_bound_cps=5000.0, upper_bound_reason="given",
+            conditions, first=499, most=504, upper_bound_cps=5000.0, upper_bound_reason="given",
             resolution_cps=2500.0, beta=0.5,
         )  # fmt: skip
-        result = measure_capacity(spec, lab.bench.measure)
+        result = measure_capacity(spec, nat44.bench.measure)
         assert (result.capacity, result.first_failed) == (501, 502)
 
 
-@pytest.mark.parametrize("kind", [EMBEDDED])
-def test_connection_of_somebody_else_ends_the_run(kind):
-    with StatefulLab(kind) as lab:
-        lab.establish()
-        state = lab.bench.open().device_state()
-        count = state.count_sessions
+@pytest.mark.parametrize("nat44", [EMBEDDED], indirect=True)
+def test_connection_of_somebody_else_ends_the_run(nat44, monkeypatch):
+    nat44.establish()
+    state = nat44.bench.open().device_state()
+    count = state.count_sessions
 
-        class Another:
-            timeout_s = state.timeout_s
-            counts_endpoints = state.counts_endpoints
-            flush = staticmethod(state.flush)
-            count_sessions = staticmethod(lambda: count() + (7 if count() else 0))
+    class Another:
+        timeout_s = state.timeout_s
+        counts_endpoints = state.counts_endpoints
+        flush = staticmethod(state.flush)
+        count_sessions = staticmethod(lambda: count() + (7 if count() else 0))
 
-        lab.bench._two_phase.__self__._device = Another()
-        with expect_error("phase-one-lost"):
-            lab.use(replace(USE, alpha=1.0, reuse=False))
+    monkeypatch.setattr(nat44.bench._two_phase.__self__, "_device", Another())
+    with expect_error("phase-one-lost"):
+        nat44.use(replace(USE, alpha=1.0, reuse=False))
 
 
 @pytest.mark.parametrize("kind", [EMBEDDED])
@@ -256,7 +260,7 @@ def test_tcp_capacity_of_limited_table_is_found_exactly(tcp_nat):
     tcp, rate_cps = (Tcp(timeout_s=0.5), 1500.0) if embedded else (Tcp(), 500.0)
     with tcp_nat.limited(limit, "reject with tcp reset") as conditions:
         search = CapacitySpec(
-            conditions, first=199, most=207, upper_bound_cps=rate_cps, upper_bound_reason="given", resolution_cps=rate_cps / 2, beta=0.5, benchmark="tcp-capacity", fixed=True,
+            conditions, first=202, most=205, upper_bound_cps=rate_cps, upper_bound_reason="given", resolution_cps=rate_cps / 2, beta=0.5, benchmark="tcp-capacity", fixed=True,
             phase_one=PhaseOneSettings(wait_s=tcp.max_wait_s, tcp=tcp),
         )  # fmt: skip
         result = measure_tcp_capacity(TcpCapacitySpec(search), tcp_nat.bench.measure)
@@ -273,13 +277,12 @@ def test_idle_tcp_connections_stay_open(tcp_nat):
     assert found.tcp.established == found.tcp.closed == 100
 
 
-@pytest.mark.parametrize("kind", [EMBEDDED])
-def test_expiry_of_connections_is_measured(kind):
+@pytest.mark.parametrize("tcp_nat", [EMBEDDED], indirect=True)
+def test_expiry_of_connections_is_measured(tcp_nat):
     """The kernel forgets connections that were reset after ten seconds: not within one."""
-    with StatefulLab(kind, benchmarks=("tcp-rate",)) as lab:
-        _, found = lab.open_tcp(Tcp(aging_s=1.0))
-        assert found.tcp.expiry_s is None
-        assert found.tcp.sessions_after >= 300 - 10
+    _, found = tcp_nat.open_tcp(Tcp(aging_s=1.0))
+    assert found.tcp.expiry_s is None
+    assert found.tcp.sessions_after >= 300 - 10
 
 
 @pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)

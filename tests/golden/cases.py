@@ -56,7 +56,8 @@ BENCHMARKS = (
 """All benchmarks of stateless technologies that need no optional package."""
 CONNECTION_BENCHMARKS = "capacity,connection-rate,teardown,tcp-rate,tcp-capacity,throughput"
 SIMULATED_RUNS = {
-    "mape-br": f"--plugin mape-br --measure {BENCHMARKS} --frame-timeout 5 --set-tester buffer_frames=500",
+    "mape-br": f"--plugin mape-br --mode bidirectional --measure {BENCHMARKS} --frame-timeout 5 "
+    "--set-tester buffer_frames=500",
     "ipv4-router": "--plugin ipv4-router --measure throughput,latency",
     "nat64": f"--plugin nat64 --measure {CONNECTION_BENCHMARKS} --mode forward",
     "nat44": f"--plugin nat44 --measure {CONNECTION_BENCHMARKS} --set-procedure connections.count=2000",

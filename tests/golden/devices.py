@@ -16,7 +16,6 @@ from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.config.warnings import list_result_warnings
-from v6t.core.runs import dut
 from v6t.drivers.duts.plan import ACTIONS, Change, Check, IfExists, Plan
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type, make_driver
@@ -65,10 +64,10 @@ def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
             bound = resolve_and_bind(None, path, Flags(plugin=technology, dut=name, params=params))
             if not load_driver_type(name).configures_device:
                 continue
-            driver, plan = dut.plan_without_device(bound)
+            driver, plan = bound.driver, bound.example_plan
             found = describe(driver, plan, bound.intent)
             found["frames"] = list(translate(bound))
-            found["warnings"] = [str(len(list_result_warnings(bound)))]
+            found["warnings"] = [str(len([*list_result_warnings(bound)]))]
         except V6tError as exc:
             found = {"exit status": [str(exc.exit_code)]}
         parts |= {f"{name} {part}": lines for part, lines in found.items()}

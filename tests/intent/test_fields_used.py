@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_interface, ip_network
 from typing import Any
 
 import pytest
@@ -175,6 +175,54 @@ def test_field_of_configuration_is_used_or_refused(name):
         if not is_noticed(driver, intent, replace(intent, configuration=changed))
     }
     assert sorted(ignored) == sorted(key for key in UNUSED if key[0] == name)
+
+
+def link_changes(intent: DeviceIntent) -> Iterator[tuple[str, DeviceIntent]]:
+    """Yield an intent with something else on one link: an address, a host, a network or its next hop."""
+    for side in ("left", "right"):
+        link = getattr(intent, side)
+        for number, address in enumerate(link.addresses):
+            other = ip_interface(f"{address.ip + 1}/{address.network.prefixlen}")
+            changed = (*link.addresses[:number], other, *link.addresses[number + 1 :])
+            yield f"{side} addresses", replace(intent, **{side: replace(link, addresses=changed)})
+        for host in [*link.neighbors][-1:]:
+            fewer = {a: mac for a, mac in link.neighbors.items() if a != host}
+            for hosts in (fewer, {**fewer, host: "02:00:00:00:00:77"}):
+                yield f"{side} neighbors", replace(intent, **{side: replace(link, neighbors=hosts)})
+        for net, via in link.routes.items():
+            fewer = {n: v for n, v in link.routes.items() if n != net}
+            for routes in (fewer, {**fewer, net: via + 1}):
+                yield f"{side} routes", replace(intent, **{side: replace(link, routes=routes)})
+        cable = getattr(intent.links, side).model_copy(update={"mtu": 1600})
+        yield f"{side} mtu", replace(intent, links=replace(intent.links, **{side: cable}))
+
+
+ONE_NEXT_HOP = "Snabb sends everything to one next hop by its MAC address"
+UNUSED_ON_LINKS: dict[tuple[str, str, str], str] = {
+    **{
+        ("snabb-lwaftr", "lwaftr", f"{side} {kind}"): ONE_NEXT_HOP
+        for side in ("left", "right")
+        for kind in ("neighbors", "routes")
+    },
+    ("snabb-lwaftr", "lwaftr", "right addresses"): "it has no IPv6 on the right",
+    **{
+        ("openbsd-pf", family, f"{side} mtu"): "the MTU of the interfaces stays"
+        for family in ("nat44", "nat64", "router")
+        for side in ("left", "right")
+    },
+}
+"""Why a driver need not use something on a link, by driver, family and kind."""
+
+
+@each_driver
+def test_everything_on_a_link_is_used_or_refused(name):
+    ignored = {
+        (name, intent.configuration.family, kind)
+        for driver, intent in units_of(name)
+        for kind, changed in link_changes(intent)
+        if not is_noticed(driver, intent, changed)
+    }
+    assert sorted(ignored) == sorted(key for key in UNUSED_ON_LINKS if key[0] == name)
 
 
 REQUIREMENTS = {

@@ -8,14 +8,15 @@ from dataclasses import replace
 from v6t.core.config.compatibility import (
     accepts_any_technology,
     list_capabilities,
-    list_part_families,
     list_technologies,
 )
-from v6t.core.config.explain import format_yaml, list_settings
+from v6t.core.config.explain import list_settings
+from v6t.core.config.yaml_file import format_yaml
 from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.drivers.duts.registry import load_driver_type, make_driver
+from v6t.tests.drivers.matrix import list_part_families
 
 from .cases import CASES
 

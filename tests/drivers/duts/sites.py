@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -291,16 +290,6 @@ def standing(site: Site, path: Any) -> Iterator[Standing]:
             if server.find_pid():
                 sshserver.end(server)
             server.stop()
-
-
-def awaited(condition: Callable[[], bool], seconds: float = 90.0) -> bool:
-    """Whether something comes true; machines that run tests may be slow."""
-    until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.2)
-    return True
 
 
 TWO, ONE = "464xlat", "map-t, CE on one machine"

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from v6t.drivers.duts.registry import make_driver
 from v6t.tests.core import warm
-from v6t.tests.core.support import COMMAND
 from v6t.tests.needs import needs_lab
 
 from . import sshserver
@@ -70,9 +69,8 @@ def run_v6t(*words, enter=(), status=0):
 @contextmanager
 def measuring(*words):
     """Start a run; yield its process once its devices are configured."""
-    with subprocess.Popen(
-        [*COMMAND, *map(str, words)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-    ) as process:
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+    with warm.Process([*map(str, words)], **pipes) as process:
         said = []
         for line in process.stderr:
             said.append(line)

@@ -32,7 +32,7 @@ from .support import over_ssh
 
 pytestmark = over_ssh
 
-CELLS = os.environ.get("V6T_FAULTS", "5")
+CELLS = os.environ.get("V6T_FAULTS", "3")
 """How many cells, ``all``, or a slice of them: ``100:200``, ``::9``."""
 LANES = int(os.environ.get("V6T_LANES", "1"))
 """Sites at which cells are tried side by side: a cell mostly waits for timers."""

@@ -82,18 +82,15 @@ def expect_working_hint(command, snapshot):
     assert done.status == 0, (hint, done.err)
 
 
-@pytest.mark.parametrize("technology", technologies())
-def test_driver_that_cannot_make_a_technology_names_those_that_can(technology):
-    named = set()
-    for driver in drivers():
-        able = list_technologies(driver)
-        if not able or technology in able:
-            continue
+@pytest.mark.parametrize(("number", "technology"), enumerate(technologies()))
+def test_driver_that_cannot_make_a_technology_names_those_that_can(number, technology):
+    able = {name for name in drivers() if technology in list_technologies(name)}
+    unable = [name for name in drivers() if name not in able and list_technologies(name)]
+    hint = f"drivers for {technology}: {', '.join(list_compatible_drivers(technology)) or 'none'}"
+    for driver in unable[number % 5 :: 5]:  # each driver with some technologies
         refused = v6t(*command_of(technology, driver, []))
-        assert refused.status == 2, refused
-        if f"drivers for {technology}: " in refused.err:
-            named.add(refused.err.partition(f"drivers for {technology}: ")[2].strip())
-    assert named <= {", ".join(list_compatible_drivers(technology)) or "none"}
+        assert refused.status == 2
+        assert hint in refused.err or "drivers for" not in refused.err
 
 
 def test_so_does_the_reference_device_where_connections_are_kept():

@@ -1,14 +1,15 @@
-"""Every parameter of every technology changes no frame, or what drivers do; timers are what v6t believes."""
+"""A parameter outside the device configuration changes no frame; timers are what v6t believes.
+
+What is in the configuration is used by every driver, or refused: tests/intent/test_fields_used.py.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
-from v6t.base.errors import UsageError
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import list_names as plugin_names
 from v6t.core.config.plugins import load_plugin
@@ -20,26 +21,6 @@ from v6t.tests.expect import expect_error
 
 from . import intents, walk
 
-NO_PORTS = "the NAPT checks addresses and ports (RFC 7597, section 8.1; RFC 7596, section 5.2)"
-ONE_NEXT_HOP = (
-    "Snabb sends everything to one next hop by its MAC address, and has no IPv6 on the right"
-)
-BY_SOFTWIRE = "VPP tells customers apart by their softwires (RFC 6333, section 6.6)"
-OWN_MTU = "the value is the implementation's own: it fragments no packet that fits the link"
-CE_PORTS = ("ipv4", "psid", "psid_len", "psid_offset")
-UNUSED: dict[tuple[str, str], str] = {
-    **{("vpp", f"{kind}.{name}"): NO_PORTS for kind in ("lwb4", "mape-ce") for name in CE_PORTS},
-    **{("snabb-lwaftr", f"lwaftr.{name}"): ONE_NEXT_HOP for name in (
-        "server_ipv4", "tester_left_ipv6", "tester_right_ipv6", "dut_right_ipv6",
-    )},
-    ("snabb-lwaftr", "ipv4aas.tester_right_ipv4"): ONE_NEXT_HOP,
-    ("vpp", "dslite-aftr.initiator_ipv4"): BY_SOFTWIRE,
-    ("vpp", "dslite-aftr.internal_ipv4"): BY_SOFTWIRE,
-    ("nat46", "*.lowest_ipv6_mtu=1500"): OWN_MTU,
-    ("tundra", "*.lowest_ipv6_mtu=1500"): OWN_MTU,
-    ("vpp", "mapt-br.lowest_ipv6_mtu=1500"): OWN_MTU,
-}  # fmt: skip
-"""Why a driver's plan stays the same, by driver and ``technology.parameter`` (``=value`` for a single value)."""
 each_base = pytest.mark.parametrize("base", walk.BASES, ids=lambda b: b.name)
 
 
@@ -80,41 +61,6 @@ def test_parameter_outside_the_configuration_changes_no_frame(base):
             if walk.emitted(technology, frames) != walk.emitted(other.technology, frames):
                 changed.append(other.values)
     assert changed == []
-
-
-@each_base
-def test_configured_parameter_changes_every_plan_or_is_refused(base):
-    same = []
-    for device in walk.devices(base):
-        driver, intent = device.made, device.base.technology().make_dut_intent()
-        before, configured = walk.signature(driver, intent), walk.configuration(intent)
-        for name in walk.parameters(base):
-            for other in walk.accepted(device.base, name):
-                if other.configured == configured or _excused(device, name, other.values.get(name)):
-                    continue
-                try:
-                    unchanged = walk.signature(driver, other.intent) == before
-                except UsageError:
-                    continue
-                if unchanged:
-                    same.append((device.name, other.values))
-    assert same == []
-
-
-def _excused(device, name, value):
-    parts = getattr(device.made.options, "parts", {}).values()
-    drivers = [device.driver, *(part.driver for part in parts)]
-    return any(
-        _is_listed(UNUSED, driver, f"{device.base.plugin}.{name}", value) for driver in drivers
-    )
-
-
-def _is_listed(table, driver, name, value):
-    return any(
-        fnmatchcase(driver, who)
-        and any(fnmatchcase(text, what) for text in (name, f"{name}={value}"))
-        for who, what in table
-    )
 
 
 RFC = {"rfc_timers": True}

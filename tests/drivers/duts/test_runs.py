@@ -14,7 +14,7 @@ import pytest
 from v6t.benchmarks.registry import make_results_schema
 from v6t.drivers.duts.lab.ssh import LabSshServer
 from v6t.drivers.transport.here import NamespaceTransport
-from v6t.tests.core.support import COMMAND
+from v6t.tests.core import warm
 
 from . import sshserver
 from .support import in_lab, measuring, run_v6t
@@ -44,20 +44,27 @@ QUICK = (
 )
 
 
-@pytest.fixture
-def testbed(tmp_path):
-    path = tmp_path / "lab-tayga-ssh.yaml"
+@pytest.fixture(scope="module")
+def testbed(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bed") / "lab-tayga-ssh.yaml"
     path.write_text(TESTBED)
     yield path
     LabSshServer(NAME).stop()
 
 
-def test_a_run_configures_verifies_measures_and_restores(testbed, tmp_path):
-    done = run_v6t("run", *QUICK, "--bottleneck", "--testbed", testbed, "-o", tmp_path / "run")
+@pytest.fixture(scope="module")
+def whole(testbed, tmp_path_factory):
+    """The directory of a run that came to its end, and what it said."""
+    path = tmp_path_factory.mktemp("whole") / "run"
+    return path, run_v6t("run", *QUICK, "--bottleneck", "--testbed", testbed, "-o", path)
+
+
+def test_a_run_configures_verifies_measures_and_restores(whole):
+    path, done = whole
     order = ("configured as siit", "read-backs agree", "octets, forward", "is undone")
     places = [done.stderr.index(words) for words in order]
     assert places == sorted(places)
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    results = json.loads((path / "results.json").read_text())
     (record,) = results["results"]
     assert record["benchmark"] == "throughput"
     (watched,) = results["bottleneck"]
@@ -66,10 +73,10 @@ def test_a_run_configures_verifies_measures_and_restores(testbed, tmp_path):
     assert set(watched["idle_percent"]) >= {"cpu0"}
     assert watched["says"] in done.stdout
     jsonschema.validate(results, make_results_schema())
-    device = json.loads((tmp_path / "run" / "manifest.json").read_text())["tester"]["device"]
+    device = json.loads((path / "manifest.json").read_text())["tester"]["device"]
     assert device["kind"] == "tayga"
     assert any("tayga -c" in line for line in device["commands"])
-    assert not (tmp_path / "run" / "dut-undo.json").exists()
+    assert not (path / "dut-undo.json").exists()
     assert not LabSshServer(NAME).find_pid()
 
 
@@ -85,53 +92,23 @@ def test_an_interrupted_run_restores_and_says_how_to_go_on(testbed, tmp_path):
     assert not LabSshServer(NAME).find_pid()
 
 
-def killed(testbed, path):
-    """A run that got kill -9 while it measured; its device still stands, configured."""
-    with measuring("run", *QUICK, "--testbed", testbed, "-o", path) as process:
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
-    pid = LabSshServer(NAME).find_pid()
-    assert pid, "a device elsewhere does not vanish with its tester"
-    inside = NamespaceTransport(pid, "inside")
-    assert "v6t-nat64" in inside.run("ip -o link show").out
-    assert inside.run("cat /run/v6t/record.json").out == (path / "dut-undo.json").read_text()
-    assert (path / "dut-undo.json").stat().st_mode & 0o777 == 0o600
-    return inside
-
-
-def test_after_kill_9_the_next_run_begins_with_restoring(testbed, tmp_path):
-    killed(testbed, tmp_path / "first")
-    done = run_v6t("run", *QUICK, "--testbed", testbed, "-o", tmp_path / "second")
-    lines = done.stderr.splitlines()
-    first = next(n for n, line in enumerate(lines) if "rolling back what" in line)
-    assert "is undone" in lines[first + 1]
-    assert "configured as siit" in lines[first + 2]
-    assert (tmp_path / "second" / "results.json").exists()
-    assert not LabSshServer(NAME).find_pid()
-
-
 def read_outcome(path):
     """Return status, median and trials of each result, without what differs from run to run."""
     results = json.loads((path / "results.json").read_text())
     return results["status"], [(r["median"], r["trials"]) for r in results["results"]]
 
 
-def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, tmp_path):
+def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, whole, tmp_path):
     """V6T_KILLS kills (default: 1), at trials drawn with V6T_SEED."""
     kills, seed = (int(os.environ.get(f"V6T_{name}", "1")) for name in ("KILLS", "SEED"))
     dice = random.Random(seed)
-    whole, flags = tmp_path / "whole", (*QUICK, "--testbed", testbed, "-o")
-    done = run_v6t("run", *flags, whole)
-    trials = (whole / "journal.jsonl").read_bytes().count(b"\n")
+    trials = (whole[0] / "journal.jsonl").read_bytes().count(b"\n")
     drawn = []
     for number in range(kills):
         path, wanted = tmp_path / f"{number}", dice.randrange(1, trials)
         journal = path / "journal.jsonl"
-        process = subprocess.Popen(
-            [*COMMAND, "run", *map(str, (*flags, path))],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        words = ["run", *QUICK, "--testbed", str(testbed), "-o", str(path)]
+        process = warm.Process(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while not journal.exists() or journal.read_bytes().count(b"\n") < wanted:
             assert process.poll() is None
             time.sleep(0.01)
@@ -139,11 +116,19 @@ def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, tmp_path):
         process.wait()
         begun = journal.read_bytes()
         drawn.append(begun.count(b"\n"))
-        assert LabSshServer(NAME).find_pid()
+        pid = LabSshServer(NAME).find_pid()
+        assert pid, "a device elsewhere does not vanish with its tester"
+        inside, record = NamespaceTransport(pid, "inside"), path / "dut-undo.json"
+        assert "v6t-nat64" in inside.run("ip -o link show").out
+        assert inside.run("cat /run/v6t/record.json").out == record.read_text()
+        assert record.stat().st_mode & 0o777 == 0o600
         done = run_v6t("resume", path, "--no-report")
-        assert "is undone" in done.stderr
+        lines = done.stderr.splitlines()
+        first = next(n for n, line in enumerate(lines) if "rolling back what" in line)
+        assert "is undone" in lines[first + 1]
+        assert "configured as siit" in lines[first + 2]
         assert journal.read_bytes().startswith(begun)
-        assert read_outcome(path) == read_outcome(whole)
-        assert not (path / "dut-undo.json").exists()
+        assert read_outcome(path) == read_outcome(whole[0])
+        assert not record.exists()
         assert not LabSshServer(NAME).find_pid()
     print(f"seed {seed}: {kills} kills after trials {drawn} of {trials}, equal results")

@@ -147,15 +147,7 @@ def test_timer_tries_again_what_it_could_not_undo(sh, tmp_path):
     assert "not everything" in (tmp_path / "guard/fired").read_text()
 
 
-def test_timer_ends_when_it_is_removed(sh, tmp_path):
-    timer = begin_timer(sh, tmp_path, "touch undone\n")
-    until((tmp_path / "guard/pid").exists, "the timer")
-    run_shell(shell.build_call("state", "remove_timer", directory=str(tmp_path)), sh=sh)
-    assert timer.wait(60) == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["undo.sh"]
-
-
-def test_read_timer_prints_lock_and_remaining_time(sh, tmp_path):
+def test_timer_tells_its_remaining_time_and_ends_when_it_is_removed(sh, tmp_path):
     timer = begin_timer(sh, tmp_path, "touch undone\n")
     until((tmp_path / "guard/pid").exists, "the timer")
     (tmp_path / "lock").symlink_to("1 alice")
@@ -163,8 +155,10 @@ def test_read_timer_prints_lock_and_remaining_time(sh, tmp_path):
     lock, remaining = run_shell(text, sh=sh).stdout.splitlines()
     assert lock == "lock 1 alice"
     assert remaining.startswith("remaining ")
-    timer.kill()
-    timer.wait()
+    (tmp_path / "lock").unlink()
+    run_shell(shell.build_call("state", "remove_timer", directory=str(tmp_path)), sh=sh)
+    assert timer.wait(60) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["undo.sh"]
 
 
 @pytest.mark.parametrize(

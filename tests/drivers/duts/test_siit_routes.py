@@ -152,7 +152,7 @@ def test_siit_routes_lead_every_host_to_its_side(params, orientation):
     check_exits(technology, exits_of(technology))
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(technology=translators())
 def test_siit_routes_of_drawn_mappings_lead_every_host_to_its_side(technology):
     check_exits(technology, exits_of(technology))

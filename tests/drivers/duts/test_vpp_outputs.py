@@ -32,6 +32,7 @@ def test_its_version():
     )
     assert facts.version == "26.06-release"
     assert parse_version(facts.version) == (26, 6)
+    assert parse_version("0.9.6-16-g8a028c7") == (0, 9, 6, 16)  # a commit, before its hash
 
 
 LOADED = {"plugins": read_captured("vpp-show-plugins.txt"), "ipip": ""}

@@ -422,15 +422,6 @@ def planned(driver: Any, intent: DeviceIntent) -> Any:
     return _PLANS[key]
 
 
-def signature(driver: Any, intent: DeviceIntent) -> list[Any]:
-    """Return the plans of a driver or of the parts of a chain.
-
-    Raises:
-        UsageError: a driver refuses.
-    """
-    return [planned(*unit) for unit in units(driver, intent)]
-
-
 def devices(base: Base) -> Iterator[Device]:
     """Yield every driver that can be the technology, and every driver of each part of a chain."""
     for name in list_driver_names():
@@ -473,7 +464,8 @@ def _suited(driver: str, base: Base, options: Values) -> Iterator[Device]:
         device = Device(driver, base, json.dumps(options))
         made = device.made
         try:
-            signature(made, base.technology().make_dut_intent())
+            for unit in units(made, base.technology().make_dut_intent()):
+                planned(*unit)
         except UsageError as exc:
             # without hints: what `v6t run` puts in by itself
             params = exc.params or {

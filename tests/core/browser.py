@@ -1,0 +1,32 @@
+"""Chromium without a window, as readers of reports and live pages use it."""
+
+import shutil
+import subprocess
+
+import pytest
+
+
+def open_page(url, profile, *options):
+    """Load a page in Chromium; skip the test where there is none.
+
+    Returns:
+        The ended process: its output is the document if ``--dump-dom`` is given.
+    """
+    names = ("chromium", "chromium-browser", "google-chrome")
+    browser = next(filter(None, map(shutil.which, names)), None)
+    if browser is None:
+        pytest.skip("needs the package chromium")
+    done = subprocess.run(
+        [
+            *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+            *("--enable-logging=stderr", "--log-level=0", f"--user-data-dir={profile}"),
+            *("--disable-background-networking", "--disable-component-update", *options, url),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    if done.returncode != 0:
+        pytest.skip("the browser of the package chromium does not start here")
+    return done
