@@ -13,11 +13,11 @@ from v6t.base.error_codes import ERROR_CODES
 from v6t.benchmarks.registry import make_results_schema
 from v6t.core.config.explain import (
     ReferenceEntry,
-    format_yaml,
     list_fields,
     list_settings,
     summarize_docstring,
 )
+from v6t.core.config.yaml_file import format_yaml
 from v6t.trials.trial import CAPABILITIES
 
 

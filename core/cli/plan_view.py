@@ -154,7 +154,7 @@ def _describe_details(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
         for row, text in find_capabilities(bound.driver, bound.intent).to_rows():
             yield f"  {row:<12} {text}"
     yield "State of the device"
-    yield "  " + json.dumps(run_plan.intent, indent=1).replace("\n", "\n  ")
+    yield "  " + json.dumps(bound.intent.to_json(), indent=1).replace("\n", "\n  ")
     if bound.driver.configures_device:
         yield "Commands for the device"
         yield "  " + format_plan(bound.driver, bound.example_plan).replace("\n", "\n  ")

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import describe_fields
 from v6t.base.text import convert_docstring, did_you_mean
+from v6t.core.config.yaml_file import format_yaml
 from v6t.trials.codec import list_attributes
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
@@ -113,24 +114,6 @@ def _list_settings(model: type[BaseModel], prefix: str) -> Iterator[ReferenceEnt
 def summarize_docstring(obj: Any) -> str:
     """Return the first paragraph of a docstring as one line, without markup."""
     return convert_docstring(inspect.cleandoc(obj.__doc__ or "").split("\n\n", maxsplit=1)[0])
-
-
-def format_yaml(value: Any) -> str:
-    """Return a default value as YAML on one line."""
-    match value:
-        case None:
-            return "none"
-        case bool():
-            return str(value).lower()
-        case float():
-            return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-        case BaseModel():
-            return format_yaml(value.model_dump(mode="json"))
-        case list() | tuple():
-            return "[" + ", ".join(map(format_yaml, value)) + "]"
-        case Mapping():
-            return "{" + ", ".join(f"{k}: {format_yaml(v)}" for k, v in value.items()) + "}"
-    return str(value) or '""'
 
 
 def _find_models(annotation: Any) -> list[type[BaseModel]]:

@@ -9,7 +9,6 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S, Phase
 from v6t.core.config.checks import check_tester_connections
-from v6t.core.config.explain import format_yaml
 from v6t.core.config.settings import (
     ProcedureSettings,
     ResolvedRun,
@@ -17,6 +16,7 @@ from v6t.core.config.settings import (
     make_preset,
     make_procedure_model,
 )
+from v6t.core.config.yaml_file import format_yaml
 from v6t.drivers.transport.ssh_client import check_client
 from v6t.plugins.translation import WELL_KNOWN
 from v6t.procedures.search import mlr

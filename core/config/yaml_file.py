@@ -177,6 +177,24 @@ def to_yaml(values: Mapping[str, Any]) -> str:
     return out.getvalue()
 
 
+def format_yaml(value: Any) -> str:
+    """Return a default value as YAML on one line."""
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(mode="json")
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case float():
+            return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+        case list() | tuple():
+            return "[" + ", ".join(map(format_yaml, value)) + "]"
+        case Mapping():
+            return "{" + ", ".join(f"{k}: {format_yaml(v)}" for k, v in value.items()) + "}"
+    return str(value) or '""'
+
+
 def parse_assignments(texts: Mapping[str, str]) -> dict[str, Any]:
     """Parse ``--set`` assignments into nested settings; ``[`` and ``{`` begin YAML values."""
     out: dict[str, Any] = {}

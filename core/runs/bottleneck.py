@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
-from v6t.core.config.bound import BoundRun, bind
+from v6t.core.config.bound import BoundRun
 from v6t.core.runs.bench import Bench, compile_directions
 from v6t.core.runs.results import read_results, share_conditions
 from v6t.core.runs.rundir import BOTTLENECK, RESULTS, RunDir
@@ -64,7 +64,7 @@ def check_has_driver(bound: BoundRun) -> None:
 
 
 def watch_device(
-    path: Path, say: Callable[[str], None], duration_s: float, bound: BoundRun | None = None
+    path: Path, say: Callable[[str], None], duration_s: float, bound: BoundRun
 ) -> list[dict[str, Any]]:
     """Sample the device at each throughput of a finished run; store and return the verdicts.
 
@@ -72,7 +72,6 @@ def watch_device(
     sampling costs the device time.
     """
     with RunDir(path, new=False) as directory:
-        bound = bound or bind(directory.load_config())
         check_has_driver(bound)
         results = read_results(path)
         entries = []

@@ -15,7 +15,6 @@ from v6t.benchmarks.connections import prepare_connections
 from v6t.benchmarks.point import Point, RunContext, TrafficChange
 from v6t.benchmarks.tcp import find_syn_limit
 from v6t.core.config.bound import BoundRun
-from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import compile_streams
 from v6t.core.runs.preflight import LOOPBACK_CONNECTIONS
@@ -267,11 +266,6 @@ class RunPlan:
     stream_sets: Mapping[str, Streams]  # compiled streams by label of the frame size
 
     @property
-    def run(self) -> ResolvedRun:
-        """Settings of the run."""
-        return self.bound.settings
-
-    @property
     def trial_count(self) -> int:
         """Planned number of trials at all points."""
         return sum(p.trials for p in self.points)
@@ -302,21 +296,16 @@ class RunPlan:
         """Warnings about the whole run."""
         return list(list_result_warnings(self.bound))
 
-    @property
-    def intent(self) -> dict[str, Any]:
-        """Required state of the device as JSON values."""
-        return self.bound.intent.to_json()
-
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
         return {
-            "run": self.run.model_dump(mode="json"),
+            "run": self.bound.settings.model_dump(mode="json"),
             "points": [asdict(p) for p in self.points],
             "trials": self.trial_count,
             "duration_s": self.duration_s,
             "least_s": self.least_s,
             "streams": list(self.stream_descriptions),
-            "device_must_be": self.intent,
+            "device_must_be": self.bound.intent.to_json(),
             "caveats": self.warnings,
         }
 

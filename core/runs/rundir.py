@@ -23,7 +23,13 @@ from v6t.base.files import (
     report_write_errors,
     write_atomically,
 )
-from v6t.core.config.settings import ResolvedRun, load_saved_run, make_preset, make_procedure_model
+from v6t.core.config.settings import (
+    ResolvedRun,
+    RunFile,
+    load_saved_run,
+    make_preset,
+    make_procedure_model,
+)
 from v6t.core.config.yaml_file import YamlFile, to_yaml, write_files
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
@@ -294,50 +300,32 @@ def find_unused_path(path: Path) -> Path:
 
 def write_run_files(source: Path, directory: Path) -> list[Path]:
     """Write a run file and a testbed file that repeat a run, and return their paths."""
-    run = read_config(source)
-    files = {"run.yaml": make_run_file(run), "testbed.yaml": make_testbed_file(run)}
     head = f"# The configuration of {source}, in full.\n"
+    files = make_settings_files(read_config(source))
     return write_files({directory / name: head + to_yaml(v) for name, v in files.items()})
 
 
 def read_run_files(source: Path) -> tuple[YamlFile, YamlFile]:
     """Return a run file and a testbed file that repeat a run."""
-    run, path = read_config(source), source / CONFIG
-    return (
-        YamlFile(path, to_yaml(make_run_file(run))),
-        YamlFile(path, to_yaml(make_testbed_file(run))),
-    )
+    files = make_settings_files(read_config(source)).values()
+    run_file, testbed = (YamlFile(source / CONFIG, to_yaml(content)) for content in files)
+    return run_file, testbed
 
 
-def make_run_file(run: ResolvedRun) -> dict[str, Any]:
-    """Return the content of a run file, with the preset and the settings that differ from it."""
+def make_settings_files(run: ResolvedRun) -> dict[str, dict[str, Any]]:
+    """Return the contents of a run file and a testbed file that repeat a run, by file name."""
+    values = run.model_dump(mode="json")
     preset = make_procedure_model().model_validate(make_preset(run.preset)).model_dump(mode="json")
-    return {
-        "plugin": run.plugin,
-        "params": dict(run.params),
-        "preset": run.preset,
-        "benchmarks": list(run.benchmarks),
-        "modes": list(run.modes),
-        "frame_sizes": list(run.frame_sizes),
-        "procedure": _find_differences(run.procedure.model_dump(mode="json"), preset),
-        **({"modifier": run.modifier} if run.modifier else {}),
-        "seed": run.seed,
-        "label": run.label,
-    }
-
-
-def make_testbed_file(run: ResolvedRun) -> dict[str, Any]:
-    """Return the content of a testbed file with the testbed of a run."""
-    return {
-        "tester": {"kind": run.tester.kind, "options": dict(run.tester.options)},
-        "dut": {"driver": run.dut.driver, "options": dict(run.dut.options)},
-        "links": {
-            "left": run.links_left.model_dump(mode="json"),
-            "right": run.links_right.model_dump(mode="json"),
-        },
+    values["procedure"] = _find_differences(values["procedure"], preset)
+    testbed = {
+        "tester": values["tester"],
+        "dut": values["dut"],
+        "links": {"left": values["links_left"], "right": values["links_right"]},
         "initiator": run.initiator,
         "line_rate": _format_rate(run.line_rate_bps),
     }
+    settings = {name: values[name] for name in RunFile.model_fields if values[name] is not None}
+    return {"run.yaml": settings, "testbed.yaml": testbed}
 
 
 def _format_rate(rate_bps: float) -> str:

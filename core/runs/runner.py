@@ -121,7 +121,7 @@ class Runner:
         stored: Mapping[str, Any],
     ) -> None:
         """Open the journal; ``stored`` is the content of ``results.json``, empty for a new run."""
-        self._bound, self._run = run_plan.bound, run_plan.run
+        self._bound, self._run = run_plan.bound, run_plan.bound.settings
         self._run_dir, self._events = run_dir, events
         self._journal = journal
         journal.open()

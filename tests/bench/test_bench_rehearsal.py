@@ -18,11 +18,11 @@ pytestmark = pytest.mark.slow
 ONE, FOUR = (84,), (84, 128, 256, 512)
 
 
-def rehearse(path, sizes, repetitions=2):
+def rehearse(path, sizes):
     flags = Flags(
         plugin="siit", preset="rfc", tester="sim", frame_sizes=sizes,
         benchmarks=("throughput", "frame-loss", "latency", "ipdv"),
-        procedure={"repetitions": repetitions, "latency": {"tags": 100}},
+        procedure={"repetitions": 1, "latency": {"tags": 100}},
     )  # fmt: skip
     execute(bind(resolve(flags=flags)), path, Listener())
     # figures are as many as points, and would be three quarters of all calls
@@ -40,7 +40,7 @@ def calls_a_trial(path, sizes):
 def test_a_trial_costs_the_same_in_a_campaign_of_four_times_as_many(tmp_path, monkeypatch):
     # how often results are written depends on the time that has passed: 1 ms for each look at it
     monkeypatch.setattr("time.monotonic", count(0.0, 0.001).__next__)
-    rehearse(tmp_path / "warm", FOUR, repetitions=1)
+    rehearse(tmp_path / "warm", ONE)
     few, many = (calls_a_trial(tmp_path / str(len(s)), s) for s in (ONE, FOUR))
     assert many < 1.1 * few
 

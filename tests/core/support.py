@@ -182,6 +182,19 @@ def read_sample(name):
     return (Path(__file__).parent / "samples" / f"{name}.conf").read_text()
 
 
+def write_distribution(directory, name, **entry_points):
+    """Write the metadata of an installed distribution.
+
+    Args:
+        entry_points: lines by group, whose name stands without ``v6t.``.
+    """
+    info = directory / f"{name.replace('-', '_')}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    groups = [f"[v6t.{group}]\n{lines}\n" for group, lines in entry_points.items()]
+    (info / "entry_points.txt").write_text("".join(groups))
+
+
 def make_all_tables(presentations, records):
     """Make the tables of all measured benchmarks."""
     groups = presentations.group_measured(records)

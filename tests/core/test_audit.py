@@ -29,7 +29,7 @@ from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.plugins.siit import Siit
 from v6t.tests.audit.test_auditor import Silent
 from v6t.tests.audit.test_record import audit, finding
-from v6t.tests.core.support import v6t
+from v6t.tests.core.support import v6t, write_distribution
 from v6t.tests.expect import expect_refusal
 
 WRONG_TABLE = json.dumps(
@@ -93,10 +93,7 @@ def test_suite_of_another_distribution_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "v6t_mine.py").write_text(FOREIGN)
-    info = tmp_path / "v6t_mine-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: v6t-mine\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[v6t.audits]\nmine = v6t_mine:Mine\n")
+    write_distribution(tmp_path, "v6t-mine", audits="mine = v6t_mine:Mine")
     monkeypatch.syspath_prepend(str(tmp_path))
     done = v6t("audit", "--plugin", "nat44", "--list", "--suite", "mine")
     assert (done.status, done.out.split()[0]) == (0, "rfc1-1-mine")

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 from v6t.benchmarks import registry
-from v6t.tests.core.support import SIM, v6t, v6t_process
+from v6t.tests.core.support import SIM, v6t, v6t_process, write_distribution
 from v6t.tests.expect import expect_refusal
 
 CLASHING = """
@@ -35,10 +35,7 @@ def test_a_flag_stands_for_the_settings_of_what_is_measured():
 def test_two_benchmarks_with_settings_in_one_place(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    info = tmp_path / "odd_bench-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-bench\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[v6t.benchmarks]\nclashing = odd_bench:Clashing\n")
+    write_distribution(tmp_path, "odd-bench", benchmarks="clashing = odd_bench:Clashing")
     (tmp_path / "odd_bench.py").write_text(CLASHING)
     try:
         # processes of their own: what `run --help` lists is made once in a process

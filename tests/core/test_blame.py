@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from v6t.drivers.duts.registry import DRIVERS
 from v6t.drivers.lab.privilege import available
-from v6t.tests.core.support import v6t
+from v6t.tests.core.support import v6t, write_distribution
 from v6t.tests.expect import expect_refusal
 
 PLUGIN = """
@@ -53,11 +53,7 @@ def install(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
     def make(text: str, **points: str) -> Path:
-        info = tmp_path / "odd_things-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-things\nVersion: 1\n")
-        lines = [f"[v6t.{group}]\n{point}" for group, point in points.items()]
-        (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        write_distribution(tmp_path, "odd-things", **points)
         module = tmp_path / "odd_things.py"
         module.write_text(text)
         return module

@@ -353,7 +353,7 @@ def test_a_terminal_that_is_closed_ends_every_testbeds_run_in_order(tmp_path):
         assert time.monotonic() < end
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGHUP)
-    assert process.communicate(timeout=PATIENCE_S)[1].count("stopping the campaign") == 1
+    assert process.communicate(timeout=PATIENCE_S)[1].count("stopping: ") == 1
     assert process.returncode == 130
     assert [log.read_text().splitlines()[-1].split()[-1] for log in logs] == ["interrupted"] * 2
 
@@ -668,11 +668,3 @@ def test_a_papers_campaign_can_be_rehearsed(name, tmp_path):
     shown = re.findall(rf"\*\*Measured beside {paper}, (.*)\*\*", markdown)
     assert [t for t in tables if t not in shown] == []
     assert "simulated" in markdown
-
-
-@pytest.mark.parametrize("name", PAPERS)
-def test_a_papers_campaign_measures_as_long_as_the_paper(name):
-    for run in plan_campaign(list_packaged_campaigns()[name], Overrides(tester="sim")).runs:
-        procedure = run.config["procedure"]
-        assert procedure["trial_duration_s"] == 60
-        assert procedure["repetitions"] == (10 if name == "pseudorandom" else 20)

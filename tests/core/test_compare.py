@@ -32,6 +32,11 @@ def runs(tmp_path_factory):
     return home
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("plain") / "a")
+
+
 def lines(*paths, anyway=False):
     found = compare_runs([*map(load_run, paths)], anyway).lines
     return {(line.benchmark, line.what): line for line in found}
@@ -161,18 +166,16 @@ def test_a_coarse_search_claims_no_small_difference(tmp_path):
         ({"procedure": {"search": "mlrsearch"}}, "search: binary and mlrsearch"),
     ],
 )
-def test_unlike_is_refused(change, words, tmp_path):
-    made(tmp_path / "a")
+def test_unlike_is_refused(change, words, plain, tmp_path):
     made(tmp_path / "b", **change)
-    said = expect_refusal(v6t("compare", tmp_path / "a", tmp_path / "b"), "not-comparable")
+    said = expect_refusal(v6t("compare", plain, tmp_path / "b"), "not-comparable")
     assert words in said
     assert "--anyway" in said
 
 
-def test_anyway_compares_and_says_what_differs(tmp_path):
-    made(tmp_path / "a")
+def test_anyway_compares_and_says_what_differs(plain, tmp_path):
     made(tmp_path / "b", params={"ces": "100"}, procedure={"loss_tolerance": 0.001})
-    done = v6t("compare", tmp_path / "a", tmp_path / "b", "--anyway")
+    done = v6t("compare", plain, tmp_path / "b", "--anyway")
     assert done.status == 0
     assert "ces: 1000 and 100" in done.out
     assert "tolerance: 0.0 and 0.001" in done.out

@@ -13,7 +13,7 @@ from v6t.drivers.duts.kinds.linux_router import LinuxRouter
 from v6t.drivers.lab import privilege
 from v6t.drivers.testers import load_kind
 from v6t.drivers.trex import installation
-from v6t.tests.core.support import v6t
+from v6t.tests.core.support import v6t, write_distribution
 from v6t.tests.drivers.faketrex import make
 from v6t.tests.expect import expect_refusal
 
@@ -127,9 +127,7 @@ def test_client_and_server_are_examined(machine, tmp_path):
 
 def test_packages_that_only_look_like_trex(machine, tmp_path):
     for name in ("trex", "trex_stl_lib"):
-        info = tmp_path / f"{name}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        write_distribution(tmp_path, name)
     assert "package trex" not in findings()
     machine.setenv("PYTHONPATH", str(tmp_path))
     assert findings()["package trex"].state == "note"

@@ -15,7 +15,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.events import Listener
-from v6t.core.runs.rundir import make_run_file
+from v6t.core.runs.rundir import make_settings_files
 from v6t.core.runs.runner import resume
 from v6t.drivers.lab.privilege import available
 from v6t.profiles.compiler.schedule import list_classes
@@ -187,7 +187,7 @@ def test_every_benchmark_is_measured_and_named(rehearsed):
 def test_it_is_resumed_exported_and_compared(rehearsed):
     run, out = rehearsed
     assert resume(out, Listener()).status == "complete"
-    assert make_run_file(run)["frame_sizes"] == [IMIX, 84]
+    assert make_settings_files(run)["run.yaml"]["frame_sizes"] == [IMIX, 84]
     told = v6t("compare", out, out).out
     assert "imix" in told
 

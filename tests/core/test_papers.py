@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from v6t.analysis.scaling import count_cores
-from v6t.core.campaigns.campaign import Overrides, plan_campaign
-from v6t.core.campaigns.file import Experiment, read_campaign
+from v6t.core.campaigns.campaign import CampaignRun, Overrides, plan_campaign
+from v6t.core.campaigns.file import read_campaign
 from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.bound import bind
 from v6t.tests.core.papers import NOT_SAID, PAPERS
@@ -18,31 +18,6 @@ pytestmark = pytest.mark.slow
 
 SETTING = re.compile(r"^(params|procedure|dut|links)\.|^(modes|frame_sizes|line_rate)$")
 """A difference by one of these is about a setting; others are about what v6t does not set."""
-
-EACH = [(name, series) for name, known in PAPERS.items() for series in known]
-
-
-def experiments(campaign: str) -> dict[str, Experiment]:
-    content, _ = read_campaign(list_packaged_campaigns()[campaign])
-    return {e.name: e for e in content.experiments}
-
-
-def laid_out(campaign: str, name: str) -> list[dict[str, Any]]:
-    """The runs of an experiment as they would be measured, with all defaults."""
-    found = []
-    for run in plan_campaign(
-        list_packaged_campaigns()[campaign], Overrides(tester="sim", experiments=(name,))
-    ).runs:
-        bound = bind(run.settings)
-        params = bound.technology.params.model_dump(mode="json")
-        found.append(
-            {
-                **run.config,
-                "params": params,
-                "pairs": [bound.technology.make_frame_pair(s) for s in run.config["frame_sizes"]],
-            }
-        )
-    return found
 
 
 def here(run: Mapping[str, Any], name: str) -> Any:
@@ -77,36 +52,46 @@ def compared(name: str, paper: Any, ours: Any) -> bool:
     return bool(ours == paper)
 
 
-def test_every_experiment_is_transcribed():
-    assert set(PAPERS) == {
-        name
-        for name in list_packaged_campaigns()
-        if read_campaign(list_packaged_campaigns()[name])[0].paper
+def find_differing(
+    run: CampaignRun, same: Mapping[str, Any], values: Mapping[str, Any]
+) -> set[str]:
+    """Compare a run, as it would be measured with all defaults, with the paper's settings."""
+    technology = bind(run.settings).technology
+    planned = {
+        **run.config,
+        "params": technology.params.model_dump(mode="json"),
+        "pairs": [technology.make_frame_pair(size) for size in run.config["frame_sizes"]],
     }
-    for campaign, known in PAPERS.items():
-        assert list(known) == list(experiments(campaign)), campaign
+    settings = {**same, **values}.items()
+    return {name for name, paper in settings if not compared(name, paper, here(planned, name))}
 
 
-@pytest.mark.parametrize(("campaign", "name"), EACH, ids=[f"{c}-{n}" for c, n in EACH])
-def test_parameters_are_the_papers_or_the_difference_is_said(campaign, name):
-    series, said = PAPERS[campaign][name], experiments(campaign)[name].differs
-    runs = laid_out(campaign, name)
-    assert len(runs) == len(series.runs), "as many measurements as in the paper"
-    differing = set()
-    for run, values in zip(runs, series.runs, strict=True):
-        for setting, paper in {**series.same, **values}.items():
-            if not compared(setting, paper, here(run, setting)):
-                differing.add(setting)
-    assert differing == {setting for setting in said if SETTING.match(setting)}
+def test_every_paper_is_transcribed():
+    packaged = list_packaged_campaigns()
+    assert set(PAPERS) == {name for name in packaged if read_campaign(packaged[name])[0].paper}
 
 
-@pytest.mark.parametrize("campaign", PAPERS)
-def test_differences_stand_in_the_report(campaign):
-    content, _ = read_campaign(list_packaged_campaigns()[campaign])
-    notes = plan_campaign(list_packaged_campaigns()[campaign], Overrides(tester="sim")).notes
+@pytest.mark.parametrize("name", PAPERS)
+def test_campaign_is_the_papers_or_names_the_difference(name):
+    path = list_packaged_campaigns()[name]
+    content, _ = read_campaign(path)
+    campaign = plan_campaign(path, Overrides(tester="sim"))
+    assert [e.name for e in content.experiments] == list(PAPERS[name])
     for experiment in content.experiments:
+        series = PAPERS[name][experiment.name]
+        runs = [run for run in campaign.runs if run.experiment == experiment.name]
+        assert len(runs) == len(series.runs), f"{experiment.name}: as many as in the paper"
+        differing = set()
+        for run, values in zip(runs, series.runs, strict=True):
+            differing |= find_differing(run, series.same, values)
+        named = {setting for setting in experiment.differs if SETTING.match(setting)}
+        assert differing == named, experiment.name
         for text in experiment.differs.values():
-            assert text.rstrip(".") in notes[experiment.name]
+            assert text.rstrip(".") in campaign.notes[experiment.name]
     assert content.differs, "tester and devices of the papers are of another time"
     for text in content.differs.values():
-        assert text.rstrip(".") in notes[""]
+        assert text.rstrip(".") in campaign.notes[""]
+    for run in campaign.runs:
+        procedure = run.config["procedure"]
+        assert procedure["trial_duration_s"] == 60
+        assert procedure["repetitions"] == (10 if name == "pseudorandom" else 20)

@@ -22,26 +22,6 @@ def planned(**flags):
     return plan(bind(resolve(flags=Flags(**{"plugin": "mape-br", **flags}))))
 
 
-def test_dry_run_fits_on_a_screen_and_names_traffic_time_and_device(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    done = v6t("run", "mape-br", "--dut", "vpp", "--dry-run", "-o", "out")
-    assert (done.status, done.err) == (0, "")
-    lines = done.out.splitlines()
-    assert len(lines) <= 40 and max(map(len, lines)) <= 80
-    assert lines[0].startswith("mape-br on vpp, embedded tester")
-    rows = {line[2:15].strip() for line in lines}
-    assert {"traffic", "measures", "takes", "device gets", "warnings"} <= rows
-    for text in (
-        "104/64 octets",
-        "about 30 trials",
-        "2001:db8:6::1/64",
-        "24 steps",
-        "DEMONSTRATION",
-    ):
-        assert text in done.out
-    assert tree(tmp_path) == {}
-
-
 def test_verbose_dry_run_prints_points_streams_and_commands():
     done = v6t("run", "mape-br", "--dut", "vpp", "--dry-run", "-v")
     assert done.status == 0

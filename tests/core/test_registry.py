@@ -5,7 +5,7 @@ import json
 import pytest
 from v6t.core.config import plugins as registry
 from v6t.plugins.mape_br import MapEBorderRelay
-from v6t.tests.core.support import SIM, v6t
+from v6t.tests.core.support import SIM, v6t, write_distribution
 from v6t.tests.expect import expect_error, expect_refusal
 
 GOOD = "v6t.plugins.mape_br:MapEBorderRelay"
@@ -25,13 +25,8 @@ def install(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def make(distribution, **plugins):
-        info = tmp_path / f"{distribution}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1\n")
         lines = [f"{name.replace('_', '-')} = {value}" for name, value in plugins.items()]
-        (info / "entry_points.txt").write_text(
-            "\n".join([f"[{registry.ENTRY_POINT_GROUP}]", *lines]) + "\n"
-        )
+        write_distribution(tmp_path, distribution, plugins="\n".join(lines))
 
     return make
 

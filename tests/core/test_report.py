@@ -14,6 +14,7 @@ from html.parser import HTMLParser
 import jsonschema
 import pytest
 import v6t as v6t_package
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from v6t.analysis.blocks import BulletList
 from v6t.analysis.figures import plots
 from v6t.analysis.report.compliance import list_rulings
@@ -38,7 +39,7 @@ def parsed(path):
     return ET.fromstring(path.read_text())  # noqa: S314
 
 
-EVIL = '<script>alert("x")</script> & $x^2$ | `a` \u202e\x07'
+EVIL = '<script>alert("x")</script> & $x^2$ | `a` \\ b\nc \u202e\x07'
 
 
 @pytest.fixture(scope="module")
@@ -345,9 +346,10 @@ def test_markdown_tables_are_whole(run):
 
 
 def test_the_same_run_gives_the_same_report(run, tmp_path):
-    for name in ("first", "second"):
-        write.write_run_report(run, tmp_path / name)
-    assert tree(tmp_path / "first") == tree(tmp_path / "second")
+    files = write.write_run_report(run, tmp_path)
+    assert len(files) == len(write.DEFAULT_FILES)
+    for file in files:
+        assert file.read_bytes() == (run / file.name).read_bytes()
 
 
 def test_a_wrong_translation_is_reported_as_a_failure(tmp_path):
@@ -466,10 +468,14 @@ def test_refusals(arguments, code, run):
     expect_refusal(v6t("report", *(a.format(run=run) for a in arguments)), code)
 
 
-def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(run, tmp_path, monkeypatch):
+@pytest.fixture
+def short_run(tmp_path):
+    return made(tmp_path / "run", procedure={"repetitions": 1})
 
+
+def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(short_run, tmp_path, monkeypatch):
     monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", dict)
-    (path,) = write.write_run_report(run, tmp_path, ["html"])
+    (path,) = write.write_run_report(short_run, tmp_path, ["html"])
     assert "mape-br" in path.read_text()
 
 
@@ -495,16 +501,16 @@ def test_the_picture_says_what_is_on_each_link(plugin, words, tmp_path):
         assert re.findall(r">(CE|PE|464xlat)<", picture) == ["CE", "464xlat", "PE", "464xlat"]
 
 
-def test_the_picture_of_a_run_of_an_earlier_version_asks_the_plugin(run, tmp_path, monkeypatch):
-    copy = tmp_path / "copy"
-    shutil.copytree(run, copy)
-    manifest = json.loads((copy / "manifest.json").read_text())
+def test_the_picture_of_a_run_of_an_earlier_version_asks_the_plugin(
+    short_run, tmp_path, monkeypatch
+):
+    manifest = json.loads((short_run / "manifest.json").read_text())
     assert manifest.pop("setup")["ip_versions"] == [6, 4]
-    (copy / "manifest.json").write_text(json.dumps(manifest))
-    (path,) = write.write_run_report(copy, tmp_path, ["html"])
+    (short_run / "manifest.json").write_text(json.dumps(manifest))
+    (path,) = write.write_run_report(short_run, tmp_path, ["html"])
     assert "(CEs): IPv6, 104" in path.read_text()
     monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", dict)
-    (path,) = write.write_run_report(copy, tmp_path, ["html"])
+    (path,) = write.write_run_report(short_run, tmp_path, ["html"])
     assert "Test setup: sim tester" in path.read_text()
 
 
@@ -602,3 +608,22 @@ def test_paper_has_every_table_whole_and_says_what_is_folded(run, tmp_path):
         expected = {word for word in cells if word.isascii() and len(word) < 12}
         assert expected <= words, caption
     assert re.search(r"trials\s*\(folded away: not printed\)", text)
+
+
+def test_openmetrics_has_a_sample_for_every_figure(run, tmp_path):
+    done = v6t("report", run, "--format", "openmetrics", "-o", tmp_path)
+    assert done.out == f"{tmp_path / 'results.prom'}\n"
+    text = (tmp_path / "results.prom").read_text()
+    families = {f.name: f.samples for f in text_string_to_metric_families(text)}
+    assert set(families) == {"v6t_result", "v6t_trials", "v6t_invalid_trials"}
+    samples = families["v6t_result"]
+    (throughput,) = records(run, "throughput")
+    found = {
+        s.labels["statistic"]: s.value for s in samples if s.labels["benchmark"] == "throughput"
+    }
+    assert found == {name: throughput[name] for name in ("median", "p1", "p99")}
+    assert {s.labels["benchmark"] for s in samples} == set(EVERYTHING)
+    assert {s.labels["benchmark"] for s in families["v6t_trials"]} == set(EVERYTHING)
+    assert {s.labels["label"] for s in samples} == {EVIL}
+    trials = sum(s.value for s in families["v6t_trials"])
+    assert trials == sum(len(r["trials"]) for b in EVERYTHING for r in records(run, b))

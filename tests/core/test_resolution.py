@@ -129,8 +129,8 @@ def test_the_rfc_preset_asks_for_60_s_and_20_repetitions():
     planned = plan(resolve_and_bind(flags=Flags(plugin="dns64", preset="rfc", tester="sim")))
     (point,) = planned.points
     assert (point.benchmark, point.mode) == ("resolution", "queries")
-    assert planned.run.procedure.trial_duration_s == 60
-    assert planned.run.procedure.repetitions == 20
+    assert planned.bound.settings.procedure.trial_duration_s == 60
+    assert planned.bound.settings.procedure.repetitions == 20
     assert planned.stream_descriptions == ()
     assert not any("section 9.2" in text for text in planned.warnings)
 

@@ -71,22 +71,6 @@ def test_a_run_to_its_end(columns, tmp_path):
     assert text.rpartition("Results: ")[2].replace("\n", "") == str(out)
 
 
-THREE = [
-    *("--frame-size", "104,512,1518", "--mode", "forward,reverse,bidirectional"),
-    *("--measure", "throughput,latency,frame-loss", "--reps", "2"),
-    *("--set-procedure", "latency.tags=100"),
-]
-
-
-def test_three_sizes_directions_and_benchmarks_fit_in_75_lines(tmp_path):
-    session = Session([*COMMAND, *SIM, "--no-report", *THREE, "-o", str(tmp_path / "out")], 80)
-    assert session.ended() == 0
-    lines = session.screen.lines
-    assert len(lines) <= 75
-    for title in ("Throughput", "Frame loss", "Latency"):
-        assert sum(line.startswith(title) for line in lines) == 1
-
-
 def test_the_screen_shows_what_terminals_show():
     screen = Screen(10)
     screen.feed("one\r\n\x1b[?25lspin of two lines\r\x1b[2K\x1b[1A\x1b[")

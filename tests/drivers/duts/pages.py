@@ -10,7 +10,8 @@ from v6t.core.config.compatibility import (
     list_capabilities,
     list_technologies,
 )
-from v6t.core.config.explain import format_yaml, list_settings
+from v6t.core.config.explain import list_settings
+from v6t.core.config.yaml_file import format_yaml
 from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions

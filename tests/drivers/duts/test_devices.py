@@ -83,7 +83,6 @@ OCTETS = [(octet, octet) for octet in (0, 2, 0xB9)]
 @pytest.mark.parametrize(
     ("plugin", "device", "seen"),
     [
-        ("ipv4-router", "linux-router", set()),
         ("ipv6-router", "linux-router", set()),
         ("nat44", "nftables", set()),
         ("siit", "tayga", COPIED),
