@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import click
-from v6t.core.cli.options import Command, NameChoice
+from v6t.core.cli.options import Command
 
 
 @click.command(cls=Command)
-@click.argument("shell", type=NameChoice("shell", "bash", "zsh", "fish"))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
     """Print shell completion code; for example: eval "$(v6t completion bash)".

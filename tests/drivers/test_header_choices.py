@@ -464,6 +464,25 @@ def test_a_profile_pins_one_behaviour(pin, name, direction, octet, inner, made, 
     assert accepted(name, direction, octet, inner, octet_is(made), oracle) == right
 
 
+@pytest.mark.parametrize(
+    ("profile", "outer", "inner"),
+    [
+        ({}, 64, 0),
+        ({"tunnel_hop_limit": 255}, 255, 0),
+        ({"tunnel_keeps_ttl": True}, 64, 1),
+        ({"tunnel_hop_limit": 63, "tunnel_keeps_ttl": True}, 63, 1),
+    ],
+)
+def test_a_profile_changes_only_the_hops_of_a_tunnel(profile, outer, inner):
+    sent = sent_of(stream_of("mape-br", "reverse", 0))
+    wanted = oracle_of("mape-br").expect("reverse", sent).frames.copy()
+    for row in wanted:
+        Header(row).hops = outer
+        Header(row).inner.hops += inner
+    oracle = ProfiledOracle(oracle_of("mape-br"), HeaderProfile(**profile))
+    assert (oracle.expect("reverse", sent).frames == wanted).all()
+
+
 def test_a_profile_pins_hop_limit_flow_label_and_identification():
     relay = ProfiledOracle(oracle_of("mape-br"), HeaderProfile(tunnel_hop_limit=63))
     assert accepted("mape-br", "reverse", 0, None, written(7, 63), relay)

@@ -25,11 +25,11 @@ from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.drivers.placement import ThreadPlacement
-from v6t.drivers.trex import attachment
+from v6t.drivers.trex import attachment, channel
 from v6t.drivers.trex import bursts as trex_bursts
 from v6t.drivers.trex import installation as module
 from v6t.drivers.trex.bursts import Burst
-from v6t.drivers.trex.channel import ASTF_MODULES, ClientWorker, WorkerError
+from v6t.drivers.trex.channel import MODULES, ClientWorker, WorkerError
 from v6t.drivers.trex.client import af_packet, stl
 from v6t.drivers.trex.client.host import find_server
 from v6t.drivers.trex.client.service import Trouble
@@ -126,10 +126,10 @@ def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, 
         module.start_client(installation, "other", start, 60)
 
 
-def test_worker_without_one_of_its_modules_does_not_start():
-    modules = ("drivers/trex/client/none.py", *ASTF_MODULES)
+def test_worker_without_one_of_its_modules_does_not_start(monkeypatch):
+    monkeypatch.setattr(channel, "MODULES", ("drivers/trex/client/none.py", *MODULES))
     with pytest.raises(FileNotFoundError):
-        ClientWorker(sys.executable, modules=modules)
+        ClientWorker(sys.executable)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ def executed(tree):
 @pytest.mark.parametrize("minor", [8, 13])
 def test_the_worker_is_written_for_old_and_new_interpreters(minor):
     top = Path(stl.__file__).parents[3]
-    handed_over = {"v6t." + p[:-3].replace("/", ".") for p in ASTF_MODULES}
+    handed_over = {"v6t." + p[:-3].replace("/", ".") for p in MODULES}
     imported = set()
-    for path in ASTF_MODULES:
+    for path in MODULES:
         for node in executed(ast.parse((top / path).read_text(), feature_version=(3, minor))):
             if isinstance(node, ast.ImportFrom):
                 assert node.module is not None
@@ -653,25 +653,21 @@ def test_threads_of_one_server_are_moved_and_no_others():
             process.communicate()
 
 
-LISTENING = """
-import socket, sys
-with socket.create_server(("127.0.0.1", 0)) as one:
-    print(one.getsockname()[1], flush=True)
-    sys.stdin.read()
-"""
-
-
 def test_which_server_listens_on_a_port_is_seen_among_several():
-    words = ["_t-rex-64", "-c", LISTENING]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    servers = [subprocess.Popen(words, executable=sys.executable, **pipes) for _ in range(2)]
+    """The servers inherit their sockets: nothing has to be waited for."""
+    ports, servers = [], []
     try:
-        ports = [int(one.stdout.readline()) for one in servers]
+        for _ in range(2):
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                ports.append(listener.getsockname()[1])
+                words = ["_t-rex-64", "-I", "-S", "-c", "input()"]
+                given = {"stdin": subprocess.PIPE, "pass_fds": [listener.fileno()]}
+                servers.append(subprocess.Popen(words, executable=sys.executable, **given))
         assert [find_server(port) for port in ports] == [str(one.pid) for one in servers]
         assert find_server(1) is None
     finally:
         for one in servers:
-            one.communicate()
+            one.communicate(b"\n")
 
 
 def test_ssh_hosts_are_no_options_and_words_are_quoted():

@@ -84,7 +84,7 @@ def bed_file(server, directory: Path, **changes) -> Path:
     own = {"ssh": {"lab": server.name}, "state_dir": str(directory / "state"), **changes}
     options = {**DIALECTS[server.dialect], **own}
     # other tests run beside it: nobody looks for the tester's own limit
-    bed = {"line_rate": "3M", "dut": {"driver": "network-cli", "options": options}}
+    bed = {"line_rate": "1M", "dut": {"driver": "network-cli", "options": options}}
     path.write_text(json.dumps(bed))
     return path
 
