@@ -44,8 +44,6 @@ class StateDevice(Protocol):
 class DeviceSession(StateDevice, ABC):
     """A session with a device, or with several in a row. Opened once, closed always."""
 
-    supports_live_changes: bool = False  # Under traffic
-
     @property
     @abstractmethod
     def name(self) -> str:

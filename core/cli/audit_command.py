@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.analysis.sheet import pluralize
 from v6t.base.errors import UsageError
-from v6t.core.cli.dut_command import resolve_single_frame_run
+from v6t.core.cli.dut_command import resolve_device_run
 from v6t.core.cli.options import (
     Command,
     NumberRange,
@@ -23,12 +22,12 @@ from v6t.core.cli.options import (
     path_option,
 )
 from v6t.core.cli.terminal import (
-    make_console,
+    get_width,
     print_document,
     print_json,
+    print_result,
     print_table,
     print_text,
-    truncate,
 )
 from v6t.core.log import print_notice
 
@@ -93,14 +92,15 @@ def command(
     Sends single frames and short exchanges, no load. The exit status is 6 if the device deviates from a
     MUST or SHOULD.
     """
-    bound = resolve_single_frame_run(arguments)
+    bound = resolve_device_run(arguments, single_frames=True)
     if list_only:
         _print_clauses(bound, suites, no_variants, as_json)
         return 0
+    from rich.console import Console
     from v6t.audit.auditor import LASTING_S, AuditProgress, AuditRequest, run_audit
     from v6t.core.audit_device import BoundDevice
     from v6t.core.audit_output import make_record, reserve_directory, write_audit, write_record
-    from v6t.core.cli.stopping import handle_signals, make_device_stop_messages
+    from v6t.core.cli.stopping import handle_device_signals
     from v6t.core.runs.events import open_log
     from v6t.core.runs.rundir import find_unused_path
 
@@ -123,15 +123,14 @@ def command(
         with contextlib.suppress(OSError):  # reported at the end, if it still fails
             write_record(build_record(progress), out)
 
+    def show_clause(number: int, planned: int, name: str) -> None:
+        """Show the current clause in the status line."""
+        status_line.update(f"clause {number} of {planned}: {name}")
+
     request = AuditRequest(clauses, not no_variants, LASTING_S[timers], wait_s)
+    progress = AuditProgress(tested=show_clause, save=save_record)
     with reserve_directory(out), open_log(out):
-        with (
-            handle_signals(
-                lambda: make_device_stop_messages(bound.settings, bound.rollback_command)
-            ),
-            _show_status_line() as show,
-        ):
-            progress = AuditProgress(tested=show, save=save_record)
+        with handle_device_signals(bound), Console(stderr=True).status("") as status_line:
             error = run_audit(device, selection, request, progress)
         made = build_record(progress)
         try:
@@ -141,23 +140,6 @@ def command(
     if error is not None:
         raise error
     return DEVIATION_STATUS if made.fails or (made.stopped and not made.findings) else 0
-
-
-@contextlib.contextmanager
-def _show_status_line() -> Iterator[Callable[[int, int, str], None]]:
-    """Yield a function that shows the current clause in a status line; clear it at the end."""
-    from v6t.core.cli.stopping import CLEAR_LINE
-
-    def write_status(text: str) -> None:
-        """Replace the status line with a text, if standard error is a terminal."""
-        if sys.stderr.isatty():
-            with contextlib.suppress(OSError):
-                print(f"{CLEAR_LINE}{text}", end="\r", file=sys.stderr, flush=True)
-
-    try:
-        yield lambda number, planned, name: write_status(f"clause {number} of {planned}: {name}")
-    finally:
-        write_status("")
 
 
 def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[BoundDevice, Selection]:
@@ -197,13 +179,10 @@ def _print_clauses(
     ]
     if uncovered := find_uncovered_rfcs(device.technology, selection):
         print_notice(f"no clauses exist for {', '.join(uncovered)}")
-    if as_json:
-        keys = ("clause", "section", "level", "title")
-        print_json([dict(zip(keys, row, strict=True)) for row in rows])
-        return
-    first, second, third = (max(len(row[place]) for row in rows) for place in range(3))
-    for name, section, level, title in rows:
-        print_text(f"{name:<{first}} {section:<{second}} {level:<{third}} {title}", indent=4)
+    names = ("clause", "section", "level", "title")
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (" ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    print_result([dict(zip(names, row, strict=True)) for row in rows], lines, as_json, indent=4)
 
 
 def _print_record(record: AuditRecord, out: Path, show_all: bool, as_json: bool) -> None:
@@ -218,7 +197,7 @@ def _print_record(record: AuditRecord, out: Path, show_all: bool, as_json: bool)
     else:
         suites = ", ".join(record.suites)
         print_text(f"{record.plugin} by {record.device}, suites {suites}, {record.seconds:.0f} s")
-        print_table(make_console(), count_clauses(record))
+        print_table(count_clauses(record))
         _print_deviations(record)
     print_text(f"\n{summary_sentence(record)}", indent=0)
     print_text(f"Report: {out / 'audit.html'}")
@@ -234,8 +213,9 @@ def _print_deviations(record: AuditRecord) -> None:
             count = pluralize(len(findings), "clause")
             print_text(f"{verdict.capitalize()}, {count}: {got}", indent=4)
             for f in findings if verdict == "deviates" else ():
-                line = f"  {f.rfc} {f.section:<6} {f.level:<6} {f.title}"
-                print_text(truncate(line, make_console().width))
+                level = f"  {f.rfc} {f.section:<6} {f.level:<6} "
+                title = shorten(f.title, get_width() - len(level), placeholder=" …")
+                print_text(f"{level}{title}")
     for f in record.select("deviates")[:1]:
         print_text(f"First deviation: {f.clause}")
         for name, text in (("sent", f.sent), ("expected", f.expected), ("received", f.got)):

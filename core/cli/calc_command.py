@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.cli.options import CommandGroup, NameChoice, json_option
-from v6t.core.cli.terminal import print_json, print_text
+from v6t.core.cli.options import CommandGroup, json_option
+from v6t.core.cli.terminal import print_result
 from v6t.core.log import print_notice
 
 MAX_SHOWN_RANGES = 8  # port ranges of a CE
@@ -29,8 +29,8 @@ def command() -> None:
 @click.option("--ipv4", metavar="ADDRESS", help="IPv4 address of the CE.")
 @click.option("--ipv6", metavar="ADDRESS", help="Any IPv6 address of the CE.")
 @click.option("--port", type=int, help="A port of the CE.")
-@click.option("--iid-format", type=NameChoice("interface identifier format", "rfc7597", "draft"),
-              default="rfc7597", show_default=True, help="rfc7597 or draft.")  # fmt: skip
+@click.option("--iid-format", type=click.Choice(["rfc7597", "draft"]),
+              default="rfc7597", show_default=True, help="Format of interface identifiers.")  # fmt: skip
 @json_option
 def map_command(as_json: bool, **arguments: Any) -> None:
     """Print addresses and ports of a CE (RFC 7597)."""
@@ -88,17 +88,22 @@ def _print_values(values: dict[str, Any], as_json: bool, warnings: Iterable[str]
     """Print warnings, then the computed values as JSON or as one line each."""
     for warning in warnings:
         print_notice(f"v6t: note: {warning}")
-    if as_json:
-        print_json(values)
-        return
     width = max(map(len, values))
-    for name, value in values.items():
-        text = str(value)
-        if value is None:
-            text = "none (not shared)" if name == "psid" else "none"
-        elif name == "port_ranges":
-            ranges = [f"{first}-{last}" for first, last in value]
-            text = ", ".join(ranges[:MAX_SHOWN_RANGES])
-            if len(ranges) > MAX_SHOWN_RANGES:
-                text += f", ... {ranges[-1]} ({len(ranges)} ranges)"
-        print_text(f"{name.replace('_', ' '):<{width}}  {text}", indent=width + 2)
+    lines = (
+        f"{name.replace('_', ' '):<{width}}  {_format_value(name, value)}"
+        for name, value in values.items()
+    )
+    print_result(values, lines, as_json, indent=width + 2)
+
+
+def _format_value(name: str, value: Any) -> str:
+    """Return a computed value as text."""
+    if value is None:
+        return "none (not shared)" if name == "psid" else "none"
+    if name != "port_ranges":
+        return str(value)
+    ranges = [f"{first}-{last}" for first, last in value]
+    text = ", ".join(ranges[:MAX_SHOWN_RANGES])
+    if len(ranges) > MAX_SHOWN_RANGES:
+        text += f", ... {ranges[-1]} ({len(ranges)} ranges)"
+    return text

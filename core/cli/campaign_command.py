@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from v6t.base.errors import UsageError
@@ -19,6 +20,20 @@ from v6t.core.cli.options import (
 from v6t.core.config.yaml_file import YamlFile
 
 
+def parse_testbeds(
+    _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, Path]:
+    """Parse ``[NAME=]FILE`` texts into files by testbed name; a missing name is empty."""
+    files: dict[str, Path] = {}
+    for text in texts:
+        name, _, file = text.partition("=") if "=" in text else ("", "", text)
+        if name in files:
+            message = "--testbed is given twice for the same testbed"
+            raise UsageError(message, "write NAME=FILE", code="duplicate")
+        files[name] = Path(file)
+    return files
+
+
 @click.command(cls=Command)
 @click.argument("file", required=False)
 @path_option("-o", "--output", text="New directory for all runs.")
@@ -26,16 +41,17 @@ from v6t.core.config.yaml_file import YamlFile
              text="Continue the campaign in DIR; with FILE, add the runs that are only in it.")  # fmt: skip
 @flag("--list", "list_only", text="List the campaigns that come with v6t.")
 @flag("--dry-run", text="Show runs and time; do nothing.")
-@click.option("--testbed", "testbeds", multiple=True, metavar="[NAME=]FILE",
+@click.option("--testbed", "testbeds", multiple=True, metavar="[NAME=]FILE", callback=parse_testbeds,
               help="Testbed file in place of the campaign's testbed NAME; repeatable. NAME may be "
               "left out where there is only one.")  # fmt: skip
 @names_option("--experiment", "experiments", text="These experiments only.")
-@assignments_option("--only", "filters", text="Runs with this value of a setting only, for "
+@assignments_option("--only", "run_filter", text="Runs with this value of a setting only, for "
                     "example dut.driver=tayga; repeatable.")  # fmt: skip
 @click.option("--tester", help="Another tester than the testbeds'; sim rehearses.")
 @click.option("--preset", help="Another preset than the file's.")
-@click.option("--reps", type=int, help="Repetitions.")
-@assignments_option("--set-procedure", text="Any other setting of the procedures; repeatable.")
+@click.option("--reps", "repetitions", type=int, help="Repetitions.")
+@assignments_option("--set-procedure", "procedure",
+                    text="Any other setting of the procedures; repeatable.")  # fmt: skip
 @click.option("--group", hidden=True, help="One testbed's runs, for the campaign's own workers.")
 @live_option
 @report_option
@@ -45,16 +61,10 @@ def command(
     resume: Path | None,
     list_only: bool,
     dry_run: bool,
-    testbeds: tuple[str, ...],
-    experiments: tuple[str, ...],
-    filters: dict[str, str],
-    tester: str | None,
-    preset: str | None,
-    reps: int | None,
-    set_procedure: dict[str, str],
     group: str | None,
     live: str | None,
     report: bool,
+    **overrides: Any,
 ) -> int:
     """Carry out the runs that FILE describes, or a campaign that comes with v6t.
 
@@ -74,21 +84,20 @@ def command(
     if list_only:
         console.show_packaged_campaigns()
         return 0
-    changed = (testbeds, experiments, filters, tester, preset, reps, set_procedure)
-    if resume is not None and (output or dry_run or (file is None and any(changed))):
-        raise UsageError(
-            "--resume continues what was planned",
-            "only a FILE, with what it needs, adds to that",
-            code="conflicting-options",
-        )
-    if resume is not None and file is None:
-        return console.continue_campaign(resume, report, group, live)
+    if resume is not None:
+        if output or dry_run or (file is None and any(overrides.values())):
+            raise UsageError(
+                "--resume continues what was planned",
+                "only a FILE, with what it needs, adds to that",
+                code="conflicting-options",
+            )
+        if file is None and group is not None:
+            return console.continue_group(resume, report, group)
+        if file is None:
+            return console.continue_campaign(resume, report, live)
     from v6t.core.campaigns.campaign import Overrides, plan_campaign
 
-    overrides = Overrides(
-        _parse_testbeds(testbeds), experiments, filters, tester, preset, reps, set_procedure
-    )
-    campaign = plan_campaign(document, overrides)
+    campaign = plan_campaign(document, Overrides(**overrides))
     if resume is not None:
         return console.add_runs(campaign, resume, report, live)
     if dry_run:
@@ -98,15 +107,3 @@ def command(
         hint = "give a new directory with -o"
         raise UsageError("the output directory is missing", hint, code="missing-setting")
     return console.begin_campaign(campaign, output, report, live)
-
-
-def _parse_testbeds(texts: tuple[str, ...]) -> dict[str, Path]:
-    """Parse ``[NAME=]FILE`` texts into files by testbed name; a missing name is empty."""
-    files: dict[str, Path] = {}
-    for text in texts:
-        name, _, file = text.partition("=") if "=" in text else ("", "", text)
-        if name in files:
-            message = "--testbed is given twice for the same testbed"
-            raise UsageError(message, "write NAME=FILE", code="duplicate")
-        files[name] = Path(file)
-    return files

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 import shlex
 import time
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING
 from v6t.analysis.sheet import pluralize
 from v6t.base.errors import UsageError, hides_interrupt
 from v6t.base.files import hold_lock
-from v6t.base.text import escape_line
 from v6t.core import log
 from v6t.core.campaigns.campaign import (
     Campaign,
@@ -28,8 +26,9 @@ from v6t.core.campaigns.campaign import (
     run_campaign,
 )
 from v6t.core.cli.progress import show_progress
-from v6t.core.cli.stopping import handle_signals, make_campaign_stop_messages, write_stderr_line
-from v6t.core.cli.terminal import print_text
+from v6t.core.cli.run_console import write_report
+from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
+from v6t.core.cli.terminal import print_table, print_text
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.events import Listeners, format_duration
 from v6t.core.runs.results import COMPLETE
@@ -38,7 +37,6 @@ from v6t.core.runs.rundir import read_config
 if TYPE_CHECKING:
     from v6t.core.reporting.live import LiveView
 
-_LOG = logging.getLogger(__name__)
 POLL_INTERVAL_S = 1.0  # between two updates of the live page
 
 
@@ -83,18 +81,19 @@ def add_runs(campaign: Campaign, directory: Path, report: bool, live: str | None
     with hold_lock(directory):
         more = extend_campaign(directory, campaign)
     log.print_notice(f"{pluralize(more, 'run')} more than planned before")
-    return continue_campaign(directory, report, None, live)
+    return continue_campaign(directory, report, live)
 
 
-def continue_campaign(
-    directory: Path, report: bool, group: str | None, live: str | None = None
-) -> int:
+def continue_campaign(directory: Path, report: bool, live: str | None) -> int:
     """Execute the incomplete runs and return the exit status of the first that failed."""
     campaign = load_campaign(directory)
-    if group is None:
-        with _serve_page(live, directory, campaign) as view:
-            return _execute_runs(directory, campaign, report, view)
-    groups = campaign.group_runs()
+    with _serve_page(live, directory, campaign) as view:
+        return _execute_runs(directory, campaign, report, view)
+
+
+def continue_group(directory: Path, report: bool, group: str) -> int:
+    """Execute the incomplete runs of one testbed, and return the exit status."""
+    groups = load_campaign(directory).group_runs()
     if group not in groups:
         raise UsageError(f"unknown group of runs '{group}'", code="unknown-name")
     with handle_signals(None):
@@ -102,10 +101,13 @@ def continue_campaign(
 
 
 def _execute_runs(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:
-    """Execute the runs of each testbed and return the exit status."""
+    """Execute the runs of each testbed, show the results and return the exit status."""
     groups = campaign.group_runs()
-    stop = partial(make_campaign_stop_messages, partial(_load_configs, directory), directory)
-    with hold_lock(directory), handle_signals(stop):
+    resume_command = f"v6t campaign --resume {shlex.quote(str(directory))}"
+    with (
+        hold_lock(directory),
+        handle_signals(lambda: make_stop_messages(_load_configs(directory), resume_command)),
+    ):
         if len(groups) > 1:
             from v6t.core.campaigns.workers import run_in_parallel
 
@@ -167,26 +169,15 @@ def _execute_group(
             failed = run_campaign(directory, runs, events)
             if report:
                 events.on_message("writing the reports")
-                for run in runs:
-                    _write_missing_report(directory, run)
+                for path in (directory / run.directory for run in runs):
+                    if (path / "results.json").exists() and not (path / "report.html").exists():
+                        write_report(path)
     except BaseException as exc:
         if hides_interrupt(exc):
             command = f"v6t campaign --resume {shlex.quote(str(directory))}"
             log.print_notice(f"{prefix}interrupted: {command} continues")
         raise
     return failed[0].exit_code if failed else 0
-
-
-def _write_missing_report(directory: Path, run: CampaignRun) -> None:
-    """Write the report of a complete run that has none; warn if that fails."""
-    from v6t.core.reporting.write import REPORT_ERRORS, write_run_report
-
-    path = directory / run.directory
-    if (path / "results.json").exists() and not (path / "report.html").exists():
-        try:
-            write_run_report(path)
-        except REPORT_ERRORS as exc:
-            _LOG.warning("the report of %s could not be written: %s", run.directory, exc)
 
 
 def _finish_campaign(directory: Path, campaign: Campaign, report: bool) -> None:
@@ -198,16 +189,14 @@ def _finish_campaign(directory: Path, campaign: Campaign, report: bool) -> None:
         make_tables,
         write_campaign_report,
     )
-    from v6t.core.cli.terminal import make_console, print_table
 
     runs = load_runs(directory, campaign)
     for run in runs:
-        print(escape_line(f"{run.directory}: {run.status}"))
-    console = make_console()
-    for sheet in make_tables(runs):
-        print_table(console, sheet)
+        print_text(f"{run.directory}: {run.status}")
+    for table in make_tables(runs):
+        print_table(table)
     complete = sum(run.status == COMPLETE for run in runs)
-    print(f"{complete} of {len(runs)} runs complete")
+    print_text(f"{complete} of {len(runs)} runs complete")
     # --no-report leaves out the page with figures; the other files are always written
     formats = [name for name in REPORT_FILES if report or name != "html"]
     print(f"Summary: {write_campaign_report(directory, formats, runs=runs)[0]}")

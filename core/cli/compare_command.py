@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 from v6t.base.errors import UsageError
@@ -13,21 +14,12 @@ from v6t.core.cli.terminal import print_or_write
 from v6t.core.log import is_verbose
 
 if TYPE_CHECKING:
-    from v6t.analysis.blocks import ReportDocument
     from v6t.analysis.compare.comparison import RunComparison
     from v6t.analysis.rundata import RunData
+    from v6t.audit.record import AuditComparison
 
 WORSE_STATUS = 7  # exit status: a result is worse
 TOO_FEW_RUNS_MESSAGE = "a comparison needs two runs, but no later run exists here or below ./runs"
-
-
-class _Options(NamedTuple):
-    """Options of ``v6t compare``."""
-
-    ignore_conditions: bool  # compare runs under different conditions, too
-    published: bool  # print published results next to the runs
-    output: Path | None
-    as_json: bool
 
 
 @click.command(cls=Command)
@@ -53,6 +45,7 @@ def command(
     Exit status 7: a result is worse than that of the first run. With -v: the intervals, too.
     """
     from v6t.core.campaigns.results import are_campaigns, compare_campaigns
+    from v6t.core.reporting.compare import make_published_document
     from v6t.core.runs.rundir import (
         AUDIT,
         check_paths_exist,
@@ -61,16 +54,28 @@ def command(
         resolve_run_path,
     )
 
-    options = _Options(anyway, published, output, as_json)
     check_paths_exist(directories)
     directories = directories or tuple(find_latest_runs(1 if published else 2))
-    if all((path / AUDIT).is_file() for path in directories):
-        _compare_audits(directories, options)
+    are_audits = all((path / AUDIT).is_file() for path in directories)
+    if published and (as_json or anyway or are_audits):
+        raise UsageError(
+            "--published is for runs, and excludes --json and --anyway",
+            "`v6t report --format json` holds published results",
+            code="conflicting-options",
+        )
+    if are_audits:
+        audits = _compare_audits(directories, anyway)
+        print_or_write(audits.document, output, as_json, audits.to_json)
         return 0
-    if are_campaigns(directories) and not published:
-        return _print_or_write_comparison(compare_campaigns(directories, anyway), options)
+    if published:
+        directories = tuple(map(resolve_run_path, directories))
+        with report_damage(directories[-1]):
+            print_or_write(partial(make_published_document, directories), output)
+        return 0
+    if are_campaigns(directories):
+        return _print_comparison(compare_campaigns(directories, anyway), output, as_json)
     directories = tuple(map(resolve_run_path, directories))
-    if len(directories) == 1 and not published:
+    if len(directories) == 1:
         try:
             directories = (*directories, resolve_run_path(None))
         except UsageError:
@@ -80,72 +85,56 @@ def command(
                 TOO_FEW_RUNS_MESSAGE, "or --published for published results", code="no-such-run"
             )
     with report_damage(directories[-1]):
-        return _compare_runs(directories, options)
+        return compare_directories(directories, anyway, output, as_json)
 
 
-def _compare_runs(directories: tuple[Path, ...], options: _Options) -> int:
-    """Compare runs with the first one, or print published results next to them."""
-    from v6t.core.reporting.compare import compare_runs, make_published_document
+def compare_directories(
+    directories: tuple[Path, ...],
+    anyway: bool = False,
+    output: Path | None = None,
+    as_json: bool = False,
+) -> int:
+    """Compare runs with the first one, print or write the comparison, and return the exit status."""
+    from v6t.core.reporting.compare import compare_runs
     from v6t.core.runs.results import load_run
 
-    if not options.published:
-        runs = [*map(load_run, directories)]
-        return _print_or_write_comparison(
-            compare_runs(runs, options.ignore_conditions), options, directories, runs
-        )
-    if options.as_json or options.ignore_conditions:
-        raise UsageError(
-            "--published excludes --json and --anyway",
-            "`v6t report --format json` holds published results",
-            code="conflicting-options",
-        )
-    print_or_write(lambda: make_published_document(directories), options.output)
-    return 0
+    runs = [*map(load_run, directories)]
+    return _print_comparison(compare_runs(runs, anyway), output, as_json, directories, runs)
 
 
-def compare_with_baseline(baseline: Path, path: Path) -> int:
-    """Print the comparison of a run with its baseline and return the exit status."""
-    return _compare_runs((baseline, path), _Options(False, False, None, False))
-
-
-def _print_or_write_comparison(
+def _print_comparison(
     comparison: RunComparison,
-    options: _Options,
+    output: Path | None,
+    as_json: bool,
     directories: Sequence[Path] = (),
     runs: Sequence[RunData] = (),
 ) -> int:
     """Print a comparison or write it to a file, and return the exit status."""
     from v6t.core.reporting.compare import make_brief_document, make_comparison_document
 
-    def make_document() -> ReportDocument:
-        if options.output or is_verbose():
-            return make_comparison_document(comparison, runs)
-        return make_brief_document(comparison, directories)
-
-    print_or_write(make_document, options.output, options.as_json, comparison.to_json)
+    make_document = partial(make_brief_document, comparison, directories)
+    if output or is_verbose():
+        make_document = partial(make_comparison_document, comparison, runs)
+    print_or_write(make_document, output, as_json, comparison.to_json)
     return WORSE_STATUS if any(line.improved is False for line in comparison.lines) else 0
 
 
-def _compare_audits(directories: tuple[Path, ...], options: _Options) -> None:
+def _compare_audits(directories: tuple[Path, ...], anyway: bool) -> AuditComparison:
     """Compare audits of one technology clause by clause."""
     from v6t.audit.record import AuditComparison, audit_from
     from v6t.base.files import read_json
     from v6t.core.runs.rundir import AUDIT
 
-    if options.published:
-        message = "--published is for runs"
-        raise UsageError(message, "audits are compared with one another", code="no-such-run")
     if len(directories) < 2:
         message = "a comparison needs two audits"
         raise UsageError(message, "v6t compare DIRECTORY DIRECTORY", code="no-such-run")
     audits = [audit_from(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
     for path, audit in zip(directories[1:], audits[1:], strict=True):
-        if audit.plugin != audits[0].plugin and not options.ignore_conditions:
+        if audit.plugin != audits[0].plugin and not anyway:
             raise UsageError(
                 f"{directories[0]} and {path} differ: technology {audits[0].plugin}, "
                 f"{audit.plugin}",
                 "--anyway compares them all the same",
                 code="not-comparable",
             )
-    comparison = AuditComparison(audits)
-    print_or_write(comparison.document, options.output, options.as_json, comparison.to_json)
+    return AuditComparison(audits)

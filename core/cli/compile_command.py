@@ -15,13 +15,12 @@ from v6t.base.files import report_write_errors, write_atomically
 from v6t.base.quantities import convert_quantity, is_bit_rate
 from v6t.core.cli.options import (
     Command,
-    NameChoice,
-    check_same_technology,
-    complete_parameter,
+    choose_technology,
     flag,
     frame_size_option,
     parameters_option,
     path_option,
+    plugin_option,
 )
 from v6t.core.log import print_notice
 
@@ -36,20 +35,21 @@ DEFAULT_CAPTURE_FRAMES = 1000  # number of frames in a capture without ``--count
 
 @click.command(cls=Command)
 @click.argument("technology_name", metavar="[TECHNOLOGY]", required=False)
-@click.option("--plugin", shell_complete=complete_parameter, help="Technology.")
+@plugin_option
 @parameters_option
 @path_option("--testbed", text="Testbed file (MACs, VLANs).")
-@click.option("--direction", type=NameChoice("direction", "forward", "reverse"), default="forward",
-              show_default=True, help="forward or reverse.")  # fmt: skip
+@click.option("--direction", type=click.Choice(["forward", "reverse"]), default="forward",
+              show_default=True, help="Direction of the traffic.")  # fmt: skip
 @frame_size_option
-@click.option("--format", "output_format", type=NameChoice("format", "stl-json", "stl-py", "pcap", "text"),
-              default="stl-json", show_default=True,
-              help="stl-json, stl-py, pcap or text.")  # fmt: skip
-@click.option("--count", type=int, help="Frames of a burst; without it the profile is endless.")
+@click.option("--format", "output_format", type=click.Choice(["stl-json", "stl-py", "pcap", "text"]),
+              default="stl-json", show_default=True, help="Format of the output.")  # fmt: skip
+@click.option("--count", type=click.IntRange(1),
+              help="Frames of a burst; without it the profile is endless.")  # fmt: skip
 @click.option("--rate", "rate", default="1000", show_default=True, metavar="RATE",
               help="Frames per second of all streams together, for example 10k; or bit/s on the "
               "medium, for example 1Gbps.")  # fmt: skip
-@click.option("--cores", type=int, default=1, show_default=True, help="TRex cores per port.")
+@click.option("--cores", type=click.IntRange(1), default=1, show_default=True,
+              help="TRex cores per port.")  # fmt: skip
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed.")
 @path_option("-o", "--output", text="File; default: stdout.")
 @path_option("--expected", metavar="FILE",
@@ -81,18 +81,22 @@ def command(
     from v6t.profiles import exports
     from v6t.profiles.compiler.compile import compile_traffic
 
-    plugin = plugin or technology_name
+    output = None if str(output) == "-" else output
+    plugin = choose_technology(technology_name, plugin)
     if plugin is None:
         raise UsageError("no technology", "try: v6t compile mape-br", code="missing-setting")
-    if technology_name is not None:
-        check_same_technology(technology_name, plugin)
-    if count is not None and count < 1:
-        raise UsageError(f"{count} frames cannot be sent", code="out-of-range")
-    if cores < 1:
-        raise UsageError(f"{cores} cores cannot send", code="out-of-range")
-    sizes_given = () if frame_size is None else (frame_size,)
+    if output_format == "pcap" and output is None:
+        raise UsageError("a capture needs a file", "add -o FILE.pcap", code="missing-setting")
+    for path in (output, expected):
+        if path is not None and path.exists() and not force:
+            hint = "choose another name or use --force"
+            raise UsageError(f"{path} exists already", hint, code="file-exists")
     flags = Flags(
-        plugin=plugin, params=params, frame_sizes=sizes_given, seed=seed, procedure=ONE_CONNECTION
+        plugin=plugin,
+        params=params,
+        frame_sizes=() if frame_size is None else (frame_size,),
+        seed=seed,
+        procedure=ONE_CONNECTION,
     )
     bound = resolve_and_bind(None, testbed, flags)
     technology = bound.technology
@@ -107,34 +111,31 @@ def command(
         first_stream_id=FIRST_STREAM_IDS[direction],
         cores=cores,
     )
-    path = None if output is None or str(output) == "-" else output
-    if output_format == "pcap" and path is None:
-        raise UsageError("a capture needs a file", "add -o FILE.pcap", code="missing-setting")
     if output_format == "pcap" or expected is not None:
+        from v6t.packets.reference import translate_frames
         from v6t.profiles.expand import expand_set
 
         frames = list(expand_set(streams, 0, count or DEFAULT_CAPTURE_FRAMES))
-    if expected is not None:
-        from v6t.packets.reference import translate_frames
-
-        translated = translate_frames(technology, streams.direction, frames)
-        _write_capture(expected, translated, rate_fps, force)
-    if output_format == "pcap" and path is not None:
-        _write_capture(path, frames, rate_fps, force)
-        return
+        if expected is not None:
+            translated = translate_frames(technology, streams.direction, frames)
+            _write_capture(expected, translated, rate_fps)
+        if output_format == "pcap" and output is not None:
+            _write_capture(output, frames, rate_fps)
+            return
     render = {
         "stl-json": exports.to_stl_json,
         "stl-py": exports.to_stl_py,
         "text": exports.explain,
     }[output_format]
     text = render(streams).removesuffix("\n") + "\n"
-    if path is None:
+    if output is None:
         sys.stdout.write(text)
         return
-    _write_text(path, text, force)
+    with report_write_errors(output):
+        write_atomically(output, text)
     if output_format != "text":
         try:
-            exports.check_file_name(path.name)
+            exports.check_file_name(output.name)
         except UsageError as exc:  # TRex does not accept it; the file can be renamed
             print_notice(f"v6t: note: {exc.message}")
 
@@ -157,28 +158,13 @@ def _check_expected_capture(technology: Technology, expected: Path, output: Path
         raise UsageError(message, "choose another name for --expected", code="conflicting-options")
 
 
-def _write_capture(
-    path: Path, frames: Sequence[bytes | None], rate_fps: float, force: bool
-) -> None:
-    """Write a capture and print the number of its frames to standard error.
-
-    Raises:
-        UsageError: the file exists and must not be overwritten, or cannot be written.
-    """
+def _write_capture(path: Path, frames: Sequence[bytes | None], rate_fps: float) -> None:
+    """Write a capture and print the number of its frames to standard error."""
     from v6t.profiles.exports import write_pcap
 
     with report_write_errors(path):
-        written = write_pcap(path, frames, rate_fps, overwrite=force)
+        written = write_pcap(path, frames, rate_fps, overwrite=True)
     print(f"{written} frames in {path}", file=sys.stderr)
-
-
-def _write_text(path: Path, text: str, force: bool) -> None:
-    """Write a text file; reject an existing file unless forced."""
-    if path.exists() and not force:
-        hint = "choose another name or use --force"
-        raise UsageError(f"{path} exists already", hint, code="file-exists")
-    with report_write_errors(path):
-        write_atomically(path, text)
 
 
 def _parse_rate(text: str, frame_octets: float, line_rate_bps: float) -> float:

@@ -9,7 +9,7 @@ import click
 from v6t.base.errors import UsageError
 from v6t.base.text import escape_line
 from v6t.core.cli.options import Command, json_option, name_option, path_option
-from v6t.core.cli.terminal import print_json, print_text
+from v6t.core.cli.terminal import print_result
 
 STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}  # by finding state
 
@@ -38,10 +38,9 @@ def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
     findings = [*examine_machine(None if testbed is None else resolve_tester(testbed))]
     if testbed is not None:
         findings += examine_device(testbed, plugin)
-    if as_json:
-        print_json([asdict(finding) for finding in findings])
-    else:
-        for finding in findings:
-            line = f"{STATE_LABELS[finding.state]} {finding.what}: {finding.text}"
-            print_text(escape_line(line), indent=8)
+    lines = (
+        escape_line(f"{STATE_LABELS[finding.state]} {finding.what}: {finding.text}")
+        for finding in findings
+    )
+    print_result([asdict(finding) for finding in findings], lines, as_json, indent=8)
     return 3 if any(finding.state == "missing" for finding in findings) else 0

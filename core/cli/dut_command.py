@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -22,14 +21,7 @@ from v6t.core.cli.options import (
     json_option,
     read_run_files,
 )
-from v6t.core.cli.terminal import (
-    PIPE_WIDTH,
-    make_console,
-    print_json,
-    print_table,
-    print_text,
-    truncate,
-)
+from v6t.core.cli.terminal import print_json, print_result, print_table, print_text
 from v6t.core.log import is_verbose, print_notice
 
 if TYPE_CHECKING:
@@ -59,48 +51,32 @@ def list_drivers(as_json: bool) -> None:
     from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.doctor import DriverSummary, list_drivers
 
+    def format_programs(driver: DriverSummary) -> str:
+        """Return the missing programs of a driver, or else all that it needs."""
+        missing = [name for name, is_installed in driver.programs.items() if not is_installed]
+        return f"missing: {' '.join(missing)}" if missing else " ".join(driver.programs) or "-"
+
     drivers = list_drivers()
     if as_json:
         print_json([asdict(driver) for driver in drivers])
         return
-
-    is_whole = is_verbose() or not sys.stdout.isatty()
-    technologies_width, programs_width = (PIPE_WIDTH, PIPE_WIDTH) if is_whole else (40, 20)
-
-    def format_programs(driver: DriverSummary) -> str:
-        """Return the missing programs of a driver, or all of them if none is missing."""
-        programs, is_ready = driver.programs.items(), all(driver.programs.values())
-        return truncate(" ".join(p for p, there in programs if there == is_ready), programs_width)
-
-    def format_technologies(driver: DriverSummary) -> str:
-        """Return the technologies of a driver as text, truncated to the width of the column."""
-        return truncate(" ".join(driver.technologies) or "any", technologies_width)
-
     columns = [
         Column[DriverSummary]("driver", lambda driver: driver.name, text=True),
-        Column("technologies", format_technologies, text=True),
+        Column("technologies", lambda driver: " ".join(driver.technologies) or "any", text=True),
         Column("programs", format_programs, text=True),
     ]
-    groups: dict[str, list[DriverSummary]] = {"installed": [], "not needed": [], "missing": []}
-    for driver in drivers:
-        state = "installed" if all(driver.programs.values()) else "missing"
-        groups[state if driver.programs else "not needed"].append(driver)
-    for state, group in groups.items():
-        shown = columns[:2] if state == "not needed" else columns
-        print_table(make_console(), make_table(f"Programs {state} on this machine", group, shown))
+    print_table(make_table("Device drivers and their programs on this machine", drivers, columns))
 
 
 @command.command(short_help="print every command, its undo and its check")
 @dut_options
 def plan(as_json: bool, **arguments: Any) -> None:
     """Print what the driver would do, without connecting to the device or a tester."""
-    run = _resolve_run(arguments)
+    run = resolve_device_run(arguments)
     from v6t.core.runs import dut
 
-    if as_json:
-        print_json(dut.plan_to_json(run.driver, run.example_plan))
-    else:
-        print_text(dut.format_plan(run.driver, run.example_plan))
+    value = dut.plan_to_json(run.driver, run.example_plan)
+    print_result(value, [dut.format_plan(run.driver, run.example_plan)], as_json)
 
 
 @command.command(short_help="show how the device differs from the plan")
@@ -110,21 +86,18 @@ def compare(as_json: bool, **arguments: Any) -> int:
 
     Prints the steps that differ; with -v all. Exit status 7: a step differs.
     """
-    run = _resolve_run(arguments)
-    from v6t.core.runs import dut
-    from v6t.drivers.duts.session.plan_steps import StepState, format_comparison
+    with _use_device(arguments) as run:
+        from v6t.core.runs import dut
+        from v6t.drivers.duts.session.plan_steps import StepState, format_comparison
 
-    with _guard_session(arguments):
         name, steps = dut.compare(run)
-    if as_json:
-        print_json({"device": name, "steps": [asdict(step) for step in steps]})
-    else:
-        for line in format_comparison(steps, with_equal=is_verbose()):
-            print_text(line)
-        states = [step.state for step in steps]
-        as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNKNOWN))
-        line = f"{name}: {as_planned} of {len(steps)} steps as planned"
-        print_text(line + (f", {unread} without read-back" if unread else ""))
+    states = [step.state for step in steps]
+    as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNKNOWN))
+    summary = f"{name}: {as_planned} of {len(steps)} steps as planned"
+    summary += f", {unread} without read-back" if unread else ""
+    value = {"device": name, "steps": [asdict(step) for step in steps]}
+    lines = format_comparison(steps, with_equal=is_verbose())
+    print_result(value, [*lines, summary], as_json)
     return DIFFERENCE_STATUS if any(step.differs for step in steps) else 0
 
 
@@ -143,24 +116,20 @@ def compare(as_json: bool, **arguments: Any) -> int:
 )
 def commit(as_json: bool, revert_in: int | None, replace_existing: bool, **arguments: Any) -> None:
     """Configure the device and verify it by read-back; `v6t dut rollback` undoes it."""
-    run = _resolve_run(arguments)
-    from v6t.core.runs import dut
+    with _use_device(arguments, restore=True) as run:
+        from v6t.core.runs import dut
 
-    with _guard_session(arguments, run):
-        done = dut.commit(run, revert_in, replace=replace_existing)
-    _print_action(done, as_json)
+        _print_action(dut.commit(run, revert_in, replace=replace_existing), as_json)
 
 
 @command.command(short_help="stop the rollback timer")
 @dut_options
 def confirm(as_json: bool, **arguments: Any) -> None:
     """Stop the rollback timer of a configured device, which then stays configured."""
-    run = _resolve_run(arguments, any_technology=True)
-    from v6t.core.runs import dut
+    with _use_device(arguments, any_technology=True) as run:
+        from v6t.core.runs import dut
 
-    with _guard_session(arguments):
-        done = dut.confirm(run)
-    _print_action(done, as_json)
+        _print_action(dut.confirm(run), as_json)
 
 
 @command.command(short_help="configure, read back, send frames both ways, roll back")
@@ -168,41 +137,32 @@ def confirm(as_json: bool, **arguments: Any) -> None:
 @frame_size_option
 def verify(as_json: bool, **arguments: Any) -> None:
     """Verify the configuration by read-back and by frames that the tester sends both ways."""
-    run = _resolve_run(arguments)
-    from v6t.core.runs import dut
+    with _use_device(arguments, restore=True) as run:
+        from v6t.core.runs import dut
 
-    run.tester.prepare()
-    with _guard_session(arguments, run):
-        done = dut.verify(run)
-    _print_action(done, as_json)
+        run.tester.prepare()
+        _print_action(dut.verify(run), as_json)
 
 
 @command.command(short_help="lock, configuration, rollback timer and counters")
 @dut_options
 def status(as_json: bool, **arguments: Any) -> None:
     """Show the lock and the configuration with their owners, the rollback timer and counters."""
-    run = _resolve_run(arguments, any_technology=True)
-    from v6t.core.runs import dut
+    with _use_device(arguments, any_technology=True) as run:
+        from v6t.core.runs import dut
 
-    with _guard_session(arguments):
         state = dut.read_status(run, _find_run_dir(arguments))
-    if as_json:
-        print_json(state)
-        return
-    for line in _describe_status(state, run.rollback_command):
-        print_text(line)
+        print_result(state, _describe_status(state, run.rollback_command), as_json)
 
 
 @command.command(short_help="empty its session table")
 @dut_options
 def flush(as_json: bool, **arguments: Any) -> None:
     """Empty the connection table of a configured device, and check that it is empty."""
-    run = _resolve_run(arguments)
-    from v6t.core.runs import dut
+    with _use_device(arguments) as run:
+        from v6t.core.runs import dut
 
-    with _guard_session(arguments):
-        done = dut.flush(run)
-    _print_action(done, as_json)
+        _print_action(dut.flush(run), as_json)
 
 
 @command.command(short_help="undo what v6t did")
@@ -214,62 +174,75 @@ def rollback(as_json: bool, forget: bool, by_script: bool, **arguments: Any) -> 
 
     The undo record is kept until the device is as it was.
     """
-    run = _resolve_run(arguments, any_technology=True)
-    from v6t.core.runs import dut
+    with _use_device(arguments, any_technology=True, restore=True) as run:
+        from v6t.core.runs import dut
 
-    with _guard_session(arguments, run):
-        done = dut.rollback(
-            run, record_dir=_find_run_dir(arguments), forget=forget, by_script=by_script
-        )
-    if as_json:
-        print_json(done)
-        return
-    for line in done:
-        print_text(line)
+        record_dir = _find_run_dir(arguments)
+        done = dut.rollback(run, record_dir=record_dir, forget=forget, by_script=by_script)
+        print_result(done, done, as_json)
 
 
 @command.command(short_help="watch it at the rates a run has found")
-@click.argument("directory", type=PATH_TYPE)
+@click.argument("run_file", type=PATH_TYPE, metavar="DIRECTORY")
 @click.option("--duration", "duration_s", type=float, default=10.0, help="Seconds at each rate.")
 @json_option
-def bottleneck(directory: Path, duration_s: float, as_json: bool) -> None:
+def bottleneck(duration_s: float, as_json: bool, run_file: Path) -> None:
     """Print what limits the device: each core's idle time, drops, sessions, vectors per second.
 
     DIRECTORY is that of a finished run. Its throughput is sent once more, for watching only.
     """
-    from v6t.core.config.bound import bind
-    from v6t.core.runs.bottleneck import watch_device
     from v6t.core.runs.rundir import RunDir
 
-    arguments = {"run_file": directory}
-    with RunDir(directory, new=False) as held:
-        run = replace(
-            bind(held.load_config()),
-            rollback_command=_format_rollback_command(arguments, full=False),
-        )
-    run.tester.prepare()
-    show = print_notice if as_json else print_text
-    with _guard_session(arguments, run):
-        entries = watch_device(directory, show, duration_s, run)
+    with RunDir(run_file, new=False):  # rejects other directories, and a run in progress
+        pass
+    with _use_device({"run_file": run_file}, restore=True) as run:
+        from v6t.core.runs.bottleneck import watch_device
+
+        run.tester.prepare()
+        entries = watch_device(run_file, print_notice if as_json else print_text, duration_s, run)
     if as_json:
         print_json(entries)
 
 
-def resolve_single_frame_run(arguments: dict[str, Any]) -> BoundRun:
-    """Return the run that :func:`device_options` describe, for sending single frames only."""
-    return _resolve_run(arguments, single_frames=True)
+@contextmanager
+def _use_device(
+    arguments: dict[str, Any], *, any_technology: bool = False, restore: bool = False
+) -> Iterator[BoundRun]:
+    """Yield the run whose device is used, and log the session in the run's directory, if any.
+
+    Args:
+        arguments: values of :func:`device_options`.
+        any_technology: choose a technology if none is given.
+        restore: restore the device when a signal arrives.
+    """
+    run = resolve_device_run(arguments, any_technology=any_technology)
+    from v6t.core.cli.stopping import handle_device_signals
+    from v6t.core.runs.events import open_log
+
+    with open_log(_find_run_dir(arguments)):
+        if not restore:
+            yield run
+            return
+        with handle_device_signals(run):
+            yield run
 
 
-def _resolve_run(
+def resolve_device_run(
     arguments: dict[str, Any], *, any_technology: bool = False, single_frames: bool = False
 ) -> BoundRun:
-    """Return the run that options describe; ``any_technology``: choose one if none is given."""
-    if _find_run_dir(arguments) is not None:
+    """Return the run that options describe, with the command that rolls its device back.
+
+    Args:
+        arguments: values of :func:`device_options`.
+        any_technology: choose a technology if none is given.
+        single_frames: the device receives single frames only.
+    """
+    if (directory := _find_run_dir(arguments)) is not None:
         from v6t.core.config.bound import bind
         from v6t.core.runs.rundir import read_config
 
-        run = bind(read_config(arguments["run_file"]))
-        return replace(run, rollback_command=_format_rollback_command(arguments, full=False))
+        rollback_command = shlex.join([*ROLLBACK_COMMAND, str(directory)])
+        return replace(bind(read_config(directory)), rollback_command=rollback_command)
     run_file, testbed = read_run_files(arguments)
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
     from v6t.core.config.settings import Flags
@@ -309,19 +282,19 @@ def _format_rollback_command(arguments: dict[str, Any], *, full: bool) -> str:
 
     Args:
         arguments: values of the options.
-        full: include the technology and its parameters.
+        full: include the run file, the technology and its parameters.
     """
-    if _find_run_dir(arguments) is not None:
-        return shlex.join([*ROLLBACK_COMMAND, str(arguments["run_file"])])
     words = [*ROLLBACK_COMMAND]
-    if full and arguments["run_file"] is not None:
-        words.append(str(arguments["run_file"]))
-    for option, name in (("--testbed", "testbed"), ("--driver", "dut"), ("--plugin", "plugin")):
-        if arguments[name] is not None and (full or name != "plugin"):
-            words += [option, str(arguments[name])]
-    for option, name in (("--set-dut", "dut_params"), ("--set", "params")):
-        for pair in arguments[name].items() if full or name != "params" else ():
-            words += [option, "=".join(pair)]
+    options = {"--testbed": "testbed", "--driver": "dut", "--set-dut": "dut_params"}
+    if full:
+        words += [str(arguments["run_file"])] if arguments["run_file"] is not None else []
+        options |= {"--plugin": "plugin", "--set": "params"}
+    for option, name in options.items():
+        value = arguments[name]
+        if isinstance(value, dict):
+            words += [word for pair in value.items() for word in (option, "=".join(pair))]
+        elif value is not None:
+            words += [option, str(value)]
     return shlex.join(words)
 
 
@@ -331,26 +304,9 @@ def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
     return path if path is not None and path.is_dir() else None
 
 
-@contextmanager
-def _guard_session(arguments: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
-    """Log a device session; if a run is given, restore the device when a signal arrives."""
-    from v6t.core.cli.stopping import handle_signals, make_device_stop_messages
-    from v6t.core.runs.events import open_log
-
-    with open_log(_find_run_dir(arguments)):
-        if run is None:
-            yield
-            return
-        with handle_signals(lambda: make_device_stop_messages(run.settings, run.rollback_command)):
-            yield
-
-
 def _print_action(text: str, as_json: bool) -> None:
     """Print the description of a completed action on the device."""
-    if as_json:
-        print_json({"done": text})
-    else:
-        print_text(text)
+    print_result({"done": text}, [text], as_json)
 
 
 def _describe_status(status: dict[str, Any], rollback_command: str) -> list[str]:

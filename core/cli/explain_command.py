@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 from v6t.core.cli.options import Command, complete_parameter, flag, json_option, name_option
-from v6t.core.cli.terminal import print_json, print_text
+from v6t.core.cli.terminal import print_result
+
+if TYPE_CHECKING:
+    from v6t.core.config.explain import ReferenceEntry
 
 
 @click.command(cls=Command)
@@ -26,19 +30,18 @@ def command(setting: tuple[str, ...], plugin: str | None, show_all: bool, as_jso
 
     if not setting and not show_all:
         groups = list_names(plugin)
-        if as_json:
-            print_json(groups)
-            return
-        for kind, names in groups.items():
-            shown = ", ".join(name for name in names if name.count(".") < 2)
-            print_text(f"{kind}:\n  {shown}", indent=0)
+        shown = {
+            kind: ", ".join(name for name in names if name.count(".") < 2)
+            for kind, names in groups.items()
+        }
+        lines = (f"{kind}:\n  {names}" for kind, names in shown.items())
+        print_result(groups, lines, as_json, indent=0)
         return
     found = list(list_all_settings(plugin)) if show_all else look_up(" ".join(setting), plugin)
-    if as_json:
-        print_json([asdict(row) for row in found])
-        return
-    for row in found:
-        default = f"; default: {row.default}" if row.default else ""
-        print_text(f"{row.name}: {row.kind}{default}")
-        for paragraph in row.text.splitlines():
-            print_text(f"    {paragraph}", indent=0)
+    print_result([asdict(row) for row in found], map(_describe_row, found), as_json, indent=0)
+
+
+def _describe_row(row: ReferenceEntry) -> str:
+    """Return a name with its kind and default, and its explanation."""
+    default = f"; default: {row.default}" if row.default else ""
+    return "\n    ".join([f"{row.name}: {row.kind}{default}", *row.text.splitlines()])

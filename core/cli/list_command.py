@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 from v6t.core.cli.options import PATH_TYPE, Command, json_option
-from v6t.core.cli.terminal import make_console, print_json, print_table
+from v6t.core.cli.terminal import print_json, print_table
 
 
 @click.command(cls=Command)
@@ -38,4 +38,4 @@ def command(directory: Path | None, as_json: bool) -> None:
         Column("state", lambda run: run.state, text=True),
         Column("directory", lambda run: run.path, text=True),
     ]
-    print_table(make_console(200), make_table(f"Runs in {directory}", runs, columns))
+    print_table(make_table(f"Runs in {directory}", runs, columns), 200)

@@ -6,11 +6,10 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
+from click.shell_completion import shell_complete
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.text import escape_controls, escape_line, is_encodable
 from v6t.core import log
@@ -51,28 +50,12 @@ CLICK_ERROR_CODES: dict[type[click.ClickException], str] = {
     click.FileError: "file-unreadable",
     click.UsageError: "invalid-command-line",
 }
+COMPLETION_VARIABLE = "_V6T_COMPLETE"  # environment variable that a completing shell sets
 MEASURING_COMMANDS = ("run", "resume", "campaign")
-
-
-@contextmanager
-def _strip_errno() -> Iterator[None]:
-    """Re-raise a broken pipe error without its errno, which click would turn into exit status 1."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise BrokenPipeError from None
 
 
 class LazyGroup(CommandGroup):
     """Command group that lists names and summaries of commands without importing them."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _strip_errno():  # --help and --version print here
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with _strip_errno():
-            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -191,8 +174,13 @@ def _make_trials_hint(arguments: list[str]) -> str:
 
 def _invoke_command(arguments: list[str]) -> Any:
     """Run the command line; name the distribution of an extension that causes an error."""
-    try:
-        return cli.main(arguments, prog_name="v6t", standalone_mode=False)
+    if instruction := os.environ.get(COMPLETION_VARIABLE):
+        return shell_complete(cli, {}, "v6t", COMPLETION_VARIABLE, instruction)
+    try:  # not cli.main(), which would hide a broken pipe
+        with cli.make_context("v6t", [*arguments]) as context:
+            return cli.invoke(context)
+    except click.exceptions.Exit as exc:
+        return exc.exit_code
     except Exception:
         from v6t.base.entry_points import attribute_errors
 

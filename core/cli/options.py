@@ -33,42 +33,6 @@ _WITHOUT_SETTINGS_KEY = "v6t.without_settings"
 PATH_TYPE = click.Path(path_type=Path, readable=False)
 
 
-class NameChoice(click.ParamType):  # type: ignore[type-arg]  # generic from 8.2 on
-    """Option type that accepts one of several names; others raise ``unknown-name``."""
-
-    name = "text"
-
-    def __init__(self, subject: str, *names: str) -> None:
-        self.subject, self.names = subject, names
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value not in self.names:
-            *names, last = self.names
-            known = f"{', '.join(names)} or {last}"
-            raise UsageError(f"unknown {self.subject} '{value}'", known, code="unknown-name")
-        return value
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        return [CompletionItem(name) for name in self.names if name.startswith(incomplete)]
-
-
-class FrameSizeType(click.ParamType):  # type: ignore[type-arg]
-    """Option type for a frame size in octets, or a mix of sizes."""
-
-    name = "octets|imix"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from v6t.profiles.mixes import is_mix, normalize_mix
-
-        if isinstance(value, str) and is_mix(value):
-            return normalize_mix(value)
-        return click.INT.convert(value, param, ctx)
-
-
 class NumberRange(click.FloatRange):
     """Option type for numbers in a range; ``nan`` is rejected."""
 
@@ -79,15 +43,25 @@ class NumberRange(click.FloatRange):
         return number
 
 
+def parse_frame_size(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> int | str | None:
+    """Return a frame size in octets, or a mix of sizes in its normal form."""
+    from v6t.profiles.mixes import is_mix, normalize_mix
+
+    if value is None:
+        return None
+    return normalize_mix(value) if is_mix(value) else click.INT(value, param, ctx)
+
+
 def parse_frame_sizes(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> tuple[int | str, ...]:
+) -> tuple[int | str | None, ...]:
     """Return the frame sizes of values separated by commas; a mix keeps its commas."""
     from v6t.profiles.mixes import is_mix
 
     parts = [p.strip() for text in values for p in ([text] if is_mix(text) else text.split(","))]
-    convert = FrameSizeType().convert
-    return tuple(p if p == RFC_SIZES_KEYWORD else convert(p, param, ctx) for p in parts)
+    return tuple(p if p == RFC_SIZES_KEYWORD else parse_frame_size(ctx, param, p) for p in parts)
 
 
 def parse_assignments(
@@ -171,10 +145,12 @@ run_file_argument = click.argument(
     "run_file", required=False, type=PATH_TYPE, metavar="[TECHNOLOGY|RUN_FILE|RUN]"
 )
 json_option = flag("--json", "as_json", text="Print JSON.")
-results_option = flag("--json", "as_json", text="Print results.json instead of the table.")
 output_option = path_option("-o", "--output", text="Write an .html, .md or .json file instead.")
 frame_size_option = click.option(
-    "--frame-size", type=FrameSizeType(), help="IPv6 frame size, octets with FCS, or imix."
+    "--frame-size",
+    metavar="OCTETS|imix",
+    callback=parse_frame_size,
+    help="IPv6 frame size, octets with FCS, or imix.",
 )
 report_option = click.option(
     "--report/--no-report",
@@ -190,20 +166,24 @@ live_option = click.option(
     help="Serve the report so far as a page that updates itself, on this machine alone unless an "
     "address is given.",
 )
+plugin_option = name_option("--plugin", text="Technology.")
+testbed_option = path_option("--testbed", text="Testbed file.")
+driver_option = name_option("--dut", "--driver", "dut", text="Device driver.")
 parameters_option = assignments_option("--set", "params", text="Plugin parameter; repeatable.")
+driver_parameters_option = assignments_option(
+    "--set-dut",
+    "dut_params",
+    text="Option of the driver, for example version=24.02, or parameter of the reference device.",
+)
 
-
-def device_options(command: F) -> F:
-    """Add the options that name a device and its required configuration."""
-    dut_text = "Option of the driver, for example version=24.02; repeatable."
-    return combine_options(
-        run_file_argument,
-        name_option("--plugin", text="What the device shall be."),
-        path_option("--testbed", text="Testbed file."),
-        name_option("--driver", "--dut", "dut", text="Device driver."),
-        parameters_option,
-        assignments_option("--set-dut", "dut_params", text=dut_text),
-    )(command)
+device_options = combine_options(  # options that name a device and its required configuration
+    run_file_argument,
+    plugin_option,
+    testbed_option,
+    driver_option,
+    parameters_option,
+    driver_parameters_option,
+)
 
 
 def run_options(command: F) -> F:
@@ -214,11 +194,11 @@ def run_options(command: F) -> F:
 
     return combine_options(
         run_file_argument,
-        name_option("--plugin", text="Technology to measure."),
+        plugin_option,
         click.option(
             "--variant", help="Variant of a technology that has some: --set variant=NAME, shorter."
         ),
-        path_option("--testbed", text="Testbed file."),
+        testbed_option,
         name_option("--tester", text=f"{AUTOMATIC}, {', '.join(TESTERS.names())}."),
         click.option(
             "--initiator",
@@ -227,9 +207,7 @@ def run_options(command: F) -> F:
             "left side; default: that of the testbed file, else left.",
         ),
         click.option(
-            "--preset",
-            type=NameChoice("preset", "quick", "rfc"),
-            help="quick (a demonstration) or rfc.",
+            "--preset", type=click.Choice(["quick", "rfc"]), help="quick is a demonstration."
         ),
         names_option(
             "--measure",
@@ -258,12 +236,8 @@ def run_options(command: F) -> F:
             text="Any other setting, for example latency.duration_s=120; repeatable.",
         ),
         parameters_option,
-        name_option("--dut", "--driver", "dut", text="Device driver."),
-        assignments_option(
-            "--set-dut",
-            "dut_params",
-            text="Parameter of the reference device, or option of the device driver.",
-        ),
+        driver_option,
+        driver_parameters_option,
         assignments_option("--set-tester", "tester_options", text="Tester option."),
         flag("--force", text="Take TRex's ports from their owner, and print who that was."),
         click.option(
@@ -446,9 +420,13 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
 
         run_file, own_testbed = read_run_files(path)
         return run_file, files or own_testbed
-    if _is_technology(arguments):
-        arguments["plugin"], arguments["run_file"] = str(path), None
-        return None, files
+    if not path.exists():
+        from v6t.core.config.plugins import is_technology
+
+        if is_technology(str(path)):
+            arguments["plugin"] = choose_technology(str(path), arguments["plugin"])
+            arguments["run_file"] = None
+            return None, files
     try:
         return YamlFile(path), files
     except UsageError as error:
@@ -460,25 +438,14 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
         raise
 
 
-def _is_technology(arguments: Mapping[str, Any]) -> bool:
-    """Return whether the first argument names a technology in place of a file."""
-    from v6t.core.config.plugins import is_technology
-
-    path = arguments["run_file"]
-    if path.exists() or not is_technology(str(path)):
-        return False
-    if arguments["plugin"] is not None:
-        check_same_technology(str(path), arguments["plugin"])
-    return True
-
-
-def check_same_technology(name: str, plugin: str) -> None:
-    """Reject an argument and an option ``--plugin`` that name different technologies."""
+def choose_technology(name: str | None, plugin: str | None) -> str | None:
+    """Return the technology that an argument or ``--plugin`` names; reject different ones."""
     from v6t.core.config.plugins import resolve_alias
 
-    if plugin not in (name, resolve_alias(name)):
+    if name is not None and plugin not in (None, name, resolve_alias(name)):
         raise UsageError(
             f"{name} and --plugin {plugin} name different technologies",
             "leave out one of them",
             code="conflicting-options",
         )
+    return plugin or name

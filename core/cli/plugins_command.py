@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 import click
 from v6t.base.errors import ExtensionError, UsageError
 from v6t.core.cli.options import Command, complete_parameter, flag, json_option
-from v6t.core.cli.terminal import print_json, print_text
+from v6t.core.cli.terminal import print_result
 
 
 @click.command(cls=Command)
@@ -45,15 +46,16 @@ def _print_technologies(as_json: bool) -> None:
         }
         for row in list_rows()
     ]
-    if as_json:
-        print_json(rows)
-        return
-    for row in rows:
-        text = f"{row['title']} [{', '.join(row['rfcs'])}]"
-        if row["error"]:
-            text = f"BROKEN: {row['error']}"
-        origin = "" if row["distribution"] == "v6t" else f" ({row['distribution']})"
-        print_text(f"{row['name']:<16} {text}{origin}", indent=17)
+    print_result(rows, map(_describe_technology, rows), as_json, indent=17)
+
+
+def _describe_technology(row: Mapping[str, Any]) -> str:
+    """Return a line about a technology, or about the error that keeps it from being used."""
+    text = f"{row['title']} [{', '.join(row['rfcs'])}]"
+    if row["error"]:
+        text = f"BROKEN: {row['error']}"
+    origin = "" if row["distribution"] == "v6t" else f" ({row['distribution']})"
+    return f"{row['name']:<16} {text}{origin}"
 
 
 def _show_technology(name: str, as_json: bool) -> None:
@@ -68,26 +70,23 @@ def _show_technology(name: str, as_json: bool) -> None:
         {"name": key, "default": _format_default(field), "description": texts[key]}
         for key, field in plugin.params_model.model_fields.items()
     ]
-    if as_json:
-        print_json(
-            {
-                "name": name,
-                "title": plugin.title,
-                "rfcs": list(plugin.rfcs),
-                "overhead": plugin.overhead,
-                "stateful": plugin.stateful,
-                "parameters": parameters,
-            }
-        )
-        return
+    value = {
+        "name": name,
+        "title": plugin.title,
+        "rfcs": list(plugin.rfcs),
+        "overhead": plugin.overhead,
+        "stateful": plugin.stateful,
+        "parameters": parameters,
+    }
     longer = ""
     if plugin.overhead:
         version = 6 if plugin.overhead > 0 else 4
         longer = f"; IPv{version} frames are {abs(plugin.overhead)} octets longer"
-    print_text(f"{name}: {plugin.title}\n{', '.join(plugin.rfcs)}{longer}\n")
+    lines = [f"{name}: {plugin.title}", f"{', '.join(plugin.rfcs)}{longer}", ""]
     for parameter in parameters:
-        print_text(f"  {parameter['name']}={format_yaml(parameter['default'])}")
-        print_text(f"      {parameter['description']}")
+        lines.append(f"  {parameter['name']}={format_yaml(parameter['default'])}")
+        lines.append(f"      {parameter['description']}")
+    print_result(value, lines, as_json)
 
 
 def _format_default(field: Any) -> Any:
@@ -105,21 +104,17 @@ def _show_drivers(name: str | None, as_json: bool) -> None:
     from v6t.core.config.compatibility import list_capabilities
     from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 
-    kinds = {
-        driver: load_driver_type(driver) for driver in ([name] if name else list_driver_names())
-    }
-    tables = {
-        driver: {"title": kind.title, **dict(list_capabilities(driver))}
-        for driver, kind in kinds.items()
-        if name or (kind.configures_device and not kind.is_chain)
-    }
-    if as_json:
-        print_json(tables)
-        return
-    for driver, table in tables.items():
-        print_text(f"{driver}: {table.pop('title')}")
-        for row, text in table.items():
-            print_text(f"  {row:<12} {text}")
+    tables = {}
+    for driver in [name] if name else list_driver_names():
+        kind = load_driver_type(driver)
+        if name or (kind.configures_device and not kind.is_chain):
+            tables[driver] = {"title": kind.title, **dict(list_capabilities(driver))}
+    lines = (
+        f"{driver}: {text}" if row == "title" else f"  {row:<12} {text}"
+        for driver, table in tables.items()
+        for row, text in table.items()
+    )
+    print_result(tables, lines, as_json)
 
 
 def _check_conformance(name: str | None, as_json: bool) -> None:
@@ -147,18 +142,14 @@ def _check_conformance(name: str | None, as_json: bool) -> None:
         findings=(*report.findings, *findings),
         notes=(*report.notes, *filter(None, [note])),
     )
-    if as_json:
-        print_json(asdict(report))
-    else:
-        for finding in report.findings:
-            print_text(f"{finding.where}\n    {finding.text}")
-        for text in report.notes:
-            print_text(f"note: {text}")
+    lines = [f"{finding.where}\n    {finding.text}" for finding in report.findings]
+    lines += [f"note: {text}" for text in report.notes]
+    if not report.findings:
+        lines.append(f"{name} conforms: {report.checks} checks found nothing wrong")
+    print_result(asdict(report), lines, as_json)
     if report.findings:
         raise ExtensionError(
             f"'{name}' does not conform: findings {len(report.findings)}, checks {report.checks}",
             "docs/tutorials/plugin.md describes each check",
             code="not-conformant",
         )
-    if not as_json:
-        print_text(f"{name} conforms: {report.checks} checks found nothing wrong")

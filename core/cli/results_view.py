@@ -6,16 +6,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
+import click
 from v6t.base.files import read_text
-from v6t.core.cli.terminal import make_console, print_line, print_table, truncate
+from v6t.core.cli.terminal import get_width, print_table, print_text
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from v6t.analysis.presentation import Presentations
     from v6t.analysis.rundata import RunData
 
+PIPE_WIDTH = 120  # width of results in pipes and files, in characters
 MAX_SHOWN_WARNINGS = 3  # kinds of warnings shown without --warnings
 SHARED_CODE_WARNING = (
     "The reference device uses v6t's own translation; matching frames verify the data path only."
@@ -26,7 +28,6 @@ def show_results(
     path: Path,
     as_json: bool,
     *,
-    page: Path | None = None,
     wide: bool = False,
     all_warnings: bool = False,
     data: RunData | None = None,
@@ -36,7 +37,6 @@ def show_results(
     Args:
         path: directory of the run.
         as_json: print results.json only.
-        page: the report; None: it was not written.
         wide: print all columns and tables.
         all_warnings: print every warning; else the first of each kind, at most three.
         data: the run, if it has been loaded.
@@ -47,22 +47,13 @@ def show_results(
     if as_json:
         sys.stdout.write(read_text(path / "results.json"))
         return
-    console = make_console(120)
     with report_damage(path):
-        print_results(console, data or load_run(path), path, wide=wide, all_warnings=all_warnings)
-    line = f"Report: {page}" if page else f"Results: {path}"
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def find_report(path: Path) -> Path | None:
-    """Return the path of the report in a run's directory, or None if there is none."""
+        _print_results(data or load_run(path), path, wide, all_warnings)
     page = path / "report.html"
-    return page if page.exists() else None
+    click.echo(f"Report: {page}" if page.exists() else f"Results: {path}")
 
 
-def print_results(
-    console: Console, data: RunData, path: Path, *, wide: bool = False, all_warnings: bool = False
-) -> None:
+def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) -> None:
     """Print tables, trials, warnings and the verdict; see :func:`show_results`."""
     from v6t.analysis.report.verdict import write_verdict
     from v6t.analysis.sheet import explain_marks, pluralize
@@ -71,10 +62,9 @@ def print_results(
 
     known = load_presentations()
     for presentation, records in known.group_measured(data.records):
-        for table in (presentation.make_tables if wide else presentation.make_brief_tables)(
-            records
-        ):
-            print_table(console, table)
+        make_tables = presentation.make_tables if wide else presentation.make_brief_tables
+        for table in make_tables(records):
+            print_table(table, PIPE_WIDTH)
     trials = pluralize(sum(len(record.trials) for record in data.records), "trial")
     if invalid := sum(len(record.invalid_trials) for record in data.records):
         trials += f", {invalid} of them invalid (fault of the tester, not of the device)"
@@ -91,11 +81,11 @@ def print_results(
         lines += ["", f"{pluralize(len(kinds), 'kind')} of warnings{more}"]
         for text, count in kinds[:MAX_SHOWN_WARNINGS]:
             end = f"   {pluralize(count, 'figure')}" if count else ""
-            room = console.width - len(end) - 2
-            lines.append(f"  {truncate(text, room).ljust(room if count else 0)}{end}")
+            room = get_width(PIPE_WIDTH) - len(end) - 2
+            lines.append(f"  {shorten(text, room, placeholder=' …'):<{room if count else 0}}{end}")
     lines += [f"shown as it stands, since {failure}" for failure in known.failures]
     for line in [*lines, "", *write_verdict(data)[:1]]:
-        print_line(console, line)
+        print_text(line, indent=0)
 
 
 def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, int | None]]:
@@ -146,4 +136,4 @@ def show_trials(path: Path) -> None:
         Column("faults", lambda t: "; ".join(t.result.faults), text=True),
     ]
     trials = load_run(path).trials
-    print_table(make_console(200), make_table(f"Trials of {path}", trials, columns))
+    print_table(make_table(f"Trials of {path}", trials, columns), 200)

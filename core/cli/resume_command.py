@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from v6t.core.cli.options import PATH_TYPE, Command, live_option, report_option, results_option
+from v6t.core.cli.options import PATH_TYPE, Command, json_option, live_option, report_option
 
 
 @click.command(cls=Command)
 @click.argument("directory", required=False, type=PATH_TYPE)
-@results_option
+@json_option
 @report_option
 @live_option
 def command(directory: Path | None, as_json: bool, report: bool, live: str | None) -> None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import re
+import math
 import sys
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.base.errors import TranslationError, UsageError
+from v6t.base.quantities import convert_quantity
 from v6t.core.cli.options import (
     RunCommand,
     flag,
+    json_option,
     live_option,
     path_option,
     report_option,
     resolve_run,
-    results_option,
     run_options,
 )
 from v6t.core.log import is_verbose, print_notice
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 BELOW_LIMIT_STATUS = 7  # exit status: a throughput is below ``--fail-below``
-RATE_FACTORS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}  # by unit prefix
 
 
 def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -37,20 +37,21 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
     """
     if value is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?)", value)
-    if found is None or not float(found[1]):
-        raise UsageError(
-            f"{param.opts[0]} takes a rate in frames/s, not '{value}'",
-            "for example 500000, 500k or 1.2M",
-            code="wrong-form",
-        )
-    return float(found[1]) * RATE_FACTORS[found[2]]
+    with suppress(ValueError):
+        rate_fps = float(convert_quantity("rate_fps", value))
+        if 0 < rate_fps < math.inf:
+            return rate_fps
+    raise UsageError(
+        f"{param.opts[0]} takes a rate in frames/s, not '{value}'",
+        "for example 500000, 500k or 1.2M",
+        code="wrong-form",
+    )
 
 
 @click.command(cls=RunCommand)
 @run_options
 @path_option("-o", "--output", text="Directory for the results.")
-@results_option
+@json_option
 @report_option
 @live_option
 @flag(
@@ -120,10 +121,10 @@ def command(
     path = execute_and_report(bound, output, as_json, report, bottleneck, live, min_fps)
     status = 0 if min_fps is None else _check_rates(path, min_fps)
     if baseline is not None:
-        from v6t.core.cli.compare_command import compare_with_baseline
+        from v6t.core.cli.compare_command import compare_directories
 
         with redirect_stdout(sys.stderr if as_json else sys.stdout):
-            status = compare_with_baseline(baseline, path) or status
+            status = compare_directories((baseline, path)) or status
     return status
 
 
@@ -178,9 +179,9 @@ def _audit_device(bound: BoundRun, *, refuse: bool) -> None:
     """
     from v6t.audit.auditor import check_core, core_clauses
     from v6t.core.audit_device import BoundDevice
-    from v6t.core.cli.stopping import handle_signals, make_device_stop_messages
+    from v6t.core.cli.stopping import handle_device_signals
 
-    with handle_signals(lambda: make_device_stop_messages(bound.settings, "")):
+    with handle_device_signals(bound):
         findings = check_core(BoundDevice(bound), core_clauses(bound.technology))
     failures = [f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in findings]
     if failures and refuse:

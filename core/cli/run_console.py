@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError
 from v6t.core import log
-from v6t.core.cli.results_view import find_report, show_results
-from v6t.core.cli.stopping import handle_signals, make_run_stop_messages, write_stderr_line
+from v6t.core.cli.results_view import show_results
+from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
 from v6t.core.runs.events import Listener, Listeners
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def continue_run(path: Path, as_json: bool, report: bool = True, live: str | Non
     if complete:
         data = resume(path, Listener())
         log.print_notice("this run was complete already; nothing was measured")
-        show_results(path, as_json, page=find_report(path), data=data)
+        show_results(path, as_json, data=data)
         return
     bound = bind(run)
     bound.tester.prepare()
@@ -100,33 +100,38 @@ def _measure_and_show(
     live: str | None,
 ) -> None:
     """Measure a run and show its progress, then write its report and print its results."""
-    from v6t.core.cli.progress import LiveProgress, show_progress
+    from v6t.core.cli.progress import show_progress
     from v6t.core.runs.plan import plan
 
     planned = plan(bound)  # traffic that cannot be compiled is rejected before a directory is made
+    resume_command = f"v6t resume {shlex.quote(str(path))}"
+    has_begun = (path / "config.json").exists
     try:
         with contextlib.ExitStack() as stack:
-            terminal = events = stack.enter_context(show_progress())
+            events = stack.enter_context(show_progress())
             if live is not None:
                 from v6t.core.reporting.live import LiveView, parse_address
 
                 view = LiveView(parse_address(live), path, write_stderr_line)
                 events = Listeners(events, stack.enter_context(view))
-            with handle_signals(lambda: make_run_stop_messages(bound.settings, path)):
+            with handle_signals(
+                lambda: make_stop_messages(
+                    {path: bound.settings} if has_begun() else {}, resume_command
+                )
+            ):
                 data = measure(events, planned)
-            if report and isinstance(terminal, LiveProgress):
-                terminal.on_message("writing the report")
-            page = write_report(path, data) if report else None
+            if report:
+                events.on_message("writing the report")
+                write_report(path, data)
     except KeyboardInterrupt:
-        if (path / "config.json").exists():
-            command = f"v6t resume {shlex.quote(str(path))}"
-            log.print_notice(f"interrupted; every finished trial is kept: {command}")
+        if has_begun():
+            log.print_notice(f"interrupted; every finished trial is kept: {resume_command}")
         raise
     except TranslationError:
         if report:
             write_report(path)
         raise
-    show_results(path, as_json, page=page, data=data)
+    show_results(path, as_json, data=data)
 
 
 def _find_bottleneck(path: Path, events: Listener, bound: BoundRun) -> None:
@@ -143,21 +148,17 @@ def _find_bottleneck(path: Path, events: Listener, bound: BoundRun) -> None:
         _LOG.warning("the device could not be watched: %s; %s", exc.message, hint)
 
 
-def write_report(path: Path, data: RunData | None = None) -> Path | None:
-    """Write the report, without figures if they cannot be drawn; warn of failures."""
+def write_report(path: Path, data: RunData | None = None) -> None:
+    """Write the report of a run, without figures if they cannot be drawn; warn of failures."""
     from v6t.core.reporting.write import REPORT_ERRORS, write_run_report
 
-    choices: tuple[FigureSelection, ...] = ("few", "none")
-    for figures in choices:
+    problems: dict[FigureSelection, str] = {
+        "few": "the report is written without figures",
+        "none": f"the report could not be written; v6t report {shlex.quote(str(path))} tries again",
+    }
+    for figures, problem in problems.items():
         try:
-            return write_run_report(path, figures=figures, data=data)[0]
+            write_run_report(path, figures=figures, data=data)
+            return
         except REPORT_ERRORS as exc:
-            text = describe_culprit(exc) or f"{exc}"
-            # the run's files are new: an error of the library that draws is more likely
-            if figures != "none" and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):
-                _LOG.warning("the figures of the report could not be drawn: %s", text)
-                continue
-            again = f"v6t report {shlex.quote(str(path))} tries again"
-            _LOG.warning("the report could not be written: %s; %s", text, again)
-            return None
-    return None
+            _LOG.warning("%s: %s", problem, describe_culprit(exc) or exc)

@@ -10,17 +10,19 @@ import os
 import shlex
 import signal
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHOW_CURSOR = b"\x1b[?25h"  # terminal code; a state line hides the cursor
 CLEAR_LINE = "\r\x1b[2K"  # terminal code
+STOPPING = "stopping: what v6t made on this machine is removed; a second Ctrl-C ends it at once"
 # Callbacks of the open live displays, each of which shows a message.
 display_callbacks: list[Callable[[str], None]] = []
 
@@ -32,71 +34,56 @@ class StopMessages(NamedTuple):
     second: tuple[str, ...]  # lines: what is left, and the commands that clean it up
 
 
-def make_run_stop_messages(run: ResolvedRun, path: Path) -> StopMessages:
-    """Return the messages to print when the run in a directory is stopped."""
-    place = shlex.quote(str(path))
-    resume = f"every finished trial is kept: v6t resume {place}"
-    if not (path / "config.json").exists():
+def make_stop_messages(runs: Mapping[Path, ResolvedRun], resume_command: str) -> StopMessages:
+    """Return the messages to print when a run or a campaign is stopped.
+
+    Args:
+        runs: settings of the runs that have begun, by directory.
+        resume_command: continues the run or the campaign.
+    """
+    if not runs:
         return StopMessages("stopping: nothing was begun", ("nothing was begun",))
-    device = _format_device_hosts(run)
-    if device and any(path.glob("**/dut-undo.json")):
-        timer = _describe_timer(run)
-        return StopMessages(
-            f"stopping: putting {device} back as it was; a second Ctrl-C gives that up and leaves it "
-            f"configured{timer}",
-            (f"{device} is still configured{timer}: v6t dut rollback {place}", resume),
-        )
-    if run.tester.kind == "sim":
-        return StopMessages("stopping; a second Ctrl-C ends it at once", (resume,))
-    return StopMessages(
-        "stopping: traffic ends, what v6t made on this machine is removed; a second Ctrl-C ends it at once",
-        (resume,),
-    )
+    resume = f"every finished trial is kept: {resume_command}"
+    for path, run in runs.items():
+        if _list_hosts(run) and any(path.glob("**/dut-undo.json")):
+            rollback_command = f"v6t dut rollback {shlex.quote(str(path))}"
+            return make_device_stop_messages(run, rollback_command, resume)
+    return StopMessages(STOPPING, (resume,))
 
 
-def make_campaign_stop_messages(
-    load_configs: Callable[[], dict[Path, ResolvedRun]], directory: Path
-) -> StopMessages:
-    """Return the messages to print when a campaign is stopped."""
-    again = f"v6t campaign --resume {shlex.quote(str(directory))} continues"
-    for path, run in load_configs().items():
-        if _format_device_hosts(run) and any(path.glob("**/dut-undo.json")):
-            first, second = make_run_stop_messages(run, path)
-            return StopMessages(first, (second[0], again))
-    return StopMessages("stopping the campaign; a second Ctrl-C ends it at once", (again,))
-
-
-def make_device_stop_messages(run: ResolvedRun, rollback_command: str) -> StopMessages:
+def make_device_stop_messages(run: ResolvedRun, rollback_command: str, *more: str) -> StopMessages:
     """Return the messages to print when a command that configures a device is stopped."""
-    device, timer = _format_device_hosts(run), _describe_timer(run)
+    from v6t.drivers.duts.options import DutOptions
+
+    device = ", ".join(_list_hosts(run))
     if not device:
-        return StopMessages("stopping: removing the lab; a second Ctrl-C ends it at once", ())
+        return StopMessages(STOPPING, more)
+    default = DutOptions.model_fields["undo_after_s"].default
+    after_s, timer = run.dut.options.get("undo_after_s", default), ""
+    if str(after_s) != "0":
+        timer = f" (its rollback timer, if it runs by then, undoes everything after {after_s} s)"
     return StopMessages(
         f"stopping: putting {device} back as it was; a second Ctrl-C gives that up and may leave it "
         f"configured{timer}",
-        (f"{device} may still be configured{timer}: {rollback_command}",),
+        (f"{device} may still be configured{timer}: {rollback_command}", *more),
     )
 
 
-def _format_device_hosts(run: ResolvedRun) -> str:
-    """Return the host names of the device as text; empty if it has none or is simulated."""
+def _list_hosts(run: ResolvedRun) -> list[str]:
+    """Return the host names of the device; none if it is simulated or has no host."""
     if run.tester.kind == "sim":
-        return ""
+        return []
     parts: dict[str, Any] = run.dut.options.get("parts") or {}
     options = [run.dut.options, *(part.get("options", {}) for part in parts.values())]
     hosts = [ssh.get("host") or ssh.get("lab") for o in options if (ssh := o.get("ssh"))]
-    return ", ".join(str(host) for host in hosts if host)
+    return [str(host) for host in hosts if host]
 
 
-def _describe_timer(run: ResolvedRun) -> str:
-    """Return a description of the device's rollback timer; empty if it is off."""
-    from v6t.drivers.duts.options import DutOptions
-
-    default = DutOptions.model_fields["undo_after_s"].default
-    after_s = run.dut.options.get("undo_after_s", default)
-    if str(after_s) == "0":
-        return ""
-    return f" (its rollback timer, if it runs by then, undoes everything after {after_s} s)"
+@contextmanager
+def handle_device_signals(run: BoundRun) -> Iterator[None]:
+    """Let a signal restore the device that a command without a run directory configures."""
+    with handle_signals(lambda: make_device_stop_messages(run.settings, run.rollback_command)):
+        yield
 
 
 @contextmanager

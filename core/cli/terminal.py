@@ -6,7 +6,8 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,14 @@ import click
 from v6t.base.text import escape_controls
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from v6t.analysis.blocks import ReportDocument
     from v6t.analysis.sheet import Table
 
 PIPE_WIDTH = 140  # width of tables in pipes and files, in characters
-MAX_PLAIN_CELL_WIDTH = 40  # in characters; longer cells are wrapped
+MAX_PLAIN_CELL_WIDTH = 40  # in characters; longer cells are wrapped before columns are omitted
 COLUMN_GAP = 2  # spaces between columns
 # Words in the headings of columns that narrow tables omit, in this order.
 OPTIONAL_COLUMNS = (("matched",), ("aggregate",), ("P1", "P99"))
-MIN_LONG_TABLE_ROWS = 100  # longer tables bypass rich, which takes 1 ms per row
 
 
 def wrap(line: str, indent: int | None = None, width: int | None = None) -> str:
@@ -45,9 +44,9 @@ def wrap(line: str, indent: int | None = None, width: int | None = None) -> str:
     )
 
 
-def truncate(text: str, width: int) -> str:
-    """Shorten a text to ``width`` characters, with an ellipsis after the last word that fits."""
-    return text if len(text) <= width else text[: width - 1].rsplit(" ", 1)[0] + " …"
+def get_width(pipe_width: int = PIPE_WIDTH) -> int:
+    """Return the width of the terminal, or ``pipe_width`` for other output [characters]."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else pipe_width
 
 
 def print_text(text: str, indent: int = 2) -> None:
@@ -63,47 +62,13 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=1, default=str))
 
 
-def make_console(width: int = PIPE_WIDTH, *, stderr: bool = False) -> Console:
-    """Return a console with the colors of ``--color``.
-
-    Args:
-        width: its width unless it is a terminal [characters].
-        stderr: it writes to standard error.
-    """
-    from rich.console import Console
-
-    class PipeConsole(Console):
-        """Console that lets the caller handle a broken pipe."""
-
-        def on_broken_pipe(self) -> None:
-            """Raise BrokenPipeError, because rich would end the program with status 1."""
-            raise BrokenPipeError
-
-    context = click.get_current_context(silent=True)
-    color = None if context is None else context.color
-    stream = sys.stderr if stderr else sys.stdout
-    return PipeConsole(
-        stderr=stderr,
-        width=None if stream.isatty() else width,
-        emoji=False,  # part of an address can look like the code of one
-        color_system="auto" if color is None else "standard" if color else None,
-    )
-
-
-def print_line(console: Console, line: str) -> None:
-    """Print a line, wrapped only on a terminal."""
-    text = escape_controls(line)
-    if console.is_terminal:
-        text = wrap(text, width=console.width)
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-def format_command(command: str, console: Console) -> str:
-    """Return a command indented and, on a terminal, continued over several lines."""
-    if not console.is_terminal or "'" in command:
-        return f"  {command}"
-    lines = wrap(f"  {command}", indent=6, width=console.width - 2).splitlines()
-    return " \\\n".join(lines)
+def print_result(value: Any, lines: Iterable[str], as_json: bool, indent: int = 2) -> None:
+    """Print a value as JSON, or the lines that describe it."""
+    if as_json:
+        print_json(value)
+        return
+    for line in lines:
+        print_text(line, indent)
 
 
 def print_document(document: ReportDocument) -> None:
@@ -111,24 +76,30 @@ def print_document(document: ReportDocument) -> None:
     from v6t.analysis.blocks import BulletList, CodeListing, FactTable, Paragraph
     from v6t.analysis.sheet import Table
 
-    console = make_console()
     for section in document.sections:
         if len(document.sections) > 1:
-            print_line(console, section.title)
+            print_text(section.title)
         for block in section.blocks:
             match block:
                 case Paragraph():
-                    print_line(console, block.text)
+                    print_text(block.text, indent=0)
                 case BulletList():
                     for item in block.items:
-                        print_line(console, f"  {item}")
+                        print_text(f"  {item}", indent=0)
                 case FactTable():
                     for name, value in block.rows:
-                        print_line(console, f"  {name}: {value}")
+                        print_text(f"  {name}: {value}", indent=0)
                 case CodeListing():
-                    click.echo(format_command(escape_controls(block.text), console))
+                    click.echo(_continue_command(f"  {escape_controls(block.text)}"))
                 case Table():
-                    print_table(console, block)
+                    print_table(block)
+
+
+def _continue_command(command: str) -> str:
+    """Return a command, on a terminal continued over several lines."""
+    if not sys.stdout.isatty() or "'" in command:
+        return command
+    return " \\\n".join(wrap(command, indent=6, width=get_width() - 2).splitlines())
 
 
 def print_or_write(
@@ -151,7 +122,7 @@ def print_or_write(
     from v6t.base.errors import UsageError
 
     if as_json and make_json is not None:
-        print(json.dumps(make_json(), indent=1))
+        print_json(make_json())
         return
     if output is None:
         print_document(make_document())
@@ -179,121 +150,100 @@ def print_or_write(
 # ----------------------------------------------------------------------- tables
 
 
-def print_table(console: Console, sheet: Table) -> None:
-    """Print a table reduced to the width of the console, or one line for each cell."""
-    fitting = fit_table(sheet, console.width)
-    if sheet.cards or fitting is None:
-        _print_cards(console, sheet.narrow())
-    elif len(fitting.rows) > MIN_LONG_TABLE_ROWS and _has_plain_lines(fitting, console.width):
-        _print_lines(console, fitting)
+def print_table(sheet: Table, pipe_width: int = PIPE_WIDTH) -> None:
+    """Print a table reduced to the width of the output, or one line for each cell."""
+    width = get_width(pipe_width)
+    table = fit_table(sheet, width)
+    click.secho(escape_controls(sheet.title), bold=True)
+    if sheet.cards or table is None:
+        _print_cards(sheet.narrow(), width)
     else:
-        _print_grid(console, fitting)
+        _print_grid(table, _choose_widths(table, width))
     for note in sheet.notes:
-        print_line(console, note)
+        print_text(note, indent=0)
 
 
 def fit_table(sheet: Table, width: int) -> Table | None:
-    """Return a table without the columns that do not fit, or None if it never fits.
+    """Return a table without the columns that do not fit.
 
     Returns:
         None if the rest is too wide even with its texts wrapped between words.
     """
     table = sheet.narrow()
     for words in OPTIONAL_COLUMNS:
-        while sum(_compute_widths(table)) > width:
+        while sum(_measure_columns(table, MAX_PLAIN_CELL_WIDTH)) > width:
             indices = [i for i, c in enumerate(table.columns) if {*words} & {*c.name.split()}]
             if not indices:
                 break
             table = table.without(indices[-len(words) :])
-    return table if sum(_compute_widths(table, wrapped=True)) <= width else None
+    return table if sum(_measure_columns(table, 0)) <= width else None
 
 
-def _compute_widths(table: Table, *, wrapped: bool = False, capped: bool = True) -> Iterator[int]:
-    """Yield the width of each column.
+def _measure_columns(table: Table, max_text_width: int | None = None) -> list[int]:
+    """Return the width of each column with its gap.
 
     Args:
         table: the table.
-        wrapped: count only the longest word of texts.
-        capped: count at most a sentence of texts, which wraps.
+        max_text_width: width at which texts wrap, unless a word is longer; None: they do not.
     """
+    widths = []
     for place, column in enumerate(table.columns):
-        cells = [column.name, *(row[place] for row in table.rows)]
-        lines = [line for cell in cells for line in cell.split("\n")]
-        if wrapped and column.text:
-            lines = [word for line in lines for word in line.split()]
-        longest = max(map(len, lines), default=0)
-        is_whole = wrapped or not capped or not column.text
-        yield COLUMN_GAP + (longest if is_whole else min(MAX_PLAIN_CELL_WIDTH, longest))
+        lines = "\n".join([column.name, *(row[place] for row in table.rows)]).split("\n")
+        width = max(map(len, lines))
+        if column.text and max_text_width is not None:
+            longest_word = max((len(word) for line in lines for word in line.split()), default=0)
+            width = max(longest_word, min(width, max_text_width))
+        widths.append(COLUMN_GAP + width)
+    return widths
 
 
-def _has_plain_lines(sheet: Table, width: int) -> bool:
-    """Return whether each row of the table fits into one line of this width."""
-    is_narrow = sum(_compute_widths(sheet, capped=False)) <= width
-    return is_narrow and not any("\n" in column.name for column in sheet.columns)
+def _choose_widths(table: Table, width: int) -> list[int]:
+    """Return widths at which a table that fits is printed; the widest texts wrap first."""
+    widths, least = _measure_columns(table), _measure_columns(table, 0)
+    while sum(widths) > width:
+        widest = max((n, i) for i, n in enumerate(widths) if n > least[i])[1]
+        widths[widest] -= 1
+    return widths
 
 
-def _print_lines(console: Console, sheet: Table) -> None:
-    """Print a long table row by row, without the layout of rich."""
-    widths = list(_compute_widths(sheet, capped=False))
+def _print_grid(table: Table, widths: Sequence[int]) -> None:
+    """Print the headings, aligned at the bottom, and the rows of a table with wrapped texts."""
 
-    def align(cells: Sequence[str]) -> str:
-        """Return the cells of a row padded to the widths of the columns."""
-        return "".join(
-            " " * COLUMN_GAP + cell.ljust(width - COLUMN_GAP) if column.text else cell.rjust(width)
-            for cell, width, column in zip(
-                map(escape_controls, cells), widths, sheet.columns, strict=True
-            )
+    def format_row(cells: Sequence[str], *, is_heading: bool = False) -> str:
+        """Return the lines of a row."""
+        blocks = []
+        for cell, width, column in zip(cells, widths, table.columns, strict=True):
+            room = width - COLUMN_GAP
+            lines = escape_controls(cell).split("\n")
+            if column.text:
+                lines = [part for line in lines for part in wrap(line, 0, room).split("\n")]
+            align = str.ljust if column.text else str.rjust
+            gap = " " * COLUMN_GAP
+            blocks.append([gap + align(line, room) for line in lines])
+        height = max(map(len, blocks))
+        if is_heading:
+            blocks = [[""] * (height - len(block)) + block for block in blocks]
+        return "\n".join(
+            "".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip()
+            for line in zip_longest(*blocks, fillvalue="")
         )
 
-    names = [column.name for column in sheet.columns]
-    console.print(escape_controls(sheet.title), style="bold", highlight=False, markup=False)
-    console.print(align(names), style="dim", highlight=False, markup=False)
-    console.out("\n".join(map(align, sheet.rows)), highlight=False)
+    click.secho(format_row([column.name for column in table.columns], is_heading=True), dim=True)
+    for row in table.rows:
+        click.echo(format_row(row))
 
 
-def _print_grid(console: Console, sheet: Table) -> None:
-    """Print a table with wrapped cells."""
-    from rich.table import Table
-    from rich.text import Text
-
-    title = Text(escape_controls(sheet.title), style="bold")
-    table = Table(
-        title=title, title_justify="left", title_style="", box=None, padding=(0, 0, 0, COLUMN_GAP)
-    )
-    is_whole = sum(_compute_widths(sheet)) <= console.width
-    for place, column in enumerate(sheet.columns):
-        has_sentences = (
-            max((len(row[place]) for row in sheet.rows), default=0) > MAX_PLAIN_CELL_WIDTH
-        )
-        table.add_column(
-            Text(escape_controls(column.name)),
-            justify="left" if column.text else "right",
-            no_wrap=not column.text or (is_whole and not has_sentences),
-            header_style="dim",
-        )
-    for row in sheet.rows:
-        table.add_row(*(Text(escape_controls(cell)) for cell in row))
-    console.print(table)
-
-
-def _print_cards(console: Console, sheet: Table) -> None:
+def _print_cards(table: Table, width: int) -> None:
     """Print each row as a card: its leading cells, then a line for each other cell."""
-    from rich.text import Text
-
-    console.print(Text(escape_controls(sheet.title), style="bold"))
-    texts = [column.text for column in sheet.columns]
-    if all(texts):
-        named = 1
-    else:  # leading texts; or the size, and the direction if there is one
-        first = int(not texts[0])
-        leading = [*texts[first:], False].index(False)
-        named = first + min(leading, 1) if first else leading
-    names = [" ".join(escape_controls(column.name).split()) for column in sheet.columns]
-    width = max(map(len, names[named:]), default=0)
-    for row in sheet.rows:
+    texts = [column.text for column in table.columns]
+    leading = [*texts[1:], False].index(False)  # texts after the first column
+    named = 1 if all(texts) else 1 + (leading if texts[0] else min(leading, 1))
+    names = [" ".join(escape_controls(column.name).split()) for column in table.columns]
+    name_width = max(map(len, names[named:]), default=0)
+    for row in table.rows:
         subjects = zip(row[:named], names, texts, strict=False)
         subject = ", ".join(cell if text else f"{cell} {name}" for cell, name, text in subjects)
-        console.print(Text(escape_controls(subject), style="bold"))
+        click.secho(escape_controls(subject), bold=True)
         for name, cell in zip(names[named:], row[named:], strict=True):
-            line = f"  {name:<{width}}  {escape_controls(cell)}"
-            console.print(Text(wrap(line, indent=width + 4, width=console.width)))
+            line = f"  {name:<{name_width}}  {escape_controls(cell)}"
+            click.echo(wrap(line, indent=name_width + 4, width=width))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.base.errors import UsageError
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.chain.driver import check_lab_placement
-from v6t.drivers.duts.chain.session import ChainPartSession, ChainSession, LabChain, LabChainPart
+from v6t.drivers.duts.chain.session import ChainSession, LabChain
 from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.options import require_ssh
@@ -88,7 +88,7 @@ def _make_chain_session(
             session = make_device_session(
                 part.driver, transport, part.intent, part_dir, rollback_command, part.name
             )
-            sessions.append(ChainPartSession(part, session))
+            sessions.append((part, session))
     return ChainSession(driver.name, sessions) if sessions else None
 
 
@@ -113,7 +113,7 @@ def make_lab_device(
             reference, octets = references[part.name], frame_octets(part.intent.links)
             swapped = reference.mirrored != intent.links.swapped
             lab_part = ReferenceDevice(reference.reference, octets, swapped=swapped)
-        lab_parts.append(LabChainPart(part, lab_part))
+        lab_parts.append((part, lab_part))
     return LabChain(driver.name, lab_parts, swapped=intent.links.swapped)
 
 

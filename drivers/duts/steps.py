@@ -23,9 +23,9 @@ def make_value_step(write: str, value: object, why: str, *, read: str, **fields:
     return Step(set_to, why, read=read, expected=expect_text(value), undo=undo, **fields)
 
 
-def make_config_file_step(path: str, text: str, why: str, mode: str = "600") -> Step:
+def make_config_file_step(path: str, text: str, why: str) -> Step:
     """Return the step that writes a configuration file; the rollback removes it."""
-    create = f"umask 077; cat >{path} && chmod {mode} {path}"
+    create = f"umask 077; cat >{path} && chmod 600 {path}"
     read = f"ls {path} 2>/dev/null && cat {path}; true"
     expected = replace(expect_text(f"{path}\n{text.strip()}"), description="what was written")
     return make_object_step(create, f"rm -f {path}", why, text=text, read=read, expected=expected)
@@ -49,7 +49,6 @@ def make_daemon_step(
     expected: Expectation | None = None,
     log: str = "",
     stop: str = "",
-    deadline_s: float = 60.0,
 ) -> Step:
     """Return the step that starts a daemon; the rollback stops it.
 
@@ -60,7 +59,6 @@ def make_daemon_step(
         expected: expected read-back: the name of the process, then the output of ``probe``.
         log: file with the program's messages, whose last lines are shown if it has ended.
         stop: shell line that stops it; empty: :func:`make_process_stop_command`.
-        deadline_s: time for starting and for stopping [s].
     """
     comm = f"cat /proc/$(cat {pid_file})/comm"
     name = f"{comm} || tail -n 2 {log}" if log else comm
@@ -76,7 +74,6 @@ def make_daemon_step(
         read=f"{{ {name}; {f'{probe}; ' if probe else ''}}} 2>/dev/null; true",
         expected=expected or expect_text(process),
         wait=f"n=0; until {is_ready}; do n=$((n+1)); [ $n -lt 50 ] && {runs} || break; sleep 0.2; done",
-        deadline_s=deadline_s,
     )
 
 

@@ -34,21 +34,9 @@ def acquire() -> str:
     Raises:
         EnvironmentLacking: neither way works here; the hint says what would help.
     """
-    if shutil.which("ip") is None:
-        raise EnvironmentLacking(
-            "the lab needs the `ip` command",
-            "apt-get install iproute2, or use --tester sim",
-            code="missing-program",
-        )
-    is_root = os.geteuid() == 0
-    if (trouble := _try("root" if is_root else "user")) is not None:
-        who, hint = ("root", _ROOT_HINT) if is_root else ("this user", _make_user_hint())
-        raise EnvironmentLacking(
-            f"{who} may not make network namespaces: {trouble}",
-            hint,
-            code="missing-permission",
-        )
-    if is_root:
+    if (problem := find_problem()) is not None:
+        raise problem
+    if os.geteuid() == 0:
         return "root"
     try:
         netns.become_root_of_new_user_namespace()
@@ -61,15 +49,24 @@ def acquire() -> str:
     return "user namespace"
 
 
+def find_problem() -> EnvironmentLacking | None:
+    """Return the error that :func:`acquire` would raise; None if it would succeed."""
+    if shutil.which("ip") is None:
+        problem, hint = "the lab needs the `ip` command", "apt-get install iproute2"
+        return EnvironmentLacking(problem, f"{hint}, or use --tester sim", code="missing-program")
+    is_root = os.geteuid() == 0
+    if (reason := _try("root" if is_root else "user")) is None:
+        return None
+    who, hint = ("root", _ROOT_HINT) if is_root else ("this user", _make_user_hint())
+    problem = f"{who} may not make network namespaces: {reason}"
+    return EnvironmentLacking(problem, hint, code="missing-permission")
+
+
 def available() -> tuple[bool, str]:
     """Return whether :func:`acquire` would succeed, and how or why not."""
-    if shutil.which("ip") is None:
-        return False, "the `ip` command is missing (apt-get install iproute2)"
-    is_root = os.geteuid() == 0
-    trouble = _try("root" if is_root else "user")
-    if trouble is None:
-        return True, "root" if is_root else "user namespace"
-    return False, trouble if is_root else f"{trouble}; {_make_user_hint()}"
+    if (problem := find_problem()) is not None:
+        return False, f"{problem.message}; {problem.hint}"
+    return True, "root" if os.geteuid() == 0 else "user namespace"
 
 
 @lru_cache  # a process keeps the permissions it began with

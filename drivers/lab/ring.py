@@ -36,7 +36,9 @@ _BLOCK = 1 << 18  # Octets of a block of slots
 class _Ring:
     """Packet socket with a mapped ring, and views of its slot headers."""
 
-    def __init__(self, interface: str, kind: int, frame_octets: int, slots: int | None) -> None:
+    def __init__(
+        self, interface: str, kind: int, frame_octets: int, slots: int | None = None
+    ) -> None:
         self.interface = interface
         # a power of two that holds a frame and the kernel's header before it
         self.slot = max(256, 1 << (_RX_OFFSET + frame_octets + 3).bit_length())
@@ -135,10 +137,8 @@ class RxRing(_Ring):
 class TxRing(_Ring):
     """Transmit ring whose frames go directly to the driver, past queueing disciplines and taps."""
 
-    def __init__(
-        self, interface: str, frame_octets: int, slots: int | None = None, *, bypass: bool = True
-    ) -> None:
-        super().__init__(interface, _TX_RING, frame_octets, slots)
+    def __init__(self, interface: str, frame_octets: int, *, bypass: bool = True) -> None:
+        super().__init__(interface, _TX_RING, frame_octets)
         self.socket.setsockopt(_SOL_PACKET, _QDISC_BYPASS, int(bypass))
         self.socket.bind((interface, 0))
         self.refused = 0

@@ -158,9 +158,6 @@ class Bed:
         if self.device is not None and self.lab is not None:
             self.device.check()
 
-    def report(self) -> dict[str, Any]:
-        return self.device.report() if self.device is not None and self.lab is not None else {}
-
     def describe(self) -> dict[str, Any]:
         return {"kind": "none"} if self.device is None else self.device.describe()
 

@@ -72,7 +72,7 @@ def make_connection_source(direction: Direction, stream: Stream, at: TableLocati
     """Return the source of a foreground stream's frames in phase 2."""
     if direction == "forward":
         return Cycle(Expander(stream), at.count)
-    return Replay(stream, at.map(), at.reverse)
+    return Replay(stream, at.map(), at.reverse.connections)
 
 
 class ConnectionOracle:
@@ -90,7 +90,7 @@ class ConnectionOracle:
         self._expander: Expander | None = None
         self._table: StateTable | None = None
         self._orders: Mapping[str, Order] = {}
-        self.locate: Callable[[Direction, U8], NDArray[np.int64] | None] | None = None
+        self.locate: Callable[[U8], NDArray[np.int64] | None] | None = None
         """Another way to tell connections, of a tester with trailers of its own (TRex)."""
 
     @property
@@ -105,7 +105,7 @@ class ConnectionOracle:
     def _find_connections(self, direction: Direction, frames: U8) -> NDArray[np.int64] | None:
         """Find the connections ``(n,)`` of frames; None: they belong to no connection."""
         if self.locate is not None:
-            return self.locate(direction, frames)
+            return self.locate(frames)
         marks = trailer.read(frames)
         if not np.isin(marks.stream_id, self._numbers[direction]).all():
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -86,12 +87,20 @@ class Cycle:
 
 
 class Replay:
-    """The Responder's frames: a template with the addresses and ports of learned connections."""
+    """The Responder's frames: a template with the addresses and ports of learned connections.
 
-    def __init__(self, stream: Stream, table: StateTable, order: Order) -> None:
+    ``find_connections`` returns the connections ``(n,)`` of frames ``(n,)``.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        table: StateTable,
+        find_connections: Callable[[NDArray[np.integer]], I64],
+    ) -> None:
         packet = stream.packet
         self._template = np.frombuffer(packet, dtype=np.uint8)
-        self._table, self._order = table, order
+        self._table, self._find_connections = table, find_connections
         self.length = len(packet)
         self.layout = locate_endpoints(packet)
         self.checksum = stream.checksum
@@ -107,7 +116,7 @@ class Replay:
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
         out = np.empty((count, self.length), dtype=np.uint8) if out is None else out
-        which = self._order.connections(np.arange(first, first + count, dtype=np.int64))
+        which = self._find_connections(np.arange(first, first + count, dtype=np.int64))
         rows = self._table.rows[which]
         out[:] = self._template
         # the learned source is where it is sent to

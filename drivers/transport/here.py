@@ -23,7 +23,6 @@ class HereTransport:
         self.name = name
         self.condition = ""
         self._before = list(before)
-        self._prelude = ""
 
     def open(self) -> None:
         """Do nothing, since commands need no connection."""
@@ -57,8 +56,7 @@ class HereTransport:
 
     def _words(self, command: str, condition: str = "") -> list[str]:
         """Return the command line that runs a shell line."""
-        whole = f"{self._prelude}\n{command}" if self._prelude else command
-        return [*self._before, "sh", "-c", contract.for_shell(whole, condition=condition)]
+        return [*self._before, "sh", "-c", contract.for_shell(command, condition=condition)]
 
 
 class NamespaceTransport(HereTransport):

@@ -226,10 +226,10 @@ class SshTransport:
     def _find_refusing_host(self, stderr: str) -> str:
         """Return the device, or the host on the way to it that ssh names."""
         said = stderr.partition("Connection closed by UNKNOWN")[0]
-        for hop in self._options.hops:
-            known = rf"(^|[\s@\[]){re.escape(hop.host)}([\s:\]]|$)"
-            if re.search(known, said, re.MULTILINE) and hop.host != self._options.host:
-                return f"{self.name}, through {hop.text}"
+        for text, host in self._options.hops.items():
+            known = rf"(^|[\s@\[]){re.escape(host)}([\s:\]]|$)"
+            if re.search(known, said, re.MULTILINE) and host != self._options.host:
+                return f"{self.name}, through {text}"
         return self.name
 
     def _password(self) -> str | None:

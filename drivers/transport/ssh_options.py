@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from ipaddress import ip_address
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue
@@ -14,16 +14,7 @@ from v6t.base.strict_model import StrictModel
 USER_CONFIG = "~/.ssh/config"
 _NAME = r"[A-Za-z0-9_.%][A-Za-z0-9_.%-]*"
 _ADDRESS = r"\[?[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?\]?"
-_HOP = re.compile(rf"(?:({_NAME})@)?({_NAME}|\[[0-9A-Fa-f:.]+\])(?::(\d+))?")
-
-
-class Hop(NamedTuple):
-    """A host on the way."""
-
-    text: str
-    user: str
-    host: str
-    port: int
+_HOP = re.compile(rf"(?:{_NAME}@)?(?:({_NAME})|\[([0-9A-Fa-f:.]+)\])(?::\d+)?")
 
 
 class SshOptions(StrictModel):
@@ -72,24 +63,23 @@ class SshOptions(StrictModel):
         return (self.host or self.lab, self.port, self.jump)
 
     @property
-    def hops(self) -> tuple[Hop, ...]:
-        """Hosts of ``jump``."""
-        hops = []
+    def hops(self) -> dict[str, str]:
+        """Name or address of each host of ``jump``, by its text there."""
+        hops = {}
         for text in filter(None, self.jump.split(",")):
             match = _HOP.fullmatch(text)
             if match is None:
                 raise InvalidValue(f"jump '{text}' is not [user@]host[:port]", code="wrong-form")
-            user, host, port = match.groups()
-            hops.append(Hop(text, user or "", host.strip("[]"), int(port or 0)))
-        return tuple(hops)
+            hops[text] = match[1] or match[2]
+        return hops
 
     @property
     def jump_addresses(self) -> tuple[str, ...]:
         """Hops that are given by address."""
         addresses = []
-        for hop in self.hops:
+        for host in self.hops.values():
             with contextlib.suppress(ValueError):
-                addresses.append(str(ip_address(hop.host)))
+                addresses.append(str(ip_address(host)))
         return tuple(addresses)
 
     @model_validator(mode="after")

@@ -26,7 +26,7 @@ from v6t.drivers.oracle.connection_oracle import (
     foreground,
     list_foregrounds,
 )
-from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay
+from v6t.drivers.oracle.replay import Cycle, FrameSource, Replay
 from v6t.drivers.oracle.state_table import StateTable, count_inside_endpoints, describe_repeated
 from v6t.drivers.tester import (
     PHASE_NAMES,
@@ -124,16 +124,10 @@ def describe_costs(most: int, needs: frozenset[Capability]) -> Iterator[str]:
         )
 
 
-@dataclass(frozen=True)
-class ListOrder(Order):
-    """Order of a list of connections, repeated."""
-
-    count: int = 0
-    rows: NDArray[np.integer] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
-
-    def connections(self, numbers: NDArray[np.integer]) -> I64:
-        connections: I64 = self.rows[numbers % len(self.rows)].astype(np.int64)
-        return connections
+def cycle_through(connections: NDArray[np.integer], numbers: NDArray[np.integer]) -> I64:
+    """Return the connections of frames ``(n,)`` that go through a list again and again."""
+    found: I64 = connections[numbers % len(connections)].astype(np.int64)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +159,7 @@ class Block(SentStream):
         """Find the connections of frames of this block."""
         distance = compute_number_distance(len(self.packet))
         numbers = (read_stamps(frames) if self.is_timed else read_marks(frames, distance))[-1]
-        return ListOrder(rows=self.connections).connections(numbers)
+        return cycle_through(self.connections, numbers)
 
 
 def make_blocks(
@@ -235,18 +229,17 @@ def _pack_list(frames: U8, at: int, size: int) -> ins.Instruction:
 
 
 class StreamOracle(OracleDecorator):
-    """Oracle of one stream; ``locate`` finds the connections of its frames, if they have any."""
+    """Oracle of one stream; ``locate`` finds the connections of its frames, None if they have none."""
 
     def __init__(
-        self, oracle: Oracle, connections: ConnectionOracle, locate: Callable[[U8], I64] | None
+        self, oracle: Oracle, connections: ConnectionOracle, locate: Callable[[U8], I64 | None]
     ) -> None:
         super().__init__(oracle)
         self._connections = connections
         self._locate = locate
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        locate = self._locate
-        self._connections.locate = lambda _, rows: None if locate is None else locate(rows)
+        self._connections.locate = self._locate
         return self.oracle.expect(direction, frames)
 
 
@@ -354,18 +347,14 @@ class LearnedConnections:
 
     def oracle(self, stream: Stream) -> Oracle | None:
         """Return the oracle of a stream; None: the common one."""
-        if self._memory.oracles is None or self._table is None:
+        table, oracles = self._table, self._memory.oracles
+        if oracles is None or table is None:
             return None
-        locate: Callable[[U8], I64] | None = None
         if isinstance(stream, Block):
-            locate = stream.locate
-        elif stream.role is Role.FOREGROUND:
-            count = self._table.count
-
-            def locate(frames: U8) -> I64:
-                return read_stamps(frames)[1] % count
-
-        return StreamOracle(*self._memory.oracles, locate)
+            return StreamOracle(*oracles, stream.locate)
+        if stream.role is Role.FOREGROUND:
+            return StreamOracle(*oracles, lambda frames: read_stamps(frames)[1] % table.count)
+        return StreamOracle(*oracles, lambda _: None)
 
     def close(self) -> None:
         self._table = None
@@ -404,7 +393,7 @@ class LearnedConnections:
         ) -> FrameSource:
             if streams.direction == "forward":  # in the order of the program
                 return Expander(stream, at, blocks)
-            return Replay(stream, table, ListOrder(rows=connections))
+            return Replay(stream, table, partial(cycle_through, connections))
 
         first = min(s.stream_id for s in streams.streams)
         ids = 1 if alone else (IDS_PER_DIRECTION - len(others)) // len(own)

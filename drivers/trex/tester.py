@@ -378,10 +378,8 @@ class TrexTester(BedTester):
                 code="unsupported-by-tester",
             )
         self.before_start()
-        overtime_s, lists_s = (
-            _compute_time_limit_s(trial),
-            _LIST_S * sum(len(o.bursts) for o in loads),
-        )
+        overtime_s = _compute_time_limit_s(trial)
+        lists_s = _LIST_S * sum(len(load.bursts) for load in loads)
         stats = TrialStats.model_validate(
             self.attachment.ask(
                 "trial",
@@ -532,13 +530,10 @@ class TrexTester(BedTester):
             timed_share = compute_timed_share(first.streams)
         step = max(1, samples.frames // max(1, self._options.sample))
         compared = compare_frames(samples, loads, step)
-        never, duration_s = (
-            counting.SendingTime(_compute_time_limit_s(trial), 0.0),
-            trial.total_duration_s,
-        )
+        looks, duration_s = stats.looks, trial.total_duration_s
+        never = counting.SendingTime(_compute_time_limit_s(trial), 0.0)
         times = (
-            counting.measure_sending_time(stats.looks, load.tx_port, load.frames, duration_s)
-            or never
+            counting.measure_sending_time(looks, load.tx_port, load.frames, duration_s) or never
             for load in loads
         )
         took = max(times, key=lambda t: t.max_s)

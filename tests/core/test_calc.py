@@ -124,7 +124,7 @@ REFUSALS = [
     ("outside-port-set", ["map", *RULE, "--ipv4", "192.0.2.1", "--port", 1023]),
     ("missing-setting", [*CE, "--ipv4", "192.0.2.1", "--ipv6", "2001:db8:ce::1"]),
     ("outside-prefix", ["map", *UNSHARED, "--ipv6", "2001:db8::1"]),
-    ("unknown-name", [*CE, "--psid", 9, "--iid-format", "x"]),
+    ("invalid-argument", [*CE, "--psid", 9, "--iid-format", "x"]),
     ("invalid-argument", [*CE, "--psid", "x"]),
     ("out-of-range", rule("2001::/16", "10.0.0.0/8", 49, 0)),
     ("out-of-range", rule("2001:db8:ce::/51", "192.0.2.0/24", 13, 17)),

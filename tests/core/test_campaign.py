@@ -353,7 +353,7 @@ def test_a_terminal_that_is_closed_ends_every_testbeds_run_in_order(tmp_path):
         assert time.monotonic() < end
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGHUP)
-    assert process.communicate(timeout=PATIENCE_S)[1].count("stopping the campaign") == 1
+    assert process.communicate(timeout=PATIENCE_S)[1].count("stopping: ") == 1
     assert process.returncode == 130
     assert [log.read_text().splitlines()[-1].split()[-1] for log in logs] == ["interrupted"] * 2
 

@@ -1,14 +1,10 @@
 """Runs listed and shown again, and technologies named by other names."""
 
-import io
 import json
 import shutil
 
 import pytest
-from rich.console import Console
-from v6t.analysis.sheet import make_text_columns, make_text_table
 from v6t.base.files import hold_lock
-from v6t.core.cli import terminal
 from v6t.core.config.plugins import ALIASES, list_names
 from v6t.core.runs.results import list_runs
 from v6t.tests.core.support import SIM, v6t
@@ -132,16 +128,3 @@ def test_explain_without_a_name_lists_the_names():
     groups = json.loads(v6t("explain", "--json").out)
     assert "pdv" in groups["benchmarks"] and "P99" in groups["words of tables and figures"]
     assert "procedure.repetitions" in groups["settings"] and "wrong-form" in groups["error codes"]
-
-
-def test_long_table_is_printed_like_a_short_one(monkeypatch):
-    rows = [[f"run {number}", str(number)] for number in range(200)]
-    made = make_text_table("Runs", [*make_text_columns("name"), "rate"], rows)
-    printed = []
-    for limit in (100, 300):
-        monkeypatch.setattr(terminal, "MIN_LONG_TABLE_ROWS", limit)
-        console = Console(file=io.StringIO(), width=60)
-        terminal.print_table(console, made)
-        printed.append([line.rstrip() for line in console.file.getvalue().splitlines()])
-    assert printed[0] == printed[1]
-    assert len(printed[0]) == 202

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 from rich.console import Console
-from v6t.core.cli.progress import LiveProgress
+from v6t.core.cli.progress import ProgressDisplay
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs import runner, trials
@@ -224,7 +224,7 @@ def test_during_a_self_test_it_says_nothing_of_the_search_before():
 
 
 def test_the_state_line_advances_while_a_trial_runs():
-    live = LiveProgress(Console(force_terminal=True, width=200, file=io.StringIO()))
+    live = ProgressDisplay(Console(force_terminal=True, width=200, file=io.StringIO()))
     stage = Stage("pdv", "84/64", "forward")
     live.on_trial_start(
         CurrentTrial(stage, trial_of("pdv/84/forward/r01/a1"), None, 500.0, 500.0, 7, 13)

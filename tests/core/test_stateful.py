@@ -5,15 +5,13 @@ from dataclasses import replace
 
 import jsonschema
 import pytest
-from rich.console import Console
 from v6t.base.errors import DutError
 from v6t.benchmarks.registry import make_results_schema
-from v6t.core.cli.results_view import print_results
+from v6t.core.cli.results_view import show_results
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.plan import plan
-from v6t.core.runs.results import load_run
 from v6t.tests.core.support import measure_run, read_journal
 from v6t.tests.expect import expect_error
 
@@ -165,7 +163,7 @@ def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
     assert found["connection-rate"]["median"] == 0
     for name in ("throughput", "latency", "teardown"):
         assert found[name]["not_measured"]
-    print_results(Console(width=200), load_run(tmp_path / "run"), tmp_path, all_warnings=True)
+    show_results(tmp_path / "run", False, all_warnings=True)
     assert capsys.readouterr().out.count("not measured") == 3
 
 

@@ -136,9 +136,9 @@ def test_the_largest_table_is_256_million_connections(memory):
     assert MAX_CONNECTIONS == 268_435_456
     assert (table.rows[MAX_CONNECTIONS - 1] == row[0]).all()
     streams = compiled(Nat44())
-    frame = Replay(foreground(streams["reverse"]), table, Order(MAX_CONNECTIONS)).frames(
-        MAX_CONNECTIONS - 1, 1
-    )
+    frame = Replay(
+        foreground(streams["reverse"]), table, Order(MAX_CONNECTIONS).connections
+    ).frames(MAX_CONNECTIONS - 1, 1)
     assert frame[0, 26:38].tolist() == row[0, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]].tolist()
 
 
@@ -169,7 +169,7 @@ def test_replayed_frames_carry_learned_tuples_and_valid_checksums(memory, plugin
     rows[0, :] = 0xFF  # sums that fold
     table.learn(np.arange(COUNT), rows)
     stream = foreground(compiled(plugin)["reverse"])
-    frames = Replay(stream, table, Order(COUNT)).frames(0, COUNT + 5)
+    frames = Replay(stream, table, Order(COUNT).connections).frames(0, COUNT + 5)
     assert (frames[:COUNT, 26:30] == rows[:, 4:8]).all()
     assert (frames[:COUNT, 30:34] == rows[:, 0:4]).all()
     assert (frames[:COUNT, 34:36] == rows[:, 10:12]).all()
@@ -177,7 +177,7 @@ def test_replayed_frames_carry_learned_tuples_and_valid_checksums(memory, plugin
     assert (frames[COUNT:] == frames[:5]).all()
     assert verify(frames).all()
     out = np.empty((5, frames.shape[1]), dtype=np.uint8)
-    Replay(stream, table, Order(COUNT)).frames(3, 5, out)
+    Replay(stream, table, Order(COUNT).connections).frames(3, 5, out)
     assert (out == frames[3:8]).all()
 
 
@@ -247,7 +247,9 @@ def test_a_judge_knows_connections_by_trailers(memory, plugin, reading):
     for way in ("forward", "reverse"):
         stream = foreground(streams[way])
         source = (
-            Cycle(Expander(stream), COUNT) if way == "forward" else Replay(stream, table, order)
+            Cycle(Expander(stream), COUNT)
+            if way == "forward"
+            else Replay(stream, table, order.connections)
         )
         frames = source.frames(4000, 50)
         trailer.stamp(

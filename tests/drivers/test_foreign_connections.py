@@ -100,7 +100,7 @@ def test_what_a_device_made_of_connections_is_learned_and_replayed(kind, table):
     assert (report["inside_endpoints"], report["outside_endpoints"]) == (inside, COUNT)
     assert count_inside_endpoints(first, COUNT) == inside
     answer = foreground(streams["reverse"])
-    back = Replay(answer, table, Order(COUNT)).frames(0, COUNT)
+    back = Replay(answer, table, Order(COUNT).connections).frames(0, COUNT)
     assert not [p for frame in back for p in find_problems(frame.tobytes())]
     assert (back[:, destination] == out[:, source]).all()
     assert (back[:, source] == out[:, destination]).all()

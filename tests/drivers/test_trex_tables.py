@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from v6t.drivers.trex.capture import (
     make_mark_sample_filter,
 )
 from v6t.drivers.trex.client.stl import unpack_lists
-from v6t.drivers.trex.connections import ListOrder, find_connections, make_blocks
+from v6t.drivers.trex.connections import cycle_through, find_connections, make_blocks
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import (
@@ -115,7 +116,7 @@ def table(monkeypatch):
 def listed(table, stamps=3, size=84):
     own = foreground(streams(size)["reverse"])
     order = np.random.default_rng(1).permutation(COUNT).astype(np.int32)
-    replay = lambda at, blocks, mine: Replay(own, table, ListOrder(rows=mine))  # noqa: E731
+    replay = lambda at, blocks, mine: Replay(own, table, partial(cycle_through, mine))  # noqa: E731
     return make_blocks(own, order, replay, 64, stamps), order
 
 

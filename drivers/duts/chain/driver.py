@@ -11,7 +11,7 @@ therefore needs its own network namespace.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -38,21 +38,14 @@ if TYPE_CHECKING:
 _ZERO_CHECKSUM_VALUES: tuple[Literal["always", "ipv6", "never"], ...] = ("always", "ipv6", "never")
 
 
-@dataclass(frozen=True)
 class ChainPart:
-    """A part of a chain with its driver."""
+    """A part of a chain with its driver, and its intent on the links of the chain."""
 
-    name: str
-    device: str  # name of the device that contains it, such as ``CE``
-    stateful: bool  # whether it tracks connections
-    intent: DeviceIntent
-    driver: Driver
-    ipv4_direction: Direction | None = None  # direction in which it translates IPv6 to IPv4
-
-    @property
-    def profile(self) -> HeaderProfile:
-        """Differences between the headers that it writes and those of the reference translation."""
-        return self.driver.get_header_profile(self.intent)
+    def __init__(self, part: PartIntent, intent: DeviceIntent, driver: Driver) -> None:
+        self.name, self.device, self.stateful = part.name, part.device, part.stateful
+        self.ipv4_direction = part.to_ipv4
+        self.intent, self.driver = intent, driver
+        self.profile = driver.get_header_profile(intent)
 
 
 class ChainPartOptions(StrictModel):
@@ -105,9 +98,7 @@ class ChainDriver(Driver):
             links = replace(part.intent.links, swapped=intent.links.swapped)
             requirements = DeviceRequirements(sessions=sessions)
             part_intent = replace(part.intent, links=links, requirements=requirements)
-            parts.append(
-                ChainPart(part.name, part.device, part.stateful, part_intent, driver, part.to_ipv4)
-            )
+            parts.append(ChainPart(part, part_intent, driver))
         return tuple(parts)
 
     @classmethod

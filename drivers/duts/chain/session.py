@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from v6t.base.errors import DutError, V6tError
 from v6t.drivers.device import DeviceSession
@@ -17,27 +17,20 @@ from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.setup import LabDevice
 
 
-class ChainPartSession(NamedTuple):
-    """A part of a chain with its session."""
-
-    part: ChainPart
-    session: Session
-
-
 class ChainSession(DeviceSession):
     """A session with all configured parts of a chain, from left to right."""
 
-    def __init__(self, kind: str, parts: Sequence[ChainPartSession]) -> None:
+    def __init__(self, kind: str, parts: Sequence[tuple[ChainPart, Session]]) -> None:
         self._kind = kind
         self.parts = list(parts)
 
     @property
     def name(self) -> str:
-        return ", ".join(p.session.name for p in self.parts)
+        return ", ".join(session.name for session in self._sessions)
 
     @property
     def _sessions(self) -> list[Session]:
-        return [p.session for p in self.parts]
+        return [session for _, session in self.parts]
 
     def open(self, *, lock: bool = True) -> None:
         with contextlib.ExitStack() as opened:
@@ -55,9 +48,9 @@ class ChainSession(DeviceSession):
 
     def compare(self) -> list[StepComparison]:
         return [
-            replace(difference, why=f"{p.part.name}: {difference.why}")
-            for p in self.parts
-            for difference in p.session.compare()
+            replace(difference, why=f"{part.name}: {difference.why}")
+            for part, session in self.parts
+            for difference in session.compare()
         ]
 
     def commit(self, revert_in: int | None = None) -> None:
@@ -75,7 +68,7 @@ class ChainSession(DeviceSession):
             raise
 
     def verify(self) -> list[str]:
-        return [f"{p.part.name}: {line}" for p in self.parts for line in p.session.verify()]
+        return [f"{part.name}: {line}" for part, s in self.parts for line in s.verify()]
 
     def confirm(self) -> None:
         run_all_actions([s.confirm for s in self._sessions])
@@ -98,28 +91,29 @@ class ChainSession(DeviceSession):
             session.flush()
 
     def status(self) -> dict[str, Any]:
-        statuses = {p.part.name: p.session.status() for p in self.parts}
+        statuses = {part.name: session.status() for part, session in self.parts}
         return {**next(iter(statuses.values()), {}), "device": self.name, "parts": statuses}
 
     def read_counters(self) -> dict[str, dict[str, float]]:
         return {
-            f"{p.part.name}: {name}": figures
-            for p in self.parts
-            for name, figures in p.session.read_counters().items()
+            f"{part.name}: {name}": figures
+            for part, session in self.parts
+            for name, figures in session.read_counters().items()
         }
 
     def describe(self) -> dict[str, Any]:
         parts = {
-            p.part.name: {"belongs_to": p.part.device, **p.session.describe()} for p in self.parts
+            part.name: {"belongs_to": part.device, **session.describe()}
+            for part, session in self.parts
         }
         return {"kind": self._kind, "device": self.name, "parts": parts}
 
     def get_sessions(self) -> list[tuple[str, Session]]:
-        return [(p.part.name, p.session) for p in self.parts]
+        return [(part.name, session) for part, session in self.parts]
 
     @property
     def _stateful_sessions(self) -> list[Session]:
-        return [p.session for p in self.parts if p.part.stateful]
+        return [session for part, session in self.parts if part.stateful]
 
     @property
     def timeout_s(self) -> float | None:
@@ -139,31 +133,27 @@ class ChainSession(DeviceSession):
         return {n: limit for s in self._stateful_sessions for n, limit in s.read_limits().items()}
 
 
-class LabChainPart(NamedTuple):
-    """A part of a chain with its lab device."""
-
-    part: ChainPart
-    device: LabDevice
-
-
 class LabChain(LabDevice):
     """A chain whose parts are in namespaces of the lab."""
 
-    def __init__(self, kind: str, parts: Sequence[LabChainPart], *, swapped: bool = False) -> None:
+    def __init__(
+        self, kind: str, parts: Sequence[tuple[ChainPart, LabDevice]], *, swapped: bool = False
+    ) -> None:
         self._kind = kind
         self._parts = list(parts)
-        self._cabled = self._parts[::-1] if swapped else self._parts
-        between = [p.part.intent.links.right.mtu for p in self._parts[:-1]]
+        devices = [device for _, device in parts]
+        self._cabled = devices[::-1] if swapped else devices  # in the order of the lab's cables
+        between = [part.intent.links.right.mtu for part, _ in self._parts[:-1]]
         self.mtus_between = between[::-1] if swapped else between
 
     def get_namespace_pids(self) -> list[int | None]:
-        return [pid for each in self._cabled for pid in each.device.get_namespace_pids()]
+        return [pid for device in self._cabled for pid in device.get_namespace_pids()]
 
     def start(self, lab: Lab) -> None:
-        for each in self._parts:
-            each.device.prepare()
-        for each, holder in zip(self._cabled, lab.devices, strict=True):
-            each.device.start_in_namespace(holder.pid)
+        for _, device in self._parts:
+            device.prepare()
+        for device, holder in zip(self._cabled, lab.devices, strict=True):
+            device.start_in_namespace(holder.pid)
 
     def start_in_namespace(self, pid: int) -> None:
         raise TypeError(f"a chain does not fit into the one namespace of process {pid}")
@@ -171,18 +161,20 @@ class LabChain(LabDevice):
     @property
     def session(self) -> ChainSession | None:
         sessions = [(part, device.session) for part, device in self._parts]
-        configured = [ChainPartSession(part, s) for part, s in sessions if isinstance(s, Session)]
+        configured = [(part, s) for part, s in sessions if isinstance(s, Session)]
         return ChainSession(self._kind, configured) if configured else None
 
     def check(self) -> None:
-        for each in self._parts:
-            each.device.check()
+        for _, device in self._parts:
+            device.check()
 
     def describe_parts(self) -> list[str]:
-        return [f"{p.part.name}: {line}" for p in self._parts for line in p.device.describe_parts()]
+        return [
+            f"{p.name}: {line}" for p, device in self._parts for line in device.describe_parts()
+        ]
 
     def report(self) -> dict[str, Any]:
-        return {each.part.name: each.device.report() for each in self._parts}
+        return {part.name: device.report() for part, device in self._parts}
 
     def describe(self) -> dict[str, Any]:
         parts: dict[str, Any] = {}
@@ -194,7 +186,7 @@ class LabChain(LabDevice):
         return {"kind": self._kind, "parts": parts}
 
     def close(self) -> None:
-        run_all_actions([each.device.close for each in reversed(self._parts)])
+        run_all_actions([device.close for _, device in reversed(self._parts)])
 
 
 def run_all_actions(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:

@@ -53,16 +53,11 @@ def get_siit_config(intent: Intent) -> SiitConfig:
     )
 
 
-def list_mappings(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
-    """Return the explicit address mappings as pairs of an IPv4 and an IPv6 prefix."""
-    return list(get_siit_config(intent).eam)
-
-
 def list_equal_size_mappings(
     intent: Intent, display_name: str
 ) -> list[tuple[IPv4Network, IPv6Network]]:
     """Return the explicit mappings; raise UsageError if the prefixes of a mapping differ in size."""
-    table = list_mappings(intent)
+    table = list(get_siit_config(intent).eam)
     nearest = [
         (four, IPv6Network((six.network_address, 96 + four.prefixlen), strict=False))
         for four, six in table
@@ -79,31 +74,23 @@ def list_equal_size_mappings(
     return table
 
 
-def get_prefix(intent: Intent) -> IPv6Network | None:
-    """Return the RFC 6052 prefix; None if the intent has none."""
-    return get_siit_config(intent).prefix
-
-
-def get_ipv6_side(intent: Intent) -> str:
-    """Return the side with IPv6 hosts."""
-    return get_siit_config(intent).ipv6_side
-
-
-def get_opposite_side(side: str) -> str:
-    """Return ``right`` for ``left``, and ``left`` for ``right``."""
-    return "right" if side == "left" else "left"
+def get_side(intent: Intent, ip_version: int) -> str:
+    """Return the side of a translator with hosts of an IP version."""
+    ipv6_side = get_siit_config(intent).ipv6_side
+    return ipv6_side if ip_version == 6 else {"left": "right", "right": "left"}[ipv6_side]
 
 
 def check_lowest_mtu(intent: Intent, display_name: str) -> None:
     """Raise UsageError unless ``lowest_ipv6_mtu`` is the default or the MTU of the IPv6 link."""
     reason = f"{display_name} fragments no packet that fits the IPv6 link"
-    link = getattr(intent.links, get_ipv6_side(intent))
+    link = getattr(intent.links, get_side(intent, 6))
     softwires.check_lowest_mtu(get_siit_config(intent).lowest_ipv6_mtu, reason, link.mtu)
 
 
-def find_networks_behind(intent: Intent, side: str, ip_version: int) -> list[Any]:
-    """Return the networks of an IP version that the routes of a side lead to."""
-    return [net for net in getattr(intent, side).routes if net.version == ip_version]
+def find_host_networks(intent: Intent, ip_version: int) -> list[Any]:
+    """Return the networks of an IP version behind the translator's side of that version."""
+    routes = getattr(intent, get_side(intent, ip_version)).routes
+    return [net for net in routes if net.version == ip_version]
 
 
 def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
@@ -126,9 +113,8 @@ def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IP
     An explicit mapping of hosts on the IPv6 side attracts its IPv4 prefix, one of hosts on the
     IPv4 side its IPv6 prefix; the RFC 6052 prefix attracts itself.
     """
-    side, table = get_ipv6_side(intent), list_mappings(intent)
-    near = find_networks_behind(intent, side, 6)
-    far = find_networks_behind(intent, get_opposite_side(side), 4)
+    table, prefix = get_siit_config(intent).eam, get_siit_config(intent).prefix
+    near, far = (find_host_networks(intent, version) for version in (6, 4))
     # of each network, the IPv6 prefix of the mapping that holds it
     longest_first = sorted((six for _, six in table), key=lambda net: -net.prefixlen)
     owners = [next(filter(net.subnet_of, longest_first), None) for net in near]
@@ -142,7 +128,6 @@ def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IP
             four.append(ipv4)
         if ipv4_hosts or not ipv6_hosts:
             six.append(ipv6)
-    prefix = get_prefix(intent)
     if prefix is not None:
         six.append(prefix)
         four += [
@@ -163,8 +148,9 @@ POOL_CANDIDATES = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")
 def find_test_networks(intent: Intent) -> list[Any]:
     """Return all networks of an intent, and the IPv4 networks embedded in its hosts' IPv6 networks."""
     networks = list_networks(intent)
-    prefix = get_prefix(intent)
-    hosts = [net for side in ("left", "right") for net in find_networks_behind(intent, side, 6)]
+    prefix = get_siit_config(intent).prefix
+    routes: list[Any] = [*intent.left.routes, *intent.right.routes]
+    hosts = [net for net in routes if net.version == 6]
     embedded = [
         extract_ipv4_network(prefix, n) for n in hosts if prefix is not None and n.subnet_of(prefix)
     ]

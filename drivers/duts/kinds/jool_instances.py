@@ -138,7 +138,7 @@ def _choose_lowest_mtu(intent: Intent, options: JoolOptions) -> int:
 def make_instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
     """Return the steps that write the configuration of SIIT or NAT64 and load it as an instance."""
     program = choose_program(intent)
-    prefix = addresses.get_prefix(intent)
+    prefix = addresses.get_siit_config(intent).prefix
     settings: dict[str, Any] = {"lowest-ipv6-mtu": _choose_lowest_mtu(intent, options)}
     if prefix is not None:
         settings["pool6"] = str(prefix)
@@ -154,7 +154,7 @@ def make_instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
     file = f"{options.state_dir}/jool.json"
     show = f"{program} -i v6t global display --csv --no-headers"
     if program == SIIT:
-        table = addresses.list_mappings(intent)
+        table = addresses.get_siit_config(intent).eam
         rows = [{"ipv6 prefix": str(six), "ipv4 prefix": str(four)} for four, six in table]
         content["eamt"] = rows
         show += f"; {program} -i v6t eamt display --csv --no-headers"

@@ -230,7 +230,9 @@ def _find_rule_sides(intent: Intent) -> tuple[list[RuleSide], list[RuleSide]]:
         rule, dmr = edge.rule, edge.dmr
         # nat46 derives PSIDs from EA bits only; one CE is a mapping of one host
         if rule.psid is not None:
-            return [RuleSide(*addresses.list_mappings(intent)[0])], [RuleSide.from_prefix(dmr)]
+            return [RuleSide(*addresses.get_siit_config(intent).eam[0])], [
+                RuleSide.from_prefix(dmr)
+            ]
         if edge.ipv4.num_addresses > 1:
             problem = f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}"
             instead = {"ea_len": 32 - rule.ipv4_prefix.prefixlen}
@@ -239,12 +241,12 @@ def _find_rule_sides(intent: Intent) -> tuple[list[RuleSide], list[RuleSide]]:
         style = "MAP0" if rule.iid_format == "draft" else "MAP"
         own = RuleSide(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)
         return [own], [RuleSide.from_prefix(dmr)]
-    near = addresses.find_networks_behind(intent, addresses.get_ipv6_side(intent), 6)
+    near = addresses.find_host_networks(intent, 6)
     local, remote = [], []
     for four, six in addresses.list_equal_size_mappings(intent, "nat46"):
         there = remote if any(net.overlaps(six) for net in near) else local
         there.append(RuleSide(four, six, ea_len=32 - four.prefixlen))
-    prefix = addresses.get_prefix(intent)
+    prefix = addresses.get_siit_config(intent).prefix
     if prefix is not None:
         if any(net.subnet_of(prefix) for net in near):
             remote.append(RuleSide.from_prefix(prefix))

@@ -107,7 +107,11 @@ class OpenBsdPf(Driver):
         interfaces, addresses = openbsd.parse_ifconfig(sections.get("links", ""))
         words = sections.get("client", "").split()
         server, _, zone = (words[2] if len(words) > 2 else "").partition("%")
-        managed = {n for n, own in addresses.items() if server in own and zone in ("", n)}
+        managed = {
+            name
+            for name, own in addresses.items()
+            if server in [str(a.ip) for a in own] and zone in ("", name)
+        }
         survey_output = openbsd.convert_route(words[0], sections.get("way", "")) if words else ""
         routes = sections.get("default4", "") + "\n" + sections.get("default6", "")
         return Facts(
@@ -134,9 +138,10 @@ class OpenBsdPf(Driver):
         require_root(facts)
         check_interfaces(self.options, intent, facts)
         of = facts.sections.get
+        _, addresses = openbsd.parse_ifconfig(of("links", ""))
         for side in ("left", "right"):
             port = getattr(self.options, side)
-            openbsd.check_prefix_lengths(getattr(intent, side), port, of("links", ""))
+            openbsd.check_prefix_lengths(getattr(intent, side), port, addresses.get(port, ()))
         loaded = pf_rules.parse_rules(of("rules", ""), of("tables", ""))
         if loaded != pf_rules.parse_rules(of("file", ""), of("file", "")):
             problem = "the loaded PF rules differ from /etc/pf.conf and could not be restored"

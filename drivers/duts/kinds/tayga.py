@@ -184,7 +184,7 @@ def has_workers(version: str) -> bool:
 def check_reserved_networks(intent: Intent, version: str) -> None:
     """Raise UsageError if the intent uses a prefix, or a mapping's or host's address, that TAYGA reserves."""
     numbers = parse_version(version)
-    prefix = addresses.get_prefix(intent)
+    table, prefix = addresses.get_siit_config(intent).eam, addresses.get_siit_config(intent).prefix
     if prefix is not None and _is_refused_network(prefix, numbers):
         problem = f"TAYGA {version} does not take the prefix {prefix}"
         hint = f"use a prefix of your own, for example {EXAMPLE_PREFIX}"
@@ -192,7 +192,7 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
         raise UsageError(problem, hint, params=instead, code="unsupported-by-version")
     # mappings where this version supports none
     within = addresses.WELL_KNOWN_PREFIX if numbers >= FIRST_CLASS_E_VERSION else _TRANSLATION_RANGE
-    for ipv4, ipv6 in addresses.list_mappings(intent):
+    for ipv4, ipv6 in table:
         if _is_refused_network(ipv6, numbers) or (
             numbers < FIRST_LINK_LOCAL_VERSION and ipv6.overlaps(within)
         ):
@@ -244,12 +244,11 @@ def check_dynamic_pool(pool: IPv4Network, version: str) -> None:
 
 def _iter_unmapped_hosts(intent: Intent) -> Iterator[IPv4Network]:
     """Yield the IPv4 networks of hosts that are translated by the prefix, not by a mapping."""
-    side, table = addresses.get_ipv6_side(intent), addresses.list_mappings(intent)
-    for net in addresses.find_networks_behind(intent, addresses.get_opposite_side(side), 4):
+    table, prefix = addresses.get_siit_config(intent).eam, addresses.get_siit_config(intent).prefix
+    for net in addresses.find_host_networks(intent, 4):
         if not any(net.subnet_of(ipv4) for ipv4, _ in table):
             yield net
-    prefix = addresses.get_prefix(intent)
-    for net in addresses.find_networks_behind(intent, side, 6):
+    for net in addresses.find_host_networks(intent, 6):
         owned = any(net.subnet_of(ipv6) for _, ipv6 in table)
         if prefix is not None and not owned and net.subnet_of(prefix):
             yield addresses.extract_ipv4_network(prefix, net)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Network
 from typing import Any
 
 from pydantic import Field
@@ -82,7 +82,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
 
     def find_translated_networks(self, intent: Intent) -> list[Any]:
         # conntrack restores the clients' IPv4 addresses before packets are filtered
-        prefix = addresses.get_prefix(intent)
+        prefix = addresses.get_siit_config(intent).prefix
         return [self.pool, *([prefix] if prefix else [])]
 
     @property
@@ -90,7 +90,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
         return (str(self.pool[1]),)
 
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
-        prefix: IPv6Network | None = addresses.get_prefix(intent)
+        prefix = addresses.get_siit_config(intent).prefix
         if prefix is None:
             hint = "set the plugin's parameter prefix"
             instead = {"prefix": "2001:db8:64::/96"}

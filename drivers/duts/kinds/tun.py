@@ -90,11 +90,10 @@ class TunTranslator(LinuxDriver):
 
     def plan_filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
         """Return the steps that filter frames of either side before they reach the translator."""
-        six = addresses.get_ipv6_side(intent)
         networks = self.find_translated_networks(intent)
         destinations = {
-            side: [net for net in networks if net.version == (6 if side == six else 4)]
-            for side in ("left", "right")
+            addresses.get_side(intent, version): [n for n in networks if n.version == version]
+            for version in (4, 6)
         }
         return filters.make_filter_steps(
             intent, facts, self.get_all_ports(intent), count, destinations

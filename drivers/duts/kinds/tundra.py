@@ -82,7 +82,7 @@ class Tundra(TunTranslator):
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
-        table = addresses.list_mappings(intent)
+        table = addresses.get_siit_config(intent).eam
         if table and not isinstance(intent.configuration, ClatConfig):
             four, six = table[0]
             problem = f"Tundra does not support explicit mappings such as {four} = {six}"
@@ -95,7 +95,7 @@ class Tundra(TunTranslator):
 
     def _get_prefix(self, intent: Intent) -> IPv6Network:
         """Return the intent's /96 prefix; raise UsageError if it is not a /96."""
-        prefix = addresses.get_prefix(intent)
+        prefix = addresses.get_siit_config(intent).prefix
         if prefix is None or prefix.prefixlen != 96:
             problem = f"Tundra translates a prefix of /96, not {prefix or 'mappings alone'}"
             hint = f"give a /96, for example {EXAMPLE_PREFIX}"
@@ -107,7 +107,7 @@ class Tundra(TunTranslator):
         """Return the IPv4 and the IPv6 address of a CLAT's only host; an empty tuple for SIIT."""
         if not isinstance(intent.configuration, ClatConfig):
             return ()
-        table = addresses.list_mappings(intent)
+        table = addresses.get_siit_config(intent).eam
         if len(table) != 1 or table[0][0].num_addresses > 1:
             problem = f"Tundra's CLAT translates one address, not {', '.join(str(four) for four, _ in table)}"
             instead = {name: own.value for name, own in PARAMETER_OVERRIDES["clat"].items()}
@@ -117,8 +117,7 @@ class Tundra(TunTranslator):
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
         """Return the configuration file with all settings, since Tundra has no defaults."""
         four, six = self.choose_translator_addresses(intent)
-        mtu = {side: getattr(intent.links, side).mtu for side in ("left", "right")}
-        side6 = addresses.get_ipv6_side(intent)
+        mtu = {v: getattr(intent.links, addresses.get_side(intent, v)).mtu for v in (4, 6)}
         o = self.options
         lines = [
             f"program.translator_threads = {o.threads or ''}",
@@ -141,8 +140,8 @@ class Tundra(TunTranslator):
             f"addressing.nat64_clat_siit.prefix = {self._get_prefix(intent).network_address}",
             # test addresses are not those that the well-known prefix is for (RFC 6052, section 3.1)
             "addressing.nat64_clat_siit.allow_translation_of_private_ips = yes",
-            f"translator.ipv4.outbound_mtu = {mtu[addresses.get_opposite_side(side6)]}",
-            f"translator.ipv6.outbound_mtu = {mtu[side6]}",
+            f"translator.ipv4.outbound_mtu = {mtu[4]}",
+            f"translator.ipv6.outbound_mtu = {mtu[6]}",
             "translator.6to4.copy_dscp_and_ecn = yes",
             "translator.4to6.copy_dscp_and_ecn = yes",
         ]

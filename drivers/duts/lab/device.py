@@ -100,10 +100,6 @@ class LabDut(LabDevice):
         session.commit()
         session.verify()
 
-    def flush(self) -> None:
-        if self.session is not None:
-            self.session.flush()
-
     def report(self) -> dict[str, Any]:
         return {} if self.session is None else self.session.read_telemetry()
 

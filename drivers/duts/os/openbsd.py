@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_interface, ip_network
 
 from v6t.base.errors import DutError
@@ -22,10 +22,10 @@ from v6t.intent.device import Address, LinkIntent, Network
 from v6t.intent.device import Interface as InterfaceAddress
 
 
-def parse_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]:
+def parse_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, list[InterfaceAddress]]]:
     """Return the interfaces and their addresses in the output of ``ifconfig -A``."""
     interfaces: dict[str, Interface] = {}
-    addresses: dict[str, set[str]] = {}
+    addresses: dict[str, list[InterfaceAddress]] = {}
     for block in re.split(r"\n(?=\S)", text.strip()):
         head = re.match(r"(\S+?): flags=\w+<([^>]*)>.* mtu (\d+)", block)
         if not head:
@@ -36,21 +36,13 @@ def parse_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]
         interfaces[name] = Interface(
             mac.group(1).lower() if mac else "", "UP" in flags.split(","), carrier, int(mtu)
         )
-        own = re.findall(r"^\s+inet6? (\S+)", block, re.MULTILINE)
-        addresses[name] = {a.partition("%")[0] for a in own}
+        four = re.findall(r"^\s+inet (\S+) .*\bnetmask 0x(\w+)", block, re.MULTILINE)
+        six = re.findall(r"^\s+inet6 ([^\s%]+)\S* .*\bprefixlen (\d+)", block, re.MULTILINE)
+        addresses[name] = [
+            *(ip_interface(f"{address}/{int(mask, 16).bit_count()}") for address, mask in four),
+            *(ip_interface(f"{address}/{length}") for address, length in six),
+        ]
     return interfaces, addresses
-
-
-def parse_addresses(text: str, port: str) -> list[InterfaceAddress]:
-    """Return the addresses of one interface in the output of ``ifconfig -A``."""
-    blocks = re.split(r"\n(?=\S)", text.strip())
-    own = next((block for block in blocks if block.startswith(f"{port}: ")), "")
-    four = re.findall(r"^\s+inet (\S+) .*\bnetmask 0x(\w+)", own, re.MULTILINE)
-    six = re.findall(r"^\s+inet6 ([^\s%]+)\S* .*\bprefixlen (\d+)", own, re.MULTILINE)
-    return [
-        *(ip_interface(f"{address}/{int(mask, 16).bit_count()}") for address, mask in four),
-        *(ip_interface(f"{address}/{length}") for address, length in six),
-    ]
 
 
 def format_address(address: InterfaceAddress) -> str:
@@ -162,9 +154,9 @@ def make_address_step(address: InterfaceAddress, port: str) -> Step:
     )
 
 
-def check_prefix_lengths(side: LinkIntent, port: str, ifconfig_output: str) -> None:
+def check_prefix_lengths(side: LinkIntent, port: str, present: Iterable[InterfaceAddress]) -> None:
     """Raise DutError if the port has one of the side's addresses with another prefix length."""
-    for own in parse_addresses(ifconfig_output, port):
+    for own in present:
         if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
             problem = f"{port} has {own} already, and the test wants another prefix length"
             hint = f"take it away with ifconfig {port} {own.ip} delete, or use other addresses"

@@ -37,7 +37,6 @@ REBOOT_PAUSE_S = 1.0  # time between two attempts to log in after a reboot
 class Session(Transaction, DeviceSession):
     """A session with one device; closing it does not roll back."""
 
-    supports_live_changes = True
     _route_update_count = 0  # number of route updates so far in this session
 
     def flush(self) -> None:

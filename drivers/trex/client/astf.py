@@ -8,6 +8,7 @@ beforehand.
 from __future__ import annotations
 
 import base64
+import sys
 import time
 from typing import Any
 
@@ -25,16 +26,13 @@ _KEEPALIVE_S = 65000  # In place of five seconds: idle connections are not probe
 class AstfWorker(StlWorker):
     """The requests of a worker for TCP connections."""
 
-    engine = "astf"
+    engine, client_class = "astf", "ASTFClient"
 
     def __init__(self) -> None:
         super().__init__()
         self.began = 0.0
         self.looks: list[Any] = []
         self.is_running = False
-
-    def make_client(self, **settings: Any) -> Any:
-        return self.api.ASTFClient(**settings)
 
     def acquire(self, ports: list[int], force: bool) -> dict[str, Any]:
         self.client.reset()
@@ -194,4 +192,4 @@ class AstfWorker(StlWorker):
 
 
 if __name__ == "__main__":
-    main(AstfWorker())
+    main(AstfWorker() if sys.argv[1] == "astf" else StlWorker())

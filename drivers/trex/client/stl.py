@@ -15,7 +15,7 @@ from typing import Any
 from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.client import host, rpc
 from v6t.drivers.trex.client.answering import DEPARTURE_S, NEIGHBOUR_FILTER, NeighborResponder
-from v6t.drivers.trex.client.service import Trouble, main, make_one_line
+from v6t.drivers.trex.client.service import Trouble, make_one_line
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
 _STREAM_S, _LIST_S = 0.001, 0.03
@@ -27,7 +27,7 @@ _LATE_S = 0.03  # Counters are read continuously until this long after the start
 class StlWorker:
     """The requests of a worker, as methods; their arguments and answers are JSON values."""
 
-    engine = "stl"
+    engine, client_class = "stl", "STLClient"
     machine = staticmethod(host.examine_host)
     place = staticmethod(host.place_threads)
     forget = staticmethod(os.unlink)
@@ -53,12 +53,10 @@ class StlWorker:
             "clock": host.read(host.CLOCK),
         }
 
-    def make_client(self, **settings: Any) -> Any:
-        return self.api.STLClient(**settings)
-
     def connect(self, server: str, rpc_port: int, pub_port: int, timeout_s: float) -> Any:
         """Connect without touching any port."""
-        self.client = self.make_client(
+        make_client = getattr(self.api, self.client_class)
+        self.client = make_client(
             server=server,
             sync_port=rpc_port,
             async_port=pub_port,
@@ -554,7 +552,3 @@ def unpack_lists(vm: dict[str, Any]) -> dict[str, Any]:
                 values.byteswap()
             one["value_list"] = values.tolist()
     return dict(vm, instructions=instructions)
-
-
-if __name__ == "__main__":
-    main(StlWorker())

@@ -12,7 +12,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs import dut
 from v6t.core.runs.bench import Bench, compile_directions, make_state_device
 from v6t.drivers.duts.chain.driver import ChainDriver
-from v6t.drivers.duts.chain.session import ChainPartSession, ChainSession
+from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
 from v6t.drivers.duts.session.connection import Lock
 from v6t.drivers.transport.here import HereTransport, NamespaceTransport
@@ -91,7 +91,7 @@ def test_connections_go_through_and_are_counted(name):
         state.flush()
         assert state.count_sessions() == 0
         assert len(bench.session.verify()) > 10
-        report = tester._bed.report()
+        report = tester.device.report()
         described = bench.describe()["device"]
     finally:
         bench.close()
@@ -223,7 +223,7 @@ def test_devices_elsewhere_are_each_reached_somehow():
     plat = {"driver": "tayga-nftables", "options": {"ssh": {"host": "198.51.100.2"}}}
     chain = ChainDriver({"parts": {"clat": there, "plat": plat}})
     both = make_session(chain, Ipv4aas().make_dut_intent())
-    assert [d.part.device for d in both.parts] == ["CE", "PE"]
+    assert [part.device for part, _ in both.parts] == ["CE", "PE"]
 
 
 def on_machines(variant, **options):
@@ -318,7 +318,7 @@ def test_machines_of_the_lab_that_do_not_stand_are_left_out():
 
     for names in (("ce", "pe"), ("pe",)):
         found = make_session(chain, intent, connect=standing(*names))
-        assert [each.session.name for each in found.parts] == list(names)
+        assert [session.name for _, session in found.parts] == list(names)
     assert make_session(chain, intent, connect=standing()) is None
 
 
@@ -341,9 +341,7 @@ class Fake:
 def chain_of(*fails):
     log = []
     driven = [
-        ChainPartSession(
-            SimpleNamespace(name=name, device=name, stateful=False), Fake(name, log, failing)
-        )
+        (SimpleNamespace(name=name, device=name, stateful=False), Fake(name, log, failing))
         for name, failing in zip(("one", "two", "three"), fails, strict=True)
     ]
     return ChainSession("chain", driven), log
@@ -373,10 +371,10 @@ def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
     made = {"begun": 2, "steps": 2, "finished": True, "undone": 0}
     fields = {"timer": "", "rollback_in_s": None, "driver": "tayga", "technology": "siit"}
     session, log = chain_of((), (), ())
-    for part, undone in zip(session.parts, (0, 2, 0), strict=True):
-        status = {**fields, "device": part.session.name, "configured": {**made, "undone": undone}}
-        part.session.status = lambda status=status: status
-        part.session.driver, part.session.intent = bound.driver, bound.intent
+    for (_, part), undone in zip(session.parts, (0, 2, 0), strict=True):
+        status = {**fields, "device": part.name, "configured": {**made, "undone": undone}}
+        part.status = lambda status=status: status
+        part.driver, part.intent = bound.driver, bound.intent
     monkeypatch.setattr(dut, "_make_session", lambda *_: session)
     with expect_error("not-configured"):
         getattr(dut, action)(bound)

@@ -240,10 +240,7 @@ def test_what_is_no_host_user_or_way_is_refused(wrong):
 
 def test_hops_are_read():
     hops = SshOptions(host="dut", jump="alice@bastion:2222,[2001:db8::1]:22").hops
-    assert [(h.user, h.host, h.port) for h in hops] == [
-        ("alice", "bastion", 2222),
-        ("", "2001:db8::1", 22),
-    ]
+    assert hops == {"alice@bastion:2222": "bastion", "[2001:db8::1]:22": "2001:db8::1"}
     assert SshOptions(host="2001:db8::1").host == "2001:db8::1"
 
 

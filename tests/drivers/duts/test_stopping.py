@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from v6t.core.cli import dut_command
 from v6t.core.cli.stopping import (
-    make_campaign_stop_messages,
     make_device_stop_messages,
-    make_run_stop_messages,
+    make_stop_messages,
 )
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
@@ -188,12 +187,11 @@ def remote(tmp_path, **options):
 
 def test_words_of_a_run_with_a_device_elsewhere(tmp_path):
     run, out = remote(tmp_path), tmp_path / "out"
-    assert make_run_stop_messages(run, out).first.startswith("stopping: nothing")
+    assert make_stop_messages({}, "").first.startswith("stopping: nothing")
     out.mkdir()
-    (out / "config.json").write_text(run.model_dump_json())
-    assert "removed" in make_run_stop_messages(run, out).first
+    assert "removed" in make_stop_messages({out: run}, "").first
     (out / "dut-undo.json").touch()
-    stop = make_run_stop_messages(run, out)
+    stop = make_stop_messages({out: run}, f"v6t resume {out}")
     assert "dut.example.net" in stop.first
     device, trials = stop.second
     assert device.startswith("dut.example.net ")
@@ -204,15 +202,10 @@ def test_words_of_a_run_with_a_device_elsewhere(tmp_path):
 def test_words_of_a_campaign_name_the_run_whose_device_is_configured(tmp_path):
     run, one = remote(tmp_path, undo_after_s=0), tmp_path / "001-x"
     one.mkdir()
-    (one / "config.json").write_text(run.model_dump_json())
-    assert make_campaign_stop_messages(lambda: {one: run}, tmp_path).second == (
-        f"v6t campaign --resume {tmp_path} continues",
-    )
     (one / "dut-undo.json").touch()
-    assert make_campaign_stop_messages(lambda: {one: run}, tmp_path).second == (
-        f"dut.example.net is still configured: v6t dut rollback {one}",
-        f"v6t campaign --resume {tmp_path} continues",
-    )
+    device, trials = make_stop_messages({one: run}, "v6t campaign").second
+    assert device == f"dut.example.net may still be configured: v6t dut rollback {one}"
+    assert trials.endswith(": v6t campaign")
 
 
 def test_words_of_a_chain_name_its_devices(tmp_path):
@@ -255,12 +248,15 @@ def test_the_command_that_restores_is_whole(dut, words, expected, tmp_path):
     path.write_text(json.dumps({"tester": {"kind": "trex"}, "dut": dut}))
     words = ["--testbed", str(path), *words]
     given = dut_command.commit.make_context("commit", words).params
-    bound = dut_command.resolve_single_frame_run(given)
+    bound = dut_command.resolve_device_run(given, single_frames=True)
     command = shlex.split(bound.rollback_command)
     assert command[:3] == ["v6t", "dut", "rollback"]
     assert command[3:] == ["--testbed", str(path), *expected]
     again = dut_command.rollback.make_context("rollback", command[3:]).params
-    assert dut_command._resolve_run(again, any_technology=True).settings.dut == bound.settings.dut
+    assert (
+        dut_command.resolve_device_run(again, any_technology=True).settings.dut
+        == bound.settings.dut
+    )
 
 
 def audit(device, path, out):
