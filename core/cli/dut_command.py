@@ -241,8 +241,8 @@ def resolve_device_run(
         from v6t.core.config.bound import bind
         from v6t.core.runs.rundir import read_config
 
-        rollback_command = shlex.join([*ROLLBACK_COMMAND, str(directory)])
-        return replace(bind(read_config(directory)), rollback_command=rollback_command)
+        run = bind(read_config(directory))
+        return with_rollback_command(run, {**arguments, "testbed": None})
     run_file, testbed = read_run_files(arguments)
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
     from v6t.core.config.settings import Flags
@@ -273,20 +273,27 @@ def resolve_device_run(
     run = resolve_and_bind(run_file, testbed, flags)
     for warning in run.resolution_warnings:
         print_notice(f"note: {warning}")
-    full = run.driver.is_chain or run.driver.name != (driver or find_driver_name(testbed))
-    return replace(run, rollback_command=_format_rollback_command(arguments, full=full))
+    return with_rollback_command(run, arguments)
 
 
-def _format_rollback_command(arguments: dict[str, Any], *, full: bool) -> str:
-    """Return the command line that rolls back the device that these arguments name.
+def with_rollback_command(run: BoundRun, arguments: dict[str, Any]) -> BoundRun:
+    """Return the run with the command line that rolls back the device that its options name.
 
     Args:
-        arguments: values of the options.
-        full: include the run file, the technology and its parameters.
+        run: the run.
+        arguments: values of :data:`device_options`; others are ignored.
     """
+    from v6t.core.config.resolve import find_driver_name
+
     words = [*ROLLBACK_COMMAND]
     options = {"--testbed": "testbed", "--driver": "dut", "--set-dut": "dut_params"}
-    if full:
+    if (directory := _find_run_dir(arguments)) is not None:
+        if arguments["testbed"] is None:
+            return replace(run, rollback_command=shlex.join([*words, str(directory)]))
+        # `v6t dut rollback` with a run directory takes the device of that run.
+        arguments = {**arguments, "run_file": None, "plugin": run.settings.plugin}
+    named = arguments["dut"] or find_driver_name(arguments["testbed"])
+    if run.driver.is_chain or run.driver.name != named:  # not without the technology
         words += [str(arguments["run_file"])] if arguments["run_file"] is not None else []
         options |= {"--plugin": "plugin", "--set": "params"}
     for option, name in options.items():
@@ -295,7 +302,7 @@ def _format_rollback_command(arguments: dict[str, Any], *, full: bool) -> str:
             words += [word for pair in value.items() for word in (option, "=".join(pair))]
         elif value is not None:
             words += [option, str(value)]
-    return shlex.join(words)
+    return replace(run, rollback_command=shlex.join(words))
 
 
 def _find_run_dir(arguments: dict[str, Any]) -> Path | None:

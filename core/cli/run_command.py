@@ -97,6 +97,7 @@ def command(
         from v6t.core.runs.results import load_run
 
         load_run(baseline)  # an error ends the command before the run
+    options = dict(arguments)  # `resolve_run` removes some
     bound = resolve_run(arguments)
     if bottleneck:
         from v6t.core.runs.bottleneck import check_has_driver
@@ -117,7 +118,9 @@ def command(
 
     bound.tester.prepare()
     if audit:
-        _audit_device(bound, refuse=audit == "refuse")
+        from v6t.core.cli.dut_command import with_rollback_command
+
+        _audit_device(with_rollback_command(bound, options), refuse=audit == "refuse")
     path = execute_and_report(bound, output, as_json, report, bottleneck, live, min_fps)
     status = 0 if min_fps is None else _check_rates(path, min_fps)
     if baseline is not None:

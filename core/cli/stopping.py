@@ -44,20 +44,22 @@ def make_stop_messages(runs: Mapping[Path, ResolvedRun], resume_command: str) ->
     if not runs:
         return StopMessages("stopping: nothing was begun", ("nothing was begun",))
     resume = f"every finished trial is kept: {resume_command}"
-    for path, run in runs.items():
-        if _list_hosts(run) and any(path.glob("**/dut-undo.json")):
-            rollback_command = f"v6t dut rollback {shlex.quote(str(path))}"
-            return make_device_stop_messages(run, rollback_command, resume)
-    return StopMessages(STOPPING, (resume,))
+    stops = [  # several: a campaign on several testbeds
+        make_device_stop_messages(run, f"v6t dut rollback {shlex.quote(str(path))}")
+        for path, run in runs.items()
+        if _list_hosts(run) and any(path.glob("**/dut-undo.json"))
+    ]
+    first = "\n".join(stop.first for stop in stops) or STOPPING
+    return StopMessages(first, (*(line for stop in stops for line in stop.second), resume))
 
 
-def make_device_stop_messages(run: ResolvedRun, rollback_command: str, *more: str) -> StopMessages:
+def make_device_stop_messages(run: ResolvedRun, rollback_command: str) -> StopMessages:
     """Return the messages to print when a command that configures a device is stopped."""
     from v6t.drivers.duts.options import DutOptions
 
     device = ", ".join(_list_hosts(run))
     if not device:
-        return StopMessages(STOPPING, more)
+        return StopMessages(STOPPING, ())
     default = DutOptions.model_fields["undo_after_s"].default
     after_s, timer = run.dut.options.get("undo_after_s", default), ""
     if str(after_s) != "0":
@@ -65,14 +67,12 @@ def make_device_stop_messages(run: ResolvedRun, rollback_command: str, *more: st
     return StopMessages(
         f"stopping: putting {device} back as it was; a second Ctrl-C gives that up and may leave it "
         f"configured{timer}",
-        (f"{device} may still be configured{timer}: {rollback_command}", *more),
+        (f"{device} may still be configured{timer}: {rollback_command}",),
     )
 
 
 def _list_hosts(run: ResolvedRun) -> list[str]:
-    """Return the host names of the device; none if it is simulated or has no host."""
-    if run.tester.kind == "sim":
-        return []
+    """Return the host names of the device; none if it ends with v6t."""
     parts: dict[str, Any] = run.dut.options.get("parts") or {}
     options = [run.dut.options, *(part.get("options", {}) for part in parts.values())]
     hosts = [ssh.get("host") or ssh.get("lab") for o in options if (ssh := o.get("ssh"))]

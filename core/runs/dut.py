@@ -159,6 +159,12 @@ def verify(bound: BoundRun) -> str:
     from v6t.core.runs.preflight import make_mismatch_error, run_preflight
 
     _check_configurable(bound)
+    if bound.tester.simulates:
+        raise UsageError(
+            f"the {bound.tester.name} tester simulates the device and cannot verify it",
+            "use another tester",
+            code="unsupported-by-tester",
+        )
     run, plugin = bound.settings, bound.technology
     sizes = plugin.make_sizes(run.frame_sizes[0])
     bench = Bench(bound)

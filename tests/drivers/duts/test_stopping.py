@@ -178,6 +178,9 @@ def journaled(out: Path) -> bool:
     return (out / "journal.jsonl").exists() and b"preflight" in (out / "journal.jsonl").read_bytes()
 
 
+DIRECT = {"driver": "nftables", "options": {"ssh": {"host": "dut.example.net"}}}
+
+
 def remote(tmp_path, **options):
     bed = {"tester": {"kind": "trex"}, "dut": {"driver": "nftables", "options": {
         "ssh": {"host": "dut.example.net"}, **options}}}  # fmt: skip
@@ -199,13 +202,39 @@ def test_words_of_a_run_with_a_device_elsewhere(tmp_path):
     assert trials.endswith(f": v6t resume {out}")
 
 
-def test_words_of_a_campaign_name_the_run_whose_device_is_configured(tmp_path):
-    run, one = remote(tmp_path, undo_after_s=0), tmp_path / "001-x"
-    one.mkdir()
-    (one / "dut-undo.json").touch()
-    device, trials = make_stop_messages({one: run}, "v6t campaign").second
-    assert device == f"dut.example.net may still be configured: v6t dut rollback {one}"
+def test_words_of_a_campaign_name_every_run_whose_device_is_configured(tmp_path):
+    """Its testbeds work at the same time."""
+    run, paths = remote(tmp_path, undo_after_s=0), [tmp_path / "001-x", tmp_path / "002-y"]
+    for path in paths:
+        path.mkdir()
+        (path / "dut-undo.json").touch()
+    *devices, trials = make_stop_messages(dict.fromkeys(paths, run), "v6t campaign").second
+    still = "dut.example.net may still be configured: v6t dut rollback"
+    assert devices == [f"{still} {path}" for path in paths]
     assert trials.endswith(": v6t campaign")
+
+
+@pytest.mark.parametrize(
+    ("tester", "options", "is_left"),
+    [
+        ("embedded", {}, False),
+        ("sim", {}, False),
+        # `v6t dut commit` and `v6t audit --interfaces` do not use the tester
+        ("sim", DIRECT["options"], True),
+    ],
+)
+def test_command_is_printed_only_for_a_device_that_outlives_v6t(tester, options, is_left):
+    run = resolve(flags=Flags(plugin="nat44", tester=tester, dut="nftables"))
+    run = run.model_copy(update={"dut": run.dut.model_copy(update={"options": options})})
+    assert bool(make_device_stop_messages(run, "this").second) == is_left
+
+
+def test_verify_refuses_a_simulated_device(tmp_path):
+    """It configures no device, so that a Ctrl-C must not speak of one."""
+    path = tmp_path / "bed.json"
+    path.write_text(json.dumps({"tester": {"kind": "sim"}, "dut": DIRECT}))
+    done = v6t("dut", "verify", "--testbed", path, "--plugin", "nat44")
+    assert done.code == "unsupported-by-tester"
 
 
 def test_words_of_a_chain_name_its_devices(tmp_path):
@@ -221,8 +250,10 @@ def test_words_of_a_chain_name_its_devices(tmp_path):
     )
 
 
-DIRECT = {"driver": "nftables", "options": {"ssh": {"host": "dut.example.net"}}}
-PARTS = {"parts": {"nat": {"options": {"ssh": {"host": "b.example.net"}}}}}
+CHAIN = {
+    "driver": "chain",
+    "options": {"parts": {"nat": {"options": {"ssh": {"host": "b.example.net"}}}}},
+}
 
 
 @pytest.mark.parametrize(
@@ -236,7 +267,7 @@ PARTS = {"parts": {"nat": {"options": {"ssh": {"host": "b.example.net"}}}}}
         ),
         (DIRECT, ["--plugin", "nat44", "--driver", "nftables"], ["--driver", "nftables"]),
         (
-            {"driver": "chain", "options": PARTS},
+            CHAIN,
             ["--plugin", "dslite-aftr"],
             ["--plugin", "dslite-aftr"],
         ),
@@ -257,6 +288,36 @@ def test_the_command_that_restores_is_whole(dut, words, expected, tmp_path):
         dut_command.resolve_device_run(again, any_technology=True).settings.dut
         == bound.settings.dut
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["dslite-aftr", "--testbed", "{bed}"], ["dslite-aftr", "--testbed", "{bed}"]),
+        (["{run}"], ["{run}"]),
+        (["{run}", "--testbed", "{bed}"], ["--testbed", "{bed}", "--plugin", "dslite-aftr"]),
+    ],
+)
+def test_audit_before_a_run_has_a_whole_rollback_command(words, expected, tmp_path, monkeypatch):
+    """There is no run directory yet that could name the device."""
+    places = {"bed": tmp_path / "a bed.json", "run": tmp_path / "run"}
+    trex = {"kind": "trex", "options": {"ssh": {"host": "trex.example.net"}}}
+    places["bed"].write_text(json.dumps({"tester": trex, "dut": CHAIN}))
+    places["run"].mkdir()
+    settings = resolve(None, places["bed"], Flags(plugin="dslite-aftr"))
+    (places["run"] / "config.json").write_text(settings.model_dump_json())
+    audited = []
+
+    def check_core(device, _clauses):
+        audited.append(device.bound)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("v6t.audit.auditor.check_core", check_core)
+    assert v6t("run", *(word.format(**places) for word in words), "--audit", "warn").status == 130
+    command = shlex.split(audited[0].rollback_command)
+    assert command == ["v6t", "dut", "rollback", *(word.format(**places) for word in expected)]
+    again = dut_command.rollback.make_context("rollback", command[3:]).params
+    assert dut_command.resolve_device_run(again, any_technology=True).settings.dut == settings.dut
 
 
 def audit(device, path, out):
