@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from click.shell_completion import get_completion_class
 from v6t.core.cli.options import Command
 
 
@@ -14,7 +15,5 @@ def command(ctx: click.Context, shell: str) -> None:
 
     Use zsh the same way; in fish: v6t completion fish | source.
     """
-    from click.shell_completion import BashComplete, FishComplete, ZshComplete
-
-    kind = {"bash": BashComplete, "fish": FishComplete, "zsh": ZshComplete}[shell]
-    click.echo(kind(ctx.find_root().command, {}, "v6t", "_V6T_COMPLETE").source())
+    if completion := get_completion_class(shell):
+        click.echo(completion(ctx.find_root().command, {}, "v6t", "_V6T_COMPLETE").source())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -45,19 +46,13 @@ def command(
         raise UsageError(message, code="conflicting-options")
     if plugin and not maptperf:
         raise UsageError("--plugin goes with --from-maptperf", code="conflicting-options")
-    if siitperf or maptperf:
+    if source := siitperf or maptperf:
+        from v6t.core.migrate.maptperf import read_maptperf
         from v6t.core.migrate.migration import migrate
+        from v6t.core.migrate.siitperf import read_siitperf
 
-        if siitperf:
-            from v6t.core.migrate.siitperf import read_siitperf
-
-            imported = migrate(siitperf, read_siitperf, directory, "siitperf")
-        elif maptperf:
-            from v6t.core.migrate.maptperf import read_maptperf
-
-            imported = migrate(
-                maptperf, lambda path: read_maptperf(path, plugin), directory, "Maptperf"
-            )
+        read = read_siitperf if siitperf else partial(read_maptperf, plugin=plugin)
+        imported = migrate(source, read, directory, "siitperf" if siitperf else "Maptperf")
         paths = [directory / "run.yaml", directory / "testbed.yaml"]
         for parameter, meaning in imported.parameter_targets:
             if meaning.startswith("not known"):

@@ -92,16 +92,25 @@ DEVICE = (
 )
 
 
-@lab
-@pytest.mark.lab
-@pytest.mark.parametrize("method", [RECEIVER, DEVICE], ids=["receiver", "device"])
-def test_an_error_in_another_process_is_no_loss(method, install, tmp_path):
+def expect_blame(install, method, out):
     module = install_plugin(install, method)
-    done = v6t(*RUN, "-o", str(tmp_path / "out"))
+    done = v6t(*RUN, "-o", str(out))
     assert done.status == 2, done.err
     assert "'faulty' of odd-things" in done.err
     assert place_of(module, "here") in done.err
     assert "defect of v6t" not in done.err
+
+
+@lab
+@pytest.mark.lab
+def test_an_error_in_a_receivers_process(install, tmp_path):
+    expect_blame(install, RECEIVER, tmp_path / "out")
+
+
+@lab
+@pytest.mark.lab
+def test_an_error_in_the_devices_process_is_no_loss(install, tmp_path):
+    expect_blame(install, DEVICE, tmp_path / "out")
 
 
 def test_a_sentence_of_v6t_about_what_a_plugin_asked_of_it(install, tmp_path):

@@ -7,7 +7,11 @@ from v6t.core.config.bound import bind
 from v6t.core.config.plugins import list_names
 from v6t.core.config.resolve import resolve, resolve_and_bind
 from v6t.core.config.settings import Flags
-from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
+from v6t.core.config.warnings import (
+    list_result_warnings,
+    list_setting_warnings,
+    list_tester_warnings,
+)
 from v6t.tests.expect import expect_error
 
 OTHER_MAC, OWN_MAC = "3c:fd:fe:00:00:13", "3c:fd:fe:00:00:03"
@@ -54,6 +58,12 @@ def test_warnings_about_the_open_tester(tester, words):
 def test_port_in_the_lab_may_hear_its_own_address_only():
     run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
     assert not [*list_tester_warnings(run, {"ports": DEAF_PORTS}, in_lab=True)]
+
+
+@pytest.mark.parametrize(("params", "warned"), [({"n": "1", "m": "0"}, True), ({}, False)])
+def test_run_without_foreground_is_warned_of(params, warned):
+    run = resolve(flags=Flags(plugin="siit", tester="sim", params=params))
+    assert any("0 % foreground" in text for text in list_result_warnings(bind(run))) is warned
 
 
 @pytest.mark.parametrize(("tester", "tolerance", "told"),

@@ -15,6 +15,7 @@ from v6t.core.config.settings import (
 )
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.config.yaml_file import YamlFile
+from v6t.plugins.base import JUMBO_SIZES
 from v6t.plugins.mape_br import MapEParams
 from v6t.procedures.trial_runner import SHARED_CORES_WARNING
 from v6t.tests.expect import expect_error
@@ -45,15 +46,6 @@ def test_defaults_are_the_quick_preset_on_the_embedded_tester():
     assert run.benchmarks == ("throughput",)
     assert run.line_rate_bps == 10e9
     assert is_demonstration(run)
-
-
-def test_the_rfc_preset_is_what_the_rfc_asks_for():
-    run = resolve(flags=Flags(plugin="mape-br", preset="rfc"))
-    assert run.procedure.trial_duration_s == 60
-    assert run.procedure.repetitions == 20
-    assert run.procedure.loss_tolerance == 0
-    assert run.frame_sizes == (104, 168, 296, 552, 808, 1064, 1320, 1518)
-    assert not is_demonstration(run)
 
 
 def test_preset_then_file_then_flags(tmp_path):
@@ -280,6 +272,12 @@ def test_sizes_that_nobody_gave_exist_on_tagged_links_too(name, preset, tmp_path
     known = [size for size in tagged if size != 1522]
     assert known[0] == plain[0] + 4
     assert known[1:] == list(plain[1:])
+
+
+def test_rfc_preset_with_jumbo_links_measures_jumbo_frames(tmp_path):
+    (tmp_path / "bed.yaml").write_text("links: {left: {mtu: 9216}, right: {mtu: 9216}}\n")
+    run = resolve(None, tmp_path / "bed.yaml", Flags(plugin="siit", preset="rfc"))
+    assert run.frame_sizes == (84, 128, 256, 512, 768, 1024, 1280, 1518, *JUMBO_SIZES)
 
 
 @pytest.mark.parametrize(

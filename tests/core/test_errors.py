@@ -199,15 +199,12 @@ def test_a_run_whose_journal_may_not_be_written_is_not_resumed(tmp_path):
     assert tree(out) == before
 
 
-@pytest.mark.parametrize(
-    ("name", "code"), [("config.json", "invalid-json"), ("journal.jsonl", "damaged-file")]
-)
-def test_a_damaged_run_is_not_touched(name, code, tmp_path):
+def test_a_damaged_run_is_not_touched(tmp_path):
     out = tmp_path / "out"
     assert v6t(*SIM, "--reps", 1, "--mode", "forward", "-o", out).status == 0
-    (out / name).write_text("{}\n{}\n")
+    (out / "config.json").write_text("{}\n{}\n")
     before = tree(out)
-    assert str(out / name) in expect_refusal(v6t("resume", out), code)
+    assert str(out / "config.json") in expect_refusal(v6t("resume", out), "invalid-json")
     assert tree(out) == before
 
 

@@ -48,15 +48,6 @@ def test_conditions_that_all_records_share_are_written_once():
     assert [r["conditions"] for r in written["results"]] == [{"trials": [1]}, {"trials": [2]}]
 
 
-def test_repetitions_in_siitperfs_column_order(tmp_path):
-    measure_run(simulated(), tmp_path / "out")
-    header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0]
-    assert (
-        header
-        == "No,Size,Dir,n,m,Duration,Initial Rate,Timeout,Error,Date,Iterations,rate,Limited,median"
-    )
-
-
 def test_a_wrong_device_is_not_measured(tmp_path):
     with expect_error("translation-incorrect") as caught:
         measure_run(simulated(mismatch=3), tmp_path / "out")

@@ -17,6 +17,7 @@ from v6t.intent.device import DeviceIntent, DeviceRequirements
 from v6t.intent.families import NatConfig
 from v6t.tests.drivers.duts import walk
 
+pytestmark = pytest.mark.xdist_group("walk")  # one worker plans what all tests look at
 BY_SOFTWIRE = "VPP tells customers apart by their softwires (RFC 6333, section 6.6)"
 BY_ENDS = "the ends of the tunnel follow from the rule"
 BY_RULE = "the port set follows from the rule and the end-user prefix"

@@ -40,6 +40,7 @@ def test_every_parameter_has_another_valid_value(plugin):
     assert lacking == []
 
 
+@pytest.mark.xdist_group("walk")
 def test_every_driver_is_a_device_of_its_technologies():
     made = {(d.driver, base.plugin) for base in walk.BASES for d in walk.devices(base)}
     configuring = [name for name in driver_names() if load_driver_type(name).configures_device]
