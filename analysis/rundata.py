@@ -61,6 +61,7 @@ class RunData:
     trials: Sequence[RunTrial] = ()
     bottleneck: Sequence[JsonObject] = ()  # `bottleneck.json`: limits of the device
     mix_sequences: Mapping[str, str] = field(default_factory=dict)  # order of sizes by the mix
+    measured: int = 0  # number of trials made by this process, not read from a journal
 
     @property
     def procedure(self) -> JsonObject:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
@@ -57,14 +57,16 @@ class Run(TableSource):
 
     Attributes:
         path: its directory.
+        cached_data: its data, if this program has measured it.
     """
 
     path: Path
+    cached_data: RunData | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def data(self) -> RunData:
         """All data of the run directory."""
-        return load_run(self.path)
+        return self.cached_data or load_run(self.path)
 
     @property
     def status(self) -> str:
@@ -229,8 +231,7 @@ def run(
     bound = drop_unsupported_benchmarks(resolve_and_bind(run_path, testbed_path, flags))
     path = Path(output) if output is not None else rundir.choose_default_path(bound.settings)
     bound.tester.prepare()
-    runner.execute(bound, path, listener or Listener())
-    return Run(path)
+    return Run(path, runner.execute(bound, path, listener or Listener()))
 
 
 def _check_texts(**arguments: Any) -> None:

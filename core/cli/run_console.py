@@ -6,6 +6,7 @@ import contextlib
 import logging
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,22 +51,21 @@ def execute_and_report(
     Returns:
         The directory.
     """
-    from v6t.core.runs.results import load_run, share_conditions
+    from v6t.core.runs.results import share_conditions
     from v6t.core.runs.rundir import RESULTS, RunDir, choose_default_path
     from v6t.core.runs.runner import execute
 
     path = output or choose_default_path(bound.settings)
 
     def measure(events: Listener, plan: RunPlan) -> RunData:
-        """Execute the run, and add the rate limit and the bottleneck to its results if requested."""
+        """Execute the run, and add the rate limit and the bottleneck to its data if requested."""
         data = execute(bound, path, events, plan)
         if min_fps is not None:
+            results = {**data.results, "fail_below_fps": min_fps}
             with RunDir(path, new=False) as directory:
-                results = {**data.results, "fail_below_fps": min_fps}
                 directory.write_json(RESULTS, share_conditions(results))
-        if watch_device:
-            _find_bottleneck(path, events, bound)
-        return load_run(path) if watch_device or min_fps is not None else data
+            data = replace(data, results=results)
+        return _add_bottleneck(path, events, bound, data) if watch_device else data
 
     _measure_and_show(bound, path, measure, as_json, report, live)
     return path
@@ -134,18 +134,21 @@ def _measure_and_show(
     show_results(path, as_json, data=data)
 
 
-def _find_bottleneck(path: Path, events: Listener, bound: BoundRun) -> None:
-    """Add the device's bottleneck to the results of a finished run; warn if it is not found."""
+def _add_bottleneck(path: Path, events: Listener, bound: BoundRun, data: RunData) -> RunData:
+    """Return the data of a finished run with the device's bottleneck; warn if it is not found."""
     from v6t.core.runs.bottleneck import watch_device
     from v6t.core.runs.events import open_log
 
     events.on_message("repeating the measured rates while sampling the device once a second")
     try:
         with open_log(path):  # the results show the bottleneck: nothing is printed here
-            watch_device(path, lambda line: None, WATCH_DURATION_S, bound)
+            bottleneck = watch_device(path, lambda line: None, WATCH_DURATION_S, bound)
     except V6tError as exc:
         hint = f"v6t dut bottleneck {shlex.quote(str(path))} tries again"
         _LOG.warning("the device could not be watched: %s; %s", exc.message, hint)
+        return data
+    results = {**data.results, "bottleneck": bottleneck}
+    return replace(data, results=results, bottleneck=bottleneck)
 
 
 def write_report(path: Path, data: RunData | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
 from v6t.analysis.record import Record
-from v6t.analysis.rundata import RunData
+from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import UsageError
 from v6t.base.files import acquire_lock
 from v6t.benchmarks import registry
@@ -116,11 +116,13 @@ class ResultFiles:
 
     Attributes:
         stored: content of ``results.json`` when the run was started or resumed.
+        content: what was written last, or would have been.
         records: the results so far.
     """
 
     def __init__(self, directory: RunDir, journal: Journal, stored: Mapping[str, Any]) -> None:
         self._directory, self._journal, self.stored = directory, journal, stored
+        self.content: dict[str, Any] = {}
         self.records: list[Record] = []
         self._documents: list[dict[str, Any]] = []
         self._tables = {name: io.StringIO() for name in (MEDIANS, REPETITIONS, TRIALS)}
@@ -143,12 +145,12 @@ class ResultFiles:
             header: content of ``results.json`` except the results.
             has_new_trials: whether trials were measured since the run was resumed.
         """
-        content = {**header, "results": self._documents}
+        self.content = {**header, "results": self._documents}
         if self.stored:
-            amount, before = _rank_completeness(content), _rank_completeness(self.stored)
+            amount, before = _rank_completeness(self.content), _rank_completeness(self.stored)
             if amount < before or (amount == before and not has_new_trials):
                 return
-        self._directory.write_json(RESULTS, share_conditions(content))
+        self._directory.write_json(RESULTS, share_conditions(self.content))
         entries, trials = self._journal.entries, self._journal.trials
         for key in islice(entries, self._trials, None):
             self._add_rows(TRIALS, list_trial_rows(trials[key], entries[key]))
@@ -186,7 +188,7 @@ def _add_limit_columns(rows: Iterable[CsvRow], record: Record) -> Iterator[CsvRo
         yield {**row, "Limited": "yes" if is_limited else "no", **median}
 
 
-def load_run(path: Path) -> RunData:
+def load_run(path: Path, technology: Technology | None = None) -> RunData:
     """Load the data of a run directory; the run may still be in progress."""
     with report_damage(path):
         results = read_results(path)
@@ -197,31 +199,53 @@ def load_run(path: Path) -> RunData:
         # a published copy of a run has no journal, and its manifest no status
         is_published = manifest is not None and "status" not in manifest
         journal = read_journal(path, {} if is_published else results)
-        records = read_records(path, results)
-        about: dict[str, Any] = {"params": run.params}
-        if (technology := _load_technology(run)) is not None:
-            about = {
-                "params": technology.params.model_dump(mode="json"),
-                "title": technology.title,
-                "rfcs": technology.rfcs,
-                "rfc_frame_sizes": technology.rfc_frame_sizes,
-                "setup": describe_setup(technology, run.frame_sizes),
-            }
-        if manifest and "setup" in manifest:
-            about["setup"] = manifest["setup"]
-        mixes = dict.fromkeys(r.frame_sizes.mix for r in records if r.frame_sizes.mix)
-        return RunData(
-            name=path.resolve().name,
-            results=results or {"status": "nothing measured yet"},
-            records=records,
-            config=run.model_dump(mode="json"),
-            manifest=manifest or {},
-            settings=run.procedure.model_dump(mode="json"),
-            trials=journal.list_trials(),
-            bottleneck=results.get("bottleneck") or (),
-            mix_sequences={mix: describe_sequence(mix) for mix in mixes},
-            **about,
+        return make_run_data(
+            path,
+            run,
+            technology or _load_technology(run),
+            results or {"status": "nothing measured yet"},
+            read_records(path, results),
+            manifest,
+            journal.list_trials(),
         )
+
+
+def make_run_data(
+    path: Path,
+    run: ResolvedRun,
+    technology: Technology | None,
+    results: Mapping[str, Any],
+    records: Sequence[Record],
+    manifest: Mapping[str, Any] | None,
+    trials: Sequence[RunTrial],
+    measured_count: int = 0,
+) -> RunData:
+    """Assemble the data of a run from the contents of its files."""
+    about: dict[str, Any] = {"params": run.params}
+    if technology is not None:
+        about = {
+            "params": technology.params.model_dump(mode="json"),
+            "title": technology.title,
+            "rfcs": technology.rfcs,
+            "rfc_frame_sizes": technology.rfc_frame_sizes,
+            "setup": describe_setup(technology, run.frame_sizes),
+        }
+    if manifest and "setup" in manifest:
+        about["setup"] = manifest["setup"]
+    mixes = dict.fromkeys(r.frame_sizes.mix for r in records if r.frame_sizes.mix)
+    return RunData(
+        name=path.resolve().name,
+        results=results,
+        records=records,
+        config=run.model_dump(mode="json"),
+        manifest=manifest or {},
+        settings=run.procedure.model_dump(mode="json"),
+        trials=trials,
+        measured=measured_count,
+        bottleneck=results.get("bottleneck") or (),
+        mix_sequences={mix: describe_sequence(mix) for mix in mixes},
+        **about,
+    )
 
 
 def _load_technology(run: ResolvedRun) -> Technology | None:

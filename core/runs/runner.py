@@ -42,6 +42,7 @@ from v6t.core.runs.results import (
     SCHEMA,
     ResultFiles,
     load_run,
+    make_run_data,
     read_results,
 )
 from v6t.core.runs.rundir import (
@@ -82,8 +83,7 @@ def execute(
             with log_run(events, path) as log:
                 for warning in list_setting_warnings(bound):
                     log.on_message(f"note: {warning}")
-                Runner(run_plan, run_dir, log, read_journal(path, {}), {}).run()
-                return load_run(path)
+                return Runner(run_plan, run_dir, log, read_journal(path, {}), {}).run()
         except EnvironmentLacking:  # this machine cannot measure: there is nothing to resume
             with suppress(UsageError, OSError):
                 run_dir.discard()
@@ -101,8 +101,7 @@ def resume(path: Path, events: Listener, run_plan: RunPlan | None = None) -> Run
                 return load_run(path)
         run_plan = run_plan or plan(bind(run))
         with log_run(events, path) as log:
-            Runner(run_plan, run_dir, log, journal, results).run()
-            return load_run(path)
+            return Runner(run_plan, run_dir, log, journal, results).run()
 
 
 class Runner:
@@ -133,8 +132,8 @@ class Runner:
         self._status = RUNNING
         self._next_write = 0.0
 
-    def run(self) -> None:
-        """Measure all points, restore the device and write the results.
+    def run(self) -> RunData:
+        """Measure all points, restore the device and return the data of the run.
 
         Raises:
             V6tError: finished trials and results stay on disk.
@@ -158,6 +157,16 @@ class Runner:
                 self._write_manifest(tester)
                 self._write_results()
                 self._journal.close()
+        return make_run_data(
+            self._run_dir.path,
+            self._run,
+            self._bound.technology,
+            self._results.content,
+            self._results.records,
+            self._run_dir.read_json(MANIFEST),
+            self._journal.list_trials(),
+            self._trials.measured,
+        )
 
     def _measure(self) -> None:
         """Measure every frame size of the run."""

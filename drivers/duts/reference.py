@@ -37,12 +37,9 @@ class UnconfiguredDriver(Driver):
     configures_device = False
     supports_background_vlans = True
 
-    def check_device(self, intent: Intent, facts: Facts) -> None:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         problem = f"the {self.name} device needs no configuration"
         raise UsageError(problem, "name a driver with --driver", code="missing-driver")
-
-    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
-        return Plan(self.name, "", (), ())
 
     def describe_flush(self, intent: Intent) -> str:
         return self.hooks["flush"].command if "flush" in self.hooks else "by hand"

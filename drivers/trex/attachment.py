@@ -12,7 +12,13 @@ from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, place_threads
-from v6t.drivers.trex.channel import DEADLINE_S, ClientWorker, WorkerError
+from v6t.drivers.trex.channel import (
+    ASTF_MODULES,
+    DEADLINE_S,
+    STL_MODULES,
+    ClientWorker,
+    WorkerError,
+)
 from v6t.drivers.trex.doctor import find_missing_mount, read_host_facts
 from v6t.drivers.trex.installation import require_installation, start_client
 from v6t.drivers.trex.interfaces import is_pci, join_memif, make_full_address, make_port
@@ -90,7 +96,13 @@ class Attachment:
     def ask(self, op: str, /, **arguments: Any) -> Any:
         if self.worker is None:
             raise TesterError("TRex is not open", code="tester-fault")
-        return self.worker.ask(op, **arguments)
+        try:
+            return self.worker.ask(op, **arguments)
+        except WorkerError as exc:
+            if exc.kind != "taken":
+                raise
+            hint = "wait for its owner, or take it with force: true"
+            raise WorkerError(exc.message, exc.kind, hint, code=exc.code) from exc
 
     def close(self) -> None:
         """Give ports back, stop what was started. May be called twice."""
@@ -176,8 +188,9 @@ class Attachment:
     def _start_worker(self) -> None:
         """Start the worker with TRex's client."""
         options, deadline_s = self._options, self._options.start_deadline_s
+        modules = STL_MODULES if self._engine == "STL" else ASTF_MODULES
         where = {"remote": options.remote, "namespace_pid": self.namespace()}
-        start = partial(ClientWorker, engine=self._engine.lower(), **where)
+        start = partial(ClientWorker, modules=modules, **where)
         if options.ssh:
             if not options.trex_dir:
                 raise EnvironmentLacking(

@@ -29,7 +29,7 @@ for name, text in json.loads(base64.b64decode(sys.stdin.readline())):
     exec(compile(text, name, "exec"), module.__dict__)
 """
 """The worker's modules arrive on the first line: nothing is installed on the other side."""
-MODULES = (
+STL_MODULES = (
     "packets/checksum.py",
     "drivers/neighbours.py",
     "drivers/trex/client/service.py",
@@ -38,12 +38,11 @@ MODULES = (
     "drivers/trex/client/answering.py",
     "drivers/trex/client/af_packet.py",
     "drivers/trex/client/stl.py",
-    "drivers/trex/client/astf.py",
 )
-"""The worker's modules in the order in which they are imported, the program last."""
+"""The worker for streams: modules in the order in which they are imported, the program last."""
 _OPTIONAL_MODULE = "drivers/trex/client/af_packet.py"
 """Where it is missing, TRex's ports on Linux interfaces are not supported."""
-_HINTS = {"taken": "wait for its owner, or take it with force: true"}  # By the kind of an error
+ASTF_MODULES = (*STL_MODULES, "drivers/trex/client/astf.py")  # The worker for TCP connections
 
 
 class WorkerError(TesterError):
@@ -61,7 +60,7 @@ class ClientWorker:
         python: interpreter to use (3.8 to 3.13).
         remote: host to run on; None: this one.
         namespace_pid: run inside the network namespace of this process.
-        engine: TRex's engine, ``stl`` for streams or ``astf`` for TCP connections.
+        modules: which worker.
 
     Raises:
         TesterError: the interpreter cannot be started.
@@ -73,10 +72,10 @@ class ClientWorker:
         *,
         remote: SshClient | None = None,
         namespace_pid: int | None = None,
-        engine: str = "stl",
+        modules: Sequence[str] = STL_MODULES,
     ) -> None:
-        packed = _pack_modules()
-        program: Sequence[str] = [python, "-u", "-c", _BOOT, engine]
+        packed = _pack_modules(modules)
+        program: Sequence[str] = [python, "-u", "-c", _BOOT]
         if remote is not None:
             program = remote.command(program)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
@@ -128,8 +127,7 @@ class ClientWorker:
         while answer["id"] < self._number:  # to a request that was given up
             answer = self._read(op, until, deadline_s, watch)
         if "error" in answer:
-            text, kind = f"TRex: {answer['error']}", str(answer["kind"])
-            raise WorkerError(text, kind, _HINTS.get(kind, ""), code="tester-fault")
+            raise WorkerError(f"TRex: {answer['error']}", str(answer["kind"]), code="tester-fault")
         return answer["ok"]
 
     def close(self) -> None:
@@ -190,15 +188,15 @@ class ClientWorker:
         return TesterError(f"the TRex worker died: {words}", code="worker-failed")
 
 
-def _pack_modules() -> bytes:
+def _pack_modules(paths: Sequence[str]) -> bytes:
     """Encode the worker's modules for the first line of its input."""
     top = Path(__file__).parent.parent.parent
-    names = ["v6t." + path.removesuffix(".py").replace("/", ".") for path in MODULES]
+    names = ["v6t." + path.removesuffix(".py").replace("/", ".") for path in paths]
     packages = sorted({name[:at] for name in names for at in range(len(name)) if name[at] == "."})
     modules = [[package, ""] for package in packages]
     modules += [
         [name, (top / path).read_text("utf-8")]
-        for name, path in zip(names, MODULES, strict=True)
+        for name, path in zip(names, paths, strict=True)
         if path != _OPTIONAL_MODULE or (top / path).exists()
     ]
     modules[-1][0] = "__main__"

@@ -37,6 +37,7 @@ class _Port(object):
     def get_owner(self): return self.owner
     def is_active(self): return time.monotonic() < self.active_until
     def is_virtual(self): return True
+    def get_ts_attr(self): return {"link": {"up": os.environ.get("FAKE_LINK") != "down"}}
     def start(self, mul, duration, force, mask, start_at_ts):
         if os.environ.get("FAKE_DIE"): os._exit(3)
         if os.environ.get("FAKE_HANG"): time.sleep(60)
@@ -101,12 +102,9 @@ class STLClient(object):
         if SERVER != "up" or (said("ended") and not said("started")): raise TRexError("*** [RPC] - Failed to get server response from tcp://x")
     def disconnect(self, **kwargs): pass
     def is_connected(self): return True
-    def get_port(self, port): return self.ports[port]
     def get_all_ports(self): return list(self.ports)
     def get_acquired_ports(self): return [p for p, one in self.ports.items() if one.acquired]
     def is_traffic_active(self, ports): return {p for p in ports if self.ports[p].is_active()}
-    def get_port_attr(self, port):
-        return {"link": "DOWN" if os.environ.get("FAKE_LINK") == "down" else "UP"}
     def clear_events(self): pass
     def clear_pgid_stats(self): pass
     def get_server_system_info(self):

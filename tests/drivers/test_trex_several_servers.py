@@ -1,8 +1,9 @@
-"""Two real TRex servers through one kernel router and one NAT."""
+"""Two real TRex servers through one kernel router, one VPP and one NAT."""
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -24,6 +25,7 @@ from .lab_testers import load, measure_passed
 
 pytestmark = [pytest.mark.trex, pytest.mark.timeout(400), needs_trex, needs_lab]
 
+VPP = os.environ.get("V6T_VPP", "")
 NAT = """
 table ip nat {
   chain post {
@@ -104,6 +106,15 @@ def test_frames_dropped_on_one_link_are_lost(two, router):
     assert forward.count_frames("received") == 4000
     assert result.tester["servers"]["a"]["lost"]["forward"] == 0
     assert result.tester["servers"]["b"]["lost"]["forward"] == 4000
+
+
+@pytest.mark.skipif(not VPP, reason="needs VPP: set V6T_VPP to its program")
+def test_mape_relay_of_one_vpp_is_measured_by_both_servers(two):
+    with two.vpp(VPP), opened(two, "mape-br") as lab:
+        check_all_matched(measure_passed(*lab))
+        result = measure_passed(*lab, delays=DelayRequest(tags=100))
+    for counted in result.directions.values():
+        assert sum(d.frames + d.lost for d in counted.delays.values()) == 100
 
 
 def test_connections_are_divided_learned_and_validated(two):

@@ -25,11 +25,11 @@ from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.drivers.placement import ThreadPlacement
-from v6t.drivers.trex import attachment, channel
+from v6t.drivers.trex import attachment
 from v6t.drivers.trex import bursts as trex_bursts
 from v6t.drivers.trex import installation as module
 from v6t.drivers.trex.bursts import Burst
-from v6t.drivers.trex.channel import MODULES, ClientWorker, WorkerError
+from v6t.drivers.trex.channel import ASTF_MODULES, ClientWorker, WorkerError
 from v6t.drivers.trex.client import af_packet, stl
 from v6t.drivers.trex.client.host import find_server
 from v6t.drivers.trex.client.service import Trouble
@@ -126,10 +126,10 @@ def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, 
         module.start_client(installation, "other", start, 60)
 
 
-def test_worker_without_one_of_its_modules_does_not_start(monkeypatch):
-    monkeypatch.setattr(channel, "MODULES", ("drivers/trex/client/none.py", *MODULES))
+def test_worker_without_one_of_its_modules_does_not_start():
+    modules = ("drivers/trex/client/none.py", *ASTF_MODULES)
     with pytest.raises(FileNotFoundError):
-        ClientWorker(sys.executable)
+        ClientWorker(sys.executable, modules=modules)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ def executed(tree):
 @pytest.mark.parametrize("minor", [8, 13])
 def test_the_worker_is_written_for_old_and_new_interpreters(minor):
     top = Path(stl.__file__).parents[3]
-    handed_over = {"v6t." + p[:-3].replace("/", ".") for p in MODULES}
+    handed_over = {"v6t." + p[:-3].replace("/", ".") for p in ASTF_MODULES}
     imported = set()
-    for path in MODULES:
+    for path in ASTF_MODULES:
         for node in executed(ast.parse((top / path).read_text(), feature_version=(3, minor))):
             if isinstance(node, ast.ImportFrom):
                 assert node.module is not None
@@ -178,7 +178,7 @@ def test_the_worker_is_written_for_old_and_new_interpreters(minor):
                 imported.add(node.names[0].name.split(".")[0])
     # Python's own modules, what comes with the installation, and what comes along
     foreign = imported - set(sys.stdlib_module_names) - {"__future__"}
-    assert foreign - handed_over == {"trex", "zmq"}
+    assert foreign - handed_over == {"scapy", "trex", "zmq"}
 
 
 def test_deadline(installation, monkeypatch):
@@ -702,7 +702,7 @@ class Stuck:
     """
 
     def __init__(self, virtual, goes, back, itself=()):
-        self.get_port = lambda port: SimpleNamespace(is_virtual=lambda: virtual)
+        self.ports = {0: SimpleNamespace(is_virtual=lambda: virtual)}
         self.goes, self.back, self.came, self.pushed = list(goes), back, 100, 0
         self.itself = itertools.chain(itself, itertools.repeat(0))
 

@@ -47,6 +47,20 @@ HOSTS = {
     "right": ("198.19.0.0/16", "192.168.19.1/30", "192.168.19.2"),
 }
 """Network behind each side of the kernel's router, the router's address, and the next hop."""
+VPP = """
+unix {{ runtime-dir {place} cli-listen {place}/cli.sock nodaemon poll-sleep-usec 50 }}
+api-segment {{ prefix two }}
+socksvr {{ socket-name {place}/api.sock }}
+statseg {{ socket-name {place}/stats.sock }}
+memory {{ main-heap-size 512M main-heap-page-size 4K }}
+buffers {{ page-size 4K }}
+plugins {{ plugin default {{ disable }} plugin af_packet_plugin.so {{ enable }} plugin map_plugin.so {{ enable }} }}
+"""
+MAPE_DOMAIN = (
+    "ip4-pfx 192.0.2.0/24 ip6-pfx 2001:db8:ce::/51 ip6-src 2001:db8:6::1 ea-bits-len 13 "
+    "psid-offset 6 psid-len 5"
+)
+"""The rule of mape-br where nothing is set."""
 
 
 def run(command: str, netns: str | None = None, check: bool = True) -> str:
@@ -193,6 +207,47 @@ class TwoServers:
                 run(f"ip -n {self.device} link del loop{server}")
                 for side, macs in make_macs(server).items():
                     run(f"ip -n {self.device} link set {side}{server} address {macs['dut_mac']}")
+
+    @contextmanager
+    def vpp(self, program: str) -> Iterator[None]:
+        """Run one VPP as a MAP-E border relay, with a table of routes for the ports of each server."""
+        config, log = self.directory / "vpp.conf", self.directory / "vpp.log"
+        config.write_text(VPP.format(place=self.directory))
+        process = self._start(f"ip netns exec {self.device} {program} -c {config}", log)
+
+        def cli(command: str) -> str:
+            client = Path(program).with_name("vppctl")
+            return run(f"{client} -s {self.directory}/cli.sock {command}")
+
+        try:
+            self._wait((self.directory / "cli.sock").exists, log)
+            cli(f"map add domain {MAPE_DOMAIN}")
+            for server in (1, 2):
+                cli(f"ip table add {server}")
+                cli(f"ip6 table add {server}")
+                for side, address, host, network in (
+                    ("left", "2001:db8:6::1/64", "2001:db8:6::2", "2001:db8:ce::/51"),
+                    ("right", "203.0.113.1/24", "203.0.113.56", ""),
+                ):
+                    name, macs = f"{side}{server}", make_macs(server)[side]
+                    port = f"host-{name}"
+                    cli(
+                        f"create host-interface name {name} hw-addr {macs['dut_mac']} cksum-gso-disable"
+                    )
+                    cli(f"set interface ip table {port} {server}")
+                    cli(f"set interface ip6 table {port} {server}")
+                    cli(f"set interface state {port} up")
+                    cli(f"set interface mtu packet 1500 {port}")
+                    cli(f"set interface ip address {port} {address}")
+                    cli(f"set ip neighbor {port} {host} {macs['tester_mac']} static")
+                    if network:
+                        cli(f"ip route add {network} table {server} via {host} {port}")
+                    cli(f"map interface {port}")
+            yield
+        finally:
+            self._kill_all(self.device)
+            process.wait(10)
+            (self.directory / "cli.sock").unlink(missing_ok=True)
 
     @contextmanager
     def captured(self, port: str) -> Iterator[list[bytes]]:

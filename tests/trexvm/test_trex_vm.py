@@ -283,7 +283,7 @@ def proven(tester, asked):
         verdict = assess_trial(asked, result, sending_time_tolerance=1.5)
         print(
             verdict,
-            {w: (d.sending_time_s, d.sending_error_s) for w, d in result.directions.items()},
+            {w: (d.sending_time_s, d.sending_time_error_s) for w, d in result.directions.items()},
         )
         if verdict.valid:
             break

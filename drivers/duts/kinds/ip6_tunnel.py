@@ -39,7 +39,6 @@ from v6t.packets.address_layouts import PSID, port_layout
 KERNEL_MODULE = "ip6_tunnel"
 TUNNEL_NAME = "v6t-tunnel"
 ROUTING_TABLE_NUMBER = 8676  # also the priority of the rule that selects the table
-OUTER_HEADER_OCTETS = 40  # size of the IPv6 header that the tunnel adds
 LINK_UP_FLAG = "LOWER_UP"  # printed by ``ip link``
 TCP, UDP = 6, 17  # by number: a small system has no names for them
 
@@ -125,9 +124,7 @@ class Ip6Tunnel(LinuxDriver):
     def _make_tunnel_steps(self, intent: Intent, customer: TunnelEnd) -> list[Step]:
         outside = self.get_port(intent, customer.ipv6_side)
         inside = self.get_port(intent, customer.ipv4_side)
-        taken = getattr(intent, customer.ipv6_side).addresses
-        here = any(interface.ip == customer.local for interface in taken)
-        mtu = getattr(intent.links, customer.ipv6_side).mtu - OUTER_HEADER_OCTETS
+        local = [linux.make_address_step(IPv6Interface(customer.local), outside)]
         # it stays if somebody else has a tunnel by the rollback
         others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
         why = "whatever comes out of it, from whomever"
@@ -137,13 +134,13 @@ class Ip6Tunnel(LinuxDriver):
                 KERNEL_MODULE, "the kernel's module", unload, in_lab=self.options.in_lab
             ),
             # the kernel sends from no address, and takes packets for none, that is not its own
-            *([] if here else [linux.make_address_step(IPv6Interface(customer.local), outside)]),
+            *([] if customer.has_interface_address else local),
             self._make_create_step(customer),
             Step(
-                f"ip link set dev {TUNNEL_NAME} mtu {mtu} up",
+                f"ip link set dev {TUNNEL_NAME} mtu {customer.mtu} up",
                 "what is put into it must fit the link with its header",
                 read=linux.make_show_link_command(TUNNEL_NAME),
-                expected=linux.expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=mtu),
+                expected=linux.expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=customer.mtu),
             ),
             linux.make_sysctl_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
             *_make_route_steps(inside),

@@ -22,6 +22,7 @@ from v6t.intent.families import (
 from v6t.packets.address_layouts import GeneratedSoftwires
 
 DEFAULT_LOWEST_MTU = 1280  # minimum MTU of IPv6 links [octets]
+OUTER_HEADER_OCTETS = 40  # size of the IPv6 header that a tunnel adds
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class TunnelEnd:
     remote: IPv6Address  # outer address of the opposite end
     ipv6_side: str  # side of the device on which the tunnel's packets leave
     lwb4: LwB4Config | None  # the customer's address and ports; None for a B4
+    has_interface_address: bool  # ``local`` is an address of the link on the IPv6 side
+    mtu: int  # longest packet that fits this link with the outer header
 
     @property
     def ipv4_side(self) -> str:
@@ -76,20 +79,23 @@ class TunnelEnd:
 
 def get_tunnel_end(intent: Intent) -> TunnelEnd:
     """Return the tunnel end of a device that is a CE, lwB4, B4, or AFTR with a single B4."""
-    configuration = intent.configuration
+    configuration, lwb4 = intent.configuration, None
     if isinstance(configuration, B4Config):
-        ends = (configuration.b4, configuration.aftr)
-        return TunnelEnd(*ends, configuration.ipv6_side, None)
-    if isinstance(configuration, AftrTunnelConfig):
+        local, remote, side = configuration.b4, configuration.aftr, configuration.ipv6_side
+    elif isinstance(configuration, AftrTunnelConfig):
         if configuration.b4_count > 1 or configuration.internal != configuration.customer:
             raise make_unsupported_error(
                 f"a tunnel has one other end, and this AFTR has {configuration.b4_count} B4s",
                 "take vpp for the whole AFTR; of ipv4aas, variant ds-lite, it can be the tunnel's "
                 "end",
             )
-        return TunnelEnd(configuration.aftr, configuration.first_b4, "left", None)
-    lwb4 = intent.configuration_as(LwB4Config)
-    return TunnelEnd(lwb4.tunnel_local, lwb4.tunnel_remote, lwb4.ipv6_side, lwb4)
+        local, remote, side = configuration.aftr, configuration.first_b4, "left"
+    else:
+        lwb4 = intent.configuration_as(LwB4Config)
+        local, remote, side = lwb4.tunnel_local, lwb4.tunnel_remote, lwb4.ipv6_side
+    present = any(interface.ip == local for interface in getattr(intent, side).addresses)
+    mtu = getattr(intent.links, side).mtu - OUTER_HEADER_OCTETS
+    return TunnelEnd(local, remote, side, lwb4, present, mtu)
 
 
 def check_iid_format(rules: Iterable[MapRuleConfig], display_name: str) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from v6t.drivers.trex.client.rpc import count_late_frames, push_frames
+from v6t.drivers.trex.client.rpc import count_late_frames, is_virtual, push_frames
 
 _LINUX_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,15}")
 _IFACE = re.compile(r",iface=([^,]+)")
@@ -81,7 +81,7 @@ def push_out_frames(client: Any, ports: list[int], count_arrivals: Callable[[], 
     TRex sends on such a port with one core by one ring: one frame for each port is enough.
     What arrives by itself is the device's: nothing is known of the rings unless there is silence.
     """
-    if not all(client.get_port(port).is_virtual() for port in ports):
+    if not all(is_virtual(client, port) for port in ports):
         return 0
     before = count_arrivals()
 

@@ -8,7 +8,6 @@ beforehand.
 from __future__ import annotations
 
 import base64
-import sys
 import time
 from typing import Any
 
@@ -192,4 +191,4 @@ class AstfWorker(StlWorker):
 
 
 if __name__ == "__main__":
-    main(AstfWorker() if sys.argv[1] == "astf" else StlWorker())
+    main(AstfWorker())

@@ -46,6 +46,21 @@ def read_owner(client: Any, port: int) -> str:
     return str(client.ports[port].get_owner() or "")
 
 
+def is_virtual(client: Any, port: int) -> bool:
+    """Return whether a port is not a NIC."""
+    return bool(client.ports[port].is_virtual())
+
+
+def is_link_down(client: Any, port: int) -> bool:
+    """Return whether a port has lost its link, as the server last announced it.
+
+    ``get_port_attr`` would ask the server, in the middle of a trial.
+    """
+    attributes = client.ports[port].get_ts_attr()
+    link = attributes.get("link", {}) if isinstance(attributes, dict) else {}
+    return isinstance(link, dict) and link.get("up") is False
+
+
 def forget_streams(client: Any, port: int) -> None:
     """Drop the client's copies of a port's streams, whose lists are long."""
     client.ports[port].streams.clear()

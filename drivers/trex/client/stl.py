@@ -15,7 +15,7 @@ from typing import Any
 from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.client import host, rpc
 from v6t.drivers.trex.client.answering import DEPARTURE_S, NEIGHBOUR_FILTER, NeighborResponder
-from v6t.drivers.trex.client.service import Trouble, make_one_line
+from v6t.drivers.trex.client.service import Trouble, main, make_one_line
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
 _STREAM_S, _LIST_S = 0.001, 0.03
@@ -46,9 +46,12 @@ class StlWorker:
     def hello(self, trex_dir: str) -> dict[str, Any]:
         """Import the client; return facts about this interpreter."""
         self.api = rpc.import_client(trex_dir, self.engine)
+        import scapy
+
         return {
             "python": sys.version.split()[0],
             "executable": sys.executable,
+            "scapy": scapy.__file__,
             "cpus": sorted(os.sched_getaffinity(0)),
             "clock": host.read(host.CLOCK),
         }
@@ -391,7 +394,7 @@ class StlWorker:
         counts = {p: [stats[p]["opackets"], stats[p]["ipackets"]] for p in self.ports}
         watched["readings"].append([at, counts])
         for port in ports:
-            if self.client.get_port_attr(port)["link"] == "DOWN":
+            if rpc.is_link_down(self.client, port):
                 watched["events"].append(f"link of port {port} went down")
 
     def _enter_service_mode(self) -> None:
@@ -399,7 +402,7 @@ class StlWorker:
 
         With several data path cores in software mode these receive, and drop all but ARP and ICMP.
         """
-        virtual = all(self.client.get_port(p).is_virtual() for p in self.ports)
+        virtual = all(rpc.is_virtual(self.client, p) for p in self.ports)
         if self.in_service or (virtual and not self.has_several_queues):
             return
         self.client.set_service_mode(ports=self.ports, enabled=True)
@@ -552,3 +555,7 @@ def unpack_lists(vm: dict[str, Any]) -> dict[str, Any]:
                 values.byteswap()
             one["value_list"] = values.tolist()
     return dict(vm, instructions=instructions)
+
+
+if __name__ == "__main__":
+    main(StlWorker())

@@ -12,7 +12,6 @@ from v6t.drivers.duts.kinds.vpp.function import VppFunction
 from v6t.drivers.duts.plan import Step, expect_lines, expect_words
 from v6t.drivers.duts.steps import make_object_step
 
-OUTER_HEADER_OCTETS = 40  # size of the IPv6 header that the tunnel adds
 TUNNEL_NUMBER = 8676  # instance of VPP's tunnel interface
 TUNNEL_INTERFACE = f"ipip{TUNNEL_NUMBER}"
 # all of IPv4, in two routes that leave an existing default route in place
@@ -39,13 +38,11 @@ class TunnelFunction(VppFunction):
     def make_steps(self, version: str) -> list[Step]:
         cli, customer = self.cli, get_tunnel_end(self.intent)
         outside, inside = self.ports[customer.ipv6_side], self.ports[customer.ipv4_side]
-        addresses = getattr(self.intent, customer.ipv6_side).addresses
-        exists = any(interface.ip == customer.local for interface in addresses)
-        mtu = getattr(self.intent.links, customer.ipv6_side).mtu - OUTER_HEADER_OCTETS
+        local = [links.make_address_step(cli, f"{customer.local}/128", outside)]
         ends = f"src {customer.local} dst {customer.remote}"
         index = f"$({cli(f'show interface {TUNNEL_INTERFACE}')} | awk 'NR == 2 {{print $2}}')"
         return [
-            *([] if exists else [links.make_address_step(cli, f"{customer.local}/128", outside)]),
+            *([] if customer.has_interface_address else local),
             make_object_step(
                 cli(f"create ipip tunnel {ends} instance {TUNNEL_NUMBER} flags {COPY_DSCP_FLAG}"),
                 cli(f"delete ipip tunnel sw_if_index {index}"),
@@ -62,7 +59,7 @@ class TunnelFunction(VppFunction):
                 expected=expect_lines(f"unnumbered, use {inside}"),
                 undo=f"set interface unnumbered del {TUNNEL_INTERFACE}",
             ),
-            links.make_mtu_step(cli, TUNNEL_INTERFACE, mtu),
+            links.make_mtu_step(cli, TUNNEL_INTERFACE, customer.mtu),
             links.make_link_up_step(cli, TUNNEL_INTERFACE),
             *(
                 links.make_route_step(
