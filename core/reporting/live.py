@@ -35,7 +35,7 @@ DEFAULT_PORT = 8219  # TCP port of the live page
 VIEWER_TIMEOUT_S = 10.0  # reports are made only if the page was requested within this time
 REPORT_INTERVAL_FACTOR = 20  # interval between reports, as a multiple of the time to make one
 MAX_LISTED_STEPS = 8  # last steps that the page lists
-MAX_THREADS = 32  # of this program; further connections are closed
+MAX_CLIENTS = 16  # simultaneous connections
 CLIENT_TIMEOUT_S = 5.0
 PAGE_HTML = Path(__file__).with_name("live.html").read_text("utf-8")
 _PAGE_SCRIPT = PAGE_HTML.partition("<script>")[2].partition("</script>")[0]
@@ -105,6 +105,7 @@ class LiveView(Listener):
         self._state = self._state_to_json("It begins.")
         self._report = _WAITING_PAGE
         self._viewed, self._next_report = -VIEWER_TIMEOUT_S, 0.0
+        self._serves = False
         try:
             self._server = _Server(address, self)
         except OSError as exc:
@@ -126,6 +127,7 @@ class LiveView(Listener):
 
     def __enter__(self) -> LiveView:
         self._thread.start()
+        self._serves = True
         self._announce(f"live: {self.url}")
         return self
 
@@ -134,9 +136,10 @@ class LiveView(Listener):
 
     def close(self) -> None:
         """Stop the server and close its port."""
-        if self._thread.is_alive():
+        if self._serves:
             self._server.shutdown()
             self._thread.join()
+        self._serves = False
         self._server.server_close()
 
     def on_run_start(self, name: str) -> None:
@@ -224,13 +227,20 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], view: LiveView) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.view = view
+        self._free = threading.BoundedSemaphore(MAX_CLIENTS)
         super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if threading.active_count() < MAX_THREADS:
+        if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a client that closed its connection."""
