@@ -131,7 +131,9 @@ class Run(TableSource):
         Raises:
             UsageError: a format or ``figures`` is unknown.
         """
-        return write_run_report(self.path, None, formats or ("html",), figures=figures)
+        return write_run_report(
+            self.path, None, formats or ("html",), figures=figures, data=self.cached_data
+        )
 
 
 @dataclass(frozen=True)

@@ -85,20 +85,22 @@ def command(
                 TOO_FEW_RUNS_MESSAGE, "or --published for published results", code="no-such-run"
             )
     with report_damage(directories[-1]):
-        return compare_directories(directories, anyway, output, as_json)
+        from v6t.core.runs.results import load_run
+
+        runs = [*map(load_run, directories)]
+        return print_run_comparison(directories, runs, anyway, output, as_json)
 
 
-def compare_directories(
-    directories: tuple[Path, ...],
+def print_run_comparison(
+    directories: Sequence[Path],
+    runs: Sequence[RunData],
     anyway: bool = False,
     output: Path | None = None,
     as_json: bool = False,
 ) -> int:
     """Compare runs with the first one, print or write the comparison, and return the exit status."""
     from v6t.core.reporting.compare import compare_runs
-    from v6t.core.runs.results import load_run
 
-    runs = [*map(load_run, directories)]
     return _print_comparison(compare_runs(runs, anyway), output, as_json, directories, runs)
 
 

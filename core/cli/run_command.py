@@ -24,6 +24,7 @@ from v6t.core.cli.options import (
 from v6t.core.log import is_verbose, print_notice
 
 if TYPE_CHECKING:
+    from v6t.analysis.rundata import RunData
     from v6t.core.config.bound import BoundRun
 
 BELOW_LIMIT_STATUS = 7  # exit status: a throughput is below ``--fail-below``
@@ -93,10 +94,11 @@ def command(
     embedded tester with a reference device. RUN_FILE and --testbed take files that `v6t init`
     writes; flags win over files. RUN is the directory of a run, which is repeated.
     """
+    baseline_data = None
     if baseline is not None:
         from v6t.core.runs.results import load_run
 
-        load_run(baseline)  # an error ends the command before the run
+        baseline_data = load_run(baseline)  # an error ends the command before the run
     options = dict(arguments)  # `resolve_run` removes some
     bound = resolve_run(arguments)
     if bottleneck:
@@ -121,21 +123,19 @@ def command(
         from v6t.core.cli.dut_command import with_rollback_command
 
         _audit_device(with_rollback_command(bound, options), refuse=audit == "refuse")
-    path = execute_and_report(bound, output, as_json, report, bottleneck, live, min_fps)
-    status = 0 if min_fps is None else _check_rates(path, min_fps)
-    if baseline is not None:
-        from v6t.core.cli.compare_command import compare_directories
+    path, data = execute_and_report(bound, output, as_json, report, bottleneck, live, min_fps)
+    status = 0 if min_fps is None else _check_rates(data, min_fps)
+    if baseline is not None and baseline_data is not None:
+        from v6t.core.cli.compare_command import print_run_comparison
 
         with redirect_stdout(sys.stderr if as_json else sys.stdout):
-            status = compare_directories((baseline, path)) or status
+            status = print_run_comparison((baseline, path), [baseline_data, data]) or status
     return status
 
 
-def _check_rates(path: Path, min_fps: float) -> int:
+def _check_rates(data: RunData, min_fps: float) -> int:
     """Print each throughput below ``min_fps`` and return the exit status."""
-    from v6t.core.runs.results import load_run
-
-    rates = [(r.point, r.throughput_fps) for r in load_run(path).records]
+    rates = [(r.point, r.throughput_fps) for r in data.records]
     measured = [(point, fps) for point, fps in rates if fps is not None]
     lines = [
         f"{point}: {fps:,.0f} fps is below {min_fps:,.0f} fps"

@@ -36,7 +36,7 @@ def execute_and_report(
     watch_device: bool = False,
     live: str | None = None,
     min_fps: float | None = None,
-) -> Path:
+) -> tuple[Path, RunData]:
     """Execute a run in a new directory, write the report and print the results.
 
     Args:
@@ -49,7 +49,7 @@ def execute_and_report(
         min_fps: rate below which JUnit results fail, per direction.
 
     Returns:
-        The directory.
+        The directory, and the data of the run.
     """
     from v6t.core.runs.results import share_conditions
     from v6t.core.runs.rundir import RESULTS, RunDir, choose_default_path
@@ -67,8 +67,7 @@ def execute_and_report(
             data = replace(data, results=results)
         return _add_bottleneck(path, events, bound, data) if watch_device else data
 
-    _measure_and_show(bound, path, measure, as_json, report, live)
-    return path
+    return path, _measure_and_show(bound, path, measure, as_json, report, live)
 
 
 def continue_run(path: Path, as_json: bool, report: bool = True, live: str | None = None) -> None:
@@ -98,8 +97,8 @@ def _measure_and_show(
     as_json: bool,
     report: bool,
     live: str | None,
-) -> None:
-    """Measure a run and show its progress, then write its report and print its results."""
+) -> RunData:
+    """Measure a run, show its progress, write its report, print its results and return its data."""
     from v6t.core.cli.progress import show_progress
     from v6t.core.runs.plan import plan
 
@@ -132,6 +131,7 @@ def _measure_and_show(
             write_report(path)
         raise
     show_results(path, as_json, data=data)
+    return data
 
 
 def _add_bottleneck(path: Path, events: Listener, bound: BoundRun, data: RunData) -> RunData:

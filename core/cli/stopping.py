@@ -22,6 +22,7 @@ from v6t.core.config.settings import ResolvedRun
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHOW_CURSOR = b"\x1b[?25h"  # terminal code; a state line hides the cursor
 CLEAR_LINE = "\r\x1b[2K"  # terminal code
+STOPPING_SIMULATION = "stopping: a second Ctrl-C ends it at once"
 STOPPING = "stopping: what v6t made on this machine is removed; a second Ctrl-C ends it at once"
 # Callbacks of the open live displays, each of which shows a message.
 display_callbacks: list[Callable[[str], None]] = []
@@ -49,7 +50,9 @@ def make_stop_messages(runs: Mapping[Path, ResolvedRun], resume_command: str) ->
         for path, run in runs.items()
         if _list_hosts(run) and any(path.glob("**/dut-undo.json"))
     ]
-    first = "\n".join(stop.first for stop in stops) or STOPPING
+    simulated = all(run.tester.kind == "sim" for run in runs.values())
+    stopping = STOPPING_SIMULATION if simulated else STOPPING
+    first = "\n".join(stop.first for stop in stops) or stopping
     return StopMessages(first, (*(line for stop in stops for line in stop.second), resume))
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> d
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
         "created": utc_now(),
         "seed": run.seed,
-        "packages": {name: version(name) for name in LISTED_PACKAGES},
+        "packages": {name: _read_version(name) for name in LISTED_PACKAGES},
         "source_commit": find_commit(),
         "python": sys.version.split()[0],
         "machine": describe_machine(),
@@ -97,6 +97,14 @@ def describe_machine() -> dict[str, Any]:
 def utc_now() -> str:
     """Return the current time in UTC as ISO 8601."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _read_version(name: str) -> str | None:
+    """Return the version of a package, or None if it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def find_commit() -> str | None:
