@@ -182,7 +182,7 @@ CP_TIME = "kern.cp_time=1,0,2,3,4,90\n"
 def test_core_is_named_only_where_there_is_one(text, figures):
     """Check the ticks that sysctl prints in the order of sys/sys/sched.h.
 
-    Without kern.cp_time2, kern.cp_time is the mean of all cores (sys/kern/kern_sysctl.c).
+    Of the ticks, it prints kern.cp_time only: the mean of all cores (sys/kern/kern_sysctl.c).
     """
     assert openbsd.parse_cpu_ticks(text) == figures
 
