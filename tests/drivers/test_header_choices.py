@@ -3,8 +3,6 @@
 Right and wrong answers are made here octet by octet; the tables are those of the RFCs.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Raw counters of a real trial (TRex v3.08) to a trial result, and every fault of the tester."""
 
-from __future__ import annotations
-
 import copy
 import json
 from dataclasses import asdict, replace
