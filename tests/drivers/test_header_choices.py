@@ -151,7 +151,7 @@ class Header:
 
 
 def stream_of(name, direction, octet, inner=None):
-    """The foreground with other TOS or traffic class octets, of both headers of a tunnel."""
+    """Return the foreground stream with other TOS or traffic class octets in its headers."""
     stream = next(s for s in compiled(name, direction).streams if s.role is Role.FOREGROUND)
     packet = np.frombuffer(base64.b64decode(stream.trex["packet"]["binary"]), np.uint8).copy()
     header = Header(packet)
@@ -175,7 +175,7 @@ def sent_of(stream, count=3):
 
 
 def answers(name, direction, octet, inner, change, oracle=None):
-    """The reference's frames, changed, compared; None where the reference drops them."""
+    """Compare the changed reference frames; None if the reference drops them."""
     oracle = oracle or oracle_of(name)
     stream = stream_of(name, direction, octet, inner)
     sent = sent_of(stream)

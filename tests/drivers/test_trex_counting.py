@@ -213,7 +213,7 @@ def test_broken_histograms_are_refused(text):
 
 
 def marked(stream):
-    """A stream as TRex starts it: bit 0 of TOS or traffic class set, and 0xFFFF in a field."""
+    """Return a stream as TRex starts it: bit 0 of the TOS octet set, 0xFFFF in a field."""
     packet = bytearray(base64.b64decode(stream.trex["packet"]["binary"]))
     l3 = locate_headers(packet).networks[0].start
     if packet[l3] >> 4 == 6:

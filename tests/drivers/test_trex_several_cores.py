@@ -84,7 +84,7 @@ def more_cpus(tmp_path, monkeypatch):
 
 
 def measure_sent(tester, asked):
-    """A trial of which all frames left: a busy machine may not get round to all at once."""
+    """Measure until all frames of a trial leave; a busy machine may delay some."""
     for _ in range(5):
         result = tester.measure(asked)
         if all(d.count_frames("sent") == asked.frames for d in result.directions.values()):

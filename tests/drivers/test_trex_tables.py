@@ -57,7 +57,7 @@ def streams(size=84):
 
 
 def reached(program):
-    """The highest octet that a program writes, from 1."""
+    """Return the end of the last octet that a program writes."""
     return max(i["pkt_offset"] + 4 for i in program if i["type"].startswith("write"))
 
 

@@ -214,7 +214,7 @@ def test_simulated_tester_is_rejected():
 
 
 def short():
-    """Checks of a second."""
+    """Return checks of a second each."""
     every = DelayRequest(ipdv=True)
     return [
         Check("d", "delay", "d", Known(delay_us=2000, awake=True), 500.0, 200, delays=every),

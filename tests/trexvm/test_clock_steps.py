@@ -73,7 +73,7 @@ def steps_seen(machine):
 
 
 def ended(machine):
-    """The exit status of v6t; empty while it goes on."""
+    """Return the exit status of v6t; empty while it runs."""
     return machine.run(f"cat {PLACE}/status").out.strip()
 
 

@@ -43,7 +43,7 @@ def machine():
 
 @pytest.fixture
 def in_machine(machine, monkeypatch):
-    """The lab's device is that machine."""
+    """Replace the lab's device by the machine."""
     stands_in(machine, monkeypatch)
 
 
@@ -60,7 +60,7 @@ def in_chain(machine, monkeypatch):
 
 
 def seen(machine, technology, run):
-    """A row of the page says what a run has shown."""
+    """Record a run in the page's row."""
     machines.note(f"{DRIVER} {technology}", run, machine.machine.hypervisor)
 
 

@@ -209,7 +209,7 @@ def mend(site, fault):
 
 
 def made_by(name, options):
-    """The driver of one of :data:`DEVICES` or :data:`BUILT`."""
+    """Make the driver of one of :data:`DEVICES` or :data:`BUILT`."""
     kind = name.partition(",")[0]
     program = matrix.program(kind) if kind in BUILT else ""
     given = {"program": program} if program else {}

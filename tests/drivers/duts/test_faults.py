@@ -78,7 +78,7 @@ def _script(server):
 
 @pytest.fixture
 def device(server, make_session, monkeypatch):
-    """A fresh device, and sessions with it whose short deadlines show a hang at once."""
+    """Provide a clean device, and sessions whose short deadlines show a hang at once."""
     monkeypatch.setattr("v6t.drivers.duts.session.plan_steps.UNDO_LIMIT_S", 1.0)
     monkeypatch.setattr("v6t.drivers.duts.session.undo_store.STEP_PATIENCE_S", 0)
     server.shell(CLEAN)

@@ -74,7 +74,7 @@ def session(place, transport):
 
 
 def found(place):
-    """What is on the device but for the empty directory of v6t's."""
+    """List v6t's files on the device, without its empty directory."""
     return sorted(p.name for p in place.rglob("*") if p.name != "state")
 
 

@@ -54,7 +54,7 @@ def testbed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(testbed, tmp_path_factory):
-    """The directory of a run that came to its end, and what it said."""
+    """Execute a run to its end; provide its directory and output."""
     path = tmp_path_factory.mktemp("whole") / "run"
     return path, run_v6t("run", *QUICK, "--bottleneck", "--testbed", testbed, "-o", path)
 

@@ -247,7 +247,7 @@ def test_all_that_ours_leads_are_ended(fate, tmp_path):
 
 
 def group(leader):
-    """What runs in a group of processes."""
+    """List the commands of a process group, without zombies."""
     said = subprocess.run(
         ["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True
     )

@@ -37,7 +37,7 @@ def flags(standing):
 
 
 def killed(standing, path):
-    """What was there before, after a run that was killed while it measured."""
+    """Kill a run while it measures; return the states from before it."""
     for name in standing.site.placed:
         standing.inside(name)("true")  # its namespace is there
     before = standing.states()
