@@ -24,7 +24,7 @@ EVERYTHING = (
 
 
 def wanted(*benchmarks, plugin="nat44", device=None, modes=("bidirectional",), **connections):
-    """A resolved run; ``connections`` are the procedure's settings of that name."""
+    """Resolve a run; ``connections`` are the procedure's settings of that name."""
     capacity = connections.pop("capacity", {})
     texts = {f"connections.{k}": str(v) for k, v in connections.items()}
     texts |= {f"capacity.{k}": str(v) for k, v in capacity.items()}
@@ -40,7 +40,7 @@ def wanted(*benchmarks, plugin="nat44", device=None, modes=("bidirectional",), *
 
 
 def measured(tmp_path, *benchmarks, **options):
-    """Records by benchmark."""
+    """Measure a run and return its records by benchmark."""
     outcome = measure_run(wanted(*benchmarks, **options), tmp_path / "run")
     assert outcome.status == "complete"
     return {r.benchmark: r.to_json() for r in outcome.records}
