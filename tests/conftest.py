@@ -38,9 +38,9 @@ gc.disable()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What failed beside others is known by its name and its group's: alone it has no group.
+    """Strip the xdist group from the names of the tests that failed last.
 
-    Without this, ``--last-failed`` would repeat only what has none, and forgive the rest.
+    Without this, ``--last-failed`` would repeat only tests without a group, and forget the rest.
     """
     failed = config.pluginmanager.get_plugin("lfplugin")
     if failed is not None:
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was collected lives to the end: the garbage collector need not look through it again."""
+    """Exempt what was collected from garbage collection: it lives to the end."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(250_000, 20, 20)  # as v6t's own processes have it
@@ -58,7 +58,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tests that share a fixture of their module or the session stay on one worker."""
+    """Keep tests that share a fixture of their module or the session on one worker."""
     if isinstance(item, pytest.Function):
         made = [found[-1] for found in item._fixtureinfo.name2fixturedefs.values()]
         shared = [

@@ -16,14 +16,14 @@ from v6t.tests.openbsd import vm as openbsd
 
 
 def standing_of(driver: str, technology: str) -> tuple[str, Callable[[], Stand[Any]]] | None:
-    """The machine of a device, and what it is called; None: its driver needs none.
+    """Return the name and the maker of a driver's machine, or None if the driver needs none.
 
     Args:
         driver: its name.
-        technology: what it shall be.
+        technology: what it is to be.
 
     Raises:
-        EnvironmentLacking: when it is made: programs, or the module, are missing.
+        EnvironmentLacking: from the maker, if programs or the module are missing.
     """
     if driver == "jool":
         return ("jool-mapt", _jool_mapt) if technology.startswith("mapt") else ("jool", _jool)

@@ -61,7 +61,7 @@ def main(
 
 
 def _keep(directory: Path) -> None:
-    """The last one, until the next."""
+    """Rename the directory as the previous one, and delete the one before."""
     before = directory.with_name(directory.name + ".before")
     shutil.rmtree(before, ignore_errors=True)
     directory.rename(before)

@@ -26,7 +26,6 @@ WORDS = Path("tools/words.txt")
 NOT_PRODUCT = {"build", "docs", "tests"}
 CORRECT = "ect,fro,nd"
 """Abbreviations that codespell takes for misspelled words."""
-RUFF = ("--isolated", "--config", 'lint.pydocstyle.convention="google"', "--output-format", "json")
 ODD_NAME = re.compile(
     r"_*(of_\w+|(beside|within|behind|beyond)(_\w+)?|told|given|made|found|kept|held|seen|sent|left|known|taken"
     r"|drawn|written|shown|lost|met|gone|said|thought|brought|built|bound|put|of|by|around|together|here|there"
@@ -59,17 +58,6 @@ def pages(root: Path) -> list[Path]:
     found = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
     relative = sorted(p.relative_to(root) for p in found)
     return [p for p in relative if p.parts[:2] != ("docs", "results")]
-
-
-def count_moods(root: Path) -> Counter[str]:
-    """Count docstrings whose first line is not in the imperative (ruff D401)."""
-    folders = {p.parts[0] for p in product_files(root)}
-    done = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", *RUFF, "--select", "D401", *sorted(folders)],
-        cwd=root, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    places = (Path(hit["filename"]).relative_to(root) for hit in json.loads(done.stdout))
-    return Counter(folder_of(p) for p in places if not p.name.endswith("_worker.py"))
 
 
 @cache
@@ -169,7 +157,6 @@ def count_module_names(root: Path) -> Counter[str]:
 
 
 RULES: Mapping[str, Callable[[Path], Counter[str]]] = {
-    "docstrings not in the imperative (ruff D401)": count_moods,
     "words to avoid (tools/words.txt)": count_words,
     "functions not named by a verb phrase": count_names,
     "module names in strings": count_module_names,

@@ -80,7 +80,7 @@ PREFIXES = one_of((*(network6("2001:dba:64ff:ab00::", n) for n in PREFIX_LENGTHS
 
 @composite
 def lwaftrs(draw):
-    """A generated table, or a file with several rows of addresses and of lwB4s."""
+    """Draw a generated table, or a file with several rows of addresses and lwB4s."""
     offset, psid_len = draw(port_sets())
     if draw(st.booleans()):
         pool, softwires = str(network4(draw, 20)), draw(one_of((1, 2, 3, 5, 64, 300)))
@@ -99,7 +99,7 @@ def lwaftrs(draw):
 
 @composite
 def siits(draw):
-    """A prefix, explicit mappings of several lengths, or both; hosts within them."""
+    """Draw a prefix, explicit mappings of several lengths, or both, and hosts within them."""
     params: dict[str, Any] = {"orientation": draw(one_of(("nat64", "nat46")))}
     hosts = [IPv4Address("198.18.0.2"), IPv4Address("198.19.0.2")]
     mapped = {"prefix": [], "eam": hosts, "both": hosts[:1]}

@@ -67,7 +67,7 @@ class Line:
 
 
 def devices(chance: random.Random) -> dict[str, Device]:
-    """A device of each class; the truth is the highest rate a full trial passes."""
+    """Make a device of each class; its truth is the highest rate that a full trial passes."""
     capacity = chance.uniform(0.1, 0.9) * UPPER_FPS
     zone = chance.uniform(0.2, 0.8) * capacity
 
@@ -150,7 +150,7 @@ def measure(search: SearchMethod, name: str) -> Line:
 
 
 def installed() -> tuple[SearchMethod, ...]:
-    """Searches that can be run here."""
+    """List the search methods that are installed."""
     there = importlib.util.find_spec("MLRsearch") is not None
     return tuple(s for s in get_args(SearchMethod) if there or s != "mlrsearch")
 
@@ -163,7 +163,7 @@ def compare() -> Iterator[Line]:
 
 
 def table(lines: list[Line]) -> str:
-    """The lines as Markdown; shares are of the binary search on the same class."""
+    """Render the lines as Markdown; shares are relative to the binary search on the same class."""
     out = [
         f"Per repetition, means over {DEVICES * REPETITIONS} repetitions ({DEVICES} devices, "
         f"capacity evenly between 10 and 90 % of {UPPER_FPS:,.0f} fps); resolution "

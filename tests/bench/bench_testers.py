@@ -80,7 +80,7 @@ def _bound(tester: str, options: dict[str, str]) -> BoundRun:
 
 @contextmanager
 def own(tester: str, options: dict[str, str]) -> Iterator[Try]:
-    """A tester of v6t, opened."""
+    """Open one of v6t's testers and yield a function that tries a rate."""
     bound = _bound(tester, options)
     made: Any = make_tester(bound)
     try:
@@ -102,7 +102,7 @@ def own(tester: str, options: dict[str, str]) -> Iterator[Try]:
 
 @contextmanager
 def siitperf(program: Path, cpus: list[int]) -> Iterator[Try]:
-    """siitperf in the place of v6t's tester, before the same device; these CPUs forward."""
+    """Start siitperf in place of v6t's tester, before the same device; these CPUs forward."""
     bound = _bound("embedded", {})
     links = bound.technology.links
     bed = Bed(links, build_lab_device(bound))

@@ -50,7 +50,7 @@ def show(title: str, figures: dict[str, list[float]], unit: str) -> None:
 
 
 def profiles() -> dict[str, StreamSet]:
-    """The sets to compare, all of one stream."""
+    """Compile the stream sets to compare, each with one stream."""
     found = {}
     for plugin in ("mape-br", "mapt-br", "ipv4-router"):
         if plugin not in list_names():

@@ -31,7 +31,7 @@ def rehearse(path, sizes):
 
 
 def calls_a_trial(path, sizes):
-    """Function calls: what a profile counts is the same however busy the machine is."""
+    """Count function calls in a trial, which do not depend on the machine's load."""
     profile = cProfile.Profile()
     trials = profile.runcall(rehearse, path, sizes)
     return pstats.Stats(profile).total_calls / trials

@@ -255,7 +255,7 @@ _TS = [
 
 
 def _workers(first: str, *further: int) -> list[Values]:
-    """The core of one worker is given, those of more are not."""
+    """List the numbers of workers; papers name the core of a single worker only."""
     return [{_WORKERS: first}, *({_WORKERS: (n, NOT_SAID)} for n in further)]
 
 

@@ -1,7 +1,5 @@
 """Run directories that tests of reports, comparisons and campaigns read."""
 
-from __future__ import annotations
-
 from v6t.core.config.bound import bind
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
@@ -15,7 +13,7 @@ FINE = {"repetitions": 6, "resolution_fps": 5_000.0, "trial_duration_s": 1.0}
 
 
 def made(path, *benchmarks, device=None, procedure=None, modes=("bidirectional",), seed=1, **rest):
-    """A finished rehearsal in a new directory; ``device`` and ``procedure`` as in the files."""
+    """Rehearse a run in a new directory; ``device`` and ``procedure`` as in the files."""
     run = simulate(
         *(benchmarks or ("throughput",)),
         device={"capacity_noise": 0.01, **(device or {})},

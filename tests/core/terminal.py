@@ -100,7 +100,7 @@ class Session:
         self._child.send(keys)
 
     def resize(self, columns: int) -> None:
-        """The window is another one: the kernel tells the program."""
+        """Resize the window, and tell the program as the kernel would."""
         self.screen.columns = columns
         self._child.setwinsize(ROWS, columns)
 

@@ -66,7 +66,7 @@ def summary_of(directory):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A finished campaign."""
+    """Provide a finished campaign."""
     home = tmp_path_factory.mktemp("campaign")
     done = v6t("campaign", written(home), "--report", "-o", home / "out")
     assert done.status == 0, done.err
@@ -247,7 +247,7 @@ def test_killed_twice_it_ends_with_the_same_summary(tmp_path):
 
 
 def unfinished(directory):
-    """What the report of a campaign that was killed says about its runs."""
+    """Return the status of each run in the report of a killed campaign."""
     assert v6t("report", directory).status == 0
     found = summary_of(directory)
     return [f"{r['directory']}: {r['status']}" for r in found["runs"]]
@@ -327,7 +327,7 @@ def test_a_run_that_is_stopped_but_not_put_back_ends_the_campaign(tmp_path, monk
 
 
 def two_testbeds(tmp_path):
-    """A campaign file: the same run on each."""
+    """Write a campaign of the same run on two testbeds."""
     bed = "{tester: {kind: sim, options: {trial_delay_s: 0.05}}}"
     text = SMALL[: SMALL.index("testbeds:")] + (
         f"testbeds:\n  one: {bed}\n  two: {bed}\n"
@@ -633,9 +633,9 @@ COARSE = {"trial_duration_s": 1, "resolution_fps": 500_000}
 
 
 def shortened(path, tmp_path):
-    """A packaged campaign with as many experiments, fewer values on long axes, and coarse searches.
+    """Write a packaged campaign with fewer values on long axes and with coarse searches.
 
-    Every run of the whole is laid out and compared with the paper in ``test_papers.py``.
+    ``test_papers.py`` compares every run of the complete campaign with the paper.
     """
     content = YamlFile(path).data
     content["run"]["procedure"] = {**content["run"].get("procedure", {}), **COARSE}

@@ -92,7 +92,7 @@ def test_a_device_elsewhere_is_not_reached_without_ssh(tester, tmp_path, monkeyp
 
 
 def on_trex(*measured, params=None, **options):
-    """A run in TRex's lab, as it is planned."""
+    """Resolve a run in TRex's lab."""
     flags = Flags(
         plugin="mape-br",
         tester="trex",

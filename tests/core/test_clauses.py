@@ -24,7 +24,7 @@ CONNECTIONS = ("connection-rate", "teardown", "capacity", "tcp-rate", "tcp-capac
 
 
 def measured(home, line_rate, benchmarks, plugin, procedure, **device):
-    """A rehearsal by the rfc preset, on a medium slow enough to be simulated soon."""
+    """Rehearse a run of the rfc preset on a medium slow enough for a quick simulation."""
     testbed = home / "testbed.yaml"
     testbed.write_text(f"line_rate: {line_rate}\n")
     flags = Flags(
@@ -38,7 +38,7 @@ def measured(home, line_rate, benchmarks, plugin, procedure, **device):
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
-    """A run of streams and one of connections, by the book."""
+    """Provide a run of streams and one of connections that follow the RFCs."""
     streams = measured(
         tmp_path_factory.mktemp("streams"), "3M", STREAMS, "ipv6-router",
         {"latency": {"tags": 500}, "back_to_back": {"resolution_frames": 1024}},
@@ -113,7 +113,7 @@ def saying(benchmark, change=None, **values):
 
 
 def counting(benchmark, change, every=False):
-    """The first of the trials that decide (or every one) counted something else."""
+    """Change what the first of the deciding trials (or every one) counted."""
 
     def changed(trial):
         content = result_to_json(trial.result)
@@ -129,7 +129,7 @@ def counting(benchmark, change, every=False):
 
 
 def ways(change):
-    """A change of what was counted in each direction."""
+    """Apply a change to what was counted in each direction."""
 
     def of_all(content):
         for way in content["directions"].values():
@@ -139,25 +139,25 @@ def ways(change):
 
 
 def mixed(way):
-    """A quarter of the frames is foreground."""
+    """Make a quarter of the frames foreground."""
     fg = way["classes"]["fg"]
     way["classes"]["bg"] = {**fg, "role": "background", "required": 3 * fg["required"]}
 
 
 def directions(change):
-    """A change of each direction of a record."""
+    """Apply a change to each direction of a record."""
     return lambda record: {
         "directions": {way: {**d, **change(d)} for way, d in record["directions"].items()}
     }
 
 
 def goals(change):
-    """A change of the last goal's result."""
+    """Apply a change to the last goal's result."""
     return lambda record: {"goals": [*record["goals"][:-1], change(record["goals"][-1])]}
 
 
 def decisive(**more):
-    """The trials that decided counted so much more."""
+    """Add to what the deciding trials counted."""
     return lambda record: {
         "decisive": [
             {**one, **{name: one[name] + by for name, by in more.items()}}
@@ -182,7 +182,7 @@ def counts(**changes):
 
 
 def learned(data):
-    """A run in which frames go ahead of every trial."""
+    """Insert a preflight trial before every trial."""
     ahead = next(t for t in data.trials if t.request["benchmark"] == "preflight")
     return replace(data, trials=[one for t in data.trials for one in (ahead, t)])
 
@@ -193,7 +193,7 @@ def real(data):
 
 
 def answering(data):
-    """A run whose tester asked for the device in every pause."""
+    """Make the tester answer neighbour requests in every pause."""
     tester = {**(data.manifest.get("tester") or {}), "answers_on": ["left", "right"]}
     data = real(data)
     return replace(data, manifest={**data.manifest, "tester": tester})

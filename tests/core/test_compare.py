@@ -251,7 +251,7 @@ def test_a_simulated_run_has_no_published_reference(runs):
 
 
 def pretended(path, content, config):
-    """A run directory as if frames had been sent for as long as the papers did."""
+    """Change a run directory as if frames had been sent for as long as in the papers."""
     results = json.loads((path / "results.json").read_text())
     for record in results["results"]:
         record.update(content)

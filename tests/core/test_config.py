@@ -22,7 +22,7 @@ from v6t.tests.expect import expect_error
 
 
 def resolved(tmp_path, run=None, bed=None, **flags):
-    """A run from texts of files; the simulated tester unless something else is said."""
+    """Resolve a run from the texts of files, with the simulated tester by default."""
     paths = []
     for name, text in (("run.yaml", run), ("bed.yaml", bed)):
         path = None

@@ -29,7 +29,7 @@ from .test_run import simulated
 
 
 def rewrite(path, change):
-    """The journal with another content, its checksums right."""
+    """Rewrite the journal with changed entries and valid checksums."""
     changed = [change(entry) for entry in read_journal(path)]
     text = b""
     for entry in changed:
@@ -48,7 +48,7 @@ def with_another_field(entry):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A complete run, which tests copy."""
+    """Provide a complete run, which tests copy."""
     path = tmp_path_factory.mktemp("finished") / "out"
     measure_run(simulated(), path)
     return path
@@ -56,7 +56,7 @@ def finished(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory):
-    """A run whose tester failed when one direction of three was known."""
+    """Provide a run whose tester failed after one of three directions."""
     path = tmp_path_factory.mktemp("failed") / "out"
     with pytest.raises(TesterError):
         measure_run(simulated(crash_at=60), path)

@@ -20,7 +20,7 @@ from v6t.tests.expect import expect_refusal
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
-    """A machine on which everything is right."""
+    """Provide a machine without any problem."""
     monkeypatch.setattr(privilege, "available", lambda: (True, "root"))
     monkeypatch.setattr(doctor.os, "sched_getaffinity", lambda _pid: {0, 1, 2})
     monkeypatch.setattr(platform, "system", lambda: "Linux")

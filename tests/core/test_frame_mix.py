@@ -154,7 +154,7 @@ def test_a_rate_in_bits_is_that_of_the_mean_frame(tmp_path):
 
 @pytest.fixture(scope="module")
 def rehearsed(tmp_path_factory):
-    """A rehearsal of everything that can be measured of a mix, beside a single size."""
+    """Rehearse all benchmarks that accept a mix, with a mix and a single size."""
     base = tmp_path_factory.mktemp("mix")
     flags = Flags("siit", tester="sim", frame_sizes=("imix", 84), modes=("bidirectional",),
                   benchmarks=("throughput", "frame-loss", "latency", "pdv", "ipdv", "back-to-back",

@@ -31,7 +31,7 @@ def made(tmp_path, monkeypatch):
 
 
 def uncommented(text):
-    """The example with its commented-out settings in force; explanations stay comments."""
+    """Return the example with its commented-out settings in force; explanations stay comments."""
     return re.sub(r"^( *)# (?=(?: *)[a-z_]+:( |$))", r"\1", text, flags=re.MULTILINE)
 
 

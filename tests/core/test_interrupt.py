@@ -45,7 +45,7 @@ PRODUCT_FOLDERS = (
 
 
 def started(out, *arguments):
-    """A run in a process group of its own, as a terminal would start it."""
+    """Start a run in its own process group, as a terminal would."""
     words = [*arguments, "-o", str(out)]
     return warm.Process(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -74,7 +74,7 @@ def workers(parent):
 
 
 def wait_for_the_end(pids):
-    """Processes may outlive their parent by a moment, not longer."""
+    """Wait until the processes end, which may outlive their parent for a moment."""
     end = time.monotonic() + PATIENCE_S
     while left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
         assert time.monotonic() < end, f"left behind: {left}"
@@ -83,7 +83,7 @@ def wait_for_the_end(pids):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The same run without any interruption."""
+    """Provide the same run without any interruption."""
     out = tmp_path_factory.mktemp("whole") / "out"
     assert v6t(*SIM, *SHAPE, "--set-tester", "capacity_noise=0.05", "-o", out).status == 0
     return out

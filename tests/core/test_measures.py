@@ -247,7 +247,7 @@ def test_resumes_in_the_middle_of_any_benchmark(tmp_path, plugin, benchmarks, cr
 
 
 def test_kills_in_any_benchmark_change_nothing(tmp_path):
-    """kill -9 at random moments: resume ends with the same results, no trial lost or doubled."""
+    """Check that killed and resumed runs have the results and trials of an undisturbed one."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     device = {**DEVICE, "loss_probability": 0.02}
     measure_run(wanted(*SIX, device=device, **QUICK), whole)

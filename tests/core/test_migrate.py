@@ -22,7 +22,7 @@ MAPTPERF = MAPPERF.replace("DUT-L-IPv6 2001:db8:6::1 # corresponding BR for MAP-
 
 
 def taken(tmp_path, text, *arguments, peer="maptperf"):
-    """The resolved run of a file that was taken over."""
+    """Convert a peer's configuration file and return the resolved run."""
     source = tmp_path / f"{peer}.conf"
     source.write_text(text)
     done = v6t("init", f"--from-{peer}", source, "--dir", tmp_path / "here", *arguments)

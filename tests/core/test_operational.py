@@ -31,7 +31,7 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def short_run(tmp_path_factory):
-    """A short run with much loss accepted, and with control frames."""
+    """Provide a short run with a high accepted loss and with control frames."""
     out = tmp_path_factory.mktemp("run") / "out"
     done = v6t(*SHORT, "--loss-tolerance", "0.5", "--set-tester", "control=3", "-o", out)
     assert done.status == 0, done.err
@@ -134,7 +134,7 @@ def test_initial_setup_6_completion():
 
 
 def same(one: dict, other: dict) -> bool:
-    """Runs alike when read by the same technology: 7 and '7' are the same parameter."""
+    """Check that runs are equal for their technology: 7 and '7' are the same parameter."""
     plugin = load_plugin(one["plugin"])
     first, second = (plugin.params_model(**run.pop("params")) for run in (one, other))
     return first == second and one == other

@@ -21,7 +21,7 @@ SETTING = re.compile(r"^(params|procedure|dut|links)\.|^(modes|frame_sizes|line_
 
 
 def here(run: Mapping[str, Any], name: str) -> Any:
-    """The run's value by the transcription's name."""
+    """Return the run's value by its name in the transcription."""
     if name.startswith("frame."):
         (pair,) = {getattr(p, name.partition(".")[2]) for p in run["pairs"]}
         return pair

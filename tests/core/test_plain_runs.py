@@ -56,7 +56,7 @@ VARIANTS = ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")
 
 @pytest.fixture
 def programs(monkeypatch):
-    """What variables name is found as whoever types the plain command would find it."""
+    """Add the programs that environment variables name to PATH, as for a plain command."""
     named = (matrix.program(device) for device in matrix.NAMED)
     places = dict.fromkeys(os.path.dirname(program) for program in named if program)
     monkeypatch.setenv("PATH", os.pathsep.join([*places, os.environ["PATH"]]))
@@ -74,7 +74,7 @@ def loadable(module):
 
 
 def lacking(bound):
-    """What a device lacks here, in its driver's words; empty: nothing."""
+    """Describe in the driver's words what a device lacks here; empty if nothing."""
     if bound.driver.name in NO_LAB:
         return NO_LAB[bound.driver.name]
     module = MODULES.get(bound.driver.name, "")
@@ -88,7 +88,7 @@ def lacking(bound):
 
 
 def carried_out(words, path, benchmark="throughput"):
-    """A run that came to its end with a rate, all of whose judged frames were right, and left nothing."""
+    """Execute a run; check that it finds a rate, mismatches no frame and leaves nothing behind."""
     mode = () if benchmark == "resolution" else ("--mode", "bidirectional")
     done = v6t("run", *words, "--measure", benchmark, *mode, *BRIEF, "--output", path)
     assert done.status == 0, done.err[-4000:] + done.out

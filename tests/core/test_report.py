@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 
 
 def parsed(path):
-    """The root of an XML file that this test suite has written."""
+    """Return the root of an XML file that this test suite has written."""
     return ET.fromstring(path.read_text())  # noqa: S314
 
 
@@ -44,7 +44,7 @@ EVIL = '<script>alert("x")</script> & $x^2$ | `a` \\ b\nc \u202e\x07'
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A run of every benchmark."""
+    """Provide a run of every benchmark."""
     procedure = {"frame_timeout": {"deadline_ms": 5.0}, "repetitions": 6}
     home = tmp_path_factory.mktemp("runs")
     device = {"buffer_frames": 2000, "tail_share": 0.001, "recovery_s": 0.1, "reset_s": 0.2}
@@ -543,7 +543,7 @@ document.body.append(out);
 
 
 def browsed(path, profile, *more, window=1300):
-    """A page as a browser's document, its complaints, and every address it asked for."""
+    """Open a page in a browser; return its document, its errors and every address it requests."""
     log = profile.with_suffix(".netlog.json")
     options = ("--dump-dom", f"--window-size={window},2000", f"--log-net-log={log}", *more)
     done = open_page(f"file://{path}", profile, *options)

@@ -19,7 +19,7 @@ from v6t.trials.timeline import DeviceLoad, Timeline
 
 
 def trial(lost, key="throughput/104/forward/r01/s01/a1", rate=1000.0, **more):
-    """A trial of 6 s with these losses by tenth of a second."""
+    """Make a trial of 6 s with these losses in each tenth of a second."""
     count = ClassCount("foreground", 6000, 6000, 6000 - sum(lost))
     course = Timeline(0.1, tuple(100 - n for n in lost), tuple(lost))
     way = DirectionResult({"fg": count}, 6.0, timeline=course)

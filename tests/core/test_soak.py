@@ -54,7 +54,7 @@ def test_shapes_stay_finite_and_grow():
 
 
 def searched(true_rate, target, seed, search_s=40.0):
-    """A search on a device that loses so many frames a second on average."""
+    """Search on a device that loses this many frames a second on average."""
     rng = np.random.default_rng(seed)
 
     def measure(trial):
@@ -121,7 +121,7 @@ def asked(benchmark, modes=("forward",), tester=None, **procedure):
 
 @pytest.fixture(scope="module")
 def critical(tmp_path_factory):
-    """A simulated device whose random loss begins below what it forwards."""
+    """Simulate a device whose random loss begins below its capacity."""
     out = tmp_path_factory.mktemp("critical") / "out"
     curve = [[0.7, 1e-6], [0.8, 1e-4], [0.9, 2e-3], [1.0, 2e-2], [1.2, 0.18]]
     run = asked("critical-load", tester={"loss_curve": json.dumps(curve), "random_loss": "true"},
@@ -146,7 +146,7 @@ def test_the_critical_load_of_a_simulated_device(critical):
 
 @pytest.fixture(scope="module")
 def lossless(tmp_path_factory):
-    """A device that carries more than the tester: no trial loses a frame."""
+    """Simulate a device that forwards more than the tester sends: no trial loses a frame."""
     out = tmp_path_factory.mktemp("lossless") / "out"
     run = asked("critical-load", ("bidirectional",), {"tester_fps": 40_000},
                 critical_load={"target": 1e-3, "search_s": 6, "first_s": 1.0})  # fmt: skip

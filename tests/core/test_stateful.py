@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 from v6t.base.errors import DutError
 from v6t.benchmarks.registry import make_results_schema
-from v6t.core.cli.results_view import show_results
+from v6t.core.cli.results_view import make_run_result
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.warnings import list_result_warnings
@@ -24,7 +24,7 @@ EVERYTHING = (
 
 
 def wanted(*benchmarks, plugin="nat44", device=None, modes=("bidirectional",), **connections):
-    """A resolved run; ``connections`` are the procedure's settings of that name."""
+    """Resolve a run; ``connections`` are the procedure's settings of that name."""
     capacity = connections.pop("capacity", {})
     texts = {f"connections.{k}": str(v) for k, v in connections.items()}
     texts |= {f"capacity.{k}": str(v) for k, v in capacity.items()}
@@ -40,7 +40,7 @@ def wanted(*benchmarks, plugin="nat44", device=None, modes=("bidirectional",), *
 
 
 def measured(tmp_path, *benchmarks, **options):
-    """Records by benchmark."""
+    """Measure a run and return its records by benchmark."""
     outcome = measure_run(wanted(*benchmarks, **options), tmp_path / "run")
     assert outcome.status == "complete"
     return {r.benchmark: r.to_json() for r in outcome.records}
@@ -163,7 +163,7 @@ def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
     assert found["connection-rate"]["median"] == 0
     for name in ("throughput", "latency", "teardown"):
         assert found[name]["not_measured"]
-    show_results(tmp_path / "run", False, all_warnings=True)
+    make_run_result(tmp_path / "run", all_warnings=True).print(as_json=False)
     assert capsys.readouterr().out.count("not measured") == 3
 
 

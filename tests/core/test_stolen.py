@@ -14,7 +14,7 @@ EMPTY = TrialResult(directions={}, tester={"forward": {"ring_drops": 3}})
 
 @pytest.fixture
 def measure(monkeypatch, tmp_path):
-    """A trial during which the file changes."""
+    """Provide a function that measures a trial during which the file changes."""
     stat = tmp_path / "stat"
     monkeypatch.setattr(trials, "PROC_STAT", stat)
 

@@ -31,7 +31,7 @@ SETTINGS = {
 
 
 def run(out, *more, plugin="nat44", device=(), settings=()):
-    """A simulated run; records by benchmark."""
+    """Simulate a run and return its records by benchmark."""
     words = [
         *(w for k, v in {**DEVICE, **dict(device)}.items() for w in ("--set-tester", f"{k}={v}")),
         *(

@@ -28,7 +28,7 @@ def until(session, seen, what):
 
 
 def live(session):
-    """The state line and the activity: the last two lines."""
+    """Return the state line and the activity: the last two lines."""
     return "\n".join([line for line in session.screen.lines if line][-2:])
 
 

@@ -46,7 +46,7 @@ def a_run(seed=1, tester="embedded", selftest="cached", **given):
 
 
 def make_spec(run, size=104, **changes):
-    """The plugin's streams of a size and what its self-test looks for, forward."""
+    """Return the plugin's streams of a frame size and the self-test's specification, forward."""
     plugin = bind(run).technology
     sizes = plugin.make_frame_pair(size)
     spec = make_capacity_spec(run, sizes, "forward", MEDIA)
@@ -64,7 +64,7 @@ def look(run, directory, limit_fps=1e6, **given):
 
 
 def on_trex(run):
-    """The same run with TRex, whose ports cannot be joined."""
+    """Return the same run with TRex, whose ports cannot be joined."""
     tester = run.tester.model_copy(update={"kind": "trex", "options": {}})
     return run.model_copy(update={"tester": tester})
 

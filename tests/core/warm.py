@@ -50,10 +50,10 @@ sys.exit(struct.unpack("!i", status)[0] if status else 1)
 
 
 def command(python: Path | str = sys.executable) -> list[str]:
-    """What stands before the arguments of a command; its process ends with this one.
+    """Return the words before the arguments of a command; its process ends with this one.
 
     Args:
-        python: of an environment with v6t.
+        python: interpreter of an environment with v6t.
     """
     place = _server(python)
     return [sys.executable, "-I", "-S", str(place / "launcher.py"), str(place / "socket")]

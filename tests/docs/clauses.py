@@ -85,7 +85,7 @@ def sections(*kinds: str) -> dict[str, list[str]]:
 
 
 def rfc(number: str) -> Part:
-    """The demands of an RFC."""
+    """Load the demands of an RFC."""
     held = read(f"rfc{number}")
     rows = [Row(c.pop("section"), **c) for c in held["clauses"]]
     return Part(f"RFC {number}: {held['title']}", held["scope"], held["words"], rows)
@@ -100,7 +100,7 @@ def requirements() -> Part:
 
 
 def acceptance() -> Part:
-    """Acceptance tests."""
+    """Load the acceptance tests."""
     rows = [Row(name, **held) for name, held in read("acceptance").items()]
     return Part("Acceptance tests", "each with the functions it is made of", {}, rows)
 

@@ -102,7 +102,7 @@ def test_the_counts_are_those_of_the_text(number: str) -> None:
 
 
 def sections_of(path: Path) -> list[tuple[str, str]]:
-    """Number and text of each section, without the heads and feet of pages."""
+    """Return number and text of each section, without page headers and footers."""
     heading = re.compile(r"(?:Appendix )?([A-Z](?=\b)|[A-Z]\.\d[\d.]*|\d+(?:\.\d+)*)[.:]? {1,3}\S")
     found: list[list[str]] = []
     for line in path.read_text(encoding="utf-8", errors="replace").replace("\f", "").splitlines():

@@ -82,7 +82,7 @@ ROWS = (
 
 
 def recorded() -> dict[str, Any]:
-    """What was noted: by row, ``device``, ``date``, the verdict of each clause, the date of those asked later."""
+    """Load the recorded audits by row: ``device``, ``date``, each clause's verdict and date."""
     found: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     return found
 

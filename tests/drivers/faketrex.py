@@ -199,7 +199,7 @@ def parse_trial(raw: dict[str, Any]) -> TrialStats:
 
 
 def make(path: Path, server: str = "exec sleep 60") -> Path:
-    """An installation below ``path`` whose server is a shell script."""
+    """Make an installation below ``path`` whose server is a shell script."""
     client = path / "automation/trex_control_plane/interactive/trex"
     (client / "stl").mkdir(parents=True)
     (client / "__init__.py").write_text("")
@@ -225,7 +225,7 @@ def gone(pid: int) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Processes started by one, and by those."""
+    """Return the descendants of a process."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def kept(path: Path) -> dict[str, Any]:
-    """What a file holds; without one, nothing."""
+    """Load a JSON file, or nothing if it does not exist."""
     if not path.exists():
         return {}
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8") or "{}")
@@ -21,9 +21,9 @@ def kept(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def kept_anew(path: Path) -> Iterator[dict[str, Any]]:
-    """What a file holds, to be changed; it is written at the end, where this is asked for.
+    """Yield a file's content to be changed; write it back if ``V6T_RECORD`` is set.
 
-    Tests run beside each other: without taking turns one would write back what another has just changed.
+    Parallel tests take turns, so that none overwrites what another has just added.
     """
     if not os.environ.get("V6T_RECORD"):
         yield {}

@@ -117,7 +117,7 @@ def table() -> Iterator[str]:
 
 
 def recorded() -> dict[str, dict[str, str]]:
-    """What was seen, by the names of rows: of each fact the words, then how, version and date."""
+    """Load what was recorded by row: each fact's words, then how it was seen, version and date."""
     return kept(RECORD)
 
 

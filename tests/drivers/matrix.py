@@ -150,13 +150,13 @@ NAMED = {
 
 
 def program(device: str) -> str:
-    """A program of this machine that a driver's option names; empty: there is none."""
+    """Return the program that a driver's option names; empty if this machine has none."""
     name, variable = NAMED[device]
     return os.environ.get(variable) or shutil.which(name) or ""
 
 
 def lacking(tester: str, row: Row) -> str:
-    """What this machine lacks for a cell; empty: nothing."""
+    """Describe what this machine lacks for a cell; empty if nothing."""
     if tester == "trex" and NO_TREX:
         return NO_TREX
     if row.named in NAMED and not program(row.named):
@@ -179,12 +179,12 @@ def lacking(tester: str, row: Row) -> str:
 
 
 def benchmarks(tester: str, row: Row) -> tuple[str, ...]:
-    """What is measured in a row by a tester."""
+    """List the benchmarks that a tester can run in a row."""
     return tuple(b for b in row.wanted if (tester, b) not in row.cannot)
 
 
 def run_file(row: Row, tester: str) -> str:
-    """What is measured, as YAML (which JSON is)."""
+    """Write the run file of a cell as YAML (JSON is YAML too)."""
     procedure: dict[str, Any] = {
         "repetitions": 1,
         "selftest": "cached",
@@ -299,7 +299,7 @@ def key(tester: str, row: Row) -> str:
 
 
 def recorded() -> dict[str, dict[str, str]]:
-    """What passed, by tester, device and technology: benchmarks, modes and the day."""
+    """Load what passed, by tester, device and technology: benchmarks, modes and the date."""
     return kept(RECORD)
 
 

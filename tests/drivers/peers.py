@@ -91,7 +91,7 @@ class Case:
     peer: Peer = SIITPERF
 
     def conf(self, links) -> str:
-        """The peer's configuration: left to right, pseudorandom ports."""
+        """Return the peer's configuration: left to right, pseudorandom ports."""
         lines = self._siitperf(links) if self.peer is SIITPERF else self._maptperf(links)
         return "".join(f"{name} {value}\n" for name, value in lines.items())
 
@@ -113,7 +113,7 @@ class Case:
         }  # fmt: skip
 
     def _maptperf(self, links):
-        """A thousand customers of a relay."""
+        """Return the settings for a thousand customers of a MAP-T border relay."""
         return {
             "Tester-L-IPv6": "2001:db8:6::2", "Tester-R-IPv4": "203.0.113.56",
             "Tester-R-IPv6": "2001:db8:7::2",
@@ -139,7 +139,7 @@ CASES = {
 
 
 def bound_for(case, tester, directory):
-    """A run of v6t with what the peer's own file says."""
+    """Resolve a run of v6t with the parameters of the peer's configuration file."""
     links = bind(resolve(flags=Flags(plugin="ipv6-router", tester="embedded"))).technology.links
     path = Path(directory) / f"{case.peer.name.lower()}.conf"
     path.write_text(case.conf(links))
@@ -158,7 +158,7 @@ def bound_for(case, tester, directory):
 
 
 def v6t_finds(case, tester, bound):
-    """The throughput found by one of v6t's testers."""
+    """Search the throughput with one of v6t's testers."""
     sizes = bound.technology.make_frame_pair(case.octets)
     conditions = Conditions(
         sizes.ipv6, sizes.ipv4, "forward", TIMEOUT_S, 0.1,
@@ -173,7 +173,7 @@ def v6t_finds(case, tester, bound):
 
 
 def peer_finds(case, bound, directory):
-    """The same search with the peer's own trials."""
+    """Run the same search with the peer's own trials."""
     with standing(bound) as tester:
 
         def offered(rate, _step):
@@ -190,7 +190,7 @@ def peer_finds(case, bound, directory):
 
 @contextmanager
 def standing(bound):
-    """The lab with the device, and nobody at the tester's ports; its namespace."""
+    """Start the lab with the device and free tester ports; yield the tester's namespace."""
     with closing(Bed(bound.technology.links, build_lab_device(bound))) as bed:
         yield bed.open().tester
 
@@ -224,7 +224,7 @@ def testers(case) -> list[str]:
 
 
 def one_round(case) -> dict[str, float]:
-    """A search by each."""
+    """Run one search with each tester."""
     found = {}
     for tester in testers(case):
         with TemporaryDirectory() as directory:
@@ -277,7 +277,7 @@ def table() -> Iterator[str]:
 
 
 def main() -> None:
-    """Rounds of some cases, one after the other and again."""
+    """Run several rounds of the cases named on the command line."""
     names, rounds = sys.argv[1].split(","), int(sys.argv[2])
     for number in range(1, rounds + 1):
         for name in names:

@@ -124,24 +124,24 @@ class Seen:
 
 
 def mismatched(seen):
-    """A frame was compared and is not what it should be."""
+    """Check that a frame was compared and differs from the reference."""
     return seen.verdict.valid and not seen.verdict.passed and seen.verdict.mismatch is not None
 
 
 def reference(oracle):
-    """The technology's own device with something around its translation."""
+    """Make the technology's reference device with a wrapper around its translation."""
     return lambda octets, technology: ReferenceDevice(oracle(technology), octets)
 
 
 def believing(**params):
-    """The technology's own device with other parameters than the tester's."""
+    """Make the technology's reference device with other parameters than the tester's."""
     run = resolve(flags=Flags(plugin="mape-br", tester="embedded", params=params))
     other = bind(run).technology
     return lambda octets, technology: ReferenceDevice(other, octets)
 
 
 def known(behaviour):
-    """A device that forwards frames unchanged, and does this to some."""
+    """Make a device that forwards frames unchanged but applies a behaviour to some."""
 
     def made(octets, technology):
         return Behaving(octets, behaviour)
@@ -314,7 +314,7 @@ class Benchmarked:
 
     @contextmanager
     def _stopped(self, trial):
-        """What sends stands still from the middle of the trial until after its end."""
+        """Stop the sending processes from the middle of the trial until after its end."""
         pids = sending(self.tester)
 
         def stop():
@@ -340,14 +340,14 @@ def nothing():
 
 
 def sending(tester):
-    """Processes that send."""
+    """Return the processes that send."""
     if tester.name == "embedded":
         return [tester._workers["left sender"].pid]
     return family(tester.attachment.server._process.pid)
 
 
 def family(pid):
-    """A process and those it started."""
+    """Return a process and its descendants."""
     found = [pid]
     for one in found:
         for task in Path(f"/proc/{one}/task").iterdir():
@@ -378,7 +378,7 @@ def often():
 
 
 def recorded():
-    """What was found, by tester and fault."""
+    """Load what was found, by tester and fault."""
     return kept(RECORD)
 
 

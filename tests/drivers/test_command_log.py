@@ -19,7 +19,7 @@ def known(monkeypatch):
 
 
 def logged(caplog, command, text="", level=logging.INFO):
-    """The log records of a command on this machine."""
+    """Run a command on this machine and return its log messages."""
     with caplog.at_level(level, LOGGER):
         HereTransport("a machine").run(command, text)
     return [record.getMessage() for record in caplog.records]

@@ -1,7 +1,5 @@
 """The embedded tester and its lab with real frames: what only this tester does, and what it leaves."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -48,7 +46,7 @@ def test_frames_in_vlans_and_jumbo_frames_match(tmp_path, mtu, vlan, size):
 
 @pytest.fixture(scope="module")
 def two_classes():
-    """A tester with foreground and background in equal parts."""
+    """Provide a tester with foreground and background in equal parts."""
     with loaded("embedded", size=128, params={"n": "2", "m": "1"}) as (tester, trial):
         yield tester, replace(trial, rate_fps=2000.0, duration_s=0.5, residual_wait_s=0.5)
 

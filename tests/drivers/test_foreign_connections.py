@@ -1,7 +1,5 @@
 """Connections of other transports: learned, replayed, judged, and ICMP queries through the kernel."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 
@@ -72,7 +70,7 @@ def compile_streams(plugin):
 
 
 def translated(kind, opening):
-    """What some NAT makes of the Initiator's frames: a number of its own for each connection."""
+    """Translate the Initiator's frames as some NAT would: a port number for each connection."""
     out = opening.copy()
     source = PORTS[kind][0]
     out[:, 26:30] = (198, 19, 0, 1)

@@ -1,7 +1,5 @@
 """Frames of an earlier trial that arrive in a later one: never counted, learned or compared."""
 
-from __future__ import annotations
-
 import base64
 from dataclasses import replace
 from types import SimpleNamespace
@@ -38,7 +36,7 @@ NONCE, SENT = -15, slice(-8, None)
 
 
 def leftover(frame, port=b"\x99\x99"):
-    """The frame as another trial sent it earlier, translated to another port."""
+    """Return the frame as sent in an earlier trial and translated to another port."""
     octets = bytearray(frame)
     octets[NONCE] ^= 0xF0
     octets[SENT] = (5).to_bytes(8, "little")

@@ -1,7 +1,5 @@
 """Cells of the matrix, other testers and accuracy: measured with real parts, and recorded."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 
@@ -16,7 +14,7 @@ from .shown import Run
 
 
 def marks(tester, row):
-    """What takes whole cores has them alone; the others measure slowly enough for company."""
+    """Return a cell's marks: what needs whole cores must not run beside other tests."""
     found = [pytest.mark.lab, pytest.mark.slow, needs_lab]
     if tester == "trex":
         found += [pytest.mark.trex]

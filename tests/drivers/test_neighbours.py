@@ -68,7 +68,7 @@ def answered(frame, **more):
 
 
 def checked(frame):
-    """The same frame, if its checksum is what Scapy computes."""
+    """Check a frame's checksum against Scapy's and return the frame."""
     again = frame.copy()
     del again[IPv6].payload.cksum
     assert Ether(bytes(again))[IPv6].payload.cksum == frame[IPv6].payload.cksum

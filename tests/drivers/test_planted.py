@@ -1,7 +1,5 @@
 """Every planted fault is found by every real tester, and nothing where there is none."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time
@@ -75,7 +73,7 @@ def test_a_table_that_is_reset_during_a_trial(kind):
 
 
 def _phase_two(bench, trial, meanwhile):
-    """A valid trial, with something that happens once its own traffic from outside has begun."""
+    """Measure a valid phase 2 trial; call ``meanwhile`` once its outside traffic has begun."""
     for _ in range(planted.BUSY):
         kept = replace(trial, connections=replace(trial.connections, reuse=meanwhile is not None))
         thread = None

@@ -1,7 +1,5 @@
 """RFC 9693 and connections of TCP with real frames, through NATs of the kernel and TAYGA in the lab."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -58,7 +56,7 @@ class StatefulLab:
         )  # fmt: skip
 
     def establish(self, connections=ESTABLISH):
-        """A validated phase 1 that passed."""
+        """Measure phase 1 trials until one is valid and passes."""
         trial = self.trial(connections)
         for _ in range(TRIES):
             result = self.bench.measure(trial)
@@ -68,14 +66,14 @@ class StatefulLab:
         pytest.fail(f"no phase 1 passed: {verdict.reasons}")
 
     def use(self, connections, **changes):
-        """A trial of phase 2 without loss."""
+        """Measure a trial of phase 2 without loss."""
         return measure_passed(
             self.bench, self.trial(connections, **changes), tolerance=1.5,
             is_good=lambda result: result.connections.is_complete,
         )  # fmt: skip
 
     def open_tcp(self, tcp, count=300, rate_cps=500.0, *, retransmits=False):
-        """What became of so many connections; a busy machine may spoil the first trials."""
+        """Open TCP connections and return their outcomes; repeat invalid trials."""
         connections = Connections(
             count, rate_cps, wait_s=tcp.max_wait_s, alpha=1.0, purpose="establish", tcp=tcp
         )

@@ -1,7 +1,5 @@
 """TRex and a VPP that runs already, joined by memif: the example of docs/guides/tuning.md as it stands there."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -30,7 +28,7 @@ pytestmark = [
 
 
 def written(name, where):
-    """A file of the page, with its directory moved."""
+    """Write a file from the manual page with its directory moved."""
     (text,) = re.findall(rf"```\w+\n# {name}\n(.*?)```", PAGE.read_text(), re.DOTALL)
     path = where / name
     path.write_text(text.replace("/var/lib/vpp", str(where)))

@@ -1,7 +1,5 @@
 """Recovery, reset and flows that begin in turn on a real TRex, through the kernel's router."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -121,7 +119,7 @@ FORWARDING = "sysctl -qw net.ipv4.ip_forward"
 
 @pytest.fixture
 def namespaces():
-    """A tester's and a router's that nobody drives: it knows no neighbours but those it asks for."""
+    """Start a tester's and a router's namespace without a driver or static neighbours."""
     keepers = [subprocess.Popen(["unshare", "-n", "sleep", "infinity"]) for _ in range(2)]
     tester, device = (["nsenter", "-t", str(k.pid), "-n"] for k in keepers)
     while any(

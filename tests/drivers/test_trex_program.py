@@ -1,7 +1,5 @@
 """The shell that a server runs in: ports closed to others, NICs given back, nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
@@ -41,7 +39,7 @@ def lab():
 
 
 def make_program(folder, script, prefix="v6t0n0", **options):
-    """The command of a server that is a shell script."""
+    """Return the command of a server that is a shell script."""
     for name in ("t-rex-64", "_t-rex-64"):
         (folder / name).write_text(f"#!/bin/sh\n{script}\n")
         (folder / name).chmod(0o755)
@@ -93,7 +91,7 @@ def ended(text, **environment):
 
 
 def gives_back(tmp_path, now):
-    """A NIC of a made-up bus, and who it was bound to and unbound from."""
+    """Run a server with a NIC of a fake PCI bus; return the bindings written and the override."""
     bus = tmp_path / "bus"
     for name in ("kernel", "dpdk"):
         (bus / "drivers" / name).mkdir(parents=True)

@@ -36,9 +36,9 @@ WIDTH_S = 5e-5
 
 
 def seen(sent_at, *times):
-    """Looks at port 0, each as wide as measured, of traffic that had sent so much at a time.
+    """Make counter looks at port 0, where ``sent_at`` gives the frames sent at a time.
 
-    The first is before the start is ordered.
+    The first look is before the start is ordered.
     """
     return [CounterLook(at, {0: sent_at(at)}, at + WIDTH_S) for at in (-0.2, *times)]
 

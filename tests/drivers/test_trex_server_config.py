@@ -24,7 +24,7 @@ from v6t.tests.expect import expect_error
 
 
 def arguments(port):
-    """The words of a --vdev port after its name."""
+    """Parse the arguments of a ``--vdev`` port."""
     return dict(word.split("=") for word in port.partition(",")[2].split(","))
 
 

@@ -5,8 +5,6 @@ shows more than there are and lets threads share those there are: slow, and righ
 nothing here looks at times or at a trial's verdict.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -84,7 +82,7 @@ def more_cpus(tmp_path, monkeypatch):
 
 
 def measure_sent(tester, asked):
-    """A trial of which all frames left: a busy machine may not get round to all at once."""
+    """Measure until all frames of a trial leave; a busy machine may delay some."""
     for _ in range(5):
         result = tester.measure(asked)
         if all(d.count_frames("sent") == asked.frames for d in result.directions.values()):

@@ -1,7 +1,5 @@
 """Tables and streams without stamps on TRex: marks, blocks of lists, counts, and what is refused."""
 
-from __future__ import annotations
-
 import base64
 import re
 from dataclasses import replace
@@ -58,7 +56,7 @@ def streams(size=84):
 
 
 def reached(program):
-    """The highest octet that a program writes, from 1."""
+    """Return the end of the last octet that a program writes."""
     return max(i["pkt_offset"] + 4 for i in program if i["type"].startswith("write"))
 
 

@@ -1,7 +1,5 @@
 """The worker's protocol, with an installation that only looks like TRex."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import os
@@ -59,7 +57,7 @@ def installation(tmp_path):
 
 @pytest.fixture(autouse=True)
 def listener(monkeypatch):
-    """The fake server's port: whether it answers is how a lost server is noticed."""
+    """Listen on the fake server's port: a refused connection shows a lost server."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("FAKE_PORT", str(server.getsockname()[1]))
         yield server
@@ -90,7 +88,7 @@ def opened(installation):
 
 
 def record_requests(monkeypatch, tester):
-    """The trials that the worker is asked for from now on."""
+    """Record the trials requested from the worker from now on."""
     asked, ask = [], tester.attachment.ask
 
     def record(op, **arguments):
@@ -451,7 +449,7 @@ def test_a_lost_server_is_noticed(opened, listener):
 
 @pytest.fixture
 def restarted(tmp_path, monkeypatch, listener):
-    """A server with two cores, whose port is closed a while after it was told to end."""
+    """Provide a server with two cores that closes its port some time after it is stopped."""
     state = tmp_path / "state"
     state.mkdir()
     monkeypatch.setenv("FAKE_STATE", str(state))

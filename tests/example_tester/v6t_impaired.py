@@ -40,12 +40,12 @@ class Impaired(TesterKind):
     def make(
         self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
     ) -> ImpairedTester:
-        """A tester that is not open yet; alone, it has no line behind it."""
+        """Make a tester that is not open yet; in a self-test it has no impaired line."""
         del links, device, delays
         return ImpairedTester(self.options, seed, loopback)
 
     def list_warnings(self) -> Iterator[str]:
-        """What stands beside every number."""
+        """Yield the warnings that apply to every result."""
         yield "SIMULATED: no frame was sent; device and line are models"
         if self.options.one_in:
             yield f"the line loses one frame in {self.options.one_in}"
@@ -68,7 +68,7 @@ class ImpairedTester:
         self._inner.open()
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
-        """What the next trials send, and who knows what must come back."""
+        """Set what the next trials send and the oracle that predicts what must return."""
         self._inner.load(streams, oracle)
 
     def measure(self, trial: Trial) -> TrialResult:
@@ -91,7 +91,7 @@ class ImpairedTester:
         return None
 
     def device_session(self) -> DeviceSession | None:
-        """The session with a driven device it has set up itself: there is none."""
+        """Return no session: this tester sets up no device."""
         return None
 
     def describe(self) -> dict[str, Any]:

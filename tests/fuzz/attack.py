@@ -32,7 +32,7 @@ SLOW_S, LARGE_MIB = 5.0, 300.0
 
 
 def batch(job: tuple[str, int, int]) -> dict[str, Any]:
-    """Some inputs of one kind: figures, and what went wrong, once of each."""
+    """Run some inputs of one kind; return figures and each distinct problem once."""
     kind, number, count = job
     place = Place()
     figures: dict[str, Any] = {

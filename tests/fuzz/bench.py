@@ -105,7 +105,7 @@ class Place:
 
 
 def _laid(path: Path, files: Mapping[str, bytes | str]) -> Path:
-    """A directory with these files."""
+    """Write these files to a directory."""
     for name, content in files.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         _write(path / name, content)
@@ -153,7 +153,7 @@ def _peak_mib() -> float:
 
 @contextlib.contextmanager
 def _limited() -> Iterator[None]:
-    """What takes so long waits for ever."""
+    """Raise an error in code that hangs."""
 
     def ring(_number: int, _frame: object) -> None:
         raise _HangError

@@ -63,7 +63,7 @@ PLACES = {
 
 @st.composite
 def flags(draw: Any, most: int = 3) -> tuple[str, ...]:
-    """Some flags of ``v6t run``."""
+    """Draw some flags of ``v6t run``."""
     found: list[str] = []
     for place in draw(PLACES[most]):
         found += draw(FLAGS[place])
@@ -83,7 +83,7 @@ def dry_runs(draw: Any) -> Input:
 
 @st.composite
 def bare(draw: Any) -> Input:
-    """Flags alone: ``run``, ``compile``."""
+    """Draw flags without a file: for ``run`` and ``compile``."""
     if draw(st.booleans()):
         plugin = draw(st.sampled_from(list_names()))
         return Input(("run", "--dry-run", "--tester", "sim", "--plugin", plugin, *draw(flags())))

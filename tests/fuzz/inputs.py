@@ -164,7 +164,7 @@ def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def put(value: Any, path: tuple[Any, ...], new: Any, how: str) -> Any:
-    """The value with another one, or a name, at a place."""
+    """Return a copy with a value or a key replaced at a path."""
     changed = copy.deepcopy(value)
     place = changed
     for key in path[:-1]:
@@ -201,7 +201,7 @@ def changed(draw: Any, values: tuple[Any, ...], most: int = 2) -> Any:
 
 @st.composite
 def octets(draw: Any, text: bytes) -> bytes:
-    """A text with octets cut, doubled or put in."""
+    """Draw a text with octets cut, doubled or inserted."""
     for _ in range(draw(st.integers(1, 3))):
         a, b = sorted((draw(st.integers(0, len(text))), draw(st.integers(0, len(text)))))
         kind = draw(st.sampled_from(("cut", "double", "insert", "break off")))
@@ -220,7 +220,7 @@ def octets(draw: Any, text: bytes) -> bytes:
 
 @st.composite
 def document(draw: Any, values: tuple[dict[str, Any], ...]) -> bytes | str:
-    """A YAML file: changed as values, as octets, or none at all."""
+    """Draw a YAML file: changed as values, changed as octets, or something else entirely."""
     kind = draw(st.integers(0, 19))
     if kind == 0:
         return draw(st.sampled_from((PIPE, ZERO, FOLDER)))

@@ -68,7 +68,7 @@ MODIFIED = {"times": 2, "right": 1, "slowest_s": 0.1, "what": "a route", "why": 
 
 @cache
 def originals() -> dict[str, dict[str, bytes]]:
-    """What was finished, by the word that stands for its directory: files by name."""
+    """Return the files of finished runs by the word for their directory, then by name."""
     with tempfile.TemporaryDirectory(prefix="v6t-fuzz-") as name:
         place = Path(name)
         made(place / "RUN", "throughput", procedure={"repetitions": 1})
@@ -90,7 +90,7 @@ def originals() -> dict[str, dict[str, bytes]]:
 
 
 def _modify(path: Path) -> None:
-    """The simulated device is not really changed: what is written then is put in."""
+    """Insert the result of a modifier, which the simulated device does not produce."""
     lines = []
     for line in path.read_bytes().splitlines():
         entry = json.loads(line.split(b" ", 1)[1])
@@ -175,7 +175,7 @@ def rehearsals(draw: Any) -> Input:
 
 @st.composite
 def edited(draw: Any, name: str, text: bytes) -> bytes | str:
-    """A file of a run's, changed by hand; a journal's lines keep their checksums."""
+    """Draw an edited file of a run; a journal's lines keep their checksums."""
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return draw(st.sampled_from((PIPE, ZERO, FOLDER)))

@@ -46,7 +46,7 @@ SERVER = (
 
 
 def whole(path):
-    """The results as they must be again; they name no time."""
+    """Return the results that must be reproduced; they contain no time."""
     return (path / "results.json").read_bytes(), (path / "results.csv").read_text().count("\n")
 
 
@@ -108,7 +108,7 @@ def test_a_rehearsal_killed_at_random(words, tmp_path):
 
 
 def leftovers():
-    """Processes of v6t's lab that nobody owns any more, and temporary directories are looked at by name."""
+    """Return the command lines of processes that this test's lab has left behind."""
     found = []
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():

@@ -50,7 +50,7 @@ class Built:
         return any(p.stem == "jool_mapt" for p in self.modules)
 
     def files(self, image: Image) -> list[cpio.Entry]:
-        """What a machine with this image has more, in place of Debian's.
+        """Return the files that a machine with this image gets in place of Debian's.
 
         Raises:
             EnvironmentLacking: it was built for another kernel, or is incomplete.

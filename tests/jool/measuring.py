@@ -31,7 +31,7 @@ LINE_RATE = "8M"
 def bed_file(
     tmp_path: Path, dut: dict[str, Any], tester: str = "embedded", line_rate: str = LINE_RATE
 ) -> Path:
-    """A testbed in the lab."""
+    """Write a testbed in the lab."""
     bed = tmp_path / "bed.yaml"
     options = {"lab": True} if tester == "trex" else {}
     found = {"tester": {"kind": tester, "options": options}, "line_rate": line_rate, "dut": dut}

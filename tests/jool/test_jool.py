@@ -65,13 +65,13 @@ def machine(request, image):
 
 @pytest.fixture
 def in_machine(machine, monkeypatch):
-    """The lab's device is that machine."""
+    """Replace the lab's device by the machine."""
     stands_in(machine, monkeypatch)
 
 
 @pytest.fixture
 def bedded(machine):
-    """The machine with the tester's two ports; several in one test are closed late."""
+    """Provide a function that joins the machine to the tester's two ports."""
     with ExitStack() as stack:
 
         def stand(intent, **options):
@@ -84,7 +84,7 @@ def bedded(machine):
 
 @pytest.fixture
 def seen(request, machine):
-    """A row of the page says what a run has shown."""
+    """Provide a function that records a run in the page's row."""
     which = request.node.callspec.params["machine"]
 
     def noted(technology, run):

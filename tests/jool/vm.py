@@ -81,7 +81,7 @@ class JoolMachine(Machine):
         return super().options.model_copy(update=inside)
 
     def transport(self) -> LabTransport:
-        """A way to it, not open yet."""
+        """Return a transport to it, not open yet."""
         return LabTransport(self._pid, self.options)
 
 
@@ -119,7 +119,7 @@ class Stand(ABC, Generic[M]):
 
     @abstractmethod
     def _made(self) -> M:
-        """The machine, not started yet."""
+        """Return the machine, not started yet."""
 
     @property
     def machine(self) -> M:
@@ -142,7 +142,7 @@ class Stand(ABC, Generic[M]):
         return self._machine
 
     def namespace(self) -> int:
-        """The id of a process in its namespaces."""
+        """Return the PID of a process in the machine's namespaces."""
         if self._host is None:
             self._host, self._pid = namespaces.start_namespaces(persistent=False)
         return self._pid
@@ -159,7 +159,7 @@ class Stand(ABC, Generic[M]):
         carried_out(self._pid, lines)
 
     def device(self, driver: Any, intent: Any, **keep: Any) -> MachineDut:
-        """It, as the lab's device that is driven."""
+        """Return the machine as a lab device with a driver."""
         return MachineDut(driver, intent, self, **keep)
 
     def end(self) -> None:
@@ -247,12 +247,12 @@ class MachineDut(LabDut):
         return {**told, "system": f"{system}, in QEMU{emulated}"}
 
     def named(self, system: str) -> str:
-        """What its system is called; it calls itself ``system``."""
+        """Return the name of the system, which reports itself as ``system``."""
         return system
 
 
 def stands_in(machine: Stand[Any], monkeypatch) -> None:
-    """The lab's device is that machine, whatever is run."""
+    """Replace the lab's device by the machine for every run."""
 
     def device(run, keep=None):
         return machine.device(run.driver, run.intent, record_dir=keep)

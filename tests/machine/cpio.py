@@ -31,7 +31,7 @@ def link(name: str, target: str) -> Entry:
 
 
 def console() -> Entry:
-    """What process 1 says goes there before anything is mounted."""
+    """Return the console, to which process 1 writes before anything is mounted."""
     return Entry("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
 
 

@@ -165,7 +165,7 @@ def _inside(root: Path, *command: str) -> str:
 
 
 def _file(root: Path, name: str) -> cpio.Entry:
-    """A file under its name, whatever links lead to it."""
+    """Return the file that a name or its links lead to, under that name."""
     name = name.lstrip("/")
     first = name.partition("/")[0]
     name = f"usr/{name}" if first in MERGED else name

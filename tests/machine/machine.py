@@ -153,7 +153,7 @@ class Machine(QemuProcess):
         )
 
     def transport(self) -> SshTransport:
-        """A way to it, not open yet."""
+        """Return a transport to it, not open yet."""
         return SshTransport(self.options)
 
     def reset(self) -> None:
@@ -161,7 +161,7 @@ class Machine(QemuProcess):
         self._ask("system_reset")
 
     def kept(self) -> Path:
-        """A file with all that it is, for others to begin as; made once, while nobody is logged in."""
+        """Save the machine's state once, from which others start; nobody is logged in meanwhile."""
         state = self.place / "state"
         if not state.exists():
             self._ask("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
@@ -174,7 +174,7 @@ class Machine(QemuProcess):
         return state
 
     def _ask(self, command: str, **arguments: Any) -> Any:
-        """What QEMU's monitor answers."""
+        """Execute a command in QEMU's monitor and return its answer."""
         asked = [{"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}]
         answer: dict[str, Any] = {}
         with socket.socket(socket.AF_UNIX) as way, way.makefile("rw") as lines:

@@ -75,7 +75,7 @@ def machine():
 
 
 def seen(name: str, text: str) -> str:
-    """What it printed, kept if somebody wants it."""
+    """Return a printed text, and save it if ``V6T_OPENBSD_SEEN`` is set."""
     place = os.environ.get("V6T_OPENBSD_SEEN")
     if place:
         Path(place).mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def seen(name: str, text: str) -> str:
 
 @contextmanager
 def configured(machine, technology, intent=None, **options):
-    """It stands between the cables, and is restored."""
+    """Configure the machine between the cables, and restore it."""
     driver = make_driver("openbsd-pf", {"flush": "purge", **options})
     dut = machine.device(driver, intent or INTENTS[technology])
     bed = Bed(dut.intent.links, dut)
@@ -209,7 +209,7 @@ pass out quick proto tcp from { 10.1.0.0/16 10.2.0.1 10.3.0.1 10.4.0.1 10.5.0.1 
 
 
 def test_rules_with_lists_are_those_of_the_file_and_put_back(machine):
-    """pfctl makes a table of a long list, whose name is another one after each loading."""
+    """Check a long list, for which pfctl makes a table whose name changes at each load."""
     run = machine.machine.run
     run(
         f"cp -p /etc/pf.conf /tmp/pf.conf; cat >/etc/pf.conf <<'END'\n{LISTS}END\npfctl -f /etc/pf.conf"
@@ -264,7 +264,7 @@ def test_a_device_that_hears_nothing_undoes_everything(machine):
 
 
 def given_up(bed):
-    """What has no end goes on there when our ssh has ended, until it is restored."""
+    """Check that a rollback ends an endless command whose ssh has timed out."""
     session = bed.session
     hangs = build_tracked_command(
         session.driver.options.state_dir, "(while :; do sleep 9999; done) & wait"

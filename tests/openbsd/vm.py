@@ -39,7 +39,7 @@ PLACE = (
 
 
 def lacking() -> str:
-    """What is not there; empty: nothing."""
+    """Describe what is missing; empty if nothing."""
     unset = [name for name in (BOOTS, KEY) if not os.environ.get(name)]
     return f"set {' and '.join(unset)}, see tests/openbsd/vm.py" if unset else ""
 
@@ -96,11 +96,11 @@ class OpenBsdMachine(QemuProcess):
         self._user = user
 
     def transport(self) -> LabTransport:
-        """A way to it, not open yet."""
+        """Return a transport to it, not open yet."""
         return LabTransport(self._pid, self.options, PORT)
 
     def run(self, command: str) -> str:
-        """What a command says."""
+        """Run a command and return its output."""
         way = self.transport()
         way.open()
         try:
@@ -167,7 +167,7 @@ class OpenBsdDut(MachineDut):
 
 
 def excerpt(console: str) -> list[str]:
-    """What is worth keeping of a boot: who it is, its processor and its interfaces."""
+    """Return the lines of a boot about the system, its processor and its interfaces."""
     wanted = re.compile(
         r"^(OpenBSD|cpu0:? (at|:)|cpu0: [A-Z]|real mem|vio\d at|em\d at|root on|kern\.version)"
     )

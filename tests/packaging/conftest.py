@@ -18,7 +18,7 @@ ON_TOP = {"build", "dist", "out", "runs"}
 
 
 def not_shipped(folder, names):
-    """What a checkout holds and its repository does not."""
+    """Return what a checkout contains but its repository does not."""
     return ANYWHERE(folder, names) | (ON_TOP if Path(folder) == CHECKOUT else set())
 
 
@@ -39,7 +39,7 @@ def wheel(built):
 
 @pytest.fixture(scope="session")
 def fresh(wheel, tmp_path_factory):
-    """Makes fresh environments with the wheel, and this one's dependencies behind it."""
+    """Provide a function that makes an environment with the wheel, and this one's dependencies."""
 
     def make(name: str) -> Path:
         home = tmp_path_factory.mktemp(name) / "venv"
@@ -58,5 +58,5 @@ def fresh(wheel, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def installed(fresh):
-    """A fresh environment with the wheel."""
+    """Provide a fresh environment with the wheel."""
     return fresh("fresh")

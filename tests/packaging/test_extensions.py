@@ -26,7 +26,7 @@ lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
 
 @pytest.fixture(scope="session")
 def extended(fresh, tmp_path_factory):
-    """A fresh environment with v6t and the packages of the tutorials."""
+    """Provide a fresh environment with v6t and the packages of the tutorials."""
     bin_ = fresh("extended")
     packages = ("plugin", "driver", "benchmark", "tester", "6rd")
     folders = [TESTS / f"example_{name}" for name in packages]
@@ -36,9 +36,9 @@ def extended(fresh, tmp_path_factory):
 
 @pytest.fixture
 def v6t(extended, tmp_path, monkeypatch):
-    """That environment's v6t in an empty directory, which is the current one.
+    """Provide that environment's v6t in an empty current directory.
 
-    A fork of a process that has imported it and nothing of an extension; others here start it.
+    It is forked from a process that has imported v6t without extensions.
     """
     monkeypatch.chdir(tmp_path)
     rest = elsewhere(tmp_path)
@@ -174,7 +174,7 @@ def test_the_tutorials_benchmark_is_a_working_benchmark(v6t, extended):
 
 @pytest.fixture(scope="session")
 def measured(extended, tmp_path_factory):
-    """What a run with the tutorial's benchmark writes."""
+    """Provide the results of a run with the tutorial's benchmark."""
     home = tmp_path_factory.mktemp("measured")
     rest = elsewhere(home)
     rest["env"]["V6T_REPORT"] = "0"
@@ -203,7 +203,7 @@ def test_a_run_is_read_after_its_benchmark_is_gone(v6t, measured):
 
 
 def make_results_schema(bin_: Path, name: str) -> object:
-    """The JSON schema as that environment's command line sees it."""
+    """Return the JSON schema as that environment's command line builds it."""
     code = (
         "import json; from v6t.benchmarks.registry import make_results_schema; "
         "print(json.dumps(make_results_schema()))"

@@ -24,7 +24,7 @@ WIDE = "IPv6.dst"
 
 
 def in_low_bits(variable):
-    """The whole variable in the low bits of an address."""
+    """Bind the whole variable to the low bits of an address."""
     return (Binding(variable.name, WIDE, 128 - variable.width, 127),)
 
 

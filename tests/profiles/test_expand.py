@@ -33,7 +33,7 @@ def mape_set(name, direction, *, size=104, links=None, **keys):
 
 
 def assert_same(stream, count, core=0, cores=1):
-    """The first frames of expander and machine are equal."""
+    """Check that expander and machine make the same first frames."""
     frames = Expander(stream, core, cores).frames(0, count)
     assert frames.dtype == np.uint8
     assert [f.tobytes() for f in frames] == Machine(stream, core, cores).take(count)
@@ -151,7 +151,7 @@ def test_sets_come_in_sending_order(name, direction):
 
 
 def with_end(*instructions, drop):
-    """A compiled stream with other instructions at its end."""
+    """Return a compiled stream with other instructions at its end."""
     stream = mape_set("figure 8", "forward").streams[0]
     kept = stream.program[: max(0, len(stream.program) - drop)]
     return stream.with_program([*kept, *instructions])

@@ -82,7 +82,7 @@ def cases(draw):
 
 
 def sequence(v, count):
-    """The first values of a variable by the model's own words."""
+    """Return the first values of a variable by the model's definition."""
     if v.kind is Kind.LIST:
         values = list(v.values)
     else:

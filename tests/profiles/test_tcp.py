@@ -35,7 +35,7 @@ HEADS = {"IPv4": FOUR, "IPv6": SIX, "IPv4 in IPv6": SIX / FOUR, "VLAN": FOUR}
 
 
 def frame_of(name):
-    """A test frame of UDP, of which the headers are taken."""
+    """Return a UDP test frame whose headers are used."""
     ethernet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
     if name == "VLAN":
         ethernet = ethernet / Dot1Q(vlan=7)
@@ -115,7 +115,7 @@ def test_packet_shorter_than_a_tcp_header_has_no_ports():
 
 
 def quote(kind, number, ports, version=4, cut=None):
-    """An ICMP message that quotes a segment."""
+    """Build an ICMP message that quotes a segment."""
     segment = TCP(sport=ports[0], dport=ports[1], seq=number)
     if version == 4:
         quoted = IP(src="198.18.0.2", dst="198.19.0.2", id=number & 0xFFFF) / segment

@@ -24,7 +24,7 @@ STACKS = {
 
 
 def rebuilt(packet):
-    """The packet with every length and checksum computed by scapy."""
+    """Rebuild the packet with every length and checksum computed by scapy."""
     frame = Ether(packet)
     layer = frame
     while layer:

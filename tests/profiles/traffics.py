@@ -57,7 +57,7 @@ def bind(layers, variables, bindings):
 
 
 def single(variables, bindings, layers=OVER_SIX, frame_size=128):
-    """A class whose variables are drawn in the given order."""
+    """Make a class whose variables are drawn in the given order."""
     order = tuple(v.name for v in variables)
     made = bind(layers, variables, bindings)
     return TrafficClass("fg", Role.FOREGROUND, made, frame_size, draw_order=order)
@@ -86,7 +86,7 @@ def background(weight=1):
 
 
 def one(*variables, bind, layers=OVER_SIX, frame_size=128, seed=1):
-    """A traffic of a single class."""
+    """Make a traffic of a single class."""
     return Traffic("forward", (single(variables, bind, layers, frame_size),), seed)
 
 

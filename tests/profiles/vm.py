@@ -71,7 +71,7 @@ class Machine:
         return self.state >> 16 & 0x7FFF
 
     def take(self, count):
-        """The next frames, checksums finished."""
+        """Return the next frames with valid checksums."""
         return list(islice(self.frames(), count))
 
     def frames(self):

@@ -1,7 +1,5 @@
 """The tester's own error: known devices, what is compared, the certificate, and who quotes it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -214,7 +212,7 @@ def test_simulated_tester_is_rejected():
 
 
 def short():
-    """Checks of a second."""
+    """Return checks of a second each."""
     every = DelayRequest(ipdv=True)
     return [
         Check("d", "delay", "d", Known(delay_us=2000, awake=True), 500.0, 200, delays=every),

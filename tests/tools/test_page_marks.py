@@ -62,7 +62,7 @@ def data_of(*records, trials=(), params=None, **results):
 
 
 def runs_of(**by_device):
-    """Runs of one technology by their devices, and how they are named."""
+    """Return the runs of one technology, one for each device, and the function that names them."""
     made = [SimpleNamespace(directory=name, data=data) for name, data in by_device.items()]
     return made, lambda run: ("siit", run.directory)
 
@@ -167,7 +167,7 @@ def test_connections_faster_than_frames_were_queued(rate_cps, forwarded, queued)
 
 
 def counted(device="dut", benchmark="throughput", table=None, **drops):
-    """What a device counted over a benchmark: frames and their reason's kind, by its name."""
+    """Return a device's counts over a benchmark; ``drops`` gives frames and kind by reason."""
     return {
         "device": device, "benchmark": benchmark, "table": table or {},
         "drops": {name: frames for name, (frames, _) in drops.items()},

@@ -1,7 +1,5 @@
 """A campaign as a page: everything that was measured, nothing of where; comparisons and trends read it."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import dataclasses
@@ -69,7 +67,7 @@ experiments:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A campaign whose last run failed, for a reason that names a place."""
+    """Provide a campaign whose last run failed with an error that contains a path."""
     home = tmp_path_factory.mktemp("secret-place")
     (home / "campaign.yaml").write_text(CAMPAIGN)
     done = v6t("campaign", home / "campaign.yaml", "--no-report", "-o", home / "out")
@@ -83,7 +81,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(made, tmp_path_factory):
-    """What is published of it."""
+    """Publish the campaign and provide the page's directory."""
     place = tmp_path_factory.mktemp("page") / "results"
     done = run_publish(made, place)
     assert done.status == 0, done.err
@@ -164,7 +162,7 @@ GONE = ("secret", "trex.", "/.ssh", "enp", "81:00", "3c:fd", "2a00:1:", "gateway
 
 @pytest.fixture
 def changed(made, tmp_path):
-    """A copy of the campaign, to be changed by hand."""
+    """Provide a copy of the campaign that a test may change."""
     shutil.copytree(made, tmp_path / "copy")
     return tmp_path / "copy"
 
@@ -176,7 +174,7 @@ def edited(path, change):
 
 
 def published(campaign, place):
-    """The text of every file of a page, by name."""
+    """Publish a campaign and return the text of every file by name."""
     done = run_publish(campaign, place)
     assert done.status == 0, done.err
     return {str(p.relative_to(place)): p.read_text() for p in place.rglob("*") if p.is_file()}
@@ -673,7 +671,7 @@ def test_what_was_not_measured_stands_beside_the_others_and_says_why():
 
 
 def tables_of(records, benchmark):
-    """The tables of a page whose runs, by the names of their devices, found these records."""
+    """Return the tables of a page whose runs, by device name, have these records."""
     return [b for b in blocks_of(records, benchmark) if isinstance(b, Table)]
 
 

@@ -1,7 +1,5 @@
 """The limits of tools/limits.json only shrink."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest
@@ -48,7 +46,7 @@ def test_move_with_a_larger_sum_is_refused():
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A checkout with one package and one page."""
+    """Provide a checkout with one package and one page."""
     (tmp_path / "core").mkdir()
     (tmp_path / "core/__init__.py").touch()
     (tmp_path / "core/a.py").write_text(
@@ -70,10 +68,6 @@ def test_find_words_reads_docstrings_comments_and_prose_only(checkout):
         "docs/page.md:1: Nobody",
         "docs/page.md:6: teh",
     ]
-
-
-def test_count_moods_counts_by_folder(checkout):
-    assert rules.count_moods(checkout) == {"core": 1}
 
 
 def test_count_module_names_finds_strings(checkout):

@@ -206,18 +206,18 @@ class Guest(Machine):
         return self.options.model_dump(mode="json", exclude_defaults=True) | {"config": ""}
 
     def run(self, command: str, deadline_s: float = 600) -> Output:
-        """A command as root of the machine."""
+        """Run a command as root of the machine."""
         assert self._way is not None
         return self._way.run(command, deadline_s=deadline_s)
 
     def done(self, command: str, deadline_s: float = 600) -> str:
-        """What a command prints, which must succeed."""
+        """Run a command that must succeed and return its output."""
         ended = self.run(command, deadline_s)
         assert ended.status == 0, f"{command}: {ended.status}\n{ended.out}\n{ended.err}"
         return ended.out
 
     def driver(self, card: Nic) -> str:
-        """The driver a NIC is bound to."""
+        """Return the driver that a NIC is bound to."""
         told = self.run(f"readlink /sys/bus/pci/devices/0000:{card.address}/driver")
         return Path(told.out.strip()).name
 

@@ -3,8 +3,6 @@
 Both are a virtual machine, whose clock nobody else needs. Without hardware acceleration it takes minutes.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -73,7 +71,7 @@ def steps_seen(machine):
 
 
 def ended(machine):
-    """The exit status of v6t; empty while it goes on."""
+    """Return the exit status of v6t; empty while it runs."""
     return machine.run(f"cat {PLACE}/status").out.strip()
 
 

@@ -44,7 +44,7 @@ MEMIF = tuple(
 
 
 def routed(kind: str, wire: int, first: int, name: str) -> list[Nic]:
-    """The tester's two and the two of the device, which is the guest's kernel."""
+    """Return the tester's two NICs and the two of the device, which is the guest's kernel."""
     wires = [wire, wire + 1]
     devices = nics("virtio-net-pci", wires, first + 2, f"{name}dev")
     return [*nics(kind, wires, first, name), *devices]
@@ -62,7 +62,7 @@ with_cores = pytest.mark.parametrize("guest", ["six CPUs"], indirect=True)
 
 @pytest.fixture(scope="module")
 def guest(request):
-    """A machine with NICs; booting takes a minute: it serves all tests that are content with it."""
+    """Boot a machine with NICs; since this takes a minute, several tests share it."""
     cards, more = GUESTS[request.param]
     if not shutil.which("lspci"):
         pytest.skip("apt-get install pciutils")
@@ -73,7 +73,7 @@ def guest(request):
 
 @pytest.fixture(autouse=True)
 def forgotten(tmp_path, monkeypatch):
-    """What v6t learnt of testers."""
+    """Start without what v6t has learned about testers."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -89,7 +89,7 @@ def link(tester: Nic, far: Nic, **more):
 
 
 def bed(guest, path, cards, ends, *, links=None, dut=None, **options):
-    """A testbed file: left and right of the tester, and who is at the cables' other ends."""
+    """Write a testbed file; ``ends`` are the other ends of the tester's left and right cable."""
     left, right = cards
     text = {
         "tester": {
@@ -276,7 +276,7 @@ def test_several_pairs_and_cores(guest, tmp_path, ports, cores):
 
 
 def proven(tester, asked):
-    """The result of a trial that passes; what the host does meanwhile may spoil the first ones."""
+    """Measure until a trial is valid, since the host may disturb some; check that it passes."""
     for _ in range(6):
         result = tester.measure(asked)
         # six virtual CPUs wait for each other: when all has left is known to some seconds

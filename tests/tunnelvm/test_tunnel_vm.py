@@ -4,8 +4,6 @@ Asked for with ``make test-tunnel-vm``: many kernels of containers have no such 
 the image is made. Without hardware acceleration a machine is slow, and rates are low accordingly.
 """
 
-from __future__ import annotations
-
 import pytest
 from v6t.drivers.duts import devices
 from v6t.drivers.duts.lab.device import LabDut
@@ -43,7 +41,7 @@ def machine():
 
 @pytest.fixture
 def in_machine(machine, monkeypatch):
-    """The lab's device is that machine."""
+    """Replace the lab's device by the machine."""
     stands_in(machine, monkeypatch)
 
 
@@ -60,7 +58,7 @@ def in_chain(machine, monkeypatch):
 
 
 def seen(machine, technology, run):
-    """A row of the page says what a run has shown."""
+    """Record a run in the page's row."""
     machines.note(f"{DRIVER} {technology}", run, machine.machine.hypervisor)
 
 

@@ -51,7 +51,7 @@ class Port:
         self._socket.close()
 
     def await_udp(self, payload: bytes, seconds: float = 3.0):
-        """The frame that ends with a payload, None if it does not come."""
+        """Return the first frame that ends with a payload, or None after the deadline."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._socket.settimeout(left)
@@ -79,7 +79,7 @@ class Standing:
         self.right.close()
 
     def through(self, way: str, src: str, dst: str, sport: int, dport: int, payload: bytes):
-        """The frame that comes out on the other side."""
+        """Send a datagram into one port and return the frame that arrives at the other."""
         near, far = (self.left, self.right) if way == "forward" else (self.right, self.left)
         link = self.links.left if way == "forward" else self.links.right
         ip = IPv6(src=src, dst=dst) if ":" in src else IP(src=src, dst=dst)
@@ -124,7 +124,7 @@ def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
 
 
 def proven(flags: Flags, testbed=None):
-    """What is wrong with the frames of a device in the lab, its read-backs behind them, and what it was."""
+    """Check a lab device's translation; return the mismatch, its read-backs and its description."""
     bound = resolve_and_bind(testbed=testbed, flags=flags)
     tool = bound.technology
     sizes = tool.make_frame_pair(bound.settings.frame_sizes[0])
@@ -143,9 +143,9 @@ def proven(flags: Flags, testbed=None):
 
 
 def traffic_classes(plugin, octets, *, params=None, dut, **options):
-    """What a real device does with pairs of outer and inner octets: ``{pair: (why, seen)}``.
+    """Send each pair of outer and inner octets through a device; return ``{pair: (why, seen)}``.
 
-    ``why`` is empty where every frame came back and was allowed.
+    ``why`` is empty if every frame came back and is allowed.
     """
     flags = Flags(plugin, params=params or {}, dut=dut, dut_params=options)
     bound = resolve_and_bind(flags=flags)

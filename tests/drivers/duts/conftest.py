@@ -16,7 +16,7 @@ def _name(request) -> str:
 
 @pytest.fixture(scope="module")
 def server(request):
-    """A real sshd in namespaces of its own."""
+    """Start an sshd in its own namespaces for a module."""
     if sshserver.lacking() is not None:
         pytest.skip(f"needs {sshserver.lacking()}")
     made = sshserver.Server(_name(request))
@@ -26,7 +26,7 @@ def server(request):
 
 @pytest.fixture(scope="module")
 def site(request, tmp_path_factory):
-    """A device behind a router, and an operator."""
+    """Start a device behind a router, and an operator's host, for a module."""
     if sshserver.lacking() is not None:
         pytest.skip(f"needs {sshserver.lacking()}")
     made = field.Field(_name(request), tmp_path_factory.mktemp("field"))

@@ -183,7 +183,7 @@ def misbehave(line: str) -> None:
 
 
 def sshd_above(pid: int) -> int:
-    """The process that has the connection."""
+    """Return the sshd process above a process: it holds the connection."""
     while True:
         name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
         if name.startswith("sshd"):
@@ -329,7 +329,7 @@ class Ios(Box):
         return ""
 
     def _statement(self, line: str) -> str:
-        """A line as what it means."""
+        """Translate an IOS configuration line into a statement of the device model."""
         try:
             if line == "ipv6 unicast-routing":
                 return "forwarding on"

@@ -49,7 +49,7 @@ OUTCOMES: dict[str, dict[str, str]] = {
 
 
 def table() -> str:
-    """The matrix in Markdown, for the documentation."""
+    """Render the matrix as a Markdown page for the documentation."""
     lines = [
         "# Fault matrix",
         "",

@@ -147,24 +147,24 @@ class Field:
         )
 
     def v6t(self, *words: object, status: int = 0) -> str:
-        """The same to its end; what it said."""
+        """Run ``v6t WORDS`` at the operator's to its end and return its output."""
         enter = ["nsenter", "-t", str(self.operator.pid), "-n", "--"]
         done = run_v6t(*words, enter=enter, status=status)
         return done.stdout + done.stderr
 
     def cut(self) -> None:
-        """The router is gone: no packet, no error, no end of a connection."""
+        """Cut the route: no packet, no error and no end of a connection gets through."""
         self.router.run("ip link set ops down; ip link set dev0 up")
 
     def mend(self) -> None:
-        """It is back, and connections come through: what logs in next has little patience."""
+        """Restore the route and wait until connections succeed: logins do not retry."""
         self.router.run("ip link set ops up")
         self.operator.run(
             f"for try in $(seq 50); do timeout 1 bash -c '</dev/tcp/{DEVICE}/{PORT}' && exit; done; false"
         )
 
     def state(self) -> list[str]:
-        """What the device's console shows."""
+        """Survey the device's configuration and files at its console."""
         return self.device.shell(STATE).splitlines()
 
     def close(self) -> None:

@@ -85,7 +85,7 @@ def _suited(name: str) -> list[str]:
 
 
 def _telemetry(name: str) -> list[str]:
-    """What it is asked for under load, each with where it comes from."""
+    """List the readings of a device under load, each with its source."""
     case = case_of(name)
     known = make_driver(name, case.options).get_telemetry_readings(case.intent)
     head = ["## Telemetry", "", "Read once a second under load ([figures](bottleneck.md#figures))."]
@@ -103,7 +103,7 @@ def _telemetry(name: str) -> list[str]:
 
 
 def _brief(command: str) -> str:
-    """A command, of a whole script its beginning."""
+    """Shorten a command to its first 86 characters."""
     words = " ".join(command.split())
     return words if len(words) <= 90 else f"{words[:86]} ..."
 
@@ -119,7 +119,7 @@ def options_table(model: type[DutOptions]) -> str:
 
 
 def case_of(name: str):
-    """The case whose plan is shown."""
+    """Return the case whose plan is shown for a driver."""
     wanted = SHOWN.get(name)
     return next(c for c in CASES if c.driver == name and wanted in (None, c.name))
 

@@ -92,7 +92,7 @@ class Site:
         return list(dict.fromkeys(place.machine for place in self.placed.values()))
 
     def lacking(self) -> str:
-        """What this machine has not; empty: nothing."""
+        """Describe what this machine lacks for the site; empty if nothing."""
         for place in self.placed.values():
             if place.virtual:
                 if vmserver.lacking():
@@ -107,7 +107,7 @@ class Site:
         return sshserver.lacking() or ""
 
     def marks(self) -> list[Any]:
-        """What a program that takes whole cores asks for."""
+        """Return the marks for a program that needs whole cores."""
         heavy = any(p.driver in ("vpp", "snabb-lwaftr") for p in self.placed.values())
         return [pytest.mark.vpp, pytest.mark.alone] if heavy else []
 
@@ -199,7 +199,7 @@ class Standing:
         return next((server.hypervisor for server in virtual), "")
 
     def inside(self, name: str) -> Callable[[str], str]:
-        """A shell behind sshd's back where a part is."""
+        """Return a function that runs a command in a part's place, bypassing sshd."""
         place = self.site.placed[name]
         server = self.servers[place.machine]
         transport = server.inside

@@ -22,14 +22,14 @@ _OURS = re.compile(r"v6t-lab-(test-.+-p(\d+)-(\d+))")
 
 
 def unique(name: str) -> str:
-    """A lab device's name that no other test process uses; devices of dead ones are removed."""
+    """Return a lab device name that no other test process uses; remove devices of dead ones."""
     _sweep()
     return f"test-{name}-p{os.getpid()}-{ssh.read_start_time(os.getpid())}"
 
 
 @functools.cache
 def _sweep() -> None:
-    """A test process that was killed left its devices: they outlive whoever made them."""
+    """Stop the devices of test processes that were killed."""
     for place in ssh.RUN_DIRECTORY.glob("v6t-lab-test-*"):
         found = _OURS.fullmatch(place.name)
         if found and ssh.read_start_time(int(found[2])) != found[3] and lacking() is None:
@@ -37,7 +37,7 @@ def _sweep() -> None:
 
 
 def lacking() -> str | None:
-    """The Debian package to install for these tests, None if nothing is missing."""
+    """Return what these tests need and this machine lacks, or None."""
     if os.geteuid() != 0:
         return "root"
     for program, package in (

@@ -57,7 +57,7 @@ BUILT = [
 
 
 def lab(built, *more):
-    """A parameter of a test with real frames."""
+    """Make a test parameter that needs the lab and the built program."""
     missing = f"no program of {built.program_of or built.device}; a variable may name one"
     marks = [
         pytest.mark.lab,

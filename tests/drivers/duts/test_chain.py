@@ -1,7 +1,5 @@
 """Devices of several parts: in the lab, with real and reference parts, and their errors."""
 
-from __future__ import annotations
-
 import os
 from types import SimpleNamespace
 
@@ -227,7 +225,7 @@ def test_devices_elsewhere_are_each_reached_somehow():
 
 
 def on_machines(variant, **options):
-    """A chain whose parts are tayga or nftables with these options of ssh; the rest stays."""
+    """Return the parts of a chain, given ``name=(driver, ssh, options)`` for some of them."""
     parts = {
         name: {"driver": driver, "options": {"ssh": ssh, **more}}
         for name, (driver, ssh, more) in options.items()

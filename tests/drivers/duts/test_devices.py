@@ -121,7 +121,7 @@ SEEN = "ip -o addr | sed 's/ tentative//; s/ [0-9]*sec/ Nsec/g'; ip -o link; ip 
 
 @pytest.fixture(scope="module")
 def router():
-    """The session of an IPv4 router that stands, not configured."""
+    """Provide the session of an IPv4 router that is up but not configured."""
     with standing("linux-router", intents.ROUTER4) as bed:
         yield bed.session
 
@@ -223,7 +223,7 @@ SIDE_STEPS = linux.make_side_steps(SIDE, "left", "static")
 
 @pytest.fixture
 def device():
-    """A shell in a network namespace with a link `left`."""
+    """Provide a shell in a network namespace with a link `left`."""
     holder = subprocess.Popen(["unshare", "-n", "sleep", "60"])
 
     def run(line, text="", status=0):

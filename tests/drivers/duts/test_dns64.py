@@ -77,7 +77,7 @@ def test_the_authoritative_server_is_reached_by_ipv6_too():
 
 
 def test_several_processes_of_knot_share_the_queries_and_all_end():
-    """kresd has no threads: it forks, and what is forked does not end with the first."""
+    """Check that all processes of kresd end: it forks instead of starting threads."""
     with Asking("knot-resolver", threads=2) as device:
         found = device.ask(Queries(timeout_s=2.0))
         assert found.count_frames("received") == COUNT, found.answers

@@ -1,7 +1,5 @@
 """``v6t dut``: plans for every pair, and a device elsewhere over TCP to a real sshd."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -104,7 +102,7 @@ def dut(server, tmp_path):
 
 @pytest.fixture
 def quick(server, tmp_path):
-    """The same with a configuration of two steps."""
+    """Provide ``v6t dut`` for a configuration of two steps."""
     run = make_dut(server, tmp_path, "command", base=False, steps=[DUMMY, FORWARDING])
     yield run
     run("rollback")
@@ -149,7 +147,7 @@ def test_device_is_compared_configured_flushed_and_rolled_back(server, dut):
 
 
 def compared(done):
-    """The states of the steps by their numbers."""
+    """Return the states of the steps by their numbers."""
     return {s["number"]: s["state"] for s in json.loads(done.stdout)["steps"]}
 
 

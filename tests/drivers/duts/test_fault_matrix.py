@@ -5,8 +5,6 @@ device's own timer, or the command that v6t names. A few cells are tried by `mak
 `make faults`, which has those of built programs, too, where a variable of ``matrix.NAMED`` or PATH names them.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re
@@ -209,7 +207,7 @@ def mend(site, fault):
 
 
 def made_by(name, options):
-    """The driver of one of :data:`DEVICES` or :data:`BUILT`."""
+    """Make the driver of one of :data:`DEVICES` or :data:`BUILT`."""
     kind = name.partition(",")[0]
     program = matrix.program(kind) if kind in BUILT else ""
     given = {"program": program} if program else {}

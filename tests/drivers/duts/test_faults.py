@@ -1,7 +1,5 @@
 """Every fault in every phase against a real sshd, and a reboot: the device is restored, or the user is told."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest
@@ -78,7 +76,7 @@ def _script(server):
 
 @pytest.fixture
 def device(server, make_session, monkeypatch):
-    """A fresh device, and sessions with it whose short deadlines show a hang at once."""
+    """Provide a clean device, and sessions whose short deadlines show a hang at once."""
     monkeypatch.setattr("v6t.drivers.duts.session.plan_steps.UNDO_LIMIT_S", 1.0)
     monkeypatch.setattr("v6t.drivers.duts.session.undo_store.STEP_PATIENCE_S", 0)
     server.shell(CLEAN)

@@ -31,7 +31,7 @@ PLUGIN = ("--plugin", "ipv4-router")
 
 
 def step(script, undo="", **more):
-    """A step of the user's whose lines stand in a file of the device's."""
+    """Make a custom step that runs a script stored on the device."""
     return {"command": f"sh /run/{script}", "why": f"/run/{script}", "undo": undo, **more}
 
 
@@ -44,7 +44,7 @@ def _scripts(site):
 
 @pytest.fixture
 def device(site):
-    """The site with a device as it was; what it was is looked at again at the end."""
+    """Provide the site, and check at the end that a rollback restores the device."""
     before = site.state()
     site.device.shell("rm -f /run/reached /run/go")
     yield site
@@ -64,7 +64,7 @@ def reached(site):
 
 
 def clients(site) -> list[str]:
-    """The ssh of the operator's, and what keeps it."""
+    """Return the command lines of the operator's processes that mention ssh."""
     there = os.readlink(f"/proc/{site.operator.pid}/ns/net")
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
@@ -107,7 +107,7 @@ def test_a_route_cut_in_the_middle_of_apply(device):
 
 
 def before_but_for_the_record(before, site):
-    """The undo record is kept until somebody has seen that the device is as it was."""
+    """Add the files of the undo record, if kept, to an earlier state of the device."""
     kept = [
         line
         for line in site.state()

@@ -1,7 +1,5 @@
 """Ctrl-C after each single command on a device, and on the way from one device to the next."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from functools import partial
@@ -74,7 +72,7 @@ def session(place, transport):
 
 
 def found(place):
-    """What is on the device but for the empty directory of v6t's."""
+    """List v6t's files on the device, without its empty directory."""
     return sorted(p.name for p in place.rglob("*") if p.name != "state")
 
 

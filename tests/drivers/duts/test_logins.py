@@ -1,7 +1,5 @@
 """Ways to log in to a real sshd: configuration file, agent, password, through another host."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -47,7 +45,7 @@ finally:
 
 @pytest.fixture
 def config(server, tmp_path):
-    """Writes an OpenSSH client configuration."""
+    """Provide a function that writes an OpenSSH client configuration and returns its path."""
     key, known = server.directory / "id", server.directory / "known_hosts"
 
     def write(text):
@@ -59,7 +57,7 @@ def config(server, tmp_path):
 
 
 def beside(server, **options):
-    """A login from a process in the device's network namespace: TCP on loopback, no shortcut."""
+    """Log in from a process in the device's network namespace: TCP on loopback, no shortcut."""
     words = ["nsenter", "-t", str(server.pid), "-n", "--", sys.executable, "-c", PROGRAM]
     done = subprocess.run(
         [*words, json.dumps(options)], capture_output=True, text=True, check=False, timeout=60
@@ -153,7 +151,7 @@ def test_an_ordinary_user_becomes_root_and_keeps_its_connection_in_sight(server)
 
 @pytest.fixture(scope="module")
 def passwords(server):
-    """A second sshd on port 2022 that takes root's password, which is known in there only."""
+    """Start a second sshd on port 2022 that accepts root's password, which is set there only."""
     done = subprocess.run(
         ["openssl", "passwd", "-6", SECRET], capture_output=True, text=True, check=False
     )

@@ -1,7 +1,5 @@
 """The operator's own way to a device is never taken: by no route, address, pool or interface."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
@@ -116,14 +114,14 @@ CLIENT, GATEWAY, NAMESERVER, _, JUMP, SERVER = SEEN.peers
 
 
 def behind(address, length=None):
-    """A client whom the device reaches by a route of this length."""
+    """Make a path to a client that the device reaches by a route of this length."""
     client = ip_address(address)
     length = client.max_prefixlen if length is None else length
     return ManagementPath((ManagementPeer("client", client, length, ("mgmt",)),))
 
 
 def quiet(intent):
-    """An intent without addresses and routes: a translator takes packets before they are routed."""
+    """Return the intent without addresses and routes: a translator takes packets before routing."""
     return replace(intent, left=LinkIntent(), right=LinkIntent())
 
 
@@ -257,7 +255,7 @@ def test_a_bridge_over_a_vlan_over_an_interface():
 
 
 def shell(line, tmp_path, answers, session):
-    """The line with an ``ip`` that knows only these answers."""
+    """Run a shell line with an ``ip`` that gives only these answers."""
     cases = "".join(f"'{asked}') printf '%s\\n' '{said}';;\n" for asked, said in answers.items())
     fake = tmp_path / "ip"
     fake.write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 2;;\nesac\n')

@@ -5,8 +5,6 @@ sources of December 2024 and February 2025 (7.6 to 7.7), see the driver's page; 
 comments say which function of those sources prints it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -99,8 +97,10 @@ def test_pfctl_refuses_what_is_no_rule():
     ("intent", "states"), [(intents.nat44(), 2_100_000), (intents.nat64(), 1_050_000)]
 )
 def test_connection_of_a_nat44_takes_two_states(intent, states):
-    """sys/net/pf.c, pf_find_state: a packet out has its ends in the other order, thus a state of
-    its own; pf_test marks what af-to translated as generated, and lets that pass without one.
+    """Check that the limit of states allows two for each NAT44 connection.
+
+    pf_find_state (sys/net/pf.c) needs a second state for the outgoing packet, whose addresses are
+    in reverse order. A packet translated by af-to is marked as generated and passes without one.
     """
     text = ruleset(intents.requiring(intent, sessions=1_000_000))
     assert f"set limit states {states}\n" in text
@@ -178,8 +178,9 @@ CP_TIME = "kern.cp_time=1,0,2,3,4,90\n"
     ],
 )  # fmt: skip
 def test_core_is_named_only_where_there_is_one(text, figures):
-    """sbin/sysctl/sysctl.c:474: of the ticks kern.cp_time alone is printed, the mean of all cores
-    (sys/kern/kern_sysctl.c:677); the order is that of sys/sys/sched.h:81.
+    """Check the ticks that sysctl prints in the order of sys/sys/sched.h.
+
+    Of the ticks, it prints kern.cp_time only: the mean of all cores (sys/kern/kern_sysctl.c).
     """
     assert openbsd.parse_cpu_ticks(text) == figures
 

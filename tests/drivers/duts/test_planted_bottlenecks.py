@@ -5,8 +5,6 @@ stands for the second look, behind its driver's back. No rate and no time is com
 is more than the planted part can take, on any machine.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import ExitStack, contextmanager
@@ -45,7 +43,7 @@ def written(place, plugin, mode, dut, line_rate, **params):
 
 @pytest.fixture
 def second_look(tmp_path, monkeypatch):
-    """What ``v6t dut bottleneck`` says of a finished run whose device has something planted in it."""
+    """Provide a function that runs ``v6t dut bottleneck`` on a device with a planted bottleneck."""
 
     def look(plant, plugin, mode, dut, line_rate="1M", **params):
         run, bed = written(tmp_path, plugin, mode, dut, line_rate, **params)
@@ -81,13 +79,13 @@ def second_look(tmp_path, monkeypatch):
 
 
 def at(watched):
-    """The telemetry that a verdict rests on."""
+    """Return the telemetry that a verdict is based on."""
     return watched["telemetry"][watched["judged_at"]]
 
 
 @contextmanager
 def told(session, command):
-    """A line on the device; it goes with the device."""
+    """Run a command on the device; its effect ends with the device."""
     done = session.transport.run(command)
     assert done.status == 0, done.err
     yield
@@ -95,7 +93,7 @@ def told(session, command):
 
 @contextmanager
 def quota(pid, share):
-    """A cgroup that gives a process this share of one core."""
+    """Limit a process to a share of one core by a cgroup."""
     old = CGROUPS / "cpu"
     place = (old if (old / "cgroup.procs").exists() else CGROUPS) / f"v6t-test-{os.getpid()}"
     was = f"0::{_path(pid, '')}" if place.parent == CGROUPS else _path(pid, "cpu")
@@ -125,7 +123,7 @@ def _path(pid, controller):
 
 
 def host_pid(session, file):
-    """A process of the device by its number on this machine."""
+    """Return the host's PID of a process whose PID in the device is in a file."""
     inner = session.transport.run(f"cat {file}").out.strip()
     space = os.readlink(f"/proc/{session.transport.pid}/ns/pid")
     for status in Path("/proc").glob("[0-9]*/status"):

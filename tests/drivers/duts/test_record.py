@@ -1,7 +1,5 @@
 """The script that takes everything back, run by a shell."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import os
@@ -139,7 +137,7 @@ class Device:
         (place / PROGRESS).write_text("1\n")
 
     def begin(self, command):
-        """The step, whose v6t is not there any more."""
+        """Start a tracked step and wait until its mark is written."""
         step = self.start(
             "sh", "-c", f"cd {self.place}\n{build_tracked_command(str(self.place), command)}"
         )

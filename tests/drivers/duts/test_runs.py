@@ -1,7 +1,5 @@
 """Whole runs on a device behind a real sshd: restored at the end, and after a kill -9."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -54,7 +52,7 @@ def testbed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(testbed, tmp_path_factory):
-    """The directory of a run that came to its end, and what it said."""
+    """Execute a run to its end; provide its directory and output."""
     path = tmp_path_factory.mktemp("whole") / "run"
     return path, run_v6t("run", *QUICK, "--bottleneck", "--testbed", testbed, "-o", path)
 

@@ -64,7 +64,7 @@ def exits_of(technology: Siit) -> dict[Any, set[str]]:
 
 
 def exit_for(exits: dict[Any, set[str]], address: Any) -> set[str]:
-    """The exits of the longest prefix that holds an address."""
+    """Return the exits of the longest prefix that contains an address."""
     around = [n for n in exits if n.version == address.version and address in n]
     return exits[max(around, key=lambda n: n.prefixlen)] if around else set()
 
@@ -104,7 +104,7 @@ def ranges(draw: Any, blocks: list[Any]) -> dict[str, Any]:
 
 @st.composite
 def translators(draw: Any) -> Siit:
-    """A translator with up to four mappings, some nested, and hosts near their edges."""
+    """Draw a translator with up to four mappings, some nested, and hosts near their edges."""
     blocks, eam = [], []
     for number in range(draw(st.integers(0, 4))):
         length = draw(st.integers(24, 30))

@@ -1,7 +1,5 @@
 """Steps: one read before and after a change, the usual steps, and how a process of v6t is ended."""
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil
@@ -247,7 +245,7 @@ def test_all_that_ours_leads_are_ended(fate, tmp_path):
 
 
 def group(leader):
-    """What runs in a group of processes."""
+    """List the commands of a process group, without zombies."""
     said = subprocess.run(
         ["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True
     )

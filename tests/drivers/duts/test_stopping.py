@@ -321,7 +321,7 @@ def test_audit_before_a_run_has_a_whole_rollback_command(words, expected, tmp_pa
 
 
 def audit(device, path, out):
-    """An audit that has begun to configure its device; the links of the operator's answer nothing."""
+    """Start an audit and wait until it configures its device; the operator's links never answer."""
     words = ["--plugin", "siit", "--suite", "translation", "--interfaces", "lo,to-device"]
     process = device.start("audit", "--testbed", path, *words, "--wait", "60", "-o", out)
     until(lambda: configured(device), "the device's configuration")

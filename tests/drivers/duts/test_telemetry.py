@@ -1,7 +1,5 @@
 """Outputs of devices: recorded, read, watched every second, and what counts as lost."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -220,7 +218,7 @@ def readings_of(name, intent, **options):
 
 
 def judged(readings, name, *texts, lost):
-    """The verdict where a reading printed one text and then another."""
+    """Judge a device whose reading printed these texts, one a second."""
     samples = [Sample({name: dict(readings[name].parse(text))}, float(n), readings)
                for n, text in enumerate(texts)]  # fmt: skip
     return judge_device(samples, lost=lost)

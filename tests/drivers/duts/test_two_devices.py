@@ -1,7 +1,5 @@
 """CE and PE of ipv4aas behind real sshd, also two parts on one machine: measured, locked, lost, restored."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -37,7 +35,7 @@ def flags(standing):
 
 
 def killed(standing, path):
-    """What was there before, after a run that was killed while it measured."""
+    """Kill a run while it measures; return the states from before it."""
     for name in standing.site.placed:
         standing.inside(name)("true")  # its namespace is there
     before = standing.states()

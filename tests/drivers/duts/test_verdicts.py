@@ -1,7 +1,5 @@
 """Verdicts on devices: from their own figures, the tester's, and at which rate they were seen."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -50,7 +48,7 @@ def grow(samples, readings=KERNEL, **growing):
 
 
 def seconds(*idle, drops=(0, 0, 0), name="tx.dropped"):
-    """Samples of a kernel whose cores have these shares of idle time [%]; counters of lost frames."""
+    """Make samples of a kernel whose cores have these shares of idle time [%] and lost frames."""
     made = []
     for second, lost in enumerate(drops):
         cpu = {}
@@ -63,7 +61,7 @@ def seconds(*idle, drops=(0, 0, 0), name="tx.dropped"):
 
 
 def process(*shares, quota=(), idle=50, dropped=0.0):
-    """Samples of a process whose threads run and wait for these shares of the time [%]."""
+    """Make samples of a process whose threads run and wait for these shares of the time [%]."""
     figures = {}
     for thread, (ran, waited) in enumerate(shares):
         figures |= {f"{thread}.run_ns": ran * 1e7, f"{thread}.wait_ns": waited * 1e7}
@@ -74,7 +72,7 @@ def process(*shares, quota=(), idle=50, dropped=0.0):
 
 
 def conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
-    """Samples of a kernel's NAT with losses for want of room, and others, in each second."""
+    """Make samples of a kernel's NAT that drops frames of a full table, and others."""
     table = {"used": used, "limit": 1000.0}
     return [
         Sample({**s.figures, "table": table}, s.time_s, KERNEL)
@@ -83,7 +81,7 @@ def conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
 
 
 def vpp(per_call, drops=0, reason="host-left.rx-miss", name="interfaces"):
-    """Samples of a VPP with vectors of this size, after an hour with vectors of one."""
+    """Make samples of a VPP with vectors of this size, after an hour with vectors of one."""
     made = []
     for second in range(4):
         runtime = {
@@ -98,7 +96,7 @@ def vpp(per_call, drops=0, reason="host-left.rx-miss", name="interfaces"):
 
 
 def polling(readings, **figures):
-    """Samples of a device whose cores have no idle time, whatever it does."""
+    """Make samples of a device that polls: its cores never show idle time."""
     cpu = {"cpu0.idle": 0.0, "cpu0.softirq": 7.0, "cpu0.total": 100.0}
     return grow([Sample({}, 0.0)] * 4, readings, cpu=cpu, **figures)
 
@@ -112,7 +110,7 @@ def full_table():
 
 
 def vpp_without_ports(used):
-    """The answers to refused connections belong to no connection that the NAT knows."""
+    """Make samples of a VPP without free ports: answers to refused connections match no session."""
     errors = {"nat44-ed-in2out: out of ports": 100.0, "nat44-ed-out2in: no translation": 400.0}
     return [
         Sample(
@@ -386,7 +384,7 @@ def test_tester_limit_is_described_by_its_rate():
 
 
 def counted(received, sent=1000, faults=(), sending_s=1.0):
-    """The result of a trial of a thousand frames a direction."""
+    """Make the result of a trial of a thousand frames in one direction."""
     one = DirectionResult({"f": ClassCount("foreground", 1000, sent, received)}, sending_s)
     return TrialResult({"forward": one}, faults)
 

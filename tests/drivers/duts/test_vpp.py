@@ -1,7 +1,5 @@
 """A real VPP in the lab, if this machine has one: in PATH, or named by V6T_VPP."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -134,7 +132,7 @@ def test_a_customers_tunnel_carries_dscp_outwards_and_no_ecn(plugin):
 
 @contextmanager
 def bare(intent):
-    """A device's namespace and interfaces, nothing configured."""
+    """Start a device's namespace and interfaces without configuring them."""
     dut = LabDut(make_driver("linux-router", {}), intent)
     dut.start = lambda lab: None
     bed = Bed(intent.links, dut)
@@ -145,7 +143,7 @@ def bare(intent):
 
 
 def commands(text):
-    """The commands of a printed plan: all that is no comment, up to the flush."""
+    """Return the commands of a printed plan up to the flush, without comments."""
     lines = text.partition("# between trials")[0].splitlines()
     return "\n".join(line for line in lines if not line.startswith("#"))
 
@@ -395,7 +393,7 @@ SHOWN = (
 
 @contextmanager
 def theirs(intent, **more):
-    """A VPP that runs already, started by somebody else, and its driver's session."""
+    """Start a VPP as its operator would, and yield a session of the driver with it."""
     control = f"{PROGRAM.rpartition('/')[0] or '/usr/bin'}/vppctl"
     given = {
         "start": False, "socket": "/run/theirs/cli.sock", "vppctl": control,

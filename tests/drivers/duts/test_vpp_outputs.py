@@ -1,7 +1,5 @@
 """What VPP 26.06 and Debian's Jool 4.1.9 printed, and what their functions are told, refuse and count."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -305,7 +303,7 @@ def test_what_a_counter_says_depends_on_the_translator(name, siit, nat64):
 
 
 def watched(*grown):
-    """Samples of a device with time left, whose counters are those captured and then some."""
+    """Make samples of an idle device: the captured counters, then these values."""
     readings = make_driver("jool", {}).get_telemetry_readings(intents.nat64())
     samples = []
     for second, counters in enumerate(({}, *grown)):

@@ -50,7 +50,7 @@ done; true
 
 
 def lacking() -> str:
-    """What these machines need and this host lacks; empty: nothing."""
+    """Describe what these machines need and this host lacks; empty if nothing."""
     wanted = image.lacking()
     wanted += [] if shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin") else ["iproute2"]
     return f"needs {', '.join(wanted)}" if wanted else sshserver.lacking() or ""
@@ -105,7 +105,7 @@ class Server(ssh.LabSshServer):
         self._machine.stop()
 
     def _create_keys(self) -> None:
-        """The machine brings its own."""
+        """Do nothing: the machine has its own keys."""
 
     def _start_sshd(self) -> None:
         self._machine = JoolMachine(
