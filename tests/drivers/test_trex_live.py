@@ -1,7 +1,5 @@
 """A real TRex in the lab, wherever TREX_DIR names an installation. Rates stay dependable ones."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

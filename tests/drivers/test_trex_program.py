@@ -1,7 +1,5 @@
 """The shell that a server runs in: ports closed to others, NICs given back, nothing left behind."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

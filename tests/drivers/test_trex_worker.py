@@ -1,7 +1,5 @@
 """The worker's protocol, with an installation that only looks like TRex."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import os
