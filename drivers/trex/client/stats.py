@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar, cast
 
-LINUX_DRIVER = "net_af_packet"
-VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
+VIRTUAL_DRIVERS = ("net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
 _Parsed = TypeVar("_Parsed")
 
 
@@ -158,7 +157,7 @@ class TrialStats:
     Attributes:
         queue_full: times at which a transmit queue was full.
         queue_drop: frames that were dropped before a transmit queue; None: TRex does not count them.
-        stuck: frames that left a send ring only after the trial.
+        faults: of the ports, found by their driver.
         answered: neighbor frames that were sent meanwhile, by port.
         ended: whether traffic ended by itself.
         began_ago_s: from the first frame to the worker's answer [s].
@@ -172,7 +171,7 @@ class TrialStats:
     looks: Sequence[CounterLook] = ()
     queue_full: int = 0
     queue_drop: int | None = None
-    stuck: int = 0
+    faults: Sequence[str] = ()
     answered: Mapping[int, int] = field(default_factory=dict)
     ended: bool = True
     began_ago_s: float = 0.0

@@ -26,6 +26,7 @@ from v6t.drivers.trex.client.stats import (
     parse_stats,
 )
 from v6t.drivers.trex.client.worker import Worker
+from v6t.drivers.trex.port_driver import list_drivers
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
 _STREAM_S, _LIST_S = 0.001, 0.03
@@ -180,14 +181,12 @@ class StlWorker(Worker):
             ended=ended,
             **watched,
         )
-        stuck = 0
+        faults: list[str] = []
         if count_arrivals(result, receive) < sum(frames.values()):
-            stuck = sum(
-                count(client, ports, lambda: count_received(client, receive))
-                for count in rpc.count_late_frames
-            )
+            for driver in list_drivers():
+                faults += driver.find_faults(client, ports, lambda: count_received(client, receive))
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
-        return replace(result, stuck=stuck, began_ago_s=time.monotonic() - start.began)
+        return replace(result, faults=faults, began_ago_s=time.monotonic() - start.began)
 
     def release(self, client: Any) -> None:
         try:
