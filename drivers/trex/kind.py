@@ -241,7 +241,7 @@ def _uses_marks(options: TrexOptions, needs: frozenset[Capability], most_fps: fl
         return None if needs & {"connections", "flow-starts"} else False
     if options.marks is not None:
         return options.marks
-    if not options.on_linux or most_fps <= ALWAYS_STAMPED_FPS:
+    if not options.port_driver.uses_kernel or most_fps <= ALWAYS_STAMPED_FPS:
         return False
     if options.ssh or not (options.lab or options.start == "always"):
         return None
@@ -266,7 +266,7 @@ def _list_counting_warnings(options: TrexOptions) -> Iterator[str]:
         f"TRex counts test frames by a trailer in searches up to {limit} fps (both directions "
         "together); in faster ones it counts all frames of its ports and compares samples"
     )
-    if marks or (marks is None and options.on_linux):
+    if marks or (marks is None and options.port_driver.uses_kernel):
         where = "option marks: true"
         if not marks:
             where = f"above {ALWAYS_STAMPED_FPS:,.0f} fps if TRex's threads share CPUs, "
