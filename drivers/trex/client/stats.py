@@ -16,7 +16,7 @@ VIRTUAL_DRIVERS = ("net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
 _Parsed = TypeVar("_Parsed")
 
 
-def _named(name: str, default: Any = MISSING) -> Any:
+def _declare(name: str, default: Any = MISSING) -> Any:
     """Declare a field that TRex gives this name; without a default, TRex's answer must have it."""
     return field(default=default, metadata={"name": name})
 
@@ -32,10 +32,10 @@ def _parse(kind: type[_Parsed], answer: Mapping[str, Any], **others: Any) -> _Pa
 class PortStats:
     """Frames and errors of one port."""
 
-    sent: int = _named("opackets")
-    received: int = _named("ipackets")
-    output_errors: int = _named("oerrors")
-    input_errors: int = _named("ierrors")
+    sent: int = _declare("opackets")
+    received: int = _declare("ipackets")
+    output_errors: int = _declare("oerrors")
+    input_errors: int = _declare("ierrors")
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class ServerStats:
     """Counters of a server and of its ports since they were cleared."""
 
     ports: Mapping[int, PortStats]
-    queue_full: int = _named("queue_full")  # Times at which a transmit queue was full
-    cpu: float = _named("cpu_util_raw")  # Load of the data path [%]
-    rx_cpu: float = _named("rx_cpu_util")  # Load of the receiver [%]
+    queue_full: int = _declare("queue_full")  # Times at which a transmit queue was full
+    cpu: float = _declare("cpu_util_raw")  # Load of the data path [%]
+    rx_cpu: float = _declare("rx_cpu_util")  # Load of the receiver [%]
 
 
 def parse_stats(stats: Mapping[Any, Any], ports: Iterable[int]) -> ServerStats:
@@ -211,18 +211,18 @@ _WRONG_SEGMENTS = ("err_l3_cs", "err_l4_cs", "err_len_err", "tcps_rcvbadsum", "t
 class TcpCounters:
     """Counters of the clients or of the servers of TRex's stateful engine."""
 
-    attempts: int = _named("tcps_connattempt", 0)  # Connections that clients began to open
-    opened: int = _named("tcps_connects", 0)
-    failed: int = _named("tcps_conndrops", 0)  # Connections that ended before they were open
-    given_up: int = _named("tcps_keepdrops", 0)  # Connections that did not open in time
-    repeated_syns: int = _named("tcps_rexmttimeo_syn", 0)  # SYNs, and answers to them
-    timeouts: int = _named("tcps_rexmttimeo", 0)  # Retransmissions after a timeout
-    repeated_segments: int = _named("tcps_sndrexmitpack", 0)
-    sent_octets: int = _named("tcps_sndbyte", 0)
-    received_octets: int = _named("tcps_rcvbyte", 0)
-    control_segments: int = _named("tcps_sndctrl", 0)  # SYN, FIN and RST that were sent
-    reset: int = _named("tcps_drops", 0)  # Open connections that were dropped
-    closed: int = _named("tcps_closed", 0)
+    attempts: int = _declare("tcps_connattempt", 0)  # Connections that clients began to open
+    opened: int = _declare("tcps_connects", 0)
+    failed: int = _declare("tcps_conndrops", 0)  # Connections that ended before they were open
+    given_up: int = _declare("tcps_keepdrops", 0)  # Connections that did not open in time
+    repeated_syns: int = _declare("tcps_rexmttimeo_syn", 0)  # SYNs, and answers to them
+    timeouts: int = _declare("tcps_rexmttimeo", 0)  # Retransmissions after a timeout
+    repeated_segments: int = _declare("tcps_sndrexmitpack", 0)
+    sent_octets: int = _declare("tcps_sndbyte", 0)
+    received_octets: int = _declare("tcps_rcvbyte", 0)
+    control_segments: int = _declare("tcps_sndctrl", 0)  # SYN, FIN and RST that were sent
+    reset: int = _declare("tcps_drops", 0)  # Open connections that were dropped
+    closed: int = _declare("tcps_closed", 0)
     wrong_segments: int = 0  # Received with a wrong checksum, length or offset
     faults: Mapping[str, int] = field(default_factory=dict)  # Of TRex itself, by description
     record: Mapping[str, float] = field(default_factory=dict)  # All counters, as TRex names them
@@ -263,13 +263,13 @@ class StepStats:
 class PortFacts:
     """Facts that a server reports about a port."""
 
-    index: int = _named("index")
-    driver: str = _named("driver", "")
-    mac: str = _named("hw_mac", "")
-    speed: float | None = _named("speed", None)  # Gbit/s
-    link: str | None = _named("link", None)
-    numa: int | str | None = _named("numa", None)
-    promiscuous: str | None = _named("prom", None)
+    index: int = _declare("index")
+    driver: str = _declare("driver", "")
+    mac: str = _declare("hw_mac", "")
+    speed: float | None = _declare("speed", None)  # Gbit/s
+    link: str | None = _declare("link", None)
+    numa: int | str | None = _declare("numa", None)
+    promiscuous: str | None = _declare("prom", None)
     owner: str = ""
     is_virtual: bool = False  # Whether it is not a NIC
 
@@ -298,10 +298,10 @@ class ServerFacts:
     """Facts that a server reports about itself."""
 
     version: Mapping[str, Any] = field(default_factory=dict)  # As TRex reports it
-    processor: str | None = _named("core_type", None)
-    cores: int = _named("dp_core_count", 1)  # All data path cores
-    per_port: int | None = _named("dp_core_count_per_port", None)  # Cores
-    has_several_queues: bool = _named("is_multiqueue_mode", False)
+    processor: str | None = _declare("core_type", None)
+    cores: int = _declare("dp_core_count", 1)  # All data path cores
+    per_port: int | None = _declare("dp_core_count_per_port", None)  # Cores
+    has_several_queues: bool = _declare("is_multiqueue_mode", False)
     ports: Sequence[PortFacts] = ()
 
     @property
