@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from v6t.base.errors import InvalidValue
+from v6t.drivers.placement import make_ring
 
 _af_packet: Any
 try:
@@ -52,7 +53,7 @@ def make_port(number: int, interface: str, *, ring: int, mtu: int) -> str:
     """Return TRex's text for an interface; those of Linux have rings of ``ring`` frames."""
     if _af_packet is None or not is_linux(interface):
         return interface
-    return str(_af_packet.make_port(number, interface, ring=ring, mtu=mtu))
+    return str(_af_packet.make_port(number, interface, make_ring(ring, mtu)))
 
 
 def check_interface(name: str) -> None:

@@ -134,7 +134,7 @@ class TrexTester(BedTester):
     def capabilities(self) -> frozenset[Capability]:
         # of several cores one stamps some frames
         options = self._options
-        if options.counts_by_ports or not self.attachment.uses_trailer:
+        if not self.attachment.uses_trailer:
             return SAMPLED_CAPABILITIES if self.attachment.can_time_some() else frozenset()
         if options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
@@ -489,7 +489,7 @@ class TrexTester(BedTester):
             self._ticks_hz = timing.estimate_tick_rate(reader.stamps) or self._ticks_hz
         stamps = {d: counting.count_captured_stamps(stats, own) for d, own in by_direction.items()}
         captured = {direction: counts for direction, counts in stamps.items() if counts}
-        cores = self.attachment.facts.cores_per_port
+        facts = self.attachment.facts
         return TrialResult(
             directions={
                 d: self._make_direction(trial, own, stats, samples[d])
@@ -506,7 +506,8 @@ class TrexTester(BedTester):
                 "queue_full": stats.queue_full,
                 "looks": len(stats.looks),
                 "answered": stats.answered,
-                **({"cores": cores} if cores > 1 else {}),
+                "cores": facts.cores_per_port,
+                "version": facts.version.get("version"),
                 **({counting.STAMPED: captured} if captured else {}),
             },
         )

@@ -345,7 +345,7 @@ def test_doctor_examines_each_server():
 
 
 def test_warnings_tell_the_share_and_the_limit_of_the_skew():
-    texts = " ".join(make_kind(max_skew=0.03).list_warnings())
+    texts = " ".join(make_kind(max_skew=0.03).list_warnings([]))
     assert "192.0.2.2:4501" in texts
     assert "1/2" in texts
     assert "3.00%" in texts
