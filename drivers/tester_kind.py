@@ -142,12 +142,12 @@ class TesterKind(ABC):
         del figures
         yield from ()
 
-    def check_connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
-        """Check a number of connections; yield warnings about their memory and disk space.
+    def check_connections(self, most: int, needs: frozenset[Capability]) -> None:
+        """Reject a number of connections that the tester cannot have, or not with these needs."""
+        del most, needs
 
-        Raises:
-            UsageError: they cannot be had.
-        """
+    def list_connection_warnings(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
+        """Yield warnings about the memory and disk space of a number of connections."""
         del most, needs
         yield from ()
 

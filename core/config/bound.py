@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from v6t.drivers.tester_kind import TesterKind
     from v6t.plugins.base import DeviceIntent
     from v6t.profiles.model import Traffic
+    from v6t.trials.trial import Capability
 
 SHARED_CORES_CAPACITY = 0.5  # usable share of the capacity if tester and device share cores
 
@@ -86,6 +87,14 @@ class BoundRun:
             sessions=run.procedure.connections.count if fills_table else 0,
         )
         return replace(self.technology.make_dut_intent(), requirements=requirements)
+
+    @property
+    def connection_needs(self) -> tuple[int, frozenset[Capability]]:
+        """Largest number of connections, and what the tester must be able to do with them."""
+        benchmarks = [registry.load(name) for name in self.settings.benchmarks]
+        fillers = (b for b in benchmarks if b.fills_table)
+        needs = frozenset(need for b in fillers for need in b.list_capabilities(self))
+        return max((b.find_max_connections(self) for b in benchmarks), default=0), needs
 
     @property
     def has_live_change(self) -> bool:

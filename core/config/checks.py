@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import EnvironmentLacking, UsageError
@@ -143,26 +142,6 @@ def check_tester_capabilities(
         )
 
 
-# Codes of errors for which ``--measure all`` leaves out a benchmark.
-_UNSUPPORTED_CODES = ("unsupported-by-device", "unsupported-by-tester", "too-many-for-trex")
-
-
-def drop_rejected_benchmarks(
-    bound: BoundRun, check: Callable[[Benchmark[Any, Any]], object]
-) -> BoundRun:
-    """Drop benchmarks of ``--measure all`` that ``check`` finds unsupported; add warnings."""
-    names, warnings = list(bound.settings.benchmarks), list(bound.resolution_warnings)
-    for name in sorted(bound.optional_benchmarks.intersection(names)):
-        try:
-            check(registry.load(name))
-        except (EnvironmentLacking, UsageError) as exc:
-            if exc.code in _UNSUPPORTED_CODES and len(names) > 1:
-                names.remove(name)
-                warnings.append(f"left out of '{registry.ALL_BENCHMARKS}': {name}: {exc.message}")
-    settings = bound.settings.model_copy(update={"benchmarks": tuple(names)})
-    return replace(bound, settings=settings, resolution_warnings=tuple(warnings))
-
-
 def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
     """Reject benchmarks and settings that do not fit the technology's use of connections."""
     run, plugin = bound.settings, bound.technology
@@ -203,18 +182,15 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
     if c.entries == 1 and c.reading != "fixed":
         problem = "connections.reading needs more than one table entry"
         raise UsageError(problem, "set connections.reading to fixed", code="conflict")
-    list(check_tester_connections(bound))
+    check_tester_connections(bound)
     _check_session_limit(bound, benchmarks)
     _check_table_flush(bound)
     _check_timeout(bound, benchmarks)
 
 
-def check_tester_connections(bound: BoundRun) -> Iterator[str]:
-    """Reject more connections than the tester can open; yield warnings about their number."""
-    benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
-    most = max((b.find_max_connections(bound) for b in benchmarks), default=0)
-    needs = frozenset(n for b in benchmarks if b.fills_table for n in b.list_capabilities(bound))
-    yield from bound.tester.check_connections(most, needs)
+def check_tester_connections(bound: BoundRun) -> None:
+    """Reject more connections than the tester can open."""
+    bound.tester.check_connections(*bound.connection_needs)
 
 
 def _check_session_limit(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:

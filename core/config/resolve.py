@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
-from v6t.base.errors import UsageError
+from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.base.quantities import is_bit_rate
 from v6t.benchmarks import registry
@@ -27,7 +27,6 @@ from v6t.core.config.checks import (
     check_modifier,
     check_tester_connections,
     check_ttl,
-    drop_rejected_benchmarks,
 )
 from v6t.core.config.plugins import load_plugin, resolve_alias
 from v6t.core.config.settings import (
@@ -176,7 +175,27 @@ def _check_support(bound: BoundRun, benchmark: Benchmark[Any, Any]) -> None:
     benchmark.check(bound)
     if bound.settings.connects:
         settings = bound.settings.model_copy(update={"benchmarks": (benchmark.name,)})
-        list(check_tester_connections(replace(bound, settings=settings)))
+        check_tester_connections(replace(bound, settings=settings))
+
+
+# Codes of errors for which ``--measure all`` leaves out a benchmark.
+_UNSUPPORTED_CODES = ("unsupported-by-device", "unsupported-by-tester", "too-many-for-trex")
+
+
+def drop_rejected_benchmarks(
+    bound: BoundRun, check: Callable[[Benchmark[Any, Any]], object]
+) -> BoundRun:
+    """Drop benchmarks of ``--measure all`` that ``check`` finds unsupported; add warnings."""
+    names, warnings = list(bound.settings.benchmarks), list(bound.resolution_warnings)
+    for name in sorted(bound.optional_benchmarks.intersection(names)):
+        try:
+            check(registry.load(name))
+        except (EnvironmentLacking, UsageError) as exc:
+            if exc.code in _UNSUPPORTED_CODES and len(names) > 1:
+                names.remove(name)
+                warnings.append(f"left out of '{registry.ALL_BENCHMARKS}': {name}: {exc.message}")
+    settings = bound.settings.model_copy(update={"benchmarks": tuple(names)})
+    return replace(bound, settings=settings, resolution_warnings=tuple(warnings))
 
 
 def _choose_technology(name: str | None, default: str | None) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S, Phase
-from v6t.core.config.checks import check_tester_connections
 from v6t.core.config.settings import (
     ProcedureSettings,
     ResolvedRun,
@@ -41,7 +40,11 @@ def list_setting_warnings(bound: BoundRun) -> list[str]:
         *_yield_link_warnings(bound),
         *_yield_device_warnings(bound),
         *_yield_rate_warnings(bound),
-        *(check_tester_connections(bound) if bound.settings.connects else ()),
+        *(
+            bound.tester.list_connection_warnings(*bound.connection_needs)
+            if bound.settings.connects
+            else ()
+        ),
     ]
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 from v6t.base.errors import DutError
 from v6t.benchmarks import registry
 from v6t.core.config.bound import BoundRun
-from v6t.core.config.checks import check_tester_capabilities, drop_rejected_benchmarks
+from v6t.core.config.checks import check_tester_capabilities
+from v6t.core.config.resolve import drop_rejected_benchmarks
 from v6t.core.runs.device import measure_with_event, run_hook
 from v6t.drivers.device import DeviceSession, HookState, StateDevice
 from v6t.drivers.duts.plan import ACTIONS

@@ -65,7 +65,7 @@ class Embedded(TesterKind):
 
         return EmbeddedTester(links, None if loopback else device)
 
-    def check_connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
+    def list_connection_warnings(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
         del needs
         if most >= WARNED_CONNECTIONS:
             yield (

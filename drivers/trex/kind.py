@@ -164,12 +164,15 @@ class Trex(TesterKind):
             "its duration apart; connections of TCP use the first server only"
         )
 
-    def check_connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
-        from v6t.drivers.trex.connections import check_connections, describe_costs
+    def check_connections(self, most: int, needs: frozenset[Capability]) -> None:
+        from v6t.drivers.trex.connections import check_connections
 
-        share = -(-most // len(self._servers))
-        check_connections(share, needs)
-        yield from describe_costs(share, needs)
+        check_connections(-(-most // len(self._servers)), needs)
+
+    def list_connection_warnings(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
+        from v6t.drivers.trex.connections import describe_costs
+
+        yield from describe_costs(-(-most // len(self._servers)), needs)
 
     def check_tcp_connections(
         self, technology: object, max_connections: int, tcp: Tcp, alpha: float | None
