@@ -76,6 +76,20 @@ def test_the_data_path_has_a_cpu_for_itself_where_there_are_two(cpus, plan):
     assert [pair["threads"] for pair in pairs] == ([plan[2:]] if len(cpus) >= 3 else [])
 
 
+@pytest.mark.parametrize(
+    ("placement", "arguments"),
+    [(ThreadPlacement(0, 0, (1,)), ["--no-watchdog"]), (ThreadPlacement(0, 1, (2, 3)), [])],
+)
+def test_threads_wait_for_a_shared_cpu_without_a_watchdog(placement, arguments):
+    assert placement.arguments == arguments
+
+
+def test_data_path_and_receiver_go_before_other_threads_of_a_shared_cpu():
+    data_path = {"trex dp core 1": (2, -20), "trex dp core 2": (3, -20)}
+    threads = ThreadPlacement(0, 1, (2, 3)).list_threads()
+    assert threads == {**data_path, "trex rx": (1, -20), "": (0, None)}
+
+
 def test_several_data_path_cores_share_no_cpu():
     with expect_error("resource-missing"):
         place_threads(2, [0, 1, 2], may_share=False)
