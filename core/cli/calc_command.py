@@ -8,7 +8,7 @@ from typing import Any
 import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import CommandGroup, json_option
-from v6t.core.cli.terminal import print_result
+from v6t.core.cli.terminal import CommandResult, make_result
 from v6t.core.log import print_notice
 
 MAX_SHOWN_RANGES = 8  # port ranges of a CE
@@ -32,11 +32,11 @@ def command() -> None:
 @click.option("--iid-format", type=click.Choice(["rfc7597", "draft"]),
               default="rfc7597", show_default=True, help="Format of interface identifiers.")  # fmt: skip
 @json_option
-def map_command(as_json: bool, **arguments: Any) -> None:
+def map_command(**arguments: Any) -> CommandResult:
     """Print addresses and ports of a CE (RFC 7597)."""
     from v6t.core.cli.map_calculator import calc_map, list_map_warnings
 
-    _print_values(calc_map(**arguments), as_json, list_map_warnings(arguments))
+    return _make_values_result(calc_map(**arguments), list_map_warnings(arguments))
 
 
 @command.command("rfc6052")
@@ -44,12 +44,12 @@ def map_command(as_json: bool, **arguments: Any) -> None:
 @click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to embed.")
 @click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to extract from.")
 @json_option
-def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bool) -> None:
+def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None) -> CommandResult:
     """Embed or extract an IPv4 address (RFC 6052)."""
     from v6t.core.cli.map_calculator import calc_rfc6052, list_rfc6052_warnings
 
     values = calc_rfc6052(prefix, ipv4, ipv6)
-    _print_values(values, as_json, list_rfc6052_warnings(**values))
+    return _make_values_result(values, list_rfc6052_warnings(**values))
 
 
 @command.command("eam")
@@ -58,7 +58,7 @@ def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bo
 @click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to translate.")
 @click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to translate.")
 @json_option
-def eam_command(pairs: tuple[str, ...], as_json: bool, **arguments: Any) -> None:
+def eam_command(pairs: tuple[str, ...], **arguments: Any) -> CommandResult:
     """Translate by explicit address mappings (RFC 7757)."""
     from v6t.core.cli.map_calculator import calc_eam
 
@@ -69,7 +69,7 @@ def eam_command(pairs: tuple[str, ...], as_json: bool, **arguments: Any) -> None
             code="not-name-and-value",
         )
     mappings = [[part.strip() for part in pair.split("=")] for pair in pairs]
-    _print_values(calc_eam(mappings, **arguments), as_json)
+    return _make_values_result(calc_eam(mappings, **arguments))
 
 
 @command.command("rate")
@@ -77,15 +77,15 @@ def eam_command(pairs: tuple[str, ...], as_json: bool, **arguments: Any) -> None
 @click.option("--frame-size", required=True, type=int, help="Octets with FCS.")
 @click.option("--overhead", default=0, show_default=True, type=int, help="Octets added on the way.")
 @json_option
-def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) -> None:
+def rate_command(line_rate: str, frame_size: int, overhead: int) -> CommandResult:
     """Print a link's maximum frame rate (RFC 8219)."""
     from v6t.core.cli.map_calculator import calc_rate
 
-    _print_values(calc_rate(line_rate, frame_size, overhead), as_json)
+    return _make_values_result(calc_rate(line_rate, frame_size, overhead))
 
 
-def _print_values(values: dict[str, Any], as_json: bool, warnings: Iterable[str] = ()) -> None:
-    """Print warnings, then the computed values as JSON or as one line each."""
+def _make_values_result(values: dict[str, Any], warnings: Iterable[str] = ()) -> CommandResult:
+    """Print warnings, and return the computed values with a line for each."""
     for warning in warnings:
         print_notice(f"v6t: note: {warning}")
     width = max(map(len, values))
@@ -93,7 +93,7 @@ def _print_values(values: dict[str, Any], as_json: bool, warnings: Iterable[str]
         f"{name.replace('_', ' '):<{width}}  {_format_value(name, value)}"
         for name, value in values.items()
     )
-    print_result(values, lines, as_json, indent=width + 2)
+    return make_result(values, lines, indent=width + 2)
 
 
 def _format_value(name: str, value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 from v6t.core.cli.options import Command, complete_parameter, flag, json_option, name_option
-from v6t.core.cli.terminal import print_result
+from v6t.core.cli.terminal import CommandResult, make_result
 
 if TYPE_CHECKING:
     from v6t.core.config.explain import ReferenceEntry
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @name_option("--plugin", text="Look among its parameters, too.")
 @flag("--all", "show_all", text="Explain all settings.")
 @json_option
-def command(setting: tuple[str, ...], plugin: str | None, show_all: bool, as_json: bool) -> None:
+def command(setting: tuple[str, ...], plugin: str | None, show_all: bool) -> CommandResult:
     """Explain settings of the run and testbed files, benchmarks, terms and error codes.
 
     NAME is a setting, as in `procedure.latency.tags`, or the beginning or the end of several, as
@@ -35,10 +35,9 @@ def command(setting: tuple[str, ...], plugin: str | None, show_all: bool, as_jso
             for kind, names in groups.items()
         }
         lines = (f"{kind}:\n  {names}" for kind, names in shown.items())
-        print_result(groups, lines, as_json, indent=0)
-        return
+        return make_result(groups, lines, indent=0)
     found = list(list_all_settings(plugin)) if show_all else look_up(" ".join(setting), plugin)
-    print_result([asdict(row) for row in found], map(_describe_row, found), as_json, indent=0)
+    return make_result([asdict(row) for row in found], map(_describe_row, found), indent=0)
 
 
 def _describe_row(row: ReferenceEntry) -> str:

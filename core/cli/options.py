@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +15,7 @@ from v6t.core import log
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+    from v6t.core.cli.terminal import CommandResult
     from v6t.core.config.bound import BoundRun
     from v6t.core.config.yaml_file import YamlFile
 
@@ -141,10 +142,21 @@ def combine_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorate
 
 
+def json_option(command: Callable[..., CommandResult]) -> Callable[..., int]:
+    """Add ``--json`` to a command, and print the result that it returns as JSON or as text."""
+
+    @flag("--json", "as_json", text="Print JSON.")
+    @wraps(command)
+    def print_result(*, as_json: bool, **arguments: Any) -> int:
+        """Run the command, print its result and return the exit status."""
+        return command(**arguments).print(as_json=as_json)
+
+    return print_result
+
+
 run_file_argument = click.argument(
     "run_file", required=False, type=PATH_TYPE, metavar="[TECHNOLOGY|RUN_FILE|RUN]"
 )
-json_option = flag("--json", "as_json", text="Print JSON.")
 output_option = path_option("-o", "--output", text="Write an .html, .md or .json file instead.")
 frame_size_option = click.option(
     "--frame-size",

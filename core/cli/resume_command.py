@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 from v6t.core.cli.options import PATH_TYPE, Command, json_option, live_option, report_option
+from v6t.core.cli.terminal import CommandResult
 
 
 @click.command(cls=Command)
@@ -13,7 +14,7 @@ from v6t.core.cli.options import PATH_TYPE, Command, json_option, live_option, r
 @json_option
 @report_option
 @live_option
-def command(directory: Path | None, as_json: bool, report: bool, live: str | None) -> None:
+def command(directory: Path | None, report: bool, live: str | None) -> CommandResult:
     """Continue the run in DIRECTORY from its journal.
 
     Without one, or with `latest`: the latest run here or below ./runs.
@@ -21,4 +22,4 @@ def command(directory: Path | None, as_json: bool, report: bool, live: str | Non
     from v6t.core.cli.run_console import continue_run
     from v6t.core.runs.rundir import resolve_run_path
 
-    continue_run(resolve_run_path(directory), as_json, report, live)
+    return continue_run(resolve_run_path(directory), report, live)

@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any, Literal
 
 from v6t.base.errors import EnvironmentLacking, TesterError
-from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed
-from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, place_threads
+from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, make_ring, place_threads
 from v6t.drivers.trex.channel import (
     ASTF_MODULES,
     DEADLINE_S,
@@ -21,10 +20,11 @@ from v6t.drivers.trex.channel import (
 )
 from v6t.drivers.trex.doctor import find_missing_mount, read_host_facts
 from v6t.drivers.trex.installation import require_installation, start_client
-from v6t.drivers.trex.interfaces import is_pci, join_memif, make_full_address, make_port
+from v6t.drivers.trex.interfaces import is_pci, join_memif, make_full_address
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.port_driver import PortDriver, choose_driver, find_driver
 from v6t.drivers.trex.server import Server, make_config, make_server_program
-from v6t.drivers.trex.stats import LINUX_DRIVER, PortFacts, ServerFacts
+from v6t.drivers.trex.stats import PortFacts, ServerFacts
 
 SHUTDOWN_S = 40.0  # Deadline for a server to end and release its ports
 MAX_RECORDED_FPS = 50_000
@@ -156,18 +156,19 @@ class Attachment:
         return [by_index[index] for index in self._options.all_ports]
 
     @property
-    def _is_on_linux(self) -> bool:
-        return {port.driver for port in self._ports} == {LINUX_DRIVER}
+    def _port_driver(self) -> PortDriver:
+        return choose_driver(port.driver for port in self._ports)
 
     @property
     def cpu_limit(self) -> float:
         """Load of the data path above which a trial is invalid [%]."""
-        return self._options.cpu_limit or (100.0 if self._is_on_linux else 85.0)
+        return self._options.cpu_limit or self._port_driver.cpu_limit
 
     @property
     def shares_cpus(self) -> bool:
         """Whether TRex's threads share CPUs with each other and with the kernel's work for its ports."""
-        return self.placement is not None and self.placement.is_shared and self._is_on_linux
+        shared = self.placement is not None and self.placement.is_shared
+        return shared and self._port_driver.uses_kernel
 
     def _start(self) -> None:
         options = self._options
@@ -237,10 +238,8 @@ class Attachment:
     def _start_server(self) -> None:
         options = self._options
         interfaces = options.all_interfaces
-        if self._bed is not None:
-            interfaces = interfaces or (LEFT, RIGHT)
-            if options.interfaces and self._bed.device is None:
-                interfaces = join_memif(options.interfaces)
+        if self._bed is not None and options.interfaces and self._bed.device is None:
+            interfaces = join_memif(options.interfaces)
         if interfaces is None:
             raise EnvironmentLacking(
                 "no TRex server answers, and v6t cannot start one without its interfaces",
@@ -248,7 +247,7 @@ class Attachment:
                 "--set-tester lab=true tries TRex in network namespaces",
                 code="missing-setting",
             )
-        mtu = max(self._links.left.mtu, self._links.right.mtu)
+        ring = make_ring(options.ring, max(self._links.left.mtu, self._links.right.mtu))
         placement = self.placement = place_threads(
             options.cores * (1 + len(options.pairs)),
             self.client["cpus"],
@@ -258,7 +257,7 @@ class Attachment:
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
         macs = options.list_macs(self._links)
         ports = [
-            (make_port(n, name, ring=options.ring, mtu=mtu), *macs[n])
+            (find_driver(name).make_port(n, name, ring), *macs[n])
             for n, name in enumerate(interfaces)
         ]
         config = make_config(options, ports, placement, prefix)

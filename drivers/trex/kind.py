@@ -221,7 +221,7 @@ def _uses_marks(options: TrexOptions, needs: frozenset[Capability], most_fps: fl
         return None if needs & {"connections", "flow-starts"} else False
     if options.marks is not None:
         return options.marks
-    if not options.on_linux or most_fps <= ALWAYS_STAMPED_FPS:
+    if not options.port_driver.uses_kernel or most_fps <= ALWAYS_STAMPED_FPS:
         return False
     if not (options.core_list and options.must_start):
         return None  # the CPUs of its host decide
@@ -282,7 +282,7 @@ def _list_trailer_warnings(options: TrexOptions, *, is_known: bool) -> Iterator[
         f"directions together); in faster ones{several} it counts all frames of its ports and "
         "compares samples"
     )
-    if options.marks or (options.marks is None and options.on_linux):
+    if options.marks or (options.marks is None and options.port_driver.uses_kernel):
         where = "option marks: true"
         if not options.marks:
             where = f"above {ALWAYS_STAMPED_FPS:,.0f} fps if TRex's threads share CPUs, "

@@ -1,7 +1,5 @@
 """The checklist of docs/operations.md names tests that exist, and counts right."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Recordings of TRex: delays of stamped frames, and what is learned from them."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two rates on TRex, times of losses and flows that begin in turn, without one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -7,13 +7,14 @@ import json
 
 import pytest
 from pydantic import ValidationError
-from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, place_threads
+from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, make_ring, place_threads
 from v6t.drivers.several.tester import SeveralTesters
 from v6t.drivers.testers import load_kind
 from v6t.drivers.trex.installation import read_version
-from v6t.drivers.trex.interfaces import join_memif, make_port
+from v6t.drivers.trex.interfaces import join_memif
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.port_driver import find_driver
 from v6t.drivers.trex.server import make_config
 from v6t.drivers.trex.streams import replace_addresses, with_macs
 from v6t.drivers.trex.tester import TrexTester
@@ -23,13 +24,17 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.tests.expect import expect_error
 
 
+def make_port(number, interface, ring=512, mtu=1500):
+    return find_driver(interface).make_port(number, interface, make_ring(ring, mtu))
+
+
 def arguments(port):
     """Parse the arguments of a ``--vdev`` port."""
     return dict(word.split("=") for word in port.partition(",")[2].split(","))
 
 
 def test_a_linux_interface_gets_rings_that_outlast_a_busy_moment():
-    port = make_port(3, "veth0", ring=TrexOptions().ring, mtu=1500)
+    port = make_port(3, "veth0", TrexOptions().ring)
     assert port.startswith("--vdev=net_af_packet3,")
     given = arguments(port)
     assert given["iface"] == "veth0"
@@ -50,7 +55,7 @@ def test_a_ring_holds_whole_blocks_and_the_longest_frame_of_the_link(mtu):
     "own", ["03:00.0", "0000:03:00.1", "--vdev=net_memif0,id=0,role=server", "dummy"]
 )
 def test_what_the_user_spelled_out_stays(own):
-    assert make_port(0, own, ring=512, mtu=1500) == own
+    assert make_port(0, own) == own
 
 
 @pytest.mark.parametrize("ring", [0, 511, 1000, 100_000])

@@ -1,7 +1,5 @@
 """Tables and streams without stamps on TRex: marks, blocks of lists, counts, and what is refused."""
 
-from __future__ import annotations
-
 import base64
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The worker's protocol, with an installation that only looks like TRex."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import os
@@ -25,12 +23,12 @@ from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.drivers.placement import ThreadPlacement
-from v6t.drivers.trex import attachment
+from v6t.drivers.trex import af_packet, attachment
 from v6t.drivers.trex import bursts as trex_bursts
 from v6t.drivers.trex import installation as module
 from v6t.drivers.trex.bursts import Burst
 from v6t.drivers.trex.channel import ASTF_MODULES, ClientWorker, WorkerError
-from v6t.drivers.trex.client import af_packet, stl
+from v6t.drivers.trex.client import stl
 from v6t.drivers.trex.client.host import find_server
 from v6t.drivers.trex.client.service import Trouble
 from v6t.drivers.trex.kind import Trex

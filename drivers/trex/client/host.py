@@ -10,6 +10,7 @@ import subprocess
 from typing import Any
 
 from v6t.drivers.trex.client.service import Trouble
+from v6t.drivers.trex.port_driver import find_driver
 
 _HUGEPAGES = "/sys/kernel/mm/hugepages"
 CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
@@ -135,9 +136,9 @@ def find_server(port: int) -> str | None:
     return servers[0] if len(servers) == 1 else None
 
 
-def _examine_interface(name: str) -> dict[str, Any] | None:
-    """Return facts about a NIC by PCI address or an interface of Linux; None: it does not exist."""
-    pci, net = "/sys/bus/pci/devices/" + name, "/sys/class/net/" + name
+def _examine_interface(name: str) -> Any:
+    """Return facts about a NIC by PCI address, else what the driver of the port finds."""
+    pci = "/sys/bus/pci/devices/" + name
     if os.path.isdir(pci):
         driver, names = os.path.join(pci, "driver"), os.path.join(pci, "net")
         return {
@@ -145,7 +146,7 @@ def _examine_interface(name: str) -> dict[str, Any] | None:
             "numa": read(pci, "numa_node"),
             "names": sorted(os.listdir(names)) if os.path.isdir(names) else [],
         }
-    return {"state": read(net, "operstate")} if os.path.exists(net) else None
+    return find_driver(name).examine(name)
 
 
 def read(*path: str) -> str:

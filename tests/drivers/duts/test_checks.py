@@ -4,8 +4,6 @@ Outputs are recorded where the program was at hand; those of VPP, Jool, nat46 an
 ``captured`` follow the functions of their sources that are named here.
 """
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """Verdicts on devices: from their own figures, the tester's, and at which rate they were seen."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
