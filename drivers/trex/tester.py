@@ -29,6 +29,7 @@ from v6t.drivers.trex.bursts import (
     take_part,
 )
 from v6t.drivers.trex.capture import (
+    SAMPLES_PER_STREAM,
     CaptureReader,
     Recordings,
     compare_frames,
@@ -446,10 +447,11 @@ class TrexTester(BedTester):
 
     def _read_recordings(self, loads: Sequence[OfferedLoad]) -> None:
         for load in loads:
-            reader = CaptureReader(find_mark_distance(load.streams))
-            for times_s, frames in self._recordings.read(load.direction):
-                reader.add(times_s, frames)
-            self._readers[load.direction] = reader
+            self._readers[load.direction] = CaptureReader.read(
+                self._recordings.read(load.direction),
+                find_mark_distance(load.streams),
+                SAMPLES_PER_STREAM,
+            )
 
     def _add_losses(
         self, trial: Trial, result: TrialResult, loads: Sequence[OfferedLoad]
