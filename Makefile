@@ -151,7 +151,7 @@ $(BIN)/python:
 	    { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(if $(findstring --python,$(PIP)),--without-pip) $(VENV)
 
-# copying pip into the new environment first takes 3 s; pip 22.3 and newer can do without
+# copying pip into the new environment first takes 3 s, which pip 23 and newer can do without
 PIP = $(shell $(PYTHON) -c 'import pip; exit(int(pip.__version__.split(".")[0]) < 23)' 2>/dev/null && \
     echo $(PYTHON) -m pip --python $(BIN)/python || echo $(BIN)/python -m pip)
 
