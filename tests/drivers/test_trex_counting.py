@@ -143,7 +143,7 @@ def test_recorded_stamps_give_the_clocks_frequency(raw):
         (lambda r: r["ports"]["1"].update(ierrors=4), "receive port dropped 4 frames"),
         (lambda r: r["global"].update(queue_full=5), "transmit queue was full 5 times"),
         (lambda r: r.update(queue_drop=6), "dropped 6 frames before its transmit queue"),
-        (lambda r: r.update(stuck=7), "7 frames left TRex's send rings only after the trial"),
+        (lambda r: r.update(faults=["7 frames left late"]), "7 frames left late"),
         (lambda r: r.update(cpu=[3.0, 99.0]), "99% busy"),
         (lambda r: r.update(ended=False), "was stopped"),
         (lambda r: r.update(events=["link of port 1 went down"] * 2), "link of port 1 went down"),
