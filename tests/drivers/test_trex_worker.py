@@ -654,8 +654,8 @@ def test_threads_of_one_server_are_moved_and_no_others():
     try:
         assert own.stdout.readline() == other.stdout.readline() == "all there\n"
         before = where(other)
-        threads = ThreadPlacement(first, first, (last,)).list_threads()
-        assert stl.StlWorker().place("v6t1n0", threads) == 3
+        placed = ThreadPlacement(first, first, (last,)).list_threads()
+        assert stl.StlWorker().place("v6t1n0", placed) == 3
         found = where(own)
         assert found.pop("Trex DP core 1") == {last}
         assert len(found) == 2 and set(map(tuple, found.values())) == {(first,)}
@@ -664,7 +664,7 @@ def test_threads_of_one_server_are_moved_and_no_others():
         assert first_served(other) == set()
         assert group_of(own) == "-20" or os.geteuid() != 0
         with pytest.raises(Trouble, match="CPU 1023"):
-            stl.StlWorker().place("v6t1n0", {**threads, "trex rx": (1023, None)})
+            stl.StlWorker().place("v6t1n0", {**placed, "trex rx": (1023, None)})
     finally:
         for process in (own, other):
             process.kill()
