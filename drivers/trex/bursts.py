@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
 MAX_STAMPED_FPS = 5e6  # TRex's documented limit of stamped frames per second, all streams together
 ALWAYS_STAMPED_FPS = 10_000.0  # Rate per direction up to which frames are never marked instead
-STAMP_NEEDS: Mapping[Capability, str] = {  # Capabilities that need a stamp in every frame
+ALL_STAMPED_CAPABILITIES: Mapping[Capability, str] = {
     "ipdv": "IPDV",
     "frame-timeout": "a timeout for every frame",
-    "loss-times": "to know when frames were lost",
+    "loss-times": "the times of lost frames",
 }
+"""Capabilities that need a stamp in every frame, and what they measure."""
 SAMPLED_CAPABILITIES: frozenset[Capability] = frozenset({"tags", "every-frame"})
 """Capabilities where only one of several cores stamps frames."""
 MAX_BURST_FRAMES = (1 << 32) - 1  # TRex reads the number of frames of a burst as 32 bits
@@ -129,10 +130,14 @@ def compute_stamp_limit_fps(mode: Mode) -> float:
 def check_stamps(trial: Trial) -> None:
     """Refuse a trial that needs a stamp in more frames than TRex can stamp."""
     limit_fps = compute_stamp_limit_fps(trial.mode)
-    needs = [text for need, text in STAMP_NEEDS.items() if need in trial.required_capabilities]
+    needs = [
+        text
+        for need, text in ALL_STAMPED_CAPABILITIES.items()
+        if need in trial.required_capabilities
+    ]
     if needs and trial.max_rate_fps > limit_fps:
         raise BeyondTester(
-            f"{' and '.join(needs)} needs a time stamp in every frame; TRex stamps at most "
+            f"a time stamp in every frame is needed for {' and '.join(needs)}; TRex stamps at most "
             f"{limit_fps:,.0f} frames per second and direction, not {trial.max_rate_fps:,.0f}",
             "ask for it at a lower rate, or bound the search by the line_rate of the testbed",
             code="unsupported-by-tester",

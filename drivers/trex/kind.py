@@ -12,10 +12,10 @@ from v6t.base.errors import UsageError
 from v6t.drivers.placement import place_threads
 from v6t.drivers.tester_kind import Finding, TesterKind
 from v6t.drivers.trex.bursts import (
+    ALL_STAMPED_CAPABILITIES,
     ALWAYS_STAMPED_FPS,
     MAX_STAMPED_FPS,
     SAMPLED_CAPABILITIES,
-    STAMP_NEEDS,
     compute_stamp_limit_fps,
 )
 from v6t.drivers.trex.counting import LOOK_S, NEGATIVE_TRAFFIC_PROBLEM, STAMPED
@@ -133,7 +133,9 @@ class Trex(TesterKind):
         return NEGATIVE_TRAFFIC_PROBLEM if by_ports else None
 
     def compute_max_rate_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
-        limit_fps = compute_stamp_limit_fps(mode) if needs & STAMP_NEEDS.keys() else math.inf
+        limit_fps = (
+            compute_stamp_limit_fps(mode) if needs & ALL_STAMPED_CAPABILITIES.keys() else math.inf
+        )
         return len(self._servers) * limit_fps
 
     def describe_counting(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
@@ -205,7 +207,7 @@ def _describe_counting(
     if options.counts_by_ports:
         return "ports"
     limit_fps = compute_stamp_limit_fps(mode)
-    beyond = most_fps > limit_fps and not needs & STAMP_NEEDS.keys()
+    beyond = most_fps > limit_fps and not needs & ALL_STAMPED_CAPABILITIES.keys()
     stamps = f"trailer up to {limit_fps:,.0f} fps, by ports beyond" if beyond else "trailer"
     marks = _uses_marks(options, needs, most_fps)
     way = f"marks or {stamps}" if marks is None else "marks" if marks else stamps

@@ -27,7 +27,7 @@ from v6t.drivers.trex import af_packet, attachment
 from v6t.drivers.trex import bursts as trex_bursts
 from v6t.drivers.trex import installation as module
 from v6t.drivers.trex.bursts import Burst
-from v6t.drivers.trex.channel import ASTF_MODULES, ClientWorker, WorkerError
+from v6t.drivers.trex.channel import ASTF_MODULES, STL_MODULES, ClientWorker, WorkerError
 from v6t.drivers.trex.client import stl
 from v6t.drivers.trex.client.host import find_server
 from v6t.drivers.trex.client.service import Trouble
@@ -162,9 +162,10 @@ def executed(tree):
 @pytest.mark.parametrize("minor", [8, 13])
 def test_the_worker_is_written_for_old_and_new_interpreters(minor):
     top = Path(stl.__file__).parents[3]
-    handed_over = {"v6t." + p[:-3].replace("/", ".") for p in ASTF_MODULES}
+    modules = {*STL_MODULES, *ASTF_MODULES}
+    handed_over = {"v6t." + p[:-3].replace("/", ".") for p in modules}
     imported = set()
-    for path in ASTF_MODULES:
+    for path in modules:
         for node in executed(ast.parse((top / path).read_text(), feature_version=(3, minor))):
             if isinstance(node, ast.ImportFrom):
                 assert node.module is not None

@@ -1,0 +1,111 @@
+"""What the workers with TRex's client read of its answers, and what each worker consists of."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from v6t.base.errors import TesterError
+from v6t.drivers.trex import channel
+from v6t.drivers.trex.channel import ASTF_MODULES, STL_MODULES, ClientWorker
+from v6t.drivers.trex.client import rpc, stats
+from v6t.tests.expect import expect_error
+
+from . import faketrex
+from .test_trex_worker import TRIAL, listener, loaded  # noqa: F401  (a fixture)
+
+DRIVER = Path(channel.__file__).parent
+PORT = {"opackets": 1, "ipackets": 2, "oerrors": 3, "ierrors": 4}
+TOTAL = {"queue_full": 5, "cpu_util_raw": 6.5, "rx_cpu_util": 7.5}
+
+
+def test_stats_of_ports_and_server():
+    found = stats.parse_stats({0: PORT, 1: PORT, "total": {}, "global": TOTAL}, [1])
+    assert found == stats.ServerStats({1: stats.PortStats(1, 2, 3, 4)}, 5, 6.5, 7.5)
+
+
+@pytest.mark.parametrize("missing", PORT)
+def test_counter_of_a_port_that_trex_does_not_send_is_not_zero(missing):
+    port = {name: value for name, value in PORT.items() if name != missing}
+    with pytest.raises(TypeError):
+        stats.parse_stats({0: port, "global": TOTAL}, [0])
+
+
+def test_groups_without_totals():
+    flows = {"7": {"tx_pkts": {0: 9, "total": 9}, "rx_pkts": {1: 8}}, "global": {"rx_err": {}}}
+    delays = {"7": {"err_cntrs": {"dup": 1, "out_of_order": 2}, "latency": {"total_min": 3.5}}}
+    found = stats.parse_groups({"flow_stats": flows, "latency": delays, "ver_id": {}})
+    assert found == {7: stats.GroupStats({0: 9}, {1: 8}, 1, 2, 3.5)}
+
+
+def test_tcp_counters_have_names_and_their_zeros_may_lack():
+    raw = {"tcps_connattempt": 3, "err_no_memory": 2, "err_l3_cs": 1, "m_active_flows": 4.5}
+    sides = stats.parse_traffic({"client": raw, "server": {}})
+    faults = {"had no memory for connections (err_no_memory)": 2}
+    assert sides["client"] == stats.TcpCounters(3, wrong_segments=1, faults=faults, record=raw)
+    assert sides["server"] == stats.TcpCounters()
+
+
+@pytest.mark.parametrize(("answer", "drops"), [(0, 0), (5, 5), ("N/A", None)])
+def test_queue_drops_are_a_number_or_not_counted(answer, drops):
+    client = SimpleNamespace(global_stats={"m_total_queue_drop": answer})
+    assert rpc.count_queue_drops(client) == drops
+
+
+@pytest.mark.parametrize("error", [KeyError, RuntimeError, AttributeError])
+def test_failed_reading_of_queue_drops_is_not_zero(error):
+    def fail(_):
+        raise error("no counters")
+
+    with pytest.raises(error):
+        rpc.count_queue_drops(SimpleNamespace(global_stats=SimpleNamespace(get=fail)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("answer", "is_fault"), [("'N/A'", False), ("1 / 0", True)])
+def test_trial_whose_queue_drops_cannot_be_read_is_a_fault(tmp_path, monkeypatch, answer, is_fault):
+    fake = faketrex.API.replace(
+        "def get(self, name): return 0", f"def get(self, name): return {answer}"
+    )
+    monkeypatch.setattr(faketrex, "API", fake)
+    with loaded(faketrex.make(tmp_path / "v3.08")) as tester:
+        if is_fault:
+            with expect_error("tester-fault", kind=TesterError):
+                tester.measure(TRIAL)
+        else:
+            assert tester.measure(TRIAL).faults == ()
+
+
+def test_each_engine_has_its_own_worker():
+    assert {*STL_MODULES} ^ {*ASTF_MODULES} == {
+        "drivers/trex/client/stl.py",
+        "drivers/trex/client/astf.py",
+    }
+
+
+@pytest.mark.parametrize("modules", [STL_MODULES, ASTF_MODULES])
+def test_worker_starts_with_the_modules_of_its_engine_alone(modules):
+    with closing(ClientWorker(sys.executable, modules=modules)) as worker:
+        assert worker.ask("machine", interfaces=[])["interfaces"] == {}
+
+
+def test_tester_of_streams_does_not_load_the_stateful_engine():
+    code = "import sys, v6t.drivers.trex.tester; sys.exit('v6t.drivers.trex.astf' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "module"),
+    [
+        (r'\btcps_|\berr_\w+"|opackets|ipackets|rx_pkts|cpu_util', "client/stats.py"),
+        (r"\.conn\b|\bclient\.ports\b|clear_pgid|wait_for_profile|global_stats", "client/rpc.py"),
+    ],
+)
+def test_names_of_trex_are_read_in_one_module(pattern, module):
+    sources = {p.relative_to(DRIVER).as_posix(): p.read_text() for p in DRIVER.rglob("*.py")}
+    assert [name for name, text in sources.items() if re.search(pattern, text)] == [module]
