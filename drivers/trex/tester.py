@@ -123,7 +123,6 @@ class TrexTester(BedTester):
         self._ticks_hz: float | None = None
         self._recordings = Recordings(self.attachment, options.remote)
         self._connections = LearnedConnections(self._recordings)
-        self._technology: Oracle | None = None
         self._tcp_trial: TcpTrial | None = None
         self._readers: dict[Direction, CaptureReader] = {}
         self._pairs: dict[Direction, list[PortPair]] = {
@@ -152,7 +151,7 @@ class TrexTester(BedTester):
             raise
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
-        self._technology, self._oracle = oracle, None if self._loopback else oracle
+        self._oracle = oracle
         self._streams = {}
         self._marked = {}
         self._installed.clear()
@@ -220,9 +219,9 @@ class TrexTester(BedTester):
     def _establish_tcp(self, trial: Trial, connections: Connections) -> PhaseCounts:
         from v6t.drivers.trex.astf import TcpTrial
 
-        if self._technology is None:
+        if self._oracle is None:
             raise TesterError("no streams are loaded", code="not-loaded")
-        self._tcp_trial = TcpTrial(self.attachment, self._technology, connections)
+        self._tcp_trial = TcpTrial(self.attachment, self._oracle, connections)
         self.attachment.run_engine("ASTF")
         self._pause(trial)
         return self._check_bed(self._tcp_trial.establish())
@@ -313,13 +312,14 @@ class TrexTester(BedTester):
 
     def _make_load(self, streams: StreamSet, bursts: Sequence[Burst], part: int = 0) -> OfferedLoad:
         pairs = self._pairs[streams.direction]
+        oracle = None if self._loopback else self._oracle
         return OfferedLoad(
             streams,
             bursts,
             pairs[part].tx,
             tuple(pair.rx for pair in (pairs[part], *pairs[:part], *pairs[part + 1 :])),
             self._nonce,
-            lambda stream: self._connections.oracle(stream) or self._oracle,
+            lambda stream: self._connections.oracle(stream) or oracle,
         )
 
     def _make_loads(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
