@@ -18,7 +18,7 @@ from datetime import datetime, timedelta, timezone
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from v6t.base.errors import TesterError, UsageError
+from v6t.base.errors import UsageError
 from v6t.drivers.oracle.connection_oracle import unwrap_plugin
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.drivers.trex.attachment import Attachment
@@ -275,13 +275,13 @@ def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
 class TcpTrial:
     """A trial with TCP connections, step by step, once the engine is ASTF."""
 
-    def __init__(self, attachment: Attachment, oracle: Oracle, connections: Connections) -> None:
-        if connections.tcp is None:
-            raise TesterError("these are not TCP connections", code="not-learned")
+    def __init__(
+        self, attachment: Attachment, oracle: Oracle, connections: Connections, tcp: Tcp
+    ) -> None:
         self._attachment = attachment
         self._endpoints = find_endpoints(unwrap_plugin(oracle))
         self._connections = connections
-        self._tcp = connections.tcp
+        self._tcp = tcp
         self._counts = TcpCounts(0, 0)
         self._opened: Counters = {}
         self._answered: Counters = {}

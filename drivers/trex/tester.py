@@ -66,6 +66,7 @@ from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
 if TYPE_CHECKING:
     from v6t.drivers.trex.astf import TcpTrial
     from v6t.drivers.trex.capture import Batch
+    from v6t.trials.tcp import Tcp
 
 _LIST_S = 5.0  # Longest time to install a stream with its lists
 _ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset(
@@ -208,7 +209,7 @@ class TrexTester(BedTester):
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
-            return self._establish_tcp(trial, connections)
+            return self._establish_tcp(trial, connections, connections.tcp)
         self._select_stream_engine()
         self._pause(trial)
         phase_trial = make_phase_one_trial(trial, connections)
@@ -216,12 +217,12 @@ class TrexTester(BedTester):
         self._connections.begin(connections)
         return self._run_phase(phase_trial, streams)
 
-    def _establish_tcp(self, trial: Trial, connections: Connections) -> PhaseCounts:
+    def _establish_tcp(self, trial: Trial, connections: Connections, tcp: Tcp) -> PhaseCounts:
         from v6t.drivers.trex.astf import TcpTrial
 
         if self._oracle is None:
             raise TesterError("no streams are loaded", code="not-loaded")
-        self._tcp_trial = TcpTrial(self.attachment, self._oracle, connections)
+        self._tcp_trial = TcpTrial(self.attachment, self._oracle, connections, tcp)
         self.attachment.run_engine("ASTF")
         self._pause(trial)
         return self._check_bed(self._tcp_trial.establish())

@@ -64,7 +64,7 @@ class _Port(object):
         return int(total * share)
 
 class _Stats(object):
-    def get(self, name): return 0
+    def get_rel(self, name): return 0
 
 class _Answers(list):
     def data(self): return list(self)

@@ -53,7 +53,7 @@ def test_tcp_counters_have_names_and_their_zeros_may_lack():
 
 @pytest.mark.parametrize(("answer", "drops"), [(0, 0), (5, 5), ("N/A", None)])
 def test_queue_drops_are_a_number_or_not_counted(answer, drops):
-    client = SimpleNamespace(global_stats={"m_total_queue_drop": answer})
+    client = SimpleNamespace(global_stats=SimpleNamespace(get_rel=lambda _: answer))
     assert rpc.count_queue_drops(client) == drops
 
 
@@ -63,14 +63,14 @@ def test_failed_reading_of_queue_drops_is_not_zero(error):
         raise error("no counters")
 
     with pytest.raises(error):
-        rpc.count_queue_drops(SimpleNamespace(global_stats=SimpleNamespace(get=fail)))
+        rpc.count_queue_drops(SimpleNamespace(global_stats=SimpleNamespace(get_rel=fail)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("answer", "is_fault"), [("'N/A'", False), ("1 / 0", True)])
 def test_trial_whose_queue_drops_cannot_be_read_is_a_fault(tmp_path, monkeypatch, answer, is_fault):
     fake = faketrex.API.replace(
-        "def get(self, name): return 0", f"def get(self, name): return {answer}"
+        "def get_rel(self, name): return 0", f"def get_rel(self, name): return {answer}"
     )
     monkeypatch.setattr(faketrex, "API", fake)
     with loaded(faketrex.make(tmp_path / "v3.08")) as tester:

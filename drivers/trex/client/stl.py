@@ -137,7 +137,6 @@ class StlWorker(Worker):
             with self._pause_answers():
                 client.clear_stats(ports=self.ports)
                 answered_before = self._count_answers()
-            dropped = rpc.count_queue_drops(client)
             numbers = self._start_captures(captures)
             client.clear_events()
             if start.order(patience):
@@ -160,14 +159,13 @@ class StlWorker(Worker):
         with self._pause_answers():
             stats = parse_stats(client.get_stats(ports=self.ports), self.ports)
             answered = {p: n - answered_before[p] for p, n in self._count_answers().items()}
-        drops = rpc.count_queue_drops(client)
         result = TrialStats(
             ports={p: replace(n, sent=n.sent - answered[p]) for p, n in stats.ports.items()},
             groups=parse_groups(client.get_pgid_stats()),
             captures=self._collect_captures(captures, numbers),  # before frames are pushed out
             looks=start.looks,
             queue_full=stats.queue_full,
-            queue_drop=None if drops is None or dropped is None else drops - dropped,
+            queue_drop=rpc.count_queue_drops(client),
             answered=answered,
             ended=ended,
             **watched,
@@ -408,16 +406,11 @@ def check_space(path: str, octets: int) -> None:
         raise Trouble("space", f"the recording needs {octets >> 20} MB in {directory}, {free_text}")
 
 
-def encode(octets: bytes) -> str:
-    """Encode octets in base64."""
-    return base64.b64encode(octets).decode()
-
-
 def with_nonce(packet: dict[str, Any], nonce: int) -> dict[str, Any]:
     """Write the trial's octet into the trailer of a packet, its last 16 octets."""
     octets = bytearray(base64.b64decode(packet["binary"]))
     octets[-15] = nonce
-    return dict(packet, binary=encode(bytes(octets)))
+    return dict(packet, binary=base64.b64encode(octets).decode())
 
 
 def unpack_lists(vm: dict[str, Any]) -> dict[str, Any]:
