@@ -131,7 +131,7 @@ def describe_server(where: str, facts: ServerFacts) -> Iterator[Finding]:
     is_stl = facts.mode == "STL"
     fix = "" if is_stl else "; v6t needs the stateless mode: restart it without --astf"
     cores = f"{facts.cores} data path core{'s' if facts.cores != 1 else ''}"
-    version = facts.version.get("version", "version unknown")
+    version = facts.release or "version unknown"
     text = f"{where}, {version}, mode {facts.mode or 'unknown'}, {cores}{fix}"
     yield "TRex server", "ok" if is_stl else "missing", text
     if facts.cores_per_port > 1:

@@ -523,7 +523,7 @@ class TrexTester(BedTester):
                 "looks": len(stats.looks),
                 "answered": stats.answered,
                 "cores": facts.cores_per_port,
-                "version": facts.version.get("version"),
+                "version": facts.release,
                 **({counting.STAMPED: captured} if captured else {}),
             },
         )

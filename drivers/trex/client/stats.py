@@ -209,10 +209,10 @@ _WRONG_SEGMENTS = ("err_l3_cs", "err_l4_cs", "err_len_err", "tcps_rcvbadsum", "t
 
 @dataclass(frozen=True)
 class TcpCounters:
-    """Counters of the clients or of the servers of TRex's stateful engine."""
+    """Counters of the clients or of the servers of TRex's stateful engine, which omits zeros."""
 
     attempts: int = _declare("tcps_connattempt", 0)  # Connections that clients began to open
-    opened: int = _declare("tcps_connects", 0)
+    opened: int = _declare("tcps_connects", 0)  # Connections that were open on this side
     failed: int = _declare("tcps_conndrops", 0)  # Connections that ended before they were open
     given_up: int = _declare("tcps_keepdrops", 0)  # Connections that did not open in time
     repeated_syns: int = _declare("tcps_rexmttimeo_syn", 0)  # SYNs, and answers to them
@@ -229,7 +229,7 @@ class TcpCounters:
 
 
 def parse_traffic(stats: Mapping[str, Any]) -> dict[str, TcpCounters]:
-    """Parse the answer of ``get_traffic_stats``, of ``client`` and ``server``, without their zeros."""
+    """Parse the answer of ``get_traffic_stats``, by side: ``client`` and ``server``."""
     sides = {}
     for side in ("client", "server"):
         counters = stats[side]
@@ -296,7 +296,9 @@ def is_link_lost(attributes: Mapping[str, Any]) -> bool:
 class ServerFacts:
     """Facts that a server reports about itself."""
 
-    version: Mapping[str, Any] = field(default_factory=dict)  # As TRex reports it
+    version: Mapping[str, Any] = field(default_factory=dict)  # As TRex reports it, for the record
+    release: str | None = _declare("version", None)
+    mode: str | None = _declare("mode", None)  # Engine of the server: ``STL`` or ``ASTF``
     processor: str | None = _declare("core_type", None)
     cores: int = _declare("dp_core_count", 1)  # All data path cores
     per_port: int | None = _declare("dp_core_count_per_port", None)  # Cores
@@ -306,11 +308,6 @@ class ServerFacts:
     @property
     def cores_per_port(self) -> int:
         return self.per_port or self.cores
-
-    @property
-    def mode(self) -> str | None:
-        """Engine of the server: ``STL`` or ``ASTF``; None: not reported."""
-        return self.version.get("mode")
 
 
 def parse_server(
@@ -322,4 +319,4 @@ def parse_server(
     """Parse ``get_server_system_info``, ``get_server_version``, and ``get_port_info`` of each port."""
     known = sorted(info["ports"], key=lambda one: int(one["index"]))
     facts = [_parse_port({**one, **ports[one["index"]]}, owners[one["index"]]) for one in known]
-    return _parse(ServerFacts, info, version=version, ports=facts)
+    return _parse(ServerFacts, {**info, **version}, version=version, ports=facts)
