@@ -510,6 +510,7 @@ class TrexTester(BedTester):
                 "answered": stats.answered,
                 "cores": facts.cores_per_port,
                 "version": facts.version.get("version"),
+                "by_trailer": self.attachment.uses_trailer,
                 **({counting.STAMPED: captured} if captured else {}),
             },
         )

@@ -274,7 +274,7 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
 ALL_SEEN = {"stamped": {"forward": {"received": 200, "captured": 200}}}
 NONE_CAME = {"stamped": {"forward": {"received": 0, "captured": 0}}}
 ONE_LACKS = {"stamped": {"forward": {"received": 200, "captured": 199}}}
-CORES = {"counting": "ports", "cores": 2}
+CORES = {"counting": "ports", "cores": 2, "by_trailer": False}
 BY_PORTS, HIDDEN = "less control frames", "hide a lost one"
 
 
@@ -285,7 +285,12 @@ BY_PORTS, HIDDEN = "less control frames", "hide a lost one"
         ({"cores": 2}, [], ["in faster ones and with several data path cores it counts"]),
         ({}, [{"cores": 1}], ["in faster ones it counts"]),
         ({"cores": 2}, [{"cores": 1}], ["in faster ones it counts"]),
+        ({}, [{"cores": 1, "by_trailer": False}], ["none is compared"]),
+        ({"lab": True}, [], ["in faster ones it counts", "cancel out"]),
+        ({"lab": True}, [{"counting": "trailer"}], ["in faster ones it counts"]),
+        ({"lab": True}, [{"counting": "trailer and marks"}], ["by a trailer", "cancel out"]),
         ({"counting": "ports"}, [], [BY_PORTS]),
+        ({"cores": 2, "start": "always"}, [], [BY_PORTS]),
         ({"counting": "ports"}, [{"cores": 1}], ["none is compared"]),
         ({}, [CORES], ["none is compared", HIDDEN]),
         ({}, [CORES | ALL_SEEN], ["some are compared", HIDDEN]),
@@ -315,7 +320,7 @@ def test_an_attached_server_is_used_with_its_own_cores(installation, monkeypatch
         expected = {"server": cores, "option": asked} if differs else None
         assert made.describe().get("other_cores") == expected
     assert (figures["counting"], figures["cores"]) == ("ports" if several else "trailer", cores)
-    assert figures["version"] == "v3.08"
+    assert (figures["version"], figures["by_trailer"]) == ("v3.08", not several)
 
 
 @pytest.mark.parametrize(
