@@ -1,4 +1,4 @@
-"""Run file, testbed file, preset and flags: which wins, what is refused, and where it stands."""
+"""Run file, testbed file, preset and flags: precedence, rejected values and their positions."""
 
 import json
 import re
@@ -161,7 +161,7 @@ def test_options_of_a_testbed_file_without_driver_are_those_of_the_given_one(tmp
     assert run.dut.options == {"ssh": {"host": "box"}}
 
 
-# -- what is refused, and where it stands ------------------------------------------------------
+# -- rejected values and their positions -------------------------------------------------------
 
 PLACE = re.compile(r"(?:run|bed)\.yaml(?::\d+)?")
 

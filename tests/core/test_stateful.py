@@ -1,4 +1,4 @@
-"""Stateful devices in whole simulated runs: what is found, what is refused, what ends a run."""
+"""Stateful devices in complete simulated runs: results, rejected settings and early ends."""
 
 import json
 from dataclasses import replace

@@ -309,7 +309,7 @@ def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
 
 @dataclass
 class Scripted:
-    """A tester and its device that write down what is done, in virtual time."""
+    """A tester and its device that record their calls, in virtual time."""
 
     count: int | None = 100
     learned: int = 100
@@ -672,7 +672,7 @@ def test_a_checksum_that_comes_out_as_zero_is_no_other_checksum(way, zero):
 
 
 def test_phase_1_is_one_stream_however_phase_2_goes():
-    """All connections from the first frame on, at one rate, whatever the trial's flows and rates are."""
+    """All connections from the first frame on, at one rate, regardless of the trial's flows and rates."""
     trial = Trial(
         *("flows", "k", 84, 64, "bidirectional", 1000.0, 2.0, 0.5, 0.0),
         flow_starts=FlowStarts(25, 0.1), second_segment=Segment(500.0, 1.0),
@@ -684,7 +684,7 @@ def test_phase_1_is_one_stream_however_phase_2_goes():
 
 
 def test_device_that_counts_endpoints_is_compared_with_those():
-    """VPP's nat44-ei has one session for an address and port, whatever it talks to (RFC 4787 REQ-1)."""
+    """VPP's nat44-ei has one session for each address and port (RFC 4787, REQ-1)."""
     counts = {"outside": 60, "counts_endpoints": True}
     _, (result,) = prepared(Scripted(count=60, **counts))
     assert (result.connections.sessions, result.connections.expected_sessions) == (60, 60)
