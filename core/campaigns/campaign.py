@@ -113,8 +113,8 @@ class Overrides:
     run_filter: Mapping[str, str] = field(default_factory=dict)  # comma-separated values by setting
     tester: str | None = None
     preset: str | None = None
-    repetitions: int | None = None
-    procedure: Mapping[str, str] = field(default_factory=dict)  # values by procedure setting
+    settings: Mapping[str, str] = field(default_factory=dict)  # values by option, as --reps
+    procedure_texts: Mapping[str, str] = field(default_factory=dict)  # values by procedure setting
 
 
 def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> Campaign:
@@ -188,8 +188,8 @@ def _resolve_run(
         planned_run.testbed_settings.data["tester"] = {"kind": overrides.tester}
     flags = Flags(
         preset=overrides.preset,
-        procedure={"repetitions": overrides.repetitions},
-        procedure_texts=overrides.procedure,
+        settings=overrides.settings,
+        procedure_texts=overrides.procedure_texts,
     )
     bound = resolve_and_bind(planned_run.run, planned_run.testbed_settings, flags)
     run_plan = plan(bound, stream_cache)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.lab.setup import Bed
-from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, place_threads
+from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, make_ring, place_threads
 from v6t.drivers.trex.channel import (
     ASTF_MODULES,
     DEADLINE_S,
@@ -57,7 +57,7 @@ class Attachment:
         self.worker: ClientWorker | None = None
         self.facts = ServerFacts()
         self.client: dict[str, Any] = {}
-        self.uses_trailer = True
+        self.uses_trailer = not options.counts_by_ports
         self.learning: list[int] = []
         self._arguments: list[str] = []
         self._displaced: dict[str, str] = {}
@@ -130,9 +130,11 @@ class Attachment:
             "answers_on": self._answering,
             "learning_on": self.learning,
         }
-        if (cpus := self.placement) is not None:
-            others = {"master": cpus.master, "latency": cpus.latency}
-            description["cpus"] = {**others, "data path": list(cpus.sending)}
+        if self.placement is not None:
+            description["cpus"] = self.placement.describe()
+        cores = {"server": facts.cores_per_port, "option": options.cores}
+        if facts.ports and "cores" in options.model_fields_set and len(set(cores.values())) > 1:
+            description["other_cores"] = cores
         if self._bed is not None:
             description["receive_packet_steering"] = self._steering or "off"
         if self._displaced:
@@ -171,7 +173,7 @@ class Attachment:
     def _start(self) -> None:
         options = self._options
         self._start_worker()
-        if options.start == "always" or self._bed is not None or not self._connect():
+        if options.must_start or not self._connect():
             self._start_server()
         self._check_facts()
         if self._engine == "STL":
@@ -245,7 +247,7 @@ class Attachment:
                 "--set-tester lab=true tries TRex in network namespaces",
                 code="missing-setting",
             )
-        mtu = max(self._links.left.mtu, self._links.right.mtu)
+        ring = make_ring(options.ring, max(self._links.left.mtu, self._links.right.mtu))
         placement = self.placement = place_threads(
             options.cores * (1 + len(options.pairs)),
             self.client["cpus"],
@@ -255,16 +257,14 @@ class Attachment:
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
         macs = options.list_macs(self._links)
         ports = [
-            (find_driver(name).make_port(n, name, ring=options.ring, mtu=mtu), *macs[n])
+            (find_driver(name).make_port(n, name, ring), *macs[n])
             for n, name in enumerate(interfaces)
         ]
         config = make_config(options, ports, placement, prefix)
         mode = ["--astf", "--software"] if self._engine == "ASTF" else options.mode
-        if placement.is_shared:  # TRex would take a thread's waiting for its CPU for a lock-up
-            mode.append("--no-watchdog")
         self._arguments = [
-            "--iom", "0", "--no-scapy-server", *mode, "-c", str(options.cores), "--prefix", prefix,
-            *options.extra_arguments,
+            "--iom", "0", "--no-scapy-server", *mode, *placement.arguments, "-c", str(options.cores),
+            "--prefix", prefix, *options.extra_arguments,
         ]  # fmt: skip
         nics = [make_full_address(name) for name in interfaces if is_pci(name)]
         has_fence = options.fence and self._bed is None
@@ -288,8 +288,7 @@ class Attachment:
             hint = f"hugepages are not mounted: {mount}; {exc.hint}"
             raise TesterError(exc.message, hint, code="tester-fault") from exc
         if placement.is_shared:
-            cpus = {"master": placement.master, "latency": placement.latency}
-            self.ask("place", prefix=prefix, sending=list(placement.sending), **cpus)
+            self.ask("place", prefix=prefix, threads=placement.list_threads())
         if options.catch_up_ms is not None and self._engine == "STL":
             self.ask("catch_up", max_s=options.catch_up_ms / 1000)
         if self._bed is not None and not options.interfaces:
