@@ -294,7 +294,7 @@ class RunPlan:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what is measured: points, trials and streams, without estimated times."""
+        """SHA-256 of the points, their trials and the streams, without estimated times."""
         times = {"duration_s", "least_s"}
         points = [{k: v for k, v in asdict(p).items() if k not in times} for p in self.points]
         return compute_digest(format_json([points, self.stream_descriptions]).encode())

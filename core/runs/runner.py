@@ -118,7 +118,7 @@ class Runner:
     def __init__(
         self, run_plan: RunPlan, run_dir: RunDir, events: Listener, files: RunFiles
     ) -> None:
-        """Open the journal; ``files`` holds the contents of the files when the run goes on."""
+        """Open the journal; ``files`` are the contents of the directory."""
         self._bound, self._run = run_plan.bound, run_plan.bound.settings
         self._run_dir, self._events = run_dir, events
         self._files, self._journal = files, files.journal
