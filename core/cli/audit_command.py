@@ -16,11 +16,13 @@ from v6t.core.cli.dut_command import resolve_device_run
 from v6t.core.cli.options import (
     Command,
     NumberRange,
+    all_option,
     device_options,
     flag,
     json_option,
+    list_option,
     names_option,
-    path_option,
+    output_directory_option,
 )
 from v6t.core.cli.terminal import (
     CommandResult,
@@ -69,11 +71,9 @@ def parse_interfaces(
 @click.option("--timers", type=click.Choice(["short", "minutes", "hours"]), default="short",
               show_default=True, help="Timers to wait for: configured seconds; minima of RFCs up "
               "to 4 minutes; the timer of open TCP connections (2 hours), too.")  # fmt: skip
-@path_option(
-    "-o", "--output", text="Directory for audit.json, .html, .md, .xml (JUnit) and frames.pcap."
-)
-@flag("--all", "show_all", text="Print the clauses to which the device conforms, too.")
-@flag("--list", "list_only", text="Print the clauses and what they do not cover; send nothing.")
+@output_directory_option
+@all_option
+@list_option
 @json_option
 def command(
     suites: tuple[str, ...],
@@ -91,6 +91,9 @@ def command(
 
     Sends single frames and short exchanges, no load. The exit status is 6 if the device deviates from a
     MUST or SHOULD.
+
+    The directory holds audit.json, .html, .md, .xml (JUnit) and frames.pcap. Without --all, clauses to
+    which the device conforms are only counted.
     """
     bound = resolve_device_run(arguments, single_frames=True)
     if list_only:

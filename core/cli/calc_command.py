@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.cli.options import CommandGroup, json_option
+from v6t.core.cli.options import CommandGroup, F, json_option
 from v6t.core.cli.terminal import CommandResult, make_result
 from v6t.core.log import print_notice
 
 MAX_SHOWN_RANGES = 8  # port ranges of a CE
+
+
+ipv4_option = click.option(
+    "--ipv4", metavar="ADDRESS", help="IPv4 address: that of the CE, or one to translate."
+)
+ipv6_option = click.option(
+    "--ipv6", metavar="ADDRESS", help="IPv6 address: any of the CE, or one to translate."
+)
+
+
+def prefix_option(*, required: bool) -> Callable[[F], F]:
+    """Return a decorator that adds the option for the translation prefix."""
+    text = "Translation prefix (RFC 6052)."
+    return click.option("--prefix", required=required, metavar="PREFIX", help=text)
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
@@ -26,8 +40,8 @@ def command() -> None:
 @click.option("--psid-offset", default=6, show_default=True, type=int, help="PSID offset a.")
 @click.option("--psid-len", type=int, help="PSID length, for rules without EA bits.")
 @click.option("--psid", type=int, help="PSID of the CE.")
-@click.option("--ipv4", metavar="ADDRESS", help="IPv4 address of the CE.")
-@click.option("--ipv6", metavar="ADDRESS", help="Any IPv6 address of the CE.")
+@ipv4_option
+@ipv6_option
 @click.option("--port", type=int, help="A port of the CE.")
 @click.option("--iid-format", type=click.Choice(["rfc7597", "draft"]),
               default="rfc7597", show_default=True, help="Format of interface identifiers.")  # fmt: skip
@@ -40,9 +54,9 @@ def map_command(**arguments: Any) -> CommandResult:
 
 
 @command.command("rfc6052")
-@click.option("--prefix", required=True, metavar="PREFIX", help="Translation prefix.")
-@click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to embed.")
-@click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to extract from.")
+@prefix_option(required=True)
+@ipv4_option
+@ipv6_option
 @json_option
 def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None) -> CommandResult:
     """Embed or extract an IPv4 address (RFC 6052)."""
@@ -54,12 +68,15 @@ def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None) -> CommandR
 
 @command.command("eam")
 @click.option("--map", "pairs", multiple=True, metavar="IPV4=IPV6", help="An explicit mapping.")
-@click.option("--prefix", metavar="PREFIX", help="Prefix for addresses without a mapping.")
-@click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to translate.")
-@click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to translate.")
+@prefix_option(required=False)
+@ipv4_option
+@ipv6_option
 @json_option
 def eam_command(pairs: tuple[str, ...], **arguments: Any) -> CommandResult:
-    """Translate by explicit address mappings (RFC 7757)."""
+    """Translate by explicit address mappings (RFC 7757).
+
+    Addresses without a mapping are translated with --prefix.
+    """
     from v6t.core.cli.map_calculator import calc_eam
 
     if any(pair.count("=") != 1 for pair in pairs):

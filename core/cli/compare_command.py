@@ -43,6 +43,8 @@ def command(
     Only like is compared with like: technology, parameters, frame size, rate convention, loss
     tolerance, trial duration.
 
+    The file of -o is .html, .md or .json.
+
     Exit status 7: a result is worse than that of the first run. With -v: the intervals, too.
     """
     from v6t.core.campaigns.results import are_campaigns, compare_campaigns

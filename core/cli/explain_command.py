@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
-from v6t.core.cli.options import Command, complete_parameter, flag, json_option, name_option
+from v6t.core.cli.options import Command, all_option, complete_parameter, json_option, plugin_option
 from v6t.core.cli.terminal import CommandResult, make_result
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("setting", nargs=-1, metavar="[NAME]...", shell_complete=complete_parameter)
-@name_option("--plugin", text="Look among its parameters, too.")
-@flag("--all", "show_all", text="Explain all settings.")
+@plugin_option
+@all_option
 @json_option
 def command(setting: tuple[str, ...], plugin: str | None, show_all: bool) -> CommandResult:
     """Explain settings of the run and testbed files, benchmarks, terms and error codes.
@@ -24,7 +24,7 @@ def command(setting: tuple[str, ...], plugin: str | None, show_all: bool) -> Com
     NAME is a setting, as in `procedure.latency.tags`, or the beginning or the end of several, as
     in `tester.options` or `tags`; a benchmark, as in `pdv`; or a word of tables, as in `P99` or
     `limited by the tester`; an error code; a column or field of the files of a run, as in
-    `loss_percent`. Without a name: the names.
+    `loss_percent`. Without a name: the names. With --plugin: the technology's parameters, too.
     """
     from v6t.core.config.explain import list_all_settings, list_names, look_up
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from v6t.core.cli.options import PATH_TYPE, Command, json_option
+from v6t.core.cli.options import Command, directory_argument, json_option
 from v6t.core.cli.terminal import CommandResult, print_table
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.argument("directory", required=False, type=PATH_TYPE)
+@directory_argument
 @json_option
 def command(directory: Path | None) -> CommandResult:
     """List the runs in DIRECTORY and its campaigns, oldest first (default: ./runs, or else .)."""

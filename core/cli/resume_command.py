@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from v6t.core.cli.options import PATH_TYPE, Command, json_option, live_option, report_option
+from v6t.core.cli.options import (
+    Command,
+    directory_argument,
+    json_option,
+    live_option,
+    report_option,
+)
 from v6t.core.cli.terminal import CommandResult
 
 
 @click.command(cls=Command)
-@click.argument("directory", required=False, type=PATH_TYPE)
+@directory_argument
 @json_option
 @report_option
 @live_option

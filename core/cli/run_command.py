@@ -13,9 +13,11 @@ from v6t.base.errors import TranslationError, UsageError
 from v6t.base.quantities import convert_quantity
 from v6t.core.cli.options import (
     RunCommand,
+    dry_run_option,
     flag,
     json_option,
     live_option,
+    output_directory_option,
     path_option,
     report_option,
     resolve_run,
@@ -52,7 +54,7 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
 
 @click.command(cls=RunCommand)
 @run_options
-@path_option("-o", "--output", text="Directory for the results.")
+@output_directory_option
 @json_option
 @report_option
 @live_option
@@ -76,7 +78,7 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
 @path_option(
     "--baseline", text="Afterwards, compare with this run; end with status 7 if a result is worse."
 )
-@flag("--dry-run", text="Show trials, time and device settings; do nothing.")
+@dry_run_option
 def command(
     output: Path | None,
     report: bool,
@@ -133,7 +135,7 @@ def command(
             status = comparison.print(as_json=False) or status
         return status
 
-    return replace(make_run_result(path, data=data), finish=check_results)
+    return replace(make_run_result(data, path), finish=check_results)
 
 
 def _check_rates(data: RunData, min_fps: float) -> int:

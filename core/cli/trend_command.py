@@ -36,6 +36,8 @@ def command(
     Of several campaigns, as made or as published, runs of the same name belong together.
     A change is reported if chance explains it once in 10,000 series at most.
 
+    The file of -o is .html, .md or .json.
+
     Exit status 7: the last change of some result is for the worse.
     """
     from v6t.core.campaigns.results import are_campaigns, find_campaign_trend

@@ -1,8 +1,7 @@
 """Everything that exists only for ports on Linux interfaces, which TRex opens with DPDK's af_packet.
 
 Runs in v6t and, sent as text, in the interpreter of TRex's client (Python 3.8, standard library
-only). Both work without this module if it is deleted; such ports are then not supported. Sizes of
-rings are chosen in :mod:`v6t.drivers.placement`.
+only). Both work without this module if it is deleted; such ports are then not supported.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ _LINUX_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,15}")
 _IFACE = re.compile(r",iface=([^,]+)")
 _AF_PACKET = re.compile(r"--vdev=(?:net|eth)_af_packet")
 _SEVERAL_QUEUES = re.compile(r",qpairs=(?!0*1(?:,|$))")
-_FRAME_OCTETS, _LONG_FRAME_OCTETS, _BLOCK_OCTETS = 2048, 16_384, 65_536
 
 PUSH_S = 0.05  # Longest time until a pushed frame and those before it in the ring have left
 _MAX_WAITS = 20  # Waits for silence before frames are pushed
@@ -62,19 +60,12 @@ class AfPacket(PortDriver):
         named = _IFACE.search(interface)
         return interface if named is None else named[1]
 
-    def make_port(self, number: int, interface: str, *, ring: int, mtu: int) -> str:
-        """Return TRex's text for an interface, with receive and send rings for a busy machine.
-
-        A plain name would become a port with DPDK's default rings. Longer frames than those of an MTU
-        of 1,792 octets need larger slots in the ring.
-        """
+    def make_port(self, number: int, interface: str, ring: dict[str, int]) -> str:
+        """Return TRex's text for an interface; a plain name would have DPDK's default rings."""
         if not _is_linux_name(interface):
             return interface
-        slot = _FRAME_OCTETS if mtu <= _FRAME_OCTETS - 256 else _LONG_FRAME_OCTETS
-        return (
-            f"--vdev=net_af_packet{number},iface={interface},blocksz={_BLOCK_OCTETS},"
-            f"framesz={slot},framecnt={ring}"
-        )
+        sizes = ",".join(f"{name}={size}" for name, size in ring.items())
+        return f"--vdev=net_af_packet{number},iface={interface},{sizes}"
 
     def examine(self, interface: str) -> tuple[str, str]:
         device = self.find_device(interface)

@@ -10,21 +10,22 @@ from typing import Any, Literal
 
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.lab.setup import Bed
-from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, place_threads
+from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, make_ring, place_threads
 from v6t.drivers.trex.channel import (
     ASTF_MODULES,
     DEADLINE_S,
     STL_MODULES,
     ClientWorker,
     WorkerError,
+    parse_answer,
 )
+from v6t.drivers.trex.client.stats import PortFacts, ServerFacts
 from v6t.drivers.trex.doctor import find_missing_mount, read_host_facts
 from v6t.drivers.trex.installation import require_installation, start_client
 from v6t.drivers.trex.interfaces import is_pci, join_memif, make_full_address
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.port_driver import PortDriver, choose_driver, find_driver
 from v6t.drivers.trex.server import Server, make_config, make_server_program
-from v6t.drivers.trex.stats import PortFacts, ServerFacts
 
 SHUTDOWN_S = 40.0  # Deadline for a server to end and release its ports
 MAX_RECORDED_FPS = 50_000
@@ -43,7 +44,7 @@ class Attachment:
         delays: delays will be asked for: a server that cannot give them is refused at once.
 
     Attributes:
-        client: facts about the worker.
+        client_facts: interpreter of the client, and CPUs and clock of its host.
         uses_trailer: frames are told apart by their trailer, not by port counters.
         learning: ports on which hosts ask for the device before a trial.
     """
@@ -56,8 +57,8 @@ class Attachment:
         self.server: Server | None = None
         self.worker: ClientWorker | None = None
         self.facts = ServerFacts()
-        self.client: dict[str, Any] = {}
-        self.uses_trailer = True
+        self.client_facts: dict[str, Any] = {}
+        self.uses_trailer = not options.counts_by_ports
         self.learning: list[int] = []
         self._arguments: list[str] = []
         self._displaced: dict[str, str] = {}
@@ -118,21 +119,23 @@ class Attachment:
             "version": facts.version,
             "processor": facts.processor,
             "data_path_cores": facts.cores if facts.ports else None,
-            "clock_source": self.client.get("clock"),
+            "clock_source": self.client_facts.get("clock"),
             "ports": [
                 {**port.describe(), "tester_mac": macs.get(port.index, ("",))[0]}
                 for port in facts.ports
             ],
-            "client": {k: self.client.get(k) for k in ("python", "executable")},
+            "client": {k: self.client_facts.get(k) for k in ("python", "executable")},
             "started_by_v6t": self.server is not None,
             "reached_by": self._describe_access(),
             "server_arguments": self._arguments,
             "answers_on": self._answering,
             "learning_on": self.learning,
         }
-        if (cpus := self.placement) is not None:
-            others = {"master": cpus.master, "latency": cpus.latency}
-            description["cpus"] = {**others, "data path": list(cpus.sending)}
+        if self.placement is not None:
+            description["cpus"] = self.placement.describe()
+        cores = {"server": facts.cores_per_port, "option": options.cores}
+        if facts.ports and "cores" in options.model_fields_set and len(set(cores.values())) > 1:
+            description["other_cores"] = cores
         if self._bed is not None:
             description["receive_packet_steering"] = self._steering or "off"
         if self._displaced:
@@ -171,13 +174,12 @@ class Attachment:
     def _start(self) -> None:
         options = self._options
         self._start_worker()
-        if options.start == "always" or self._bed is not None or not self._connect():
+        if options.must_start or not self._connect():
             self._start_server()
         self._check_facts()
         if self._engine == "STL":
             self.uses_trailer = self._choose_counting()
-        answer = self.ask("acquire", ports=list(options.all_ports), force=options.force)
-        self._displaced |= {p: o for p, o in answer["owners"].items() if o}
+        self._displaced |= self.ask("acquire", ports=list(options.all_ports), force=options.force)
         hosts = options.list_hosts(self._links)
         self._answering = self.ask("play", hosts=hosts) if hosts else []
         self.learning = sorted(int(p) for p, one in hosts.items() if one.get("introduces", True))
@@ -199,11 +201,13 @@ class Attachment:
                 )
             self._directory = options.trex_dir
             self.worker = start(options.python or "python3")
-            self.client = self.ask("hello", deadline_s=deadline_s, trex_dir=self._directory)
+            self.client_facts = self.ask("hello", deadline_s=deadline_s, trex_dir=self._directory)
             return
         installation = require_installation(options.trex_dir)
         self._directory = str(installation.resolve())
-        self.worker, self.client = start_client(installation, options.python, start, deadline_s)
+        self.worker, self.client_facts = start_client(
+            installation, options.python, start, deadline_s
+        )
 
     def _try_connect(self) -> WorkerError | None:
         o = self._options
@@ -215,7 +219,7 @@ class Attachment:
             if exc.kind != "connect":
                 raise
             return exc
-        self.facts = ServerFacts.model_validate(answer)
+        self.facts = parse_answer(ServerFacts, answer)
         return None
 
     def _connect(self) -> bool:
@@ -245,26 +249,24 @@ class Attachment:
                 "--set-tester lab=true tries TRex in network namespaces",
                 code="missing-setting",
             )
-        mtu = max(self._links.left.mtu, self._links.right.mtu)
+        ring = make_ring(options.ring, max(self._links.left.mtu, self._links.right.mtu))
         placement = self.placement = place_threads(
             options.cores * (1 + len(options.pairs)),
-            self.client["cpus"],
+            self.client_facts["cpus"],
             options.core_list,
             may_share=options.cores == 1,
         )
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
         macs = options.list_macs(self._links)
         ports = [
-            (find_driver(name).make_port(n, name, ring=options.ring, mtu=mtu), *macs[n])
+            (find_driver(name).make_port(n, name, ring), *macs[n])
             for n, name in enumerate(interfaces)
         ]
         config = make_config(options, ports, placement, prefix)
         mode = ["--astf", "--software"] if self._engine == "ASTF" else options.mode
-        if placement.is_shared:  # TRex would take a thread's waiting for its CPU for a lock-up
-            mode.append("--no-watchdog")
         self._arguments = [
-            "--iom", "0", "--no-scapy-server", *mode, "-c", str(options.cores), "--prefix", prefix,
-            *options.extra_arguments,
+            "--iom", "0", "--no-scapy-server", *mode, *placement.arguments, "-c", str(options.cores),
+            "--prefix", prefix, *options.extra_arguments,
         ]  # fmt: skip
         nics = [make_full_address(name) for name in interfaces if is_pci(name)]
         has_fence = options.fence and self._bed is None
@@ -288,12 +290,11 @@ class Attachment:
             hint = f"hugepages are not mounted: {mount}; {exc.hint}"
             raise TesterError(exc.message, hint, code="tester-fault") from exc
         if placement.is_shared:
-            cpus = {"master": placement.master, "latency": placement.latency}
-            self.ask("place", prefix=prefix, sending=list(placement.sending), **cpus)
+            self.ask("place", prefix=prefix, threads=placement.list_threads())
         if options.catch_up_ms is not None and self._engine == "STL":
             self.ask("catch_up", max_s=options.catch_up_ms / 1000)
         if self._bed is not None and not options.interfaces:
-            self._steer(find_forwarding_cpus(placement, self.client["cpus"]))
+            self._steer(find_forwarding_cpus(placement, self.client_facts["cpus"]))
 
     def _steer(self, cpus: list[int]) -> None:
         """Have the kernel forward the lab's frames on these CPUs, or on those of the options."""

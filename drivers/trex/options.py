@@ -349,8 +349,13 @@ class TrexOptions(StrictModel):
 
     @property
     def counts_by_ports(self) -> bool:
-        """Whether port counters count the test frames, as far as the options say."""
-        return self.by_trailer is False or self.cores > 1
+        """Whether port counters will count the test frames for certain, before a server is known."""
+        return self.by_trailer is False or (self.must_start and self.cores > 1)
+
+    @property
+    def must_start(self) -> bool:
+        """Whether v6t starts the server in any case, and attaches to none."""
+        return self.lab or self.start == "always"
 
 
 def _with_plural(number: int, noun: str) -> str:

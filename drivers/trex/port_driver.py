@@ -36,8 +36,8 @@ class PortDriver:
         """Return the device behind an interface, equal for all spellings of it."""
         return interface
 
-    def make_port(self, number: int, interface: str, *, ring: int, mtu: int) -> str:
-        """Return TRex's text for an interface, with ``ring`` frames in each ring."""
+    def make_port(self, number: int, interface: str, ring: dict[str, int]) -> str:
+        """Return TRex's text for an interface with rings of these sizes, by DPDK's names."""
         return interface
 
     def examine(self, interface: str) -> tuple[str, str] | None:

@@ -114,7 +114,7 @@ def test_links_of_the_testbed_reach_the_technology(tmp_path):
 
 def test_a_resolved_run_survives_its_file(tmp_path):
     run = resolved(tmp_path, "params: {ces: all}\nlabel: 2001-01-01", "line_rate: 1G")
-    again = ResolvedRun.model_validate(json.loads(json.dumps(run.model_dump(mode="json"))))
+    again = ResolvedRun.model_validate(json.loads(json.dumps(run.to_json())))
     assert again == run
     assert again.label == "2001-01-01"
 

@@ -96,7 +96,7 @@ def test_results_say_what_went_on(tmp_path):
     both = (tmp_path / "plain", tmp_path / "out")
     assert v6t("compare", *both).code == "not-comparable"
     assert "None and broadcast" in v6t("compare", "--anyway", *both).out
-    facts = collect_facts(run.model_dump(mode="json"), {}, simulated=False)
+    facts = collect_facts(run.to_json(), {}, simulated=False)
     record = read_records(tmp_path / "out", results)[0]
     entry = {"dut": "Linux", "technology": "SIIT", "seed": "-", "conditions": {}}
     (odd,) = [c for c in compare_conditions(entry, record, facts) if c.name == "modifier"]

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from v6t.drivers import placement
 
 from .pages import CHECKOUT, DOCS
 
@@ -37,3 +38,10 @@ def test_every_task_names_tests_that_exist(row):
             assert (CHECKOUT / words).is_file(), words
         else:
             assert any(re.fullmatch(words.replace("*", r"\w+"), t) for t in TESTS), words
+
+
+def test_the_page_about_threads_names_the_sizes_and_the_priority_that_are_chosen():
+    page = (DOCS / "trex.md").read_text(encoding="utf-8")
+    assert f"has {placement.RING_FRAMES:,} frames" in page
+    assert f"{placement.MAX_RING_FRAMES:,} frames and {placement.RING_OCTETS >> 20} MiB" in page
+    assert page.count(f"niceness {placement.DATA_PATH_NICENESS}") == 2

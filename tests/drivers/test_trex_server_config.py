@@ -7,7 +7,7 @@ import json
 
 import pytest
 from pydantic import ValidationError
-from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, place_threads
+from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, make_ring, place_threads
 from v6t.drivers.several.tester import SeveralTesters
 from v6t.drivers.testers import load_kind
 from v6t.drivers.trex.installation import read_version
@@ -25,7 +25,7 @@ from v6t.tests.expect import expect_error
 
 
 def make_port(number, interface, ring=512, mtu=1500):
-    return find_driver(interface).make_port(number, interface, ring=ring, mtu=mtu)
+    return find_driver(interface).make_port(number, interface, make_ring(ring, mtu))
 
 
 def arguments(port):
@@ -79,6 +79,20 @@ def test_the_data_path_has_a_cpu_for_itself_where_there_are_two(cpus, plan):
     assert config.get("low_end", False) == (len(cpus) < 3)
     pairs = config.get("platform", {}).get("dual_if", [])
     assert [pair["threads"] for pair in pairs] == ([plan[2:]] if len(cpus) >= 3 else [])
+
+
+@pytest.mark.parametrize(
+    ("placement", "arguments"),
+    [(ThreadPlacement(0, 0, (1,)), ["--no-watchdog"]), (ThreadPlacement(0, 1, (2, 3)), [])],
+)
+def test_threads_wait_for_a_shared_cpu_without_a_watchdog(placement, arguments):
+    assert placement.arguments == arguments
+
+
+def test_data_path_and_receiver_go_before_other_threads_of_a_shared_cpu():
+    data_path = {"trex dp core 1": (2, -20), "trex dp core 2": (3, -20)}
+    threads = ThreadPlacement(0, 1, (2, 3)).list_threads()
+    assert threads == {**data_path, "trex rx": (1, -20), "": (0, None)}
 
 
 def test_several_data_path_cores_share_no_cpu():
@@ -350,7 +364,7 @@ def test_doctor_examines_each_server():
 
 
 def test_warnings_tell_the_share_and_the_limit_of_the_skew():
-    texts = " ".join(make_kind(max_skew=0.03).list_warnings())
+    texts = " ".join(make_kind(max_skew=0.03).list_warnings([]))
     assert "192.0.2.2:4501" in texts
     assert "1/2" in texts
     assert "3.00%" in texts

@@ -31,10 +31,10 @@ from v6t.drivers.trex.channel import ASTF_MODULES, ClientWorker, WorkerError
 from v6t.drivers.trex.client import stl
 from v6t.drivers.trex.client.host import find_server
 from v6t.drivers.trex.client.service import Trouble
+from v6t.drivers.trex.client.stats import PortFacts, ServerFacts, parse_server
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import Server, make_server_program
-from v6t.drivers.trex.stats import PortFacts, ServerFacts
 from v6t.drivers.trex.streams import FIRST_SEQUENCE
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
@@ -138,7 +138,8 @@ def test_worker_without_one_of_its_modules_does_not_start():
     ],
 )  # fmt: skip
 def test_port_is_virtual_by_what_trex_says_or_by_its_driver(told, driver, virtual):
-    port = PortFacts.model_validate({"index": 0, "driver": driver, "is_virtual": told})
+    info = {"index": 0, "driver": driver, "is_virtual": told}
+    (port,) = parse_server({"ports": [{"index": 0}]}, {}, {0: info}, {0: ""}).ports
     assert port.is_virtual is virtual
     assert port.describe()["virtual"] is virtual
 
@@ -275,22 +276,47 @@ ALL_SEEN = {"stamped": {"forward": {"received": 200, "captured": 200}}}
 NONE_CAME = {"stamped": {"forward": {"received": 0, "captured": 0}}}
 ONE_LACKS = {"stamped": {"forward": {"received": 200, "captured": 199}}}
 CORES = {"counting": "ports", "cores": 2}
+BY_PORTS, HIDDEN = "less control frames", "hide a lost one"
 
 
 @pytest.mark.parametrize(
     ("options", "figures", "expected"),
     [
-        ({}, [{}, ALL_SEEN, NONE_CAME], []),
-        ({}, [ALL_SEEN, ONE_LACKS, NONE_CAME], ["in 1 of 2 trials"]),
-        ({}, [{"counting": "ports"}], []),
-        ({}, [CORES], ["several data path cores", "hide a lost one"]),
-        ({"cores": 2}, [CORES], []),
+        ({}, [], ["in faster ones and with several data path cores it counts"]),
+        ({"cores": 2}, [], ["in faster ones and with several data path cores it counts"]),
+        ({}, [{"cores": 1}], ["in faster ones it counts"]),
+        ({"cores": 2}, [{"cores": 1}], ["in faster ones it counts"]),
+        ({"counting": "ports"}, [], [BY_PORTS]),
+        ({"counting": "ports"}, [{"cores": 1}], ["none is compared"]),
+        ({}, [CORES], ["none is compared", HIDDEN]),
+        ({}, [CORES | ALL_SEEN], ["some are compared", HIDDEN]),
+        ({}, [CORES | {"timed": "tagged frames"}], [BY_PORTS, HIDDEN, "2 data path cores sent"]),
+        ({}, [{"cores": 1, "timed": "tagged frames"}], ["by a trailer"]),
+        ({}, [{"version": "v3.08"}], ["by a trailer"]),
+        ({}, [{"version": "v3.06"}], ["by a trailer", "TRex v3.06"]),
+        ({}, [CORES | one for one in (ALL_SEEN, ONE_LACKS, NONE_CAME)],
+         [BY_PORTS, HIDDEN, "in 1 of 2 trials"]),
     ],
-)
+)  # fmt: skip
 def test_warnings_follow_from_the_trials_of_the_run(options, figures, expected):
-    warnings = [*Trex(options).list_trial_warnings(figures)]
+    warnings = [*Trex(options).list_warnings(figures)]
     assert len(warnings) == len(expected)
     assert all(text in warning for text, warning in zip(expected, warnings, strict=True))
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("asked", [None, 1, 2])
+def test_an_attached_server_is_used_with_its_own_cores(installation, monkeypatch, several, asked):
+    monkeypatch.setenv("FAKE_MULTIQUEUE", "1" if several else "")
+    cores = 1 + several
+    with loaded(installation, **({} if asked is None else {"cores": asked})) as made:
+        figures = made.measure(TRIAL).tester
+        assert ("ipdv" in made.capabilities) is not several
+        differs = asked not in {None, cores}
+        expected = {"server": cores, "option": asked} if differs else None
+        assert made.describe().get("other_cores") == expected
+    assert (figures["counting"], figures["cores"]) == ("ports" if several else "trailer", cores)
+    assert figures["version"] == "v3.08"
 
 
 @pytest.mark.parametrize(
@@ -628,8 +654,8 @@ def test_threads_of_one_server_are_moved_and_no_others():
     try:
         assert own.stdout.readline() == other.stdout.readline() == "all there\n"
         before = where(other)
-        asked = {"prefix": "v6t1n0", "master": first, "latency": first, "sending": [last]}
-        assert stl.StlWorker().place(**asked) == 3
+        placed = ThreadPlacement(first, first, (last,)).list_threads()
+        assert stl.StlWorker().place("v6t1n0", placed) == 3
         found = where(own)
         assert found.pop("Trex DP core 1") == {last}
         assert len(found) == 2 and set(map(tuple, found.values())) == {(first,)}
@@ -638,7 +664,7 @@ def test_threads_of_one_server_are_moved_and_no_others():
         assert first_served(other) == set()
         assert group_of(own) == "-20" or os.geteuid() != 0
         with pytest.raises(Trouble, match="CPU 1023"):
-            stl.StlWorker().place(**{**asked, "latency": 1023})
+            stl.StlWorker().place("v6t1n0", {**placed, "trex rx": (1023, None)})
     finally:
         for process in (own, other):
             process.kill()
@@ -704,7 +730,9 @@ class Stuck:
 
     def get_stats(self, ports):
         self.came += next(self.itself)
-        return {0: {"ipackets": 0}, 1: {"ipackets": self.came}}
+        others = {"opackets": 0, "oerrors": 0, "ierrors": 0}
+        total = {"queue_full": 0, "cpu_util_raw": 0.0, "rx_cpu_util": 0.0}
+        return {1: {"ipackets": self.came, **others}, "global": total}
 
 
 @pytest.mark.parametrize(

@@ -305,7 +305,7 @@ def test_audit_before_a_run_has_a_whole_rollback_command(words, expected, tmp_pa
     places["bed"].write_text(json.dumps({"tester": trex, "dut": CHAIN}))
     places["run"].mkdir()
     settings = resolve(None, places["bed"], Flags(plugin="dslite-aftr"))
-    (places["run"] / "config.json").write_text(settings.model_dump_json())
+    (places["run"] / "config.json").write_text(settings.model_dump_json(by_alias=True))
     audited = []
 
     def check_core(device, _clauses):
