@@ -23,7 +23,7 @@ from v6t.core.campaigns.file import PlannedRun, read_campaign
 from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags, ResolvedRun
+from v6t.core.config.settings import Settings
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs import rundir
 from v6t.core.runs.events import Listener, format_duration
@@ -53,9 +53,9 @@ class CampaignRun:
     duration_s: float  # planned
 
     @property
-    def settings(self) -> ResolvedRun:
+    def settings(self) -> Settings:
         """Settings of the run."""
-        return ResolvedRun.model_validate(self.config)
+        return Settings.from_config(self.config)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -178,19 +178,22 @@ def _resolve_run(
     is_other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
     if overrides.tester is not None and is_other:
         planned_run.testbed_settings.data["tester"] = {"kind": overrides.tester}
-    flags = Flags(
+    procedure: dict[str, Any] = {**overrides.procedure}
+    if overrides.repetitions is not None:
+        procedure.setdefault("repetitions", overrides.repetitions)
+    bound = resolve_and_bind(
+        planned_run.run,
+        planned_run.testbed_settings,
         preset=overrides.preset,
-        procedure={"repetitions": overrides.repetitions},
-        procedure_texts=overrides.procedure,
+        procedure=procedure,
     )
-    bound = resolve_and_bind(planned_run.run, planned_run.testbed_settings, flags)
     cost = plan(bound, stream_cache)
     return CampaignRun(
         name_directory(f"{number:03d}", planned_run.experiment, planned_run.axes),
         planned_run.experiment,
         planned_run.testbed,
         dict(planned_run.axes),
-        bound.settings.model_dump(mode="json"),
+        bound.settings.to_config(),
         cost.trial_count,
         cost.duration_s,
     )

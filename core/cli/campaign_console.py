@@ -29,7 +29,7 @@ from v6t.core.cli.progress import show_progress
 from v6t.core.cli.run_console import write_report
 from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
 from v6t.core.cli.terminal import print_table, print_text
-from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.settings import Settings
 from v6t.core.runs.events import Listeners, format_duration
 from v6t.core.runs.results import COMPLETE
 from v6t.core.runs.rundir import read_config
@@ -134,7 +134,7 @@ def _serve_page(live: str | None, directory: Path, campaign: Campaign) -> Iterat
         yield view
 
 
-def _load_configs(directory: Path) -> dict[Path, ResolvedRun]:
+def _load_configs(directory: Path) -> dict[Path, Settings]:
     """Return the settings of the started runs by run directory."""
     configs = {}
     for path in sorted(directory.glob("*/config.json")):

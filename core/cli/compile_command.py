@@ -76,7 +76,6 @@ def command(
 ) -> None:
     """Write the traffic that TRex would send, without using TRex or root rights."""
     from v6t.core.config.resolve import resolve_and_bind
-    from v6t.core.config.settings import Flags
     from v6t.core.runs.bench import FIRST_STREAM_IDS
     from v6t.profiles import exports
     from v6t.profiles.compiler.compile import compile_traffic
@@ -91,14 +90,15 @@ def command(
         if path is not None and path.exists() and not force:
             hint = "choose another name or use --force"
             raise UsageError(f"{path} exists already", hint, code="file-exists")
-    flags = Flags(
+    bound = resolve_and_bind(
+        None,
+        testbed,
         plugin=plugin,
         params=params,
         frame_sizes=() if frame_size is None else (frame_size,),
         seed=seed,
         procedure=ONE_CONNECTION,
     )
-    bound = resolve_and_bind(None, testbed, flags)
     technology = bound.technology
     if expected is not None:
         _check_expected_capture(technology, expected, output)

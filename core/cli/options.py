@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -232,7 +232,7 @@ def run_options(command: F) -> F:
         ),
         assignments_option(
             "--set-procedure",
-            "procedure_texts",
+            "procedure",
             text="Any other setting, for example latency.duration_s=120; repeatable.",
         ),
         parameters_option,
@@ -381,7 +381,6 @@ def resolve_run(arguments: dict[str, Any]) -> BoundRun:
     run_file, testbed = read_run_files(arguments)
     del arguments["run_file"], arguments["testbed"]
     from v6t.core.config.resolve import resolve_and_bind
-    from v6t.core.config.settings import Flags
 
     params, variant = arguments["params"], arguments.pop("variant")
     if variant is not None and params.setdefault("variant", variant) != variant:
@@ -392,8 +391,10 @@ def resolve_run(arguments: dict[str, Any]) -> BoundRun:
         )
     if arguments.pop("force"):
         arguments["tester_options"]["force"] = "true"
-    procedure: Mapping[str, Any] = {"adaptive": {}} if arguments.pop("adaptive") else {}
-    bound = resolve_and_bind(run_file, testbed, Flags(**arguments, procedure=procedure))
+    if arguments.pop("adaptive"):
+        arguments["procedure"] = {"adaptive": {}, **arguments["procedure"]}
+    flags = arguments.pop("settings")
+    bound = resolve_and_bind(run_file, testbed, setting_flags=flags, **arguments)
     if bound.optional_benchmarks:
         from v6t.core.runs.bench import drop_unsupported_benchmarks
 

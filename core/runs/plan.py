@@ -202,7 +202,7 @@ CONNECTIONS, QUERIES = "connections", "queries"
 ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
 # Settings that determine the compiled streams.
 _STREAM_SETTINGS = {
-    "plugin", "params", "links_left", "links_right", "initiator", "frame_sizes", "modifier", "seed",
+    "plugin", "params", "links", "initiator", "frame_sizes", "modifier", "seed",
 }  # fmt: skip
 
 
@@ -299,7 +299,7 @@ class RunPlan:
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
         return {
-            "run": self.bound.settings.model_dump(mode="json"),
+            "run": self.bound.settings.to_config(),
             "points": [asdict(p) for p in self.points],
             "trials": self.trial_count,
             "duration_s": self.duration_s,

@@ -75,7 +75,7 @@ def execute(
     run_plan = run_plan or plan(bound)
     with RunDir(path, new=True) as run_dir:
         document = make_manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
-        config = format_json(bound.settings.model_dump(mode="json"))
+        config = format_json(bound.settings.to_config())
         document[CONFIG_DIGEST] = compute_digest(config.encode())
         run_dir.write_json(MANIFEST, document)
         run_dir.write_text(CONFIG, config)

@@ -261,10 +261,10 @@ options = TrexOptions(
     interfaces=memif, trex_dir=sys.argv[2], python=sys.executable, start="never", rpc_port=int(sys.argv[3])
 )
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.trials.trial import Trial
-plugin = bind(resolve(flags=Flags(plugin="mape-br"))).technology
+plugin = bind(resolve(plugin="mape-br")).technology
 trex = tester.TrexTester(options, plugin.links, loopback=True)
 trex.open()
 trex.load(compile_directions(plugin, plugin.make_frame_pair(104), 1), plugin)

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
@@ -49,7 +49,7 @@ from . import faketrex
 from .duts.field import until
 
 pytestmark = pytest.mark.slow
-PLUGIN = bind(resolve(flags=Flags(plugin="mape-br"))).technology
+PLUGIN = bind(resolve(plugin="mape-br")).technology
 
 
 @pytest.fixture
@@ -324,14 +324,14 @@ def test_running_server_with_several_cores_refuses_what_needs_one(installation, 
 def test_a_run_on_such_a_server_ends_before_its_first_trial(installation, monkeypatch, tmp_path):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
     monkeypatch.setattr(TrexOptions, "list_hosts", lambda *_: {})  # the fake answers nobody
-    flags = Flags(
-        plugin="mape-br",
-        tester="trex",
-        tester_options=fake_options(installation),
-        benchmarks=("throughput-frame-timeout",),
-        procedure={"frame_timeout": {"deadline_ms": 10.0}},
-    )
-    bound = bind(resolve(flags=flags))
+    flags = {
+        "plugin": "mape-br",
+        "tester": "trex",
+        "tester_options": fake_options(installation),
+        "benchmarks": ("throughput-frame-timeout",),
+        "procedure": {"frame_timeout": {"deadline_ms": 10.0}},
+    }
+    bound = bind(resolve(**flags))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         execute(bound, tmp_path / "run", Listener())
     assert not (tmp_path / "run").exists()
