@@ -1,4 +1,4 @@
-"""Where the threads of testers run, and how long their rings are: chosen here, for all of them.
+"""CPUs and priorities of the testers' threads, and lengths of their rings: all are chosen here.
 
 *Rings.* Frames wait in rings of memory that a tester shares with the kernel. TRex's rings on Linux
 interfaces have ``RING_FRAMES`` slots: with DPDK's own 512 they overflow while the data path waits for
@@ -14,14 +14,21 @@ batches, so the kernel's scheduler places them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from v6t.base.errors import EnvironmentLacking
 
 RING_FRAMES = 8192
 RING_OCTETS = 48 << 20
+RING_BLOCK_OCTETS = 1 << 18  # The kernel allocates a ring of the embedded tester in such blocks
 MAX_RING_FRAMES = 1 << 16
+PROBE_RING_FRAMES = 1024  # Rings of the lab's prober and of devices modelled in Python
+DATA_PATH_NICENESS = -20  # Priority of TRex's data path and receiver where threads share CPUs
+_SLOT_OCTETS, _LONG_SLOT_OCTETS, _BLOCK_OCTETS = 2048, 16_384, 65_536
+_MAX_SHARED_CPUS = 2  # With more, tester and device of the lab do not compete for them
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,40 @@ class ThreadPlacement:
         """Whether threads share a CPU: TRex can do that in its ``low_end`` mode only."""
         cpus = (self.master, self.latency, *self.sending)
         return len(set(cpus)) < len(cpus)
+
+    @property
+    def arguments(self) -> list[str]:
+        """Arguments of the server; its watchdog takes a thread's wait for a shared CPU for a lock-up."""
+        return ["--no-watchdog"] if self.is_shared else []
+
+    def make_config(self, sockets: Sequence[int]) -> dict[str, Any]:
+        """Make this part of ``trex_cfg.yaml``, with the NUMA node of each pair of ports."""
+        if self.is_shared:  # TRex puts all threads on one CPU; they are moved when it runs
+            return {"low_end": True, "low_end_core": self.sending[-1]}
+        share = len(self.sending) // len(sockets)
+        pairs = [
+            {"socket": socket, "threads": self.sending[pair * share : (pair + 1) * share]}
+            for pair, socket in enumerate(sockets)
+        ]
+        return {
+            "platform": {
+                "master_thread_id": self.master,
+                "latency_thread_id": self.latency,
+                "dual_if": pairs,
+            }
+        }
+
+    def list_threads(self) -> dict[str, tuple[int, int | None]]:
+        """Return CPU and niceness by the name of a thread; those of "" are for all other threads."""
+        data_path = {
+            f"trex dp core {number}": (cpu, DATA_PATH_NICENESS)
+            for number, cpu in enumerate(self.sending, 1)
+        }
+        receiver = {"trex rx": (self.latency, DATA_PATH_NICENESS)}
+        return {**data_path, **receiver, "": (self.master, None)}
+
+    def describe(self) -> dict[str, Any]:
+        return {"master": self.master, "latency": self.latency, "data path": list(self.sending)}
 
 
 def place_threads(
@@ -62,3 +103,17 @@ def find_forwarding_cpus(placement: ThreadPlacement, available: Sequence[int]) -
     TRex's threads share CPUs.
     """
     return [cpu for cpu in available if placement.is_shared and cpu not in placement.sending]
+
+
+def has_few_cpus() -> bool:
+    """Whether tester and device of the lab compete for the CPUs of this machine."""
+    return len(os.sched_getaffinity(0)) <= _MAX_SHARED_CPUS
+
+
+def make_ring(frames: int, mtu: int) -> dict[str, int]:
+    """Return the sizes of TRex's rings on a Linux interface, by DPDK's names.
+
+    Longer frames than those of an MTU of 1,792 octets need larger slots.
+    """
+    slot = _SLOT_OCTETS if mtu <= _SLOT_OCTETS - 256 else _LONG_SLOT_OCTETS
+    return {"blocksz": _BLOCK_OCTETS, "framesz": slot, "framecnt": frames}

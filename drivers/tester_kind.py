@@ -133,17 +133,13 @@ class TesterKind(ABC):
         del needs, mode, most_fps
         return ""
 
-    def list_warnings(self) -> Iterator[str]:
-        """Yield warnings that are printed with every result."""
-        yield from ()
+    def list_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """Yield warnings that are printed with every result.
 
-    def list_trial_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """Yield warnings that follow from the trials of a run."""
+        Args:
+            figures: the tester's figures of each trial so far; empty in a plan.
+        """
         del figures
-        yield from ()
-
-    def list_setting_warnings(self, timed: Sequence[str]) -> Iterator[str]:
-        """Yield warnings about settings that are allowed but probably not intended."""
         yield from ()
 
     def check_connections(self, most: int, needs: frozenset[Capability]) -> None:

@@ -64,7 +64,7 @@ def write_pcap(
     """
     if path.exists() and not overwrite:
         problem = f"{path} exists already"
-        raise UsageError(problem, "choose another name or use --force", code="file-exists")
+        raise UsageError(problem, "choose another name or use --overwrite", code="file-exists")
     partial = path.with_name(path.name + ".part")
     count = 0
     try:

@@ -1,7 +1,5 @@
 """Expect an error by its code, raised in this process or printed by a command."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 

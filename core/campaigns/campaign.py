@@ -105,7 +105,7 @@ class Overrides:
     run_filter: Mapping[str, str] = field(default_factory=dict)  # comma-separated values by setting
     tester: str | None = None
     preset: str | None = None
-    repetitions: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)  # values by option, as --reps
     procedure: Mapping[str, str] = field(default_factory=dict)  # values by procedure setting
 
 
@@ -178,14 +178,12 @@ def _resolve_run(
     is_other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
     if overrides.tester is not None and is_other:
         planned_run.testbed_settings.data["tester"] = {"kind": overrides.tester}
-    procedure: dict[str, Any] = {**overrides.procedure}
-    if overrides.repetitions is not None:
-        procedure.setdefault("repetitions", overrides.repetitions)
     bound = resolve_and_bind(
         planned_run.run,
         planned_run.testbed_settings,
         preset=overrides.preset,
-        procedure=procedure,
+        setting_flags=overrides.settings,
+        procedure=overrides.procedure,
     )
     cost = plan(bound, stream_cache)
     return CampaignRun(

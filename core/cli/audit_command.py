@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.analysis.sheet import pluralize
-from v6t.base.errors import UsageError
+from v6t.base.errors import UsageError, V6tError
 from v6t.core.cli.dut_command import resolve_device_run
 from v6t.core.cli.options import (
     Command,
     NumberRange,
+    all_option,
     device_options,
     flag,
     json_option,
+    list_option,
     names_option,
-    path_option,
+    output_directory_option,
 )
 from v6t.core.cli.terminal import (
+    CommandResult,
     get_width,
+    make_result,
     print_document,
-    print_json,
-    print_result,
     print_table,
     print_text,
 )
@@ -68,11 +71,9 @@ def parse_interfaces(
 @click.option("--timers", type=click.Choice(["short", "minutes", "hours"]), default="short",
               show_default=True, help="Timers to wait for: configured seconds; minima of RFCs up "
               "to 4 minutes; the timer of open TCP connections (2 hours), too.")  # fmt: skip
-@path_option(
-    "-o", "--output", text="Directory for audit.json, .html, .md, .xml (JUnit) and frames.pcap."
-)
-@flag("--all", "show_all", text="Print the clauses to which the device conforms, too.")
-@flag("--list", "list_only", text="Print the clauses and what they do not cover; send nothing.")
+@output_directory_option
+@all_option
+@list_option
 @json_option
 def command(
     suites: tuple[str, ...],
@@ -84,18 +85,19 @@ def command(
     output: Path | None,
     show_all: bool,
     list_only: bool,
-    as_json: bool,
     **arguments: Any,
-) -> int:
+) -> CommandResult:
     """Test a device clause by clause for conformance to RFCs.
 
     Sends single frames and short exchanges, no load. The exit status is 6 if the device deviates from a
     MUST or SHOULD.
+
+    The directory holds audit.json, .html, .md, .xml (JUnit) and frames.pcap. Without --all, clauses to
+    which the device conforms are only counted.
     """
     bound = resolve_device_run(arguments, single_frames=True)
     if list_only:
-        _print_clauses(bound, suites, no_variants, as_json)
-        return 0
+        return _list_clauses(bound, suites, no_variants)
     from rich.console import Console
     from v6t.audit.auditor import LASTING_S, AuditProgress, AuditRequest, run_audit
     from v6t.core.audit_device import BoundDevice
@@ -135,11 +137,16 @@ def command(
         made = build_record(progress)
         try:
             write_audit(made, progress.frames, out)
-        finally:  # if the disk is full, the findings are printed all the same
-            _print_record(made, out, show_all, as_json)
-    if error is not None:
-        raise error
-    return DEVIATION_STATUS if made.fails or (made.stopped and not made.findings) else 0
+        except (OSError, V6tError) as exc:  # the findings are printed all the same
+            error = exc
+
+    def finish() -> int:
+        """Raise the error that ended the audit, or return the exit status."""
+        if error is not None:
+            raise error
+        return DEVIATION_STATUS if made.fails or (made.stopped and not made.findings) else 0
+
+    return CommandResult(made.to_json, partial(_print_record, made, out, show_all), finish=finish)
 
 
 def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[BoundDevice, Selection]:
@@ -161,10 +168,8 @@ def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[Bound
         raise
 
 
-def _print_clauses(
-    bound: BoundRun, suites: tuple[str, ...], no_variants: bool, as_json: bool
-) -> None:
-    """Print every clause with its section and level, and the RFCs without clauses."""
+def _list_clauses(bound: BoundRun, suites: tuple[str, ...], no_variants: bool) -> CommandResult:
+    """Return every clause with its section and level; print which RFCs have none."""
     from v6t.audit.auditor import AuditRequest, find_uncovered_rfcs, plan_audit
     from v6t.core.audit_device import BoundDevice
 
@@ -182,16 +187,13 @@ def _print_clauses(
     names = ("clause", "section", "level", "title")
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (" ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-    print_result([dict(zip(names, row, strict=True)) for row in rows], lines, as_json, indent=4)
+    return make_result([dict(zip(names, row, strict=True)) for row in rows], lines, indent=4)
 
 
-def _print_record(record: AuditRecord, out: Path, show_all: bool, as_json: bool) -> None:
-    """Print the record as JSON, as a summary, or with every clause."""
+def _print_record(record: AuditRecord, out: Path, show_all: bool) -> None:
+    """Print the record as a summary, or with every clause."""
     from v6t.audit.record import audit_document, count_clauses, summary_sentence
 
-    if as_json:
-        print_json(record.to_json())
-        return
     if show_all:
         print_document(audit_document(record))
     else:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.cli.options import CommandGroup, json_option
-from v6t.core.cli.terminal import print_result
+from v6t.core.cli.options import CommandGroup, F, json_option
+from v6t.core.cli.terminal import CommandResult, make_result
 from v6t.core.log import print_notice
 
 MAX_SHOWN_RANGES = 8  # port ranges of a CE
+
+
+ipv4_option = click.option(
+    "--ipv4", metavar="ADDRESS", help="IPv4 address: that of the CE, or one to translate."
+)
+ipv6_option = click.option(
+    "--ipv6", metavar="ADDRESS", help="IPv6 address: any of the CE, or one to translate."
+)
+
+
+def prefix_option(*, required: bool) -> Callable[[F], F]:
+    """Return a decorator that adds the option for the translation prefix."""
+    text = "Translation prefix (RFC 6052)."
+    return click.option("--prefix", required=required, metavar="PREFIX", help=text)
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
@@ -26,40 +40,43 @@ def command() -> None:
 @click.option("--psid-offset", default=6, show_default=True, type=int, help="PSID offset a.")
 @click.option("--psid-len", type=int, help="PSID length, for rules without EA bits.")
 @click.option("--psid", type=int, help="PSID of the CE.")
-@click.option("--ipv4", metavar="ADDRESS", help="IPv4 address of the CE.")
-@click.option("--ipv6", metavar="ADDRESS", help="Any IPv6 address of the CE.")
+@ipv4_option
+@ipv6_option
 @click.option("--port", type=int, help="A port of the CE.")
 @click.option("--iid-format", type=click.Choice(["rfc7597", "draft"]),
               default="rfc7597", show_default=True, help="Format of interface identifiers.")  # fmt: skip
 @json_option
-def map_command(as_json: bool, **arguments: Any) -> None:
+def map_command(**arguments: Any) -> CommandResult:
     """Print addresses and ports of a CE (RFC 7597)."""
     from v6t.core.cli.map_calculator import calc_map, list_map_warnings
 
-    _print_values(calc_map(**arguments), as_json, list_map_warnings(arguments))
+    return _make_values_result(calc_map(**arguments), list_map_warnings(arguments))
 
 
 @command.command("rfc6052")
-@click.option("--prefix", required=True, metavar="PREFIX", help="Translation prefix.")
-@click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to embed.")
-@click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to extract from.")
+@prefix_option(required=True)
+@ipv4_option
+@ipv6_option
 @json_option
-def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bool) -> None:
+def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None) -> CommandResult:
     """Embed or extract an IPv4 address (RFC 6052)."""
     from v6t.core.cli.map_calculator import calc_rfc6052, list_rfc6052_warnings
 
     values = calc_rfc6052(prefix, ipv4, ipv6)
-    _print_values(values, as_json, list_rfc6052_warnings(**values))
+    return _make_values_result(values, list_rfc6052_warnings(**values))
 
 
 @command.command("eam")
 @click.option("--map", "pairs", multiple=True, metavar="IPV4=IPV6", help="An explicit mapping.")
-@click.option("--prefix", metavar="PREFIX", help="Prefix for addresses without a mapping.")
-@click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to translate.")
-@click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to translate.")
+@prefix_option(required=False)
+@ipv4_option
+@ipv6_option
 @json_option
-def eam_command(pairs: tuple[str, ...], as_json: bool, **arguments: Any) -> None:
-    """Translate by explicit address mappings (RFC 7757)."""
+def eam_command(pairs: tuple[str, ...], **arguments: Any) -> CommandResult:
+    """Translate by explicit address mappings (RFC 7757).
+
+    Addresses without a mapping are translated with --prefix.
+    """
     from v6t.core.cli.map_calculator import calc_eam
 
     if any(pair.count("=") != 1 for pair in pairs):
@@ -69,7 +86,7 @@ def eam_command(pairs: tuple[str, ...], as_json: bool, **arguments: Any) -> None
             code="not-name-and-value",
         )
     mappings = [[part.strip() for part in pair.split("=")] for pair in pairs]
-    _print_values(calc_eam(mappings, **arguments), as_json)
+    return _make_values_result(calc_eam(mappings, **arguments))
 
 
 @command.command("rate")
@@ -77,15 +94,15 @@ def eam_command(pairs: tuple[str, ...], as_json: bool, **arguments: Any) -> None
 @click.option("--frame-size", required=True, type=int, help="Octets with FCS.")
 @click.option("--overhead", default=0, show_default=True, type=int, help="Octets added on the way.")
 @json_option
-def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) -> None:
+def rate_command(line_rate: str, frame_size: int, overhead: int) -> CommandResult:
     """Print a link's maximum frame rate (RFC 8219)."""
     from v6t.core.cli.map_calculator import calc_rate
 
-    _print_values(calc_rate(line_rate, frame_size, overhead), as_json)
+    return _make_values_result(calc_rate(line_rate, frame_size, overhead))
 
 
-def _print_values(values: dict[str, Any], as_json: bool, warnings: Iterable[str] = ()) -> None:
-    """Print warnings, then the computed values as JSON or as one line each."""
+def _make_values_result(values: dict[str, Any], warnings: Iterable[str] = ()) -> CommandResult:
+    """Print warnings, and return the computed values with a line for each."""
     for warning in warnings:
         print_notice(f"v6t: note: {warning}")
     width = max(map(len, values))
@@ -93,7 +110,7 @@ def _print_values(values: dict[str, Any], as_json: bool, warnings: Iterable[str]
         f"{name.replace('_', ' '):<{width}}  {_format_value(name, value)}"
         for name, value in values.items()
     )
-    print_result(values, lines, as_json, indent=width + 2)
+    return make_result(values, lines, indent=width + 2)
 
 
 def _format_value(name: str, value: Any) -> str:

@@ -9,13 +9,18 @@ import click
 from v6t.base.errors import UsageError
 from v6t.core.campaigns.packaged import locate_campaign
 from v6t.core.cli.options import (
-    Command,
+    RunCommand,
     assignments_option,
-    flag,
+    dry_run_option,
+    list_option,
     live_option,
     names_option,
+    output_directory_option,
     path_option,
+    preset_option,
+    procedure_option,
     report_option,
+    tester_option,
 )
 from v6t.core.config.yaml_file import YamlFile
 
@@ -34,24 +39,22 @@ def parse_testbeds(
     return files
 
 
-@click.command(cls=Command)
+@click.command(cls=RunCommand)
 @click.argument("file", required=False)
-@path_option("-o", "--output", text="New directory for all runs.")
+@output_directory_option
 @path_option("--resume", metavar="DIR",
              text="Continue the campaign in DIR; with FILE, add the runs that are only in it.")  # fmt: skip
-@flag("--list", "list_only", text="List the campaigns that come with v6t.")
-@flag("--dry-run", text="Show runs and time; do nothing.")
+@list_option
+@dry_run_option
 @click.option("--testbed", "testbeds", multiple=True, metavar="[NAME=]FILE", callback=parse_testbeds,
               help="Testbed file in place of the campaign's testbed NAME; repeatable. NAME may be "
               "left out where there is only one.")  # fmt: skip
 @names_option("--experiment", "experiments", text="These experiments only.")
 @assignments_option("--only", "run_filter", text="Runs with this value of a setting only, for "
                     "example dut.driver=tayga; repeatable.")  # fmt: skip
-@click.option("--tester", help="Another tester than the testbeds'; sim rehearses.")
-@click.option("--preset", help="Another preset than the file's.")
-@click.option("--reps", "repetitions", type=int, help="Repetitions.")
-@assignments_option("--set-procedure", "procedure",
-                    text="Any other setting of the procedures; repeatable.")  # fmt: skip
+@tester_option
+@preset_option
+@procedure_option
 @click.option("--group", hidden=True, help="One testbed's runs, for the campaign's own workers.")
 @live_option
 @report_option
@@ -69,7 +72,8 @@ def command(
     """Carry out the runs that FILE describes, or a campaign that comes with v6t.
 
     Every run has its directory; report.html and summary.json in DIR hold the whole. Runs on
-    different testbeds are made at the same time.
+    different testbeds are made at the same time. Tester, preset and settings of options replace
+    those of the files; `--tester sim` rehearses.
     """
     if file is not None:
         document = YamlFile(locate_campaign(file))

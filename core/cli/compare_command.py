@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import PATH_TYPE, Command, flag, json_option, output_option
-from v6t.core.cli.terminal import print_or_write
+from v6t.core.cli.terminal import CommandResult, make_document_result
 from v6t.core.log import is_verbose
 
 if TYPE_CHECKING:
+    from v6t.analysis.blocks import ReportDocument
     from v6t.analysis.compare.comparison import RunComparison
     from v6t.analysis.rundata import RunData
     from v6t.audit.record import AuditComparison
@@ -29,8 +30,8 @@ TOO_FEW_RUNS_MESSAGE = "a comparison needs two runs, but no later run exists her
 @output_option
 @json_option
 def command(
-    directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None, as_json: bool
-) -> int:
+    directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None
+) -> CommandResult:
     """Compare each run with the first one: print differences, confidence intervals and verdicts.
 
     The word `latest` is the latest run here or below ./runs; one directory alone is compared with it,
@@ -41,6 +42,8 @@ def command(
 
     Only like is compared with like: technology, parameters, frame size, rate convention, loss
     tolerance, trial duration.
+
+    The file of -o is .html, .md or .json.
 
     Exit status 7: a result is worse than that of the first run. With -v: the intervals, too.
     """
@@ -57,23 +60,25 @@ def command(
     check_paths_exist(directories)
     directories = directories or tuple(find_latest_runs(1 if published else 2))
     are_audits = all((path / AUDIT).is_file() for path in directories)
-    if published and (as_json or anyway or are_audits):
+    if published and (anyway or are_audits):
         raise UsageError(
-            "--published is for runs, and excludes --json and --anyway",
-            "`v6t report --format json` holds published results",
+            "--published is for runs, and excludes --anyway",
             code="conflicting-options",
         )
     if are_audits:
         audits = _compare_audits(directories, anyway)
-        print_or_write(audits.document, output, as_json, audits.to_json)
-        return 0
+        return make_document_result(audits.document, output, audits.to_json)
     if published:
         directories = tuple(map(resolve_run_path, directories))
-        with report_damage(directories[-1]):
-            print_or_write(partial(make_published_document, directories), output)
-        return 0
+
+        def make_document() -> ReportDocument:
+            """Return the published results next to those of the runs."""
+            with report_damage(directories[-1]):
+                return make_published_document(directories)
+
+        return make_document_result(make_document, output)
     if are_campaigns(directories):
-        return _print_comparison(compare_campaigns(directories, anyway), output, as_json)
+        return _make_result(compare_campaigns(directories, anyway), output)
     directories = tuple(map(resolve_run_path, directories))
     if len(directories) == 1:
         try:
@@ -88,37 +93,35 @@ def command(
         from v6t.core.runs.results import load_run
 
         runs = [*map(load_run, directories)]
-        return print_run_comparison(directories, runs, anyway, output, as_json)
+        return compare_with_first(directories, runs, anyway, output)
 
 
-def print_run_comparison(
+def compare_with_first(
     directories: Sequence[Path],
     runs: Sequence[RunData],
     anyway: bool = False,
     output: Path | None = None,
-    as_json: bool = False,
-) -> int:
-    """Compare runs with the first one, print or write the comparison, and return the exit status."""
+) -> CommandResult:
+    """Compare runs with the first one; write the comparison to a file, if one is given."""
     from v6t.core.reporting.compare import compare_runs
 
-    return _print_comparison(compare_runs(runs, anyway), output, as_json, directories, runs)
+    return _make_result(compare_runs(runs, anyway), output, directories, runs)
 
 
-def _print_comparison(
+def _make_result(
     comparison: RunComparison,
     output: Path | None,
-    as_json: bool,
     directories: Sequence[Path] = (),
     runs: Sequence[RunData] = (),
-) -> int:
-    """Print a comparison or write it to a file, and return the exit status."""
+) -> CommandResult:
+    """Return a comparison as result; write it to a file, if one is given."""
     from v6t.core.reporting.compare import make_brief_document, make_comparison_document
 
     make_document = partial(make_brief_document, comparison, directories)
     if output or is_verbose():
         make_document = partial(make_comparison_document, comparison, runs)
-    print_or_write(make_document, output, as_json, comparison.to_json)
-    return WORSE_STATUS if any(line.improved is False for line in comparison.lines) else 0
+    status = WORSE_STATUS if any(line.improved is False for line in comparison.lines) else 0
+    return make_document_result(make_document, output, comparison.to_json, status)
 
 
 def _compare_audits(directories: tuple[Path, ...], anyway: bool) -> AuditComparison:

@@ -18,9 +18,12 @@ from v6t.core.cli.options import (
     choose_technology,
     flag,
     frame_size_option,
+    output_option,
     parameters_option,
     path_option,
     plugin_option,
+    seed_option,
+    testbed_option,
 )
 from v6t.core.log import print_notice
 
@@ -37,7 +40,7 @@ DEFAULT_CAPTURE_FRAMES = 1000  # number of frames in a capture without ``--count
 @click.argument("technology_name", metavar="[TECHNOLOGY]", required=False)
 @plugin_option
 @parameters_option
-@path_option("--testbed", text="Testbed file (MACs, VLANs).")
+@testbed_option
 @click.option("--direction", type=click.Choice(["forward", "reverse"]), default="forward",
               show_default=True, help="Direction of the traffic.")  # fmt: skip
 @frame_size_option
@@ -50,14 +53,14 @@ DEFAULT_CAPTURE_FRAMES = 1000  # number of frames in a capture without ``--count
               "medium, for example 1Gbps.")  # fmt: skip
 @click.option("--cores", type=click.IntRange(1), default=1, show_default=True,
               help="TRex cores per port.")  # fmt: skip
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed.")
-@path_option("-o", "--output", text="File; default: stdout.")
+@seed_option
+@output_option
 @path_option("--expected", metavar="FILE",
              text="Also write a capture of the frames that a correct device emits for these "
              "frames, by the reference translation. A frame that a correct device drops is left "
              "out; the others keep the time stamps of the frames that caused them. Not available "
              "for stateful technologies: the device chooses their ports.")  # fmt: skip
-@flag("--force", text="Overwrite the files.")
+@flag("--overwrite", text="Replace files that exist.")
 def command(
     technology_name: str | None,
     plugin: str | None,
@@ -69,12 +72,15 @@ def command(
     count: int | None,
     rate: str,
     cores: int,
-    seed: int,
+    seed: int | None,
     output: Path | None,
     expected: Path | None,
-    force: bool,
+    overwrite: bool,
 ) -> None:
-    """Write the traffic that TRex would send, without using TRex or root rights."""
+    """Write the traffic that TRex would send, without using TRex or root rights.
+
+    The testbed file is read for MAC addresses, VLANs and the line rate.
+    """
     from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.runs.bench import FIRST_STREAM_IDS
     from v6t.profiles import exports
@@ -87,8 +93,8 @@ def command(
     if output_format == "pcap" and output is None:
         raise UsageError("a capture needs a file", "add -o FILE.pcap", code="missing-setting")
     for path in (output, expected):
-        if path is not None and path.exists() and not force:
-            hint = "choose another name or use --force"
+        if path is not None and path.exists() and not overwrite:
+            hint = "choose another name or use --overwrite"
             raise UsageError(f"{path} exists already", hint, code="file-exists")
     bound = resolve_and_bind(
         None,
@@ -105,7 +111,7 @@ def command(
     sizes = technology.make_sizes(bound.settings.frame_sizes[0])
     rate_fps = _parse_rate(rate, sizes.longest, bound.settings.line_rate_bps)
     streams = compile_traffic(
-        technology.build_sized_traffic(direction, sizes, seed),
+        technology.build_sized_traffic(direction, sizes, bound.settings.seed),
         rate_fps=rate_fps,
         frames=count,
         first_stream_id=FIRST_STREAM_IDS[direction],

@@ -8,20 +8,20 @@ from pathlib import Path
 import click
 from v6t.base.errors import UsageError
 from v6t.base.text import escape_line
-from v6t.core.cli.options import Command, json_option, name_option, path_option
-from v6t.core.cli.terminal import print_result
+from v6t.core.cli.options import Command, json_option, plugin_option, testbed_option
+from v6t.core.cli.terminal import CommandResult, make_result
 
 STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}  # by finding state
 
 
 @click.command(cls=Command)
-@path_option("--testbed", text="Check the tester and the device that this file names.")
-@name_option(
-    "--plugin", text="What the device shall be; default: something that its driver can make of it."
-)
+@testbed_option
+@plugin_option
 @json_option
-def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
+def command(testbed: Path | None, plugin: str | None) -> CommandResult:
     """Check this machine and, with --testbed, whether a run on that testbed could start.
+
+    Without --plugin, the device is checked for a technology that its driver supports.
 
     Exit status 3: the lab, or the testbed's tester or device, cannot be used. The device is
     logged in to and looked at; nothing on it is changed.
@@ -42,5 +42,5 @@ def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
         escape_line(f"{STATE_LABELS[finding.state]} {finding.what}: {finding.text}")
         for finding in findings
     )
-    print_result([asdict(finding) for finding in findings], lines, as_json, indent=8)
-    return 3 if any(finding.state == "missing" for finding in findings) else 0
+    status = 3 if any(finding.state == "missing" for finding in findings) else 0
+    return make_result([asdict(finding) for finding in findings], lines, indent=8, status=status)

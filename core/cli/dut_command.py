@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from v6t.core.cli.options import (
     json_option,
     read_run_files,
 )
-from v6t.core.cli.terminal import print_json, print_result, print_table, print_text
+from v6t.core.cli.terminal import CommandResult, make_result, print_table
 from v6t.core.log import is_verbose, print_notice
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def command() -> None:
 
 @command.command(name="list", short_help="list the device drivers")
 @json_option
-def list_drivers(as_json: bool) -> None:
+def list_drivers() -> CommandResult:
     """List the device drivers, their technologies, and whether their programs are installed here."""
     from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.doctor import DriverSummary, list_drivers
@@ -57,31 +58,29 @@ def list_drivers(as_json: bool) -> None:
         return f"missing: {' '.join(missing)}" if missing else " ".join(driver.programs) or "-"
 
     drivers = list_drivers()
-    if as_json:
-        print_json([asdict(driver) for driver in drivers])
-        return
     columns = [
         Column[DriverSummary]("driver", lambda driver: driver.name, text=True),
         Column("technologies", lambda driver: " ".join(driver.technologies) or "any", text=True),
         Column("programs", format_programs, text=True),
     ]
-    print_table(make_table("Device drivers and their programs on this machine", drivers, columns))
+    table = make_table("Device drivers and their programs on this machine", drivers, columns)
+    return CommandResult(lambda: [*map(asdict, drivers)], partial(print_table, table))
 
 
 @command.command(short_help="print every command, its undo and its check")
 @dut_options
-def plan(as_json: bool, **arguments: Any) -> None:
+def plan(**arguments: Any) -> CommandResult:
     """Print what the driver would do, without connecting to the device or a tester."""
     run = resolve_device_run(arguments)
     from v6t.core.runs import dut
 
     value = dut.plan_to_json(run.driver, run.example_plan)
-    print_result(value, [dut.format_plan(run.driver, run.example_plan)], as_json)
+    return make_result(value, [dut.format_plan(run.driver, run.example_plan)])
 
 
 @command.command(short_help="show how the device differs from the plan")
 @dut_options
-def compare(as_json: bool, **arguments: Any) -> int:
+def compare(**arguments: Any) -> CommandResult:
     """Compare the plan with the present state of the device, without changing the device.
 
     Prints the steps that differ; with -v all. Exit status 7: a step differs.
@@ -97,8 +96,8 @@ def compare(as_json: bool, **arguments: Any) -> int:
     summary += f", {unread} without read-back" if unread else ""
     value = {"device": name, "steps": [asdict(step) for step in steps]}
     lines = format_comparison(steps, with_equal=is_verbose())
-    print_result(value, [*lines, summary], as_json)
-    return DIFFERENCE_STATUS if any(step.differs for step in steps) else 0
+    status = DIFFERENCE_STATUS if any(step.differs for step in steps) else 0
+    return make_result(value, [*lines, summary], status=status)
 
 
 @command.command(short_help="configure the device and leave it so")
@@ -114,62 +113,62 @@ def compare(as_json: bool, **arguments: Any) -> int:
     "replace_existing",
     text="Roll back the finished configuration of another operator or technology first.",
 )
-def commit(as_json: bool, revert_in: int | None, replace_existing: bool, **arguments: Any) -> None:
+def commit(revert_in: int | None, replace_existing: bool, **arguments: Any) -> CommandResult:
     """Configure the device and verify it by read-back; `v6t dut rollback` undoes it."""
     with _use_device(arguments, restore=True) as run:
         from v6t.core.runs import dut
 
-        _print_action(dut.commit(run, revert_in, replace=replace_existing), as_json)
+        return _make_action_result(dut.commit(run, revert_in, replace=replace_existing))
 
 
 @command.command(short_help="stop the rollback timer")
 @dut_options
-def confirm(as_json: bool, **arguments: Any) -> None:
+def confirm(**arguments: Any) -> CommandResult:
     """Stop the rollback timer of a configured device, which then stays configured."""
     with _use_device(arguments, any_technology=True) as run:
         from v6t.core.runs import dut
 
-        _print_action(dut.confirm(run), as_json)
+        return _make_action_result(dut.confirm(run))
 
 
 @command.command(short_help="configure, read back, send frames both ways, roll back")
 @dut_options
 @frame_size_option
-def verify(as_json: bool, **arguments: Any) -> None:
+def verify(**arguments: Any) -> CommandResult:
     """Verify the configuration by read-back and by frames that the tester sends both ways."""
     with _use_device(arguments, restore=True) as run:
         from v6t.core.runs import dut
 
         run.tester.prepare()
-        _print_action(dut.verify(run), as_json)
+        return _make_action_result(dut.verify(run))
 
 
 @command.command(short_help="lock, configuration, rollback timer and counters")
 @dut_options
-def status(as_json: bool, **arguments: Any) -> None:
+def status(**arguments: Any) -> CommandResult:
     """Show the lock and the configuration with their owners, the rollback timer and counters."""
     with _use_device(arguments, any_technology=True) as run:
         from v6t.core.runs import dut
 
         state = dut.read_status(run, _find_run_dir(arguments))
-        print_result(state, _describe_status(state, run.rollback_command), as_json)
+        return make_result(state, _describe_status(state, run.rollback_command))
 
 
 @command.command(short_help="empty its session table")
 @dut_options
-def flush(as_json: bool, **arguments: Any) -> None:
+def flush(**arguments: Any) -> CommandResult:
     """Empty the connection table of a configured device, and check that it is empty."""
     with _use_device(arguments) as run:
         from v6t.core.runs import dut
 
-        _print_action(dut.flush(run), as_json)
+        return _make_action_result(dut.flush(run))
 
 
 @command.command(short_help="undo what v6t did")
 @dut_options
 @flag("--forget", text="Drop the undo record even if the device is not as it was.")
 @flag("--by-script", text="Run undo.sh where the undo record is damaged.")
-def rollback(as_json: bool, forget: bool, by_script: bool, **arguments: Any) -> None:
+def rollback(forget: bool, by_script: bool, **arguments: Any) -> CommandResult:
     """Undo what v6t configured, even after a crash and from any host that can log in.
 
     The undo record is kept until the device is as it was.
@@ -179,14 +178,14 @@ def rollback(as_json: bool, forget: bool, by_script: bool, **arguments: Any) -> 
 
         record_dir = _find_run_dir(arguments)
         done = dut.rollback(run, record_dir=record_dir, forget=forget, by_script=by_script)
-        print_result(done, done, as_json)
+        return make_result(done, done)
 
 
 @command.command(short_help="watch it at the rates a run has found")
 @click.argument("run_file", type=PATH_TYPE, metavar="DIRECTORY")
 @click.option("--duration", "duration_s", type=float, default=10.0, help="Seconds at each rate.")
 @json_option
-def bottleneck(duration_s: float, as_json: bool, run_file: Path) -> None:
+def bottleneck(duration_s: float, run_file: Path) -> CommandResult:
     """Print what limits the device: each core's idle time, drops, sessions, vectors per second.
 
     DIRECTORY is that of a finished run. Its throughput is sent once more, for watching only.
@@ -199,9 +198,10 @@ def bottleneck(duration_s: float, as_json: bool, run_file: Path) -> None:
         from v6t.core.runs.bottleneck import watch_device
 
         run.tester.prepare()
-        entries = watch_device(run_file, print_notice if as_json else print_text, duration_s, run)
-    if as_json:
-        print_json(entries)
+        print_notice("repeating the measured rates while sampling the device once a second")
+        lines: list[str] = []
+        entries = watch_device(run_file, lines.append, duration_s, run)
+    return make_result(entries, lines)
 
 
 @contextmanager
@@ -311,9 +311,9 @@ def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
     return path if path is not None and path.is_dir() else None
 
 
-def _print_action(text: str, as_json: bool) -> None:
-    """Print the description of a completed action on the device."""
-    print_result({"done": text}, [text], as_json)
+def _make_action_result(text: str) -> CommandResult:
+    """Return the description of a completed action on the device as result."""
+    return make_result({"done": text}, [text])
 
 
 def _describe_status(status: dict[str, Any], rollback_command: str) -> list[str]:

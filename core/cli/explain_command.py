@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
-from v6t.core.cli.options import Command, complete_parameter, flag, json_option, name_option
-from v6t.core.cli.terminal import print_result
+from v6t.core.cli.options import Command, all_option, complete_parameter, json_option, plugin_option
+from v6t.core.cli.terminal import CommandResult, make_result
 
 if TYPE_CHECKING:
     from v6t.core.config.explain import ReferenceEntry
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("setting", nargs=-1, metavar="[NAME]...", shell_complete=complete_parameter)
-@name_option("--plugin", text="Look among its parameters, too.")
-@flag("--all", "show_all", text="Explain all settings.")
+@plugin_option
+@all_option
 @json_option
-def command(setting: tuple[str, ...], plugin: str | None, show_all: bool, as_json: bool) -> None:
+def command(setting: tuple[str, ...], plugin: str | None, show_all: bool) -> CommandResult:
     """Explain settings of the run and testbed files, benchmarks, terms and error codes.
 
     NAME is a setting, as in `procedure.latency.tags`, or the beginning or the end of several, as
     in `tester.options` or `tags`; a benchmark, as in `pdv`; or a word of tables, as in `P99` or
     `limited by the tester`; an error code; a column or field of the files of a run, as in
-    `loss_percent`. Without a name: the names.
+    `loss_percent`. Without a name: the names. With --plugin: the technology's parameters, too.
     """
     from v6t.core.config.explain import list_all_settings, list_names, look_up
 
@@ -35,10 +35,9 @@ def command(setting: tuple[str, ...], plugin: str | None, show_all: bool, as_jso
             for kind, names in groups.items()
         }
         lines = (f"{kind}:\n  {names}" for kind, names in shown.items())
-        print_result(groups, lines, as_json, indent=0)
-        return
+        return make_result(groups, lines, indent=0)
     found = list(list_all_settings(plugin)) if show_all else look_up(" ".join(setting), plugin)
-    print_result([asdict(row) for row in found], map(_describe_row, found), as_json, indent=0)
+    return make_result([asdict(row) for row in found], map(_describe_row, found), indent=0)
 
 
 def _describe_row(row: ReferenceEntry) -> str:

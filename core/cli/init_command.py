@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.cli.options import PATH_TYPE, Command, path_option
+from v6t.core.cli.options import PATH_TYPE, Command, path_option, plugin_option
 from v6t.core.log import print_notice
 
 
@@ -25,11 +25,7 @@ from v6t.core.log import print_notice
 @path_option(
     "--from-run", "run", metavar="DIR", text="Take over the configuration of an earlier run."
 )
-@click.option(
-    "--plugin",
-    help="With --from-maptperf: mape-br or mapt-br; default: mape-br where the file names the BR's "
-    "address.",
-)
+@plugin_option
 def command(
     directory: Path,
     siitperf: Path | None,
@@ -40,6 +36,9 @@ def command(
     """Write run.yaml and testbed.yaml with every setting explained.
 
     Taken over from another tester, run.yaml ends with what became of each of its parameters.
+
+    --from-maptperf takes --plugin mape-br or mapt-br; the default is mape-br if the file names the
+    BR's address.
     """
     if sum(path is not None for path in (siitperf, maptperf, run)) > 1:
         message = "one file at a time: --from-siitperf, --from-maptperf or --from-run"

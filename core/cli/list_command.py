@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from v6t.core.cli.options import PATH_TYPE, Command, json_option
-from v6t.core.cli.terminal import print_json, print_table
+from v6t.core.cli.options import Command, directory_argument, json_option
+from v6t.core.cli.terminal import CommandResult, print_table
+
+if TYPE_CHECKING:
+    from v6t.core.runs.results import RunSummary
 
 
 @click.command(cls=Command)
-@click.argument("directory", required=False, type=PATH_TYPE)
+@directory_argument
 @json_option
-def command(directory: Path | None, as_json: bool) -> None:
+def command(directory: Path | None) -> CommandResult:
     """List the runs in DIRECTORY and its campaigns, oldest first (default: ./runs, or else .)."""
-    from v6t.analysis.sheet import Column, make_table
-    from v6t.core.runs.results import RunSummary, list_runs
+    from v6t.core.runs.results import list_runs
 
     if directory is None:
         directory = Path("runs") if Path("runs").is_dir() else Path()
     runs = list_runs(directory)
-    if as_json:
-        print_json([asdict(run) for run in runs])
-        return
+    return CommandResult(lambda: [*map(asdict, runs)], partial(_print_runs, directory, runs))
+
+
+def _print_runs(directory: Path, runs: Sequence[RunSummary]) -> None:
+    """Print a table of runs, or a notice that there are none."""
+    from v6t.analysis.sheet import Column, make_table
+
     if not runs:
         click.echo(f"no runs in {directory}; `v6t run` makes one", err=True)
         return
     columns = [
-        Column[RunSummary]("date (UTC)", lambda run: run.created[:16].replace("T", " "), text=True),
+        Column("date (UTC)", lambda run: run.created[:16].replace("T", " "), text=True),
         Column(
             "technology, device, tester",
             lambda run: f"{run.technology}, {run.device}, {run.tester}",

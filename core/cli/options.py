@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +15,7 @@ from v6t.core import log
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+    from v6t.core.cli.terminal import CommandResult
     from v6t.core.config.bound import BoundRun
     from v6t.core.config.yaml_file import YamlFile
 
@@ -141,11 +142,27 @@ def combine_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorate
 
 
+def json_option(command: Callable[..., CommandResult]) -> Callable[..., int]:
+    """Add ``--json`` to a command, and print the result that it returns as JSON or as text."""
+
+    @flag("--json", "as_json", text="Print JSON.")
+    @wraps(command)
+    def print_result(*, as_json: bool, **arguments: Any) -> int:
+        """Run the command, print its result and return the exit status."""
+        return command(**arguments).print(as_json=as_json)
+
+    return print_result
+
+
 run_file_argument = click.argument(
     "run_file", required=False, type=PATH_TYPE, metavar="[TECHNOLOGY|RUN_FILE|RUN]"
 )
-json_option = flag("--json", "as_json", text="Print JSON.")
-output_option = path_option("-o", "--output", text="Write an .html, .md or .json file instead.")
+directory_argument = click.argument("directory", required=False, type=PATH_TYPE)
+output_option = path_option("-o", "--output", text="File to write instead of printing.")
+output_directory_option = path_option("-o", "--output", text="Directory to write to.")
+dry_run_option = flag("--dry-run", text="Show what would be measured and how long; do nothing.")
+list_option = flag("--list", "list_only", text="List the clauses or campaigns; do nothing else.")
+all_option = flag("--all", "show_all", text="Print all clauses or settings.")
 frame_size_option = click.option(
     "--frame-size",
     metavar="OCTETS|imix",
@@ -169,6 +186,15 @@ live_option = click.option(
 plugin_option = name_option("--plugin", text="Technology.")
 testbed_option = path_option("--testbed", text="Testbed file.")
 driver_option = name_option("--dut", "--driver", "dut", text="Device driver.")
+preset_option = click.option(
+    "--preset", type=click.Choice(["quick", "rfc"]), help="quick is a demonstration."
+)
+seed_option = click.option("--seed", type=int, help="Seed of all pseudorandom numbers.")
+procedure_option = assignments_option(
+    "--set-procedure",
+    "procedure",
+    text="Any other setting, for example latency.duration_s=120; repeatable.",
+)
 parameters_option = assignments_option("--set", "params", text="Plugin parameter; repeatable.")
 driver_parameters_option = assignments_option(
     "--set-dut",
@@ -186,11 +212,17 @@ device_options = combine_options(  # options that name a device and its required
 )
 
 
+def tester_option(command: F) -> F:
+    """Add the option for the name of a tester."""
+    from v6t.drivers.testers import AUTOMATIC, TESTERS
+
+    return name_option("--tester", text=f"{AUTOMATIC}, {', '.join(TESTERS.names())}.")(command)
+
+
 def run_options(command: F) -> F:
     """Add the options that describe a run."""
     from v6t.benchmarks import registry
     from v6t.core.modifiers import MODIFIERS
-    from v6t.drivers.testers import AUTOMATIC, TESTERS
 
     return combine_options(
         run_file_argument,
@@ -199,16 +231,14 @@ def run_options(command: F) -> F:
             "--variant", help="Variant of a technology that has some: --set variant=NAME, shorter."
         ),
         testbed_option,
-        name_option("--tester", text=f"{AUTOMATIC}, {', '.join(TESTERS.names())}."),
+        tester_option,
         click.option(
             "--initiator",
             metavar="PORT",
             help="left or right: the tester's port that plays the Initiator, or the technology's "
             "left side; default: that of the testbed file, else left.",
         ),
-        click.option(
-            "--preset", type=click.Choice(["quick", "rfc"]), help="quick is a demonstration."
-        ),
+        preset_option,
         names_option(
             "--measure",
             "benchmarks",
@@ -230,11 +260,6 @@ def run_options(command: F) -> F:
             "--adaptive",
             text="Repeat until the median is known to 1 %; throughput and frame loss only.",
         ),
-        assignments_option(
-            "--set-procedure",
-            "procedure",
-            text="Any other setting, for example latency.duration_s=120; repeatable.",
-        ),
         parameters_option,
         driver_option,
         driver_parameters_option,
@@ -246,8 +271,9 @@ def run_options(command: F) -> F:
             help=f"With the test traffic of all benchmarks: {', '.join(MODIFIERS.names())} "
             "(RFC 2544 section 11).",
         ),
-        click.option("--seed", type=int, help="Seed of all pseudorandom numbers."),
+        seed_option,
         click.option("--label", help="Words for the directory name and the results."),
+        procedure_option,
     )(command)
 
 
@@ -310,7 +336,7 @@ class CommandGroup(click.Group):
 
 
 class RunCommand(Command):
-    """Command with :func:`run_options` and an option for each setting that declares one.
+    """Command with :data:`procedure_option` and an option for each setting that declares one.
 
     Their values are in the parameter ``settings``, by option name. Benchmarks declare these options, and
     importing all benchmarks takes half of the start: they are imported only if an option is unknown
@@ -321,7 +347,7 @@ class RunCommand(Command):
         params = super().get_params(ctx)
         if ctx.meta.get(_WITHOUT_SETTINGS_KEY):
             return params
-        end = [param.name for param in params].index("label") + 1
+        end = [param.name for param in params].index("procedure") + 1
         return [*params[:end], *self._setting_options, *params[end:]]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

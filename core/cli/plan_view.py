@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import click
 from v6t.analysis.sheet import pluralize
-from v6t.core.cli.terminal import print_json, print_text, wrap
+from v6t.core.cli.terminal import CommandResult, print_lines, wrap
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.dut import format_plan
 from v6t.core.runs.events import format_duration
@@ -28,17 +31,23 @@ SHOW_MIN_DURATION_BELOW = 0.8  # of the planned duration
 MANY_CLIENTS_OPTIONS = "--set subscribers=N --set connections_per_subscriber=M"
 
 
-def show_plan(bound: BoundRun, as_json: bool, detailed: bool) -> None:
-    """Print the plan of a run."""
-    run_plan = plan(bound)
-    if as_json:
-        print_json(run_plan.to_json())
-        return
-    run = bound.settings
-    print_text(f"{run.plugin} on {run.dut.driver}, {run.tester.kind} tester, {run.preset} preset")
-    for line in (_describe_details if detailed else _describe_briefly)(bound, run_plan):
-        print_text(line)
-    print_text("Nothing was changed.")
+def make_plan_result(bound: BoundRun, detailed: bool, note: str) -> CommandResult:
+    """Return the plan of a run as result, with a note, which may be empty."""
+    run, run_plan = bound.settings, plan(bound)
+    describe = _describe_details if detailed else _describe_briefly
+    lines = chain(
+        [f"{run.plugin} on {run.dut.driver}, {run.tester.kind} tester, {run.preset} preset"],
+        describe(bound, run_plan),
+        ["Nothing was changed."],
+    )
+
+    def print_note() -> int:
+        """Print the note, which is not part of the plan."""
+        if note:
+            click.echo(note)
+        return 0
+
+    return CommandResult(run_plan.to_json, partial(print_lines, lines), finish=print_note)
 
 
 def _describe_briefly(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:

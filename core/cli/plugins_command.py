@@ -9,7 +9,7 @@ from typing import Any
 import click
 from v6t.base.errors import ExtensionError, UsageError
 from v6t.core.cli.options import Command, complete_parameter, flag, json_option
-from v6t.core.cli.terminal import print_result
+from v6t.core.cli.terminal import CommandResult, make_result
 
 
 @click.command(cls=Command)
@@ -17,23 +17,20 @@ from v6t.core.cli.terminal import print_result
 @flag("--check", text="Run the conformance suite on the plugin NAME.")
 @flag("--drivers", text="Show what device drivers can do, or the driver NAME.")
 @json_option
-def command(plugin: str | None, check: bool, drivers: bool, as_json: bool) -> None:
+def command(plugin: str | None, check: bool, drivers: bool) -> CommandResult:
     """List technologies, show the parameters of one, or check one for conformance."""
     if check and drivers:
         message = "--check is for a plugin"
         raise UsageError(message, "leave --drivers out", code="conflicting-options")
     if check:
-        _check_conformance(plugin, as_json)
-    elif drivers:
-        _show_drivers(plugin, as_json)
-    elif plugin:
-        _show_technology(plugin, as_json)
-    else:
-        _print_technologies(as_json)
+        return _check_conformance(plugin)
+    if drivers:
+        return _describe_drivers(plugin)
+    return _describe_parameters(plugin) if plugin else _list_technologies()
 
 
-def _print_technologies(as_json: bool) -> None:
-    """Print all technologies with their RFCs."""
+def _list_technologies() -> CommandResult:
+    """Return all technologies with their RFCs."""
     from v6t.core.config.plugins import list_rows
 
     rows = [
@@ -46,7 +43,7 @@ def _print_technologies(as_json: bool) -> None:
         }
         for row in list_rows()
     ]
-    print_result(rows, map(_describe_technology, rows), as_json, indent=17)
+    return make_result(rows, map(_describe_technology, rows), indent=17)
 
 
 def _describe_technology(row: Mapping[str, Any]) -> str:
@@ -58,8 +55,8 @@ def _describe_technology(row: Mapping[str, Any]) -> str:
     return f"{row['name']:<16} {text}{origin}"
 
 
-def _show_technology(name: str, as_json: bool) -> None:
-    """Print a technology with its parameters."""
+def _describe_parameters(name: str) -> CommandResult:
+    """Return a technology with its parameters."""
     from v6t.base.strict_model import describe_fields
     from v6t.core.config.plugins import load_plugin
     from v6t.core.config.yaml_file import format_yaml
@@ -86,7 +83,7 @@ def _show_technology(name: str, as_json: bool) -> None:
     for parameter in parameters:
         lines.append(f"  {parameter['name']}={format_yaml(parameter['default'])}")
         lines.append(f"      {parameter['description']}")
-    print_result(value, lines, as_json)
+    return make_result(value, lines)
 
 
 def _format_default(field: Any) -> Any:
@@ -99,8 +96,8 @@ def _format_default(field: Any) -> Any:
     return value if isinstance(value, (int, bool, type(None))) else str(value)
 
 
-def _show_drivers(name: str | None, as_json: bool) -> None:
-    """Print the capabilities of one driver, or of all that configure a single device."""
+def _describe_drivers(name: str | None) -> CommandResult:
+    """Return the capabilities of one driver, or of all that configure a single device."""
     from v6t.core.config.compatibility import list_capabilities
     from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 
@@ -114,16 +111,15 @@ def _show_drivers(name: str | None, as_json: bool) -> None:
         for driver, table in tables.items()
         for row, text in table.items()
     )
-    print_result(tables, lines, as_json)
+    return make_result(tables, lines)
 
 
-def _check_conformance(name: str | None, as_json: bool) -> None:
-    """Print the findings of the conformance suite.
+def _check_conformance(name: str | None) -> CommandResult:
+    """Return the findings of the conformance suite; they end with an error if there are some.
 
     Raises:
         UsageError: no name is given.
         EnvironmentLacking: hypothesis is not installed.
-        ExtensionError: the plugin does not conform.
     """
     from v6t.audit.self_check import check_audit
     from v6t.core.config.plugins import load_plugin
@@ -146,10 +142,15 @@ def _check_conformance(name: str | None, as_json: bool) -> None:
     lines += [f"note: {text}" for text in report.notes]
     if not report.findings:
         lines.append(f"{name} conforms: {report.checks} checks found nothing wrong")
-    print_result(asdict(report), lines, as_json)
-    if report.findings:
+
+    def raise_findings() -> int:
+        """Raise an error if the plugin does not conform."""
+        if not report.findings:
+            return 0
         raise ExtensionError(
             f"'{name}' does not conform: findings {len(report.findings)}, checks {report.checks}",
             "docs/tutorials/plugin.md describes each check",
             code="not-conformant",
         )
+
+    return replace(make_result(asdict(report), lines), finish=raise_findings)

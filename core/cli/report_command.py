@@ -7,21 +7,27 @@ from typing import TYPE_CHECKING
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.cli.options import PATH_TYPE, Command, flag, names_option, path_option
+from v6t.core.cli.options import (
+    Command,
+    directory_argument,
+    flag,
+    names_option,
+    output_directory_option,
+)
 
 if TYPE_CHECKING:
     from v6t.core.reporting.write import FigureSelection
 
 
 @click.command(cls=Command)
-@click.argument("directory", required=False, type=PATH_TYPE)
+@directory_argument
 @names_option(
     "--format",
     "formats",
     text="Some of html, md, json, junit, csv, openmetrics, tex, separated by commas; default: all "
     "but the last two.",
 )
-@path_option("-o", "--output", text="Another directory for the files.")
+@output_directory_option
 @click.option(
     "--paper",
     help="Print the tables of this paper next to the results, with everything that differs; a "

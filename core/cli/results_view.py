@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from textwrap import shorten
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
-from v6t.base.files import read_text
-from v6t.core.cli.terminal import get_width, print_table, print_text
+from v6t.base.files import read_json
+from v6t.core.cli.terminal import CommandResult, get_width, print_table, print_text
 
 if TYPE_CHECKING:
     from v6t.analysis.presentation import Presentations
@@ -24,19 +24,17 @@ SHARED_CODE_WARNING = (
 )
 
 
-def show_results(
+def make_run_result(
     path: Path,
-    as_json: bool,
     *,
     wide: bool = False,
     all_warnings: bool = False,
     data: RunData | None = None,
-) -> None:
-    """Print the results of a run, and the path of its report, if there is one.
+) -> CommandResult:
+    """Return the results of a run as result; its text ends with the path of the report, if any.
 
     Args:
         path: directory of the run.
-        as_json: print results.json only.
         wide: print all columns and tables.
         all_warnings: print every warning; else the first of each kind, at most three.
         data: the run, if it has been loaded.
@@ -44,17 +42,18 @@ def show_results(
     from v6t.core.runs.results import load_run
     from v6t.core.runs.rundir import report_damage
 
-    if as_json:
-        sys.stdout.write(read_text(path / "results.json"))
-        return
-    with report_damage(path):
-        _print_results(data or load_run(path), path, wide, all_warnings)
-    page = path / "report.html"
-    click.echo(f"Report: {page}" if page.exists() else f"Results: {path}")
+    def print_results() -> None:
+        """Print the results as text."""
+        with report_damage(path):
+            _print_results(data or load_run(path), path, wide, all_warnings)
+        page = path / "report.html"
+        click.echo(f"Report: {page}" if page.exists() else f"Results: {path}")
+
+    return CommandResult(lambda: read_json(path / "results.json"), print_results)
 
 
 def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) -> None:
-    """Print tables, trials, warnings and the verdict; see :func:`show_results`."""
+    """Print tables, trials, warnings and the verdict; see :func:`make_run_result`."""
     from v6t.analysis.report.verdict import write_verdict
     from v6t.analysis.sheet import explain_marks, pluralize
     from v6t.analysis.warnings import NOT_MEASURED, list_warnings
@@ -117,23 +116,31 @@ def _describe_bottleneck(data: RunData) -> Iterator[str]:
     yield from dict.fromkeys(f"  {entry['together']}" for entry in entries if "together" in entry)
 
 
-def show_trials(path: Path) -> None:
-    """Print a table of the trials of a run: rate, frames required and received, faults."""
-    from v6t.analysis.rundata import RunTrial
+def make_trials_result(path: Path) -> CommandResult:
+    """Return the trials of a run: rate, length, frames required and received, faults."""
     from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.results import load_run
 
-    def format_frame_count(trial: RunTrial, counter: str) -> str:
-        """Return the frame count of a trial, summed over its directions, as text."""
-        return f"{sum(d.count_frames(counter) for d in trial.result.directions.values()):,}"
-
-    columns = [
-        Column[RunTrial]("trial", lambda t: t.key, text=True),
-        Column("fps per\ndirection", lambda t: t.request["rate_fps"]),
-        Column("s", lambda t: f"{t.sending_s:g}"),
-        Column("required", lambda t: format_frame_count(t, "required")),
-        Column("received", lambda t: format_frame_count(t, "received")),
-        Column("faults", lambda t: "; ".join(t.result.faults), text=True),
+    trials = [
+        {
+            "trial": trial.key,
+            "rate_fps": trial.request["rate_fps"],
+            "sending_s": trial.sending_s,
+            **{
+                counter: sum(d.count_frames(counter) for d in trial.result.directions.values())
+                for counter in ("required", "received")
+            },
+            "faults": list(trial.result.faults),
+        }
+        for trial in load_run(path).trials
     ]
-    trials = load_run(path).trials
-    print_table(make_table(f"Trials of {path}", trials, columns), 200)
+    columns = [
+        Column[dict[str, Any]]("trial", lambda t: t["trial"], text=True),
+        Column("fps per\ndirection", lambda t: t["rate_fps"]),
+        Column("s", lambda t: f"{t['sending_s']:g}"),
+        Column("required", lambda t: f"{t['required']:,}"),
+        Column("received", lambda t: f"{t['received']:,}"),
+        Column("faults", lambda t: "; ".join(t["faults"]), text=True),
+    ]
+    table = make_table(f"Trials of {path}", trials, columns)
+    return CommandResult(lambda: trials, partial(print_table, table, 200))

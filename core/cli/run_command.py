@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,17 @@ from v6t.base.errors import TranslationError, UsageError
 from v6t.base.quantities import convert_quantity
 from v6t.core.cli.options import (
     RunCommand,
+    dry_run_option,
     flag,
     json_option,
     live_option,
+    output_directory_option,
     path_option,
     report_option,
     resolve_run,
     run_options,
 )
+from v6t.core.cli.terminal import CommandResult
 from v6t.core.log import is_verbose, print_notice
 
 if TYPE_CHECKING:
@@ -51,7 +54,7 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
 
 @click.command(cls=RunCommand)
 @run_options
-@path_option("-o", "--output", text="Directory for the results.")
+@output_directory_option
 @json_option
 @report_option
 @live_option
@@ -75,10 +78,9 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
 @path_option(
     "--baseline", text="Afterwards, compare with this run; end with status 7 if a result is worse."
 )
-@flag("--dry-run", text="Show trials, time and device settings; do nothing.")
+@dry_run_option
 def command(
     output: Path | None,
-    as_json: bool,
     report: bool,
     live: str | None,
     bottleneck: bool,
@@ -87,7 +89,7 @@ def command(
     baseline: Path | None,
     dry_run: bool,
     **arguments: Any,
-) -> int:
+) -> CommandResult:
     """Measure a technology on a device.
 
     Without further arguments: the quick preset, a demonstration of about a minute on the
@@ -107,15 +109,13 @@ def command(
         check_has_driver(bound)
     planned_audit = _describe_audit(bound, audit) if audit else ""
     if dry_run:
-        from v6t.core.cli.plan_view import show_plan
+        from v6t.core.cli.plan_view import make_plan_result
         from v6t.core.config.checks import check_capabilities
         from v6t.core.runs.bench import make_tester
 
         check_capabilities(bound, lambda: make_tester(bound))
-        show_plan(bound, as_json, is_verbose())
-        if planned_audit:
-            click.echo(planned_audit, err=as_json)
-        return 0
+        return make_plan_result(bound, is_verbose(), planned_audit)
+    from v6t.core.cli.results_view import make_run_result
     from v6t.core.cli.run_console import execute_and_report
 
     bound.tester.prepare()
@@ -123,14 +123,19 @@ def command(
         from v6t.core.cli.dut_command import with_rollback_command
 
         _audit_device(with_rollback_command(bound, options), refuse=audit == "refuse")
-    path, data = execute_and_report(bound, output, as_json, report, bottleneck, live, min_fps)
-    status = 0 if min_fps is None else _check_rates(data, min_fps)
-    if baseline is not None and baseline_data is not None:
-        from v6t.core.cli.compare_command import print_run_comparison
+    path, data = execute_and_report(bound, output, report, bottleneck, live, min_fps)
 
-        with redirect_stdout(sys.stderr if as_json else sys.stdout):
-            status = print_run_comparison((baseline, path), [baseline_data, data]) or status
-    return status
+    def check_results() -> int:
+        """Check the rates, compare the run with the baseline, and return the exit status."""
+        status = 0 if min_fps is None else _check_rates(data, min_fps)
+        if baseline is not None and baseline_data is not None:
+            from v6t.core.cli.compare_command import compare_with_first
+
+            comparison = compare_with_first((baseline, path), [baseline_data, data])
+            status = comparison.print(as_json=False) or status
+        return status
+
+    return replace(make_run_result(path, data=data), finish=check_results)
 
 
 def _check_rates(data: RunData, min_fps: float) -> int:

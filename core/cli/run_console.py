@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError
 from v6t.core import log
-from v6t.core.cli.results_view import show_results
+from v6t.core.cli.results_view import make_run_result
 from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
 from v6t.core.runs.events import Listener, Listeners
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
+    from v6t.core.cli.terminal import CommandResult
     from v6t.core.config.bound import BoundRun
     from v6t.core.reporting.write import FigureSelection
     from v6t.core.runs.plan import RunPlan
@@ -31,18 +32,16 @@ WATCH_DURATION_S = 10.0  # of the load at each rate while the device is sampled
 def execute_and_report(
     bound: BoundRun,
     output: Path | None,
-    as_json: bool,
     report: bool = True,
     watch_device: bool = False,
     live: str | None = None,
     min_fps: float | None = None,
 ) -> tuple[Path, RunData]:
-    """Execute a run in a new directory, write the report and print the results.
+    """Execute a run in a new directory and write the report.
 
     Args:
         bound: the run.
         output: its directory; default: a new one below ``runs``.
-        as_json: print results.json.
         report: write the report.
         watch_device: look for the bottleneck afterwards.
         live: address of the page that shows the run; None: no page.
@@ -67,11 +66,11 @@ def execute_and_report(
             data = replace(data, results=results)
         return _add_bottleneck(path, events, bound, data) if watch_device else data
 
-    return path, _measure_and_show(bound, path, measure, as_json, report, live)
+    return path, _measure(bound, path, measure, report, live)
 
 
-def continue_run(path: Path, as_json: bool, report: bool = True, live: str | None = None) -> None:
-    """Resume a run, write the report and print the results; a complete run is only printed."""
+def continue_run(path: Path, report: bool = True, live: str | None = None) -> CommandResult:
+    """Resume a run, write the report and return the result; a complete run is not measured."""
     from v6t.core.config.bound import bind
     from v6t.core.runs.results import COMPLETE, read_results
     from v6t.core.runs.rundir import RunDir
@@ -83,22 +82,21 @@ def continue_run(path: Path, as_json: bool, report: bool = True, live: str | Non
     if complete:
         data = resume(path, Listener())
         log.print_notice("this run was complete already; nothing was measured")
-        show_results(path, as_json, data=data)
-        return
+        return make_run_result(path, data=data)
     bound = bind(run)
     bound.tester.prepare()
-    _measure_and_show(bound, path, partial(resume, path), as_json, report, live)
+    data = _measure(bound, path, partial(resume, path), report, live)
+    return make_run_result(path, data=data)
 
 
-def _measure_and_show(
+def _measure(
     bound: BoundRun,
     path: Path,
     measure: Callable[[Listener, RunPlan], RunData],
-    as_json: bool,
     report: bool,
     live: str | None,
 ) -> RunData:
-    """Measure a run, show its progress, write its report, print its results and return its data."""
+    """Measure a run, show its progress, write its report and return its data."""
     from v6t.core.cli.progress import show_progress
     from v6t.core.runs.plan import plan
 
@@ -130,7 +128,6 @@ def _measure_and_show(
         if report:
             write_report(path)
         raise
-    show_results(path, as_json, data=data)
     return data
 
 

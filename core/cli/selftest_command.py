@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 from v6t.core.cli.options import RunCommand, json_option, resolve_run, run_options
-from v6t.core.cli.terminal import print_result
+from v6t.core.cli.terminal import CommandResult, make_result
 from v6t.core.log import print_notice
 
 
 @click.command(cls=RunCommand)
 @run_options
 @json_option
-def command(as_json: bool, **arguments: Any) -> None:
+def command(**arguments: Any) -> CommandResult:
     """Measure the highest lossless rates of the tester itself, without a device in between."""
     bound = resolve_run(arguments)
     from v6t.core.runs.tester_capacity import measure_capacities
@@ -22,7 +22,7 @@ def command(as_json: bool, **arguments: Any) -> None:
     bound.tester.prepare()
     rows = list(measure_capacities(bound, print_notice))
     rate = f"{bound.settings.line_rate_bps / 1e9:g}G"
-    print_result(rows, (_describe_capacity(row, rate) for row in rows), as_json)
+    return make_result(rows, (_describe_capacity(row, rate) for row in rows))
 
 
 def _describe_capacity(row: Mapping[str, Any], line_rate: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 from v6t.core.cli.options import PATH_TYPE, Command, flag, json_option
+from v6t.core.cli.terminal import CommandResult
 from v6t.core.log import is_verbose
 
 
@@ -14,16 +15,15 @@ from v6t.core.log import is_verbose
 @flag("--warnings", text="Print every warning.")
 @flag("--trials", text="List the trials.")
 @json_option
-def command(directory: Path | None, warnings: bool, trials: bool, as_json: bool) -> None:
+def command(directory: Path | None, warnings: bool, trials: bool) -> CommandResult:
     """Print the tables, warnings and verdict of RUN (default: the latest here or below ./runs).
 
     With -v: the complete tables, as in the report.
     """
-    from v6t.core.cli.results_view import show_results, show_trials
+    from v6t.core.cli.results_view import make_run_result, make_trials_result
     from v6t.core.runs.rundir import resolve_run_path
 
     path = resolve_run_path(directory)
     if trials:
-        show_trials(path)
-    else:
-        show_results(path, as_json, wide=is_verbose(), all_warnings=warnings)
+        return make_trials_result(path)
+    return make_run_result(path, wide=is_verbose(), all_warnings=warnings)

@@ -7,11 +7,15 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from v6t.base.errors import UsageError
 from v6t.base.text import escape_controls
 
 if TYPE_CHECKING:
@@ -57,18 +61,50 @@ def print_text(text: str, indent: int = 2) -> None:
         click.echo(line)
 
 
-def print_json(value: Any) -> None:
-    """Print a value as JSON."""
-    click.echo(json.dumps(value, indent=1, default=str))
-
-
-def print_result(value: Any, lines: Iterable[str], as_json: bool, indent: int = 2) -> None:
-    """Print a value as JSON, or the lines that describe it."""
-    if as_json:
-        print_json(value)
-        return
+def print_lines(lines: Iterable[str], indent: int = 2) -> None:
+    """Print lines; on a terminal, wrap each between words with a hanging indent."""
     for line in lines:
         print_text(line, indent)
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """The result of a command, which is printed as text or as JSON.
+
+    Attributes:
+        to_json: returns the JSON value; None: the result exists as text only.
+        print_text: prints the result as text.
+        status: exit status of the command.
+        finish: called when the result has been printed; it may print more, which goes to standard
+            error with ``--json``, and returns the exit status in place of ``status``.
+    """
+
+    to_json: Callable[[], Any] | None
+    print_text: Callable[[], None]
+    status: int = 0
+    finish: Callable[[], int] | None = None
+
+    def print(self, *, as_json: bool) -> int:
+        """Print the result and return the exit status."""
+        if as_json and self.to_json is None:
+            raise UsageError(
+                "this result exists as text only", "leave out --json", code="conflicting-options"
+            )
+        if as_json and self.to_json is not None:
+            click.echo(json.dumps(self.to_json(), indent=1, default=str))
+        else:
+            self.print_text()
+        if self.finish is None:
+            return self.status
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):
+            return self.finish()
+
+
+def make_result(
+    value: Any, lines: Iterable[str], *, indent: int = 2, status: int = 0
+) -> CommandResult:
+    """Return the result with a JSON value, and the lines that describe it."""
+    return CommandResult(lambda: value, partial(print_lines, lines, indent), status=status)
 
 
 def print_document(document: ReportDocument) -> None:
@@ -102,38 +138,32 @@ def _continue_command(command: str) -> str:
     return " \\\n".join(wrap(command, indent=6, width=get_width() - 2).splitlines())
 
 
-def print_or_write(
+def make_document_result(
     make_document: Callable[[], ReportDocument],
     output: Path | None,
-    as_json: bool = False,
-    make_json: Callable[[], Any] | None = None,
-) -> None:
-    """Print a document, or write a file in the format of its extension.
+    to_json: Callable[[], Any] | None = None,
+    status: int = 0,
+) -> CommandResult:
+    """Return the result that a document describes, or write a file in the format of its extension.
 
     Args:
         make_document: makes the document.
         output: .html, .md or .json file.
-        as_json: print JSON.
-        make_json: returns the JSON; None: the document has no such form.
+        to_json: returns the result as JSON; None: it exists as text only.
+        status: exit status.
 
     Raises:
         UsageError: the extension is unknown, or the file belongs to a run or cannot be written.
     """
-    from v6t.base.errors import UsageError
-
-    if as_json and make_json is not None:
-        print_json(make_json())
-        return
     if output is None:
-        print_document(make_document())
-        return
+        return CommandResult(to_json, lambda: print_document(make_document()), status=status)
     from v6t.analysis.report.render import to_html, to_markdown
     from v6t.base.files import report_write_errors, write_atomically
     from v6t.core.runs.rundir import check_file_not_owned
 
     check_file_not_owned(output)
-    if output.suffix == ".json" and make_json is not None:
-        text = json.dumps(make_json(), indent=1) + "\n"
+    if output.suffix == ".json" and to_json is not None:
+        text = json.dumps(to_json(), indent=1) + "\n"
     elif output.suffix in (".html", ".md"):
         text = {".html": to_html, ".md": to_markdown}[output.suffix](make_document())
     else:
@@ -145,6 +175,7 @@ def print_or_write(
     with report_write_errors(output):
         write_atomically(output, text)
     print(output, file=sys.stderr)
+    return CommandResult(to_json, lambda: None, status=status)
 
 
 # ----------------------------------------------------------------------- tables

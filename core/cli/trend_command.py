@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from v6t.analysis.trend import MIN_CHANGE_PERCENT
 from v6t.core.cli.options import PATH_TYPE, Command, NumberRange, json_option, output_option
-from v6t.core.cli.terminal import print_or_write
+from v6t.core.cli.terminal import CommandResult, make_document_result
 
 WORSE_STATUS = 7  # exit status: the last change of a result is for the worse
 
@@ -28,14 +28,15 @@ def command(
     order: str,
     min_percent: float,
     output: Path | None,
-    as_json: bool,
-) -> int:
+) -> CommandResult:
     """Sort comparable runs by time or label, and find lasting changes in their results.
 
     Each directory is a run, or holds some. Runs of another device, or under other
     conditions, than the last one are left out.
     Of several campaigns, as made or as published, runs of the same name belong together.
     A change is reported if chance explains it once in 10,000 series at most.
+
+    The file of -o is .html, .md or .json.
 
     Exit status 7: the last change of some result is for the worse.
     """
@@ -47,5 +48,5 @@ def command(
     find = find_campaign_trend if are_campaigns(directories) else find_trend
     trend = find(directories, order, min_percent)
     make = partial(make_trend_document, trend, figures=output is not None)
-    print_or_write(make, output, as_json, trend.to_json)
-    return WORSE_STATUS if trend.worse else 0
+    status = WORSE_STATUS if trend.worse else 0
+    return make_document_result(make, output, trend.to_json, status)

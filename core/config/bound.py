@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +13,7 @@ from v6t.core.config.settings import Settings
 from v6t.core.config.yaml_file import Origin, locate_errors, validate
 from v6t.core.modifiers import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.placement import has_few_cpus
 from v6t.drivers.testers import load_kind
 from v6t.intent.device import DeviceRequirements
 from v6t.plugins.address_plan import check_addresses
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from v6t.trials.trial import Capability
 
 SHARED_CORES_CAPACITY = 0.5  # usable share of the capacity if tester and device share cores
-MAX_SHARED_CORES = 2  # with more cores, tester and device do not compete for them
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,7 @@ class BoundRun:
 
         In a demonstration on two cores, the tester cannot send more while the device works.
         """
-        is_small = len(os.sched_getaffinity(0)) <= MAX_SHARED_CORES
-        shares_cores = is_small and self.tester.in_lab and not self.driver.is_cable
+        shares_cores = has_few_cpus() and self.tester.in_lab and not self.driver.is_cable
         return SHARED_CORES_CAPACITY if shares_cores and self.settings.preset == "quick" else 1.0
 
     @cached_property

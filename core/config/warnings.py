@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.ethernet import max_frame_rate_fps
@@ -139,10 +139,6 @@ def _yield_device_warnings(bound: BoundRun) -> Iterator[str]:
 def _yield_rate_warnings(bound: BoundRun) -> Iterator[str]:
     """Yield warnings about benchmarks that the tester cannot measure up to the line rate."""
     run, benchmarks = bound.settings, registry.select_benchmarks(bound)
-    timed = {"tags", "every-frame"}
-    yield from bound.tester.list_setting_warnings(
-        [b.name for b in benchmarks if timed & b.list_capabilities(bound)]
-    )
     longest = (bound.technology.make_sizes(size).longest for size in run.frame_sizes)
     media_fps = max(max_frame_rate_fps(run.line_rate_bps, octets) for octets in longest)
     for benchmark in benchmarks:
@@ -173,6 +169,11 @@ def list_tester_warnings(
         yield (
             "the tester's server could not be closed to other hosts (nftables): any host that "
             "reaches it can control it; `v6t doctor` explains why"
+        )
+    if cores := tester.get("other_cores"):
+        yield (
+            f"data path cores of the tester's server for each pair of ports: {cores['server']}, not "
+            f"{cores['option']} as in the option cores, which applies to servers that v6t starts"
         )
     ports = tester.get("ports") or []
     nodes = {p["numa"] for p in ports if isinstance(p.get("numa"), int) and p["numa"] >= 0}
@@ -216,13 +217,19 @@ def list_tester_warnings(
         )
 
 
-def list_result_warnings(bound: BoundRun) -> Iterator[str]:
-    """Yield warnings that apply to all results of this run."""
+def list_result_warnings(
+    bound: BoundRun, figures: Sequence[Mapping[str, Any]] = ()
+) -> Iterator[str]:
+    """Yield warnings that apply to all results of this run.
+
+    Args:
+        figures: the tester's figures of each trial so far; empty in a plan.
+    """
     run, p = bound.settings, bound.settings.procedure
     benchmarks = registry.select_benchmarks(bound)
     if bound.tester.in_lab:
         yield SHARED_CORES_WARNING
-    yield from bound.tester.list_warnings()
+    yield from bound.tester.list_warnings(figures)
     if bound.driver.is_cable:
         yield "no device: the tester's ports are connected to each other, and it measures itself"
     if is_demonstration(run):

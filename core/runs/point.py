@@ -105,7 +105,7 @@ class MeasuredPoint:
         return {
             "preset": run.preset,
             "demonstration": is_demonstration(run),
-            "caveats": list(list_result_warnings(self.trials.bound)),
+            "caveats": list(list_result_warnings(self.trials.bound, self.trials.figures)),
             "plugin": run.plugin,
             "params": self.trials.bound.technology.params.model_dump(mode="json"),
             "tester": run.tester.kind,

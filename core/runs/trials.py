@@ -44,6 +44,7 @@ class Trials:
         loopback: measures the tester without a device.
         capacities: of the tester by frame sizes and mode [fps per direction].
         measured: number of trials that were not in the journal.
+        figures: the tester's own figures of each trial.
         finding: the wrong frame that ended the run; empty if there is none.
     """
 
@@ -64,7 +65,7 @@ class Trials:
         self.finding: dict[str, Any] = {}
         self._before: TrialResult | None = None
         self._steal_times: list[float] = []
-        self._tester_figures: list[Mapping[str, Any]] = []
+        self.figures: list[Mapping[str, Any]] = []
         self._modifications: list[Mapping[str, Any]] = []
 
         def check(tester: Tester) -> None:
@@ -122,11 +123,10 @@ class Trials:
 
     def list_warnings(self) -> list[str]:
         """List the warnings about the run as a whole."""
-        modifier, tester = self.bound.modifier, self.bound.tester
+        modifier = self.bound.modifier
         return [
-            *list_result_warnings(self.bound),
+            *list_result_warnings(self.bound, self.figures),
             *(modifier.summarize(self._modifications) if modifier is not None else ()),
-            *tester.list_trial_warnings(self._tester_figures),
             *list_steal_time_warnings(self._steal_times),
         ]
 
@@ -168,7 +168,7 @@ class Trials:
             share = find_steal_time(result)
             if share is not None:
                 self._steal_times.append(share)
-            self._tester_figures.append(result.tester)
+            self.figures.append(result.tester)
             # A simulated tester that is opened later continues after this trial.
             bench.virtual_time_s = max(bench.virtual_time_s, find_virtual_time_s(result))
             if result.modifier and trial.benchmark != PREFLIGHT:

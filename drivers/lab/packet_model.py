@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol
 
 from v6t.drivers.lab.ring import RxRing, serve_rings
 from v6t.drivers.lab.setup import WorkerDevice
+from v6t.drivers.placement import PROBE_RING_FRAMES
 
-RING_SLOTS = 1024  # Frames of each ring
 SideName = Literal["left", "right"]
 
 
@@ -31,8 +31,8 @@ class PacketModelDut:
 
     def __init__(self, left: str, right: str, frame_octets: int, model: PacketModel) -> None:
         self._rings: dict[SideName, RxRing] = {
-            "left": RxRing(left, frame_octets, RING_SLOTS),
-            "right": RxRing(right, frame_octets, RING_SLOTS),
+            "left": RxRing(left, frame_octets, PROBE_RING_FRAMES),
+            "right": RxRing(right, frame_octets, PROBE_RING_FRAMES),
         }
         self._model = model
         self._frames = {"taken": 0, "sent": 0}

@@ -9,8 +9,8 @@ from typing import Any
 
 from v6t.drivers.lab.ring import RxRing, poll_rings, serve_rings
 from v6t.drivers.neighbours import ARP, ICMPV6, IPV6, Hosts, read_word
+from v6t.drivers.placement import PROBE_RING_FRAMES
 
-RING_SLOTS = 1024  # Frames of each ring
 _NEIGHBOR_TYPES = (*range(130, 138), 143)  # ICMPv6 types of MLD, router and neighbor discovery
 
 
@@ -23,7 +23,9 @@ class ProberRole:
         frame_octets: int,
         hosts: Mapping[str, Mapping[str, Any] | None],
     ) -> None:
-        self._rings = {s: RxRing(name, frame_octets, RING_SLOTS) for s, name in interfaces.items()}
+        self._rings = {
+            s: RxRing(name, frame_octets, PROBE_RING_FRAMES) for s, name in interfaces.items()
+        }
         self._hosts = {s: Hosts(**fields) for s, fields in hosts.items() if fields is not None}
 
     def idle(self, pipe: Connection) -> None:

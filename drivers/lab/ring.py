@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.drivers.placement import MAX_RING_FRAMES, RING_OCTETS
+from v6t.drivers.placement import MAX_RING_FRAMES, RING_BLOCK_OCTETS, RING_OCTETS
 from v6t.packets.arrays import sort_unique
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _TX_OFFSET = 32  # Octets of the aligned header before the frame in a transmit s
 
 _USER, _VLAN_VALID = 1, 0x10
 _AVAILABLE, _SEND_REQUEST, _SENDING, _WRONG_FORMAT = 0, 1, 2, 4
-_BLOCK = 1 << 18  # Octets of a block of slots
 
 
 class _Ring:
@@ -45,7 +44,7 @@ class _Ring:
         self.slots = slots or min(MAX_RING_FRAMES, RING_OCTETS // self.slot)
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V2)
-        block = max(min(_BLOCK, self.slots * self.slot), mmap.PAGESIZE, self.slot)
+        block = max(min(RING_BLOCK_OCTETS, self.slots * self.slot), mmap.PAGESIZE, self.slot)
         self.slots = self.slots * self.slot // block * (block // self.slot)
         request = struct.pack("IIII", block, self.slots * self.slot // block, self.slot, self.slots)
         self.socket.setsockopt(_SOL_PACKET, kind, request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.drivers.sim.device import SimOptions
@@ -34,5 +34,6 @@ class Sim(TesterKind):
 
         return SimTester(self.options, seed, loopback=loopback)
 
-    def list_warnings(self) -> Iterator[str]:
+    def list_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        del figures
         yield "SIMULATED: no frame was sent; the device is a model"

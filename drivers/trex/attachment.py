@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any, Literal
 
 from v6t.base.errors import EnvironmentLacking, TesterError
-from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed
-from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, place_threads
+from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, make_ring, place_threads
 from v6t.drivers.trex.channel import (
     ASTF_MODULES,
     DEADLINE_S,
@@ -21,10 +20,11 @@ from v6t.drivers.trex.channel import (
 )
 from v6t.drivers.trex.doctor import find_missing_mount, read_host_facts
 from v6t.drivers.trex.installation import require_installation, start_client
-from v6t.drivers.trex.interfaces import is_pci, join_memif, make_full_address, make_port
+from v6t.drivers.trex.interfaces import is_pci, join_memif, make_full_address
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.port_driver import PortDriver, choose_driver, find_driver
 from v6t.drivers.trex.server import Server, make_config, make_server_program
-from v6t.drivers.trex.stats import LINUX_DRIVER, PortFacts, ServerFacts
+from v6t.drivers.trex.stats import PortFacts, ServerFacts
 
 SHUTDOWN_S = 40.0  # Deadline for a server to end and release its ports
 MAX_RECORDED_FPS = 50_000
@@ -57,7 +57,7 @@ class Attachment:
         self.worker: ClientWorker | None = None
         self.facts = ServerFacts()
         self.client: dict[str, Any] = {}
-        self.uses_trailer = True
+        self.uses_trailer = not options.counts_by_ports
         self.learning: list[int] = []
         self._arguments: list[str] = []
         self._displaced: dict[str, str] = {}
@@ -130,9 +130,11 @@ class Attachment:
             "answers_on": self._answering,
             "learning_on": self.learning,
         }
-        if (cpus := self.placement) is not None:
-            others = {"master": cpus.master, "latency": cpus.latency}
-            description["cpus"] = {**others, "data path": list(cpus.sending)}
+        if self.placement is not None:
+            description["cpus"] = self.placement.describe()
+        cores = {"server": facts.cores_per_port, "option": options.cores}
+        if facts.ports and "cores" in options.model_fields_set and len(set(cores.values())) > 1:
+            description["other_cores"] = cores
         if self._bed is not None:
             description["receive_packet_steering"] = self._steering or "off"
         if self._displaced:
@@ -154,23 +156,24 @@ class Attachment:
         return [by_index[index] for index in self._options.all_ports]
 
     @property
-    def _is_on_linux(self) -> bool:
-        return {port.driver for port in self._ports} == {LINUX_DRIVER}
+    def _port_driver(self) -> PortDriver:
+        return choose_driver(port.driver for port in self._ports)
 
     @property
     def cpu_limit(self) -> float:
         """Load of the data path above which a trial is invalid [%]."""
-        return self._options.cpu_limit or (100.0 if self._is_on_linux else 85.0)
+        return self._options.cpu_limit or self._port_driver.cpu_limit
 
     @property
     def shares_cpus(self) -> bool:
         """Whether TRex's threads share CPUs with each other and with the kernel's work for its ports."""
-        return self.placement is not None and self.placement.is_shared and self._is_on_linux
+        shared = self.placement is not None and self.placement.is_shared
+        return shared and self._port_driver.uses_kernel
 
     def _start(self) -> None:
         options = self._options
         self._start_worker()
-        if options.start == "always" or self._bed is not None or not self._connect():
+        if options.must_start or not self._connect():
             self._start_server()
         self._check_facts()
         if self._engine == "STL":
@@ -235,10 +238,8 @@ class Attachment:
     def _start_server(self) -> None:
         options = self._options
         interfaces = options.all_interfaces
-        if self._bed is not None:
-            interfaces = interfaces or (LEFT, RIGHT)
-            if options.interfaces and self._bed.device is None:
-                interfaces = join_memif(options.interfaces)
+        if self._bed is not None and options.interfaces and self._bed.device is None:
+            interfaces = join_memif(options.interfaces)
         if interfaces is None:
             raise EnvironmentLacking(
                 "no TRex server answers, and v6t cannot start one without its interfaces",
@@ -246,7 +247,7 @@ class Attachment:
                 "--set-tester lab=true tries TRex in network namespaces",
                 code="missing-setting",
             )
-        mtu = max(self._links.left.mtu, self._links.right.mtu)
+        ring = make_ring(options.ring, max(self._links.left.mtu, self._links.right.mtu))
         placement = self.placement = place_threads(
             options.cores * (1 + len(options.pairs)),
             self.client["cpus"],
@@ -256,16 +257,14 @@ class Attachment:
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
         macs = options.list_macs(self._links)
         ports = [
-            (make_port(n, name, ring=options.ring, mtu=mtu), *macs[n])
+            (find_driver(name).make_port(n, name, ring), *macs[n])
             for n, name in enumerate(interfaces)
         ]
         config = make_config(options, ports, placement, prefix)
         mode = ["--astf", "--software"] if self._engine == "ASTF" else options.mode
-        if placement.is_shared:  # TRex would take a thread's waiting for its CPU for a lock-up
-            mode.append("--no-watchdog")
         self._arguments = [
-            "--iom", "0", "--no-scapy-server", *mode, "-c", str(options.cores), "--prefix", prefix,
-            *options.extra_arguments,
+            "--iom", "0", "--no-scapy-server", *mode, *placement.arguments, "-c", str(options.cores),
+            "--prefix", prefix, *options.extra_arguments,
         ]  # fmt: skip
         nics = [make_full_address(name) for name in interfaces if is_pci(name)]
         has_fence = options.fence and self._bed is None
@@ -289,8 +288,7 @@ class Attachment:
             hint = f"hugepages are not mounted: {mount}; {exc.hint}"
             raise TesterError(exc.message, hint, code="tester-fault") from exc
         if placement.is_shared:
-            cpus = {"master": placement.master, "latency": placement.latency}
-            self.ask("place", prefix=prefix, sending=list(placement.sending), **cpus)
+            self.ask("place", prefix=prefix, threads=placement.list_threads())
         if options.catch_up_ms is not None and self._engine == "STL":
             self.ask("catch_up", max_s=options.catch_up_ms / 1000)
         if self._bed is not None and not options.interfaces:

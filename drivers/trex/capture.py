@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,10 +24,10 @@ from v6t.drivers.trex.streams import (
     SentStream,
     compute_number_distance,
     is_marked,
-    read_marks,
+    read_numbers,
 )
 from v6t.packets import trailer
-from v6t.packets.arrays import sort_unique
+from v6t.packets.arrays import count_unique, sort_unique
 from v6t.packets.walker import walk
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
@@ -290,8 +291,10 @@ class CaptureReader:
         self._times: list[F64] = []
 
     @classmethod
-    def read(cls, batches: Iterable[Batch]) -> CaptureReader:
-        reader = cls(keep=None)
+    def read(
+        cls, batches: Iterable[Batch], distance: int = 0, keep: int | None = None
+    ) -> CaptureReader:
+        reader = cls(distance, keep)
         for batch in batches:
             reader.add(*batch)
         return reader
@@ -299,15 +302,18 @@ class CaptureReader:
     def add(self, times_s: F64, frames: U8) -> None:
         """Read equally long frames that arrived at some times."""
         marks = trailer.read(frames)
-        stream = np.where(marks.magic_ok, marks.stream_id.astype(np.int64), -1)
-        sequence = (marks.seq - np.uint32(FIRST_SEQUENCE)).astype(np.int64)
+        sequence = read_numbers(frames)
         if self._distance:
-            marked, _, numbers = read_marks(frames, self._distance)
-            sequence = np.where(marked, numbers, sequence)
-        self.frames += int(np.count_nonzero(marks.magic_ok))
+            numbers = read_numbers(frames, self._distance)
+            sequence = np.where(marks.stream_id >= MARK_IDS, numbers, sequence)
+        with_trailer = np.flatnonzero(marks.magic_ok)
+        self.frames += len(with_trailer)
         ticks = marks.time_ns.astype(np.int64)
-        for number in sort_unique(stream[stream >= 0]).tolist():
-            rows = np.flatnonzero(stream == number)
+        streams = marks.stream_id[with_trailer]
+        by_stream = with_trailer[np.argsort(streams, kind="stable")]
+        found, counts = count_unique(streams)
+        parts = np.split(by_stream, np.cumsum(counts)[:-1])
+        for number, rows in zip(found.tolist(), parts, strict=False):
             kept = self.samples.setdefault(number, [])
             if not kept or self._keep is None:
                 kept.append(frames[rows[: self._keep]])
@@ -395,7 +401,5 @@ def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Compari
         load.oracle_of(stream),
         first_sequence=FIRST_SEQUENCE,
         source=stream.source() if isinstance(stream, SentStream) else None,
-        numbered=(lambda received: read_marks(received, distance)[2])
-        if is_marked(stream)
-        else None,
+        numbered=partial(read_numbers, distance=distance) if is_marked(stream) else None,
     )

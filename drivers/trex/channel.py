@@ -16,6 +16,7 @@ from typing import Any
 from v6t.base.errors import TesterError
 from v6t.drivers.lab.netns import enter_command
 from v6t.drivers.transport.ssh_client import SshClient
+from v6t.drivers.trex.port_driver import list_drivers
 
 DEADLINE_S = 20.0  # For an answer of the worker
 _WATCH_S = 0.25  # Interval of calls of ``watch`` during a request
@@ -32,16 +33,15 @@ for name, text in json.loads(base64.b64decode(sys.stdin.readline())):
 STL_MODULES = (
     "packets/checksum.py",
     "drivers/neighbours.py",
+    "drivers/trex/port_driver.py",
     "drivers/trex/client/service.py",
     "drivers/trex/client/host.py",
     "drivers/trex/client/rpc.py",
     "drivers/trex/client/answering.py",
-    "drivers/trex/client/af_packet.py",
+    *(type(one).__module__.partition(".")[2].replace(".", "/") + ".py" for one in list_drivers()),
     "drivers/trex/client/stl.py",
 )
 """The worker for streams: modules in the order in which they are imported, the program last."""
-_OPTIONAL_MODULE = "drivers/trex/client/af_packet.py"
-"""Where it is missing, TRex's ports on Linux interfaces are not supported."""
 ASTF_MODULES = (*STL_MODULES, "drivers/trex/client/astf.py")  # The worker for TCP connections
 
 
@@ -195,9 +195,7 @@ def _pack_modules(paths: Sequence[str]) -> bytes:
     packages = sorted({name[:at] for name in names for at in range(len(name)) if name[at] == "."})
     modules = [[package, ""] for package in packages]
     modules += [
-        [name, (top / path).read_text("utf-8")]
-        for name, path in zip(names, paths, strict=True)
-        if path != _OPTIONAL_MODULE or (top / path).exists()
+        [name, (top / path).read_text("utf-8")] for name, path in zip(names, paths, strict=True)
     ]
     modules[-1][0] = "__main__"
     return base64.b64encode(json.dumps(modules).encode("ascii"))

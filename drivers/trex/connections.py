@@ -36,20 +36,19 @@ from v6t.drivers.tester import (
     describe_stale_frames,
 )
 from v6t.drivers.trex.bursts import MAX_TIMED_CLASSES
-from v6t.drivers.trex.capture import Recordings
+from v6t.drivers.trex.capture import CaptureReader, Recordings
 from v6t.drivers.trex.streams import (
     MARK_IDS,
     MarkedCycle,
     SentStream,
     compute_number_distance,
+    find_mark_distance,
     is_marked,
-    read_marks,
-    read_stamps,
+    read_numbers,
     with_checksum_fixes,
     with_mark,
     with_stamp,
 )
-from v6t.packets import trailer
 from v6t.packets.direction import Direction
 from v6t.packets.walker import locate_endpoints
 from v6t.profiles.compiler import instructions as ins
@@ -157,9 +156,8 @@ class Block(SentStream):
 
     def locate(self, frames: U8) -> I64:
         """Find the connections of frames of this block."""
-        distance = compute_number_distance(len(self.packet))
-        numbers = (read_stamps(frames) if self.is_timed else read_marks(frames, distance))[-1]
-        return cycle_through(self.connections, numbers)
+        distance = 0 if self.is_timed else compute_number_distance(len(self.packet))
+        return cycle_through(self.connections, read_numbers(frames, distance))
 
 
 def make_blocks(
@@ -199,27 +197,16 @@ def make_blocks(
     return tuple(blocks)
 
 
-def find_connections(blocks: Sequence[Block], frames: U8) -> tuple[NDArray[np.bool_], I64]:
-    """Find which frames belong to these blocks, and their connections.
+def find_connections(blocks: Sequence[Block], number: int) -> NDArray[np.integer]:
+    """Find the connections that frames with a stream number belong to, in the order of the frames.
 
-    Only where one block at most is stamped: TRex numbers stamped streams as it likes.
+    At most one block may be stamped: TRex numbers stamped streams as it likes.
     """
-    is_own, stream, number = read_marks(frames, compute_number_distance(len(blocks[0].packet)))
-    at = stream - MARK_IDS
-    is_own &= at < len(blocks)
-    stamped = [n for n, block in enumerate(blocks) if block.is_timed]
-    if stamped:
-        (block,) = stamped
-        has_trailer, stamp = read_stamps(frames)
-        is_stamped = has_trailer & (trailer.read(frames).stream_id < MARK_IDS)
-        is_own |= is_stamped
-        at, number = np.where(is_stamped, block, at), np.where(is_stamped, stamp, number)
-    at = np.where(is_own, at, 0)
-    lengths = np.array([len(block.connections) for block in blocks])
-    is_own &= number < lengths[at]
-    places = np.where(is_own, (np.cumsum(lengths) - lengths)[at] + number, 0)
-    connections = np.concatenate([block.connections for block in blocks])
-    return is_own, connections[places].astype(np.int64)
+    if number < MARK_IDS:
+        own = [block for block in blocks if block.is_timed]
+    else:
+        own = list(blocks[number - MARK_IDS :][:1])
+    return own[0].connections if own else np.empty(0, np.int64)
 
 
 def _pack_list(frames: U8, at: int, size: int) -> ins.Instruction:
@@ -276,23 +263,22 @@ class LearnedConnections:
 
     def read_phase(self, streams: StreamSet) -> None:
         """Read the recording of a phase; learn the four-tuples of phase 1."""
-        table, direction, blocks = self._rows, streams.direction, list_blocks(streams)
+        table, blocks, learns = self._rows, list_blocks(streams), streams.direction == "forward"
+        in_order = np.arange(table.count, dtype=np.int32)
         is_recorded = np.zeros(table.count, dtype=bool)
         self._recorded = 0
-        for _, frames in self._recordings.read(PHASE_NAMES[direction]):
-            if direction == "forward":
-                is_own, numbers = read_stamps(frames)
-                is_own = is_own & (numbers >= 0) & (numbers < table.count)
-            else:
-                is_own, numbers = find_connections(blocks, frames)
-            rows = np.flatnonzero(is_own)
-            if not len(rows):
-                continue
-            self._recorded += len(rows)
-            is_recorded[numbers[rows]] = True
-            if direction == "forward":
-                where = locate_endpoints(np.asarray(frames[rows[0]])).row
-                table.learn(numbers[rows], frames[rows][:, where])
+        for batch in self._recordings.read(PHASE_NAMES[streams.direction]):
+            distance = find_mark_distance(streams)
+            reader = CaptureReader.read([batch], distance, keep=None if learns else 0)
+            for number, (frames,) in reader.samples.items():
+                connections = in_order if learns else find_connections(blocks, number)
+                sequence = reader.columns([number]).sequence
+                rows = np.flatnonzero(sequence < len(connections))
+                self._recorded += len(rows)
+                is_recorded[connections[sequence[rows]]] = True
+                if learns and len(rows):
+                    where = locate_endpoints(frames[rows[0]]).row
+                    table.learn(sequence[rows], frames[rows][:, where])
         self._distinct = int(np.count_nonzero(is_recorded))
 
     def count_phase(self, direction: Direction, result: TrialResult, began_s: float) -> PhaseCounts:
@@ -353,7 +339,7 @@ class LearnedConnections:
         if isinstance(stream, Block):
             return StreamOracle(*oracles, stream.locate)
         if stream.role is Role.FOREGROUND:
-            return StreamOracle(*oracles, lambda frames: read_stamps(frames)[1] % table.count)
+            return StreamOracle(*oracles, lambda frames: read_numbers(frames) % table.count)
         return StreamOracle(*oracles, lambda _: None)
 
     def close(self) -> None:

@@ -203,11 +203,7 @@ def find_faults(stats: TrialStats, loads: Sequence[OfferedLoad], cpu_limit: floa
             faults.append(f"{way}: {tx.output_errors} errors at TRex's transmit port")
         if rx.input_errors:
             faults.append(f"{way}: TRex's receive port dropped {rx.input_errors} frames (ierrors)")
-    if stats.stuck:
-        faults.append(
-            f"{stats.stuck} frames left TRex's send rings only after the trial: its interface had "
-            "taken no more"
-        )
+    faults += stats.faults
     if stats.queue_drop:
         faults.append(f"TRex dropped {stats.queue_drop} frames before its transmit queue")
     return [*faults, *find_overload(stats.queue_full, stats.cpu, cpu_limit)]

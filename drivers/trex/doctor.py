@@ -220,12 +220,11 @@ def examine_interfaces(worker: ClientWorker, options: TrexOptions) -> Iterator[F
     facts = read_host_facts(worker, options)["interfaces"]
     for name in options.all_interfaces or ():
         subject = f"interface {name}"
-        if name.startswith("--vdev"):
-            yield subject, "ok", "made by TRex"
-        elif is_pci(name):
+        if is_pci(name):
             yield (subject, *check_nic(facts[make_full_address(name)], options.socket))
         else:
-            yield (subject, *_check_linux_interface(name, facts[name]))
+            state, text = facts[name] or ("ok", "made by TRex")
+            yield subject, state, text
 
 
 def find_missing_mount(facts: Mapping[str, Any]) -> str:
@@ -320,11 +319,3 @@ def check_nic(facts: Mapping[str, Any] | None, socket_id: int) -> tuple[State, s
     name = f" ({', '.join(facts['names'])})" if facts["names"] else ""
     end = "TRex's wrapper t-rex-64 binds it, v6t gives it back at the end"
     return "ok", f"driver {driver}{name}; {end}"
-
-
-def _check_linux_interface(name: str, facts: Mapping[str, Any] | None) -> tuple[State, str]:
-    if facts is None:
-        return "missing", "there is no such interface; `ip -br link` lists them"
-    if facts["state"] == "down":
-        return "note", f"it is down: ip link set {name} up, and check the cable"
-    return "ok", "through af_packet: one data path core"

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from v6t.base.errors import InvalidValue
-
-_af_packet: Any
-try:
-    from v6t.drivers.trex.client import af_packet as _af_packet
-except ImportError:
-    _af_packet = None
-"""Support for Linux interfaces; None: that module was deleted, and such ports are not supported."""
+from v6t.drivers.trex.port_driver import find_driver, list_drivers
 
 _MEMIF_LINK_FIELDS = {"id", "role", "socket", "socket-abstract"}  # That join ports
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]")
@@ -26,33 +19,16 @@ def is_pci(interface: str) -> bool:
     return _PCI.fullmatch(interface) is not None
 
 
-def is_linux(interface: str) -> bool:
-    """Whether an interface is one of Linux, by its name."""
-    return _af_packet is not None and bool(_af_packet.is_linux(interface))
-
-
-def find_af_packet_limit(interface: str) -> str:
-    """Return ``queues`` if TRex would leave queues unread, ``cores`` if it reads with one, else nothing."""
-    return "" if _af_packet is None else str(_af_packet.find_limit(interface))
-
-
 def find_device(interface: str) -> str:
     """Return the device behind an interface, equal for all spellings of it."""
     if is_pci(interface):
         return make_full_address(interface)
-    return interface if _af_packet is None else str(_af_packet.find_interface(interface))
+    return find_driver(interface).find_device(interface)
 
 
 def make_full_address(interface: str) -> str:
     """Return a PCI address with its domain, as the kernel writes it."""
     return (interface if interface.count(":") == 2 else f"0000:{interface}").lower()
-
-
-def make_port(number: int, interface: str, *, ring: int, mtu: int) -> str:
-    """Return TRex's text for an interface; those of Linux have rings of ``ring`` frames."""
-    if _af_packet is None or not is_linux(interface):
-        return interface
-    return str(_af_packet.make_port(number, interface, ring=ring, mtu=mtu))
 
 
 def check_interface(name: str) -> None:
@@ -61,7 +37,8 @@ def check_interface(name: str) -> None:
     Raises:
         InvalidValue: the reason.
     """
-    if is_pci(name) or _VDEV.fullmatch(name) or is_linux(name):
+    is_spelled_out = name.startswith("--")
+    if _VDEV.fullmatch(name) if is_spelled_out else is_pci(name) or find_driver(name).name:
         return
     if name == "dummy":
         raise InvalidValue(
@@ -78,10 +55,9 @@ def check_interface(name: str) -> None:
             "0000:03:00.0, with four digits or no domain, a device up to 1f and a function up to 7",
             code="wrong-form",
         )
+    forms = ", ".join(["a PCI address", *(driver.interface_form for driver in list_drivers())])
     raise InvalidValue(
-        f"'{name}' is not an interface: write a PCI address, a name of Linux (up to 15 letters, "
-        "digits, and any of . _ @ -) or --vdev=...",
-        code="wrong-form",
+        f"'{name}' is not an interface: write {forms} or --vdev=...", code="wrong-form"
     )
 
 

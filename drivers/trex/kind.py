@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +30,7 @@ if TYPE_CHECKING:
     from v6t.trials.trial import Capability, Mode
 
 THIS_MACHINE = "this machine"  # Exclusive resource of the lab
-SEVERAL_CORES_WARNING = (
-    "TRex's receiver sees only a part of the frames of several cores: an ARP request of the device "
-    "may be counted as a test frame, hide a lost one and stay without an answer; give the device "
-    "static neighbours"
-)
-"""Warning where several cores count by ports."""
+ACCURACY_VERSION = "v3.08"  # Version of TRex with which the error of delays was measured
 
 
 class Trex(TesterKind):
@@ -55,8 +49,9 @@ class Trex(TesterKind):
         "counter, kept in steps of 1 us below 2 ms and to 3 significant digits above"
     )
     delay_error = (
-        "the tester's own error with TRex v3.08 (not subtracted, see docs/accuracy.md): median +0.11 to "
-        "+0.61 ms, 99.9 % below +6.9 ms at 1,000 fps and +4.8 ms at 10,000 and 50,000 fps"
+        "the tester's own error (not subtracted, see docs/accuracy.md), measured with TRex "
+        f"{ACCURACY_VERSION}: median +0.11 to +0.61 ms, 99.9 % below +6.9 ms at 1,000 fps and +4.8 ms "
+        "at 10,000 and 50,000 fps"
     )
     speed_neutral_options = frozenset(
         {"force", "restart", "sample", "python", "fence", "start_deadline_s"}
@@ -146,9 +141,14 @@ class Trex(TesterKind):
         ways = (_describe_counting(own, needs, mode, share_fps) for own in self._servers.values())
         return " or ".join(dict.fromkeys(ways))
 
-    def list_warnings(self) -> Iterator[str]:
+    def list_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         servers, parts = self._servers, len(self._servers)
-        warnings = map(_list_counting_warnings, servers.values())
+        warnings = (
+            _list_warnings(
+                own, [trial.get("servers", {name: trial}).get(name, {}) for trial in figures]
+            )
+            for name, own in servers.items()
+        )
         yield from dict.fromkeys(itertools.chain.from_iterable(warnings))
         if parts == 1:
             return
@@ -163,25 +163,6 @@ class Trex(TesterKind):
             f"a trial is invalid if its {parts} servers start more than {self.options.max_skew:.2%} of "
             "its duration apart; connections of TCP use the first server only"
         )
-
-    def list_setting_warnings(self, timed: Sequence[str]) -> Iterator[str]:
-        several = {own.cores: None for own in self._servers.values() if own.cores > 1}
-        for cores in several if timed else ():
-            yield (
-                f"{' and '.join(timed)}: one of TRex's {cores} data path cores sends a "
-                "stamped stream beside the load of all; tables say which share it is. Its frames are "
-                "timed by TRex's one receiver: where the load leaves no room for one, the trial of "
-                "latency is invalid, so at high rates there may be no delays at all"
-            )
-
-    def list_trial_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        warnings = (
-            _list_figure_warnings(
-                own, [trial.get("servers", {name: trial}).get(name, {}) for trial in figures]
-            )
-            for name, own in self._servers.items()
-        )
-        yield from dict.fromkeys(itertools.chain.from_iterable(warnings))
 
     def check_connections(self, most: int, needs: frozenset[Capability]) -> None:
         from v6t.drivers.trex.connections import check_connections
@@ -229,8 +210,7 @@ def _describe_counting(
     marks = _uses_marks(options, needs, most_fps)
     way = f"marks or {stamps}" if marks is None else "marks" if marks else stamps
     # the cores of a server that v6t attaches to decide how frames are told apart
-    may_attach = options.by_trailer is None and options.start != "always" and not options.lab
-    if may_attach and needs <= SAMPLED_CAPABILITIES:
+    if options.by_trailer is None and not options.must_start and needs <= SAMPLED_CAPABILITIES:
         return f"{way}, or ports where the server has several cores"
     return way
 
@@ -241,52 +221,43 @@ def _uses_marks(options: TrexOptions, needs: frozenset[Capability], most_fps: fl
         return None if needs & {"connections", "flow-starts"} else False
     if options.marks is not None:
         return options.marks
-    if not options.on_linux or most_fps <= ALWAYS_STAMPED_FPS:
+    if not options.port_driver.uses_kernel or most_fps <= ALWAYS_STAMPED_FPS:
         return False
-    if options.ssh or not (options.lab or options.start == "always"):
-        return None
-    cpus = sorted(os.sched_getaffinity(0))
-    return place_threads(1 + len(options.pairs), cpus, options.core_list).is_shared
+    if not (options.core_list and options.must_start):
+        return None  # the CPUs of its host decide
+    return place_threads(1 + len(options.pairs), (), options.core_list).is_shared
 
 
-def _list_counting_warnings(options: TrexOptions) -> Iterator[str]:
-    """Yield warnings about how one server counts frames."""
-    if options.counts_by_ports:
-        some = options.can_compare_some and options.in_software
-        compared = "some are" if some else "none is"
+def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield warnings about one server; its figures of trials name its cores and its version."""
+    cores = max((trial.get("cores", 1) for trial in figures), default=None)
+    if options.by_trailer is False or (cores or 1) > 1:
+        compared = "some are" if any(STAMPED in trial for trial in figures) else "none is"
         yield (
             "TRex counts the frames of its ports, less control frames: it does not distinguish "
             f"classes, and {compared} compared with the reference translation"
         )
-        if options.cores > 1:
-            yield SEVERAL_CORES_WARNING
-        return
-    marks, limit = options.marks, f"{MAX_STAMPED_FPS:,.0f}"
-    yield (
-        f"TRex counts test frames by a trailer in searches up to {limit} fps (both directions "
-        "together); in faster ones it counts all frames of its ports and compares samples"
-    )
-    if marks or (marks is None and options.on_linux):
-        where = "option marks: true"
-        if not marks:
-            where = f"above {ALWAYS_STAMPED_FPS:,.0f} fps if TRex's threads share CPUs, "
-            where += "unless the option marks is false"
+    else:
+        yield from _list_trailer_warnings(options, is_known=cores is not None)
+    if cores is not None and cores > 1:
         yield (
-            "in trials without delays a lost frame and a duplicate of the same class cancel out, "
-            f"because TRex counts marked frames ({where})"
+            f"TRex's receiver sees only a part of the frames of its {cores} data path cores: an ARP "
+            "request of the device may be counted as a test frame, hide a lost one and stay without an "
+            "answer; give the device static neighbours"
         )
-
-
-def _list_figure_warnings(
-    options: TrexOptions, figures: Sequence[Mapping[str, Any]]
-) -> Iterator[str]:
-    """Yield warnings that follow from one server's figures of a run's trials."""
-    if options.cores == 1 and any(trial.get("cores", 1) > 1 for trial in figures):
+        if any(trial.get("timed") == "tagged frames" for trial in figures):
+            yield (
+                f"one of TRex's {cores} data path cores sent a stamped stream beside the load of all; "
+                "tables say which share it is. Where the load left no room for one of its frames in "
+                "TRex's one receiver, the trial of latency is invalid, so at high rates there may be "
+                "no delays at all"
+            )
+    versions = dict.fromkeys(trial.get("version") or ACCURACY_VERSION for trial in figures)
+    if others := [version for version in versions if version != ACCURACY_VERSION]:
         yield (
-            "the server has several data path cores, so TRex counted the frames of its ports, less "
-            "control frames: it did not distinguish classes"
+            f"the server is TRex {' and '.join(others)}: errors of its delays were measured with "
+            f"{ACCURACY_VERSION} only"
         )
-        yield f"with such a server {SEVERAL_CORES_WARNING}"
     shares = [
         one["captured"] / one["received"]
         for trial in figures
@@ -300,4 +271,23 @@ def _list_figure_warnings(
             f"stamped frames that its cores received, in the worst {least}%: frames that "
             "the device sent by itself may have been taken for test frames there, and loss may be "
             f"higher than reported ('{STAMPED}' in journal.jsonl)"
+        )
+
+
+def _list_trailer_warnings(options: TrexOptions, *, is_known: bool) -> Iterator[str]:
+    """Yield warnings about frames that are told apart, where the server has one core or is unknown."""
+    several = "" if is_known or options.by_trailer else " and with several data path cores"
+    yield (
+        f"TRex counts test frames by a trailer in searches up to {MAX_STAMPED_FPS:,.0f} fps (both "
+        f"directions together); in faster ones{several} it counts all frames of its ports and "
+        "compares samples"
+    )
+    if options.marks or (options.marks is None and options.port_driver.uses_kernel):
+        where = "option marks: true"
+        if not options.marks:
+            where = f"above {ALWAYS_STAMPED_FPS:,.0f} fps if TRex's threads share CPUs, "
+            where += "unless the option marks is false"
+        yield (
+            "in trials without delays a lost frame and a duplicate of the same class cancel out, "
+            f"because TRex counts marked frames ({where})"
         )

@@ -11,17 +11,13 @@ from v6t.base.strict_model import StrictModel
 from v6t.drivers.placement import RING_FRAMES
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.drivers.trex.interfaces import (
-    check_interface,
-    find_af_packet_limit,
-    find_device,
-    is_linux,
-    is_pci,
-)
+from v6t.drivers.trex.interfaces import check_interface, find_device, is_pci
+from v6t.drivers.trex.port_driver import PortDriver, choose_driver, find_driver
 from v6t.intent.device import make_host_arguments
 
 Counting = Literal["auto", "trailer", "ports"]
 Start = Literal["auto", "never", "always"]
+LAB_INTERFACES = ("left", "right")  # In the order of TRex's port numbers
 Port = Annotated[int, Field(ge=0, le=15)]
 Mac = Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")]
 
@@ -177,7 +173,8 @@ class TrexOptions(StrictModel):
         """Return rules: whether one is broken, message, hint, code and settings."""
         named, pairs, cores = self.all_interfaces or (), 1 + len(self.pairs), self.cores
         devices = [find_device(name) for name in named]
-        limits = {find_af_packet_limit(name) for name in named}
+        found = (find_driver(name).find_conflict(name, cores) for name in named)
+        conflict, hint, *settings = next(filter(None, found), ("", "", ""))
         twice = [name for name in devices if devices.count(name) > 1]
         cpus, own_cpus = cores * pairs + 2, len(self.core_list)
         for_each = f"for each of {pairs} pairs" if self.pairs else "for the data path"
@@ -204,7 +201,7 @@ class TrexOptions(StrictModel):
             (self.restart and self.start == "never",
              "restart starts a server, but start is never",
              "leave out one", "conflict", "restart", "start"),
-            (self.restart and not self.lab and self.all_interfaces is None,
+            (self.restart and self.all_interfaces is None,
              "restart starts a server, but no interfaces are given",
              "set interfaces", "missing-setting", "restart", "interfaces"),
             (self.lab and self.pairs,
@@ -233,13 +230,11 @@ class TrexOptions(StrictModel):
             (cores > 1 and len(set(self.core_list)) < own_cpus,
              f"threads cannot share a CPU with {cores} cores",
              "name each CPU once, or set cores to 1", "duplicate", "core_list", "cores"),
-            ("queues" in limits,
-             "TRex reads only one queue of a Linux interface, so qpairs would lose frames",
-             "leave out qpairs", "conflict", "interfaces"),
-            (cores > 1 and (self.on_linux or limits & {"queues", "cores"}),
-             f"TRex serves Linux interfaces with one data path core, not with {cores}",
-             "set cores to 1, or name memif ports or PCI addresses as interfaces",
-             "conflict", "cores", "interfaces"),
+            (conflict, conflict, hint, "conflict", *settings),
+            (self.lab and not self.interfaces and not self.port_driver.name,
+             "the lab's ports are Linux interfaces, which this installation of v6t does not support",
+             "set interfaces to memif ports, or use the embedded tester",
+             "unsupported-by-tester", "lab"),
         )
         # fmt: on
 
@@ -268,6 +263,8 @@ class TrexOptions(StrictModel):
     @property
     def all_interfaces(self) -> tuple[str, ...] | None:
         """Interfaces in the order of TRex's port numbers; None if one is not named."""
+        if self.lab and not self.interfaces:
+            return LAB_INTERFACES
         interfaces = [name for pair in self.all_pairs for name in pair.interfaces or ()]
         if len(interfaces) < len(self.all_ports):
             return None
@@ -283,8 +280,8 @@ class TrexOptions(StrictModel):
     def in_software(self) -> bool:
         """Whether a server that v6t starts recognizes frames by their trailer."""
         named = self.all_interfaces or ()
-        virtual = self.lab or (bool(named) and not any(map(is_pci, named)))
-        return virtual or "--software" in (*self.mode, *self.extra_arguments)
+        is_virtual = bool(named) and not any(map(is_pci, named))
+        return is_virtual or "--software" in (*self.mode, *self.extra_arguments)
 
     @property
     def mode(self) -> list[str]:
@@ -299,12 +296,9 @@ class TrexOptions(StrictModel):
         return [] if self.hardware_filter else ["--software"]
 
     @property
-    def on_linux(self) -> bool:
-        """Whether the ports are interfaces of Linux, as far as they are named here."""
-        named = self.all_interfaces
-        if named is None:
-            return self.lab and not self.interfaces
-        return all(is_linux(name) for name in named)
+    def port_driver(self) -> PortDriver:
+        """Driver of the ports, as far as their interfaces are named here."""
+        return choose_driver(find_driver(name).name for name in self.all_interfaces or ())
 
     @property
     def is_owned(self) -> bool:
@@ -312,7 +306,7 @@ class TrexOptions(StrictModel):
 
         Such a server may be restarted with TRex's other engine, which has clients on its first port.
         """
-        return self.lab and self.on_linux and self.ports == (0, 1)
+        return self.lab and not self.interfaces and self.ports == (0, 1)
 
     def list_macs(self, links: Any) -> list[tuple[str, str]]:
         """Return the tester's and the device's MAC address by port number."""
@@ -355,8 +349,13 @@ class TrexOptions(StrictModel):
 
     @property
     def counts_by_ports(self) -> bool:
-        """Whether port counters count the test frames, as far as the options say."""
-        return self.by_trailer is False or self.cores > 1
+        """Whether port counters will count the test frames for certain, before a server is known."""
+        return self.by_trailer is False or (self.must_start and self.cores > 1)
+
+    @property
+    def must_start(self) -> bool:
+        """Whether v6t starts the server in any case, and attaches to none."""
+        return self.lab or self.start == "always"
 
 
 def _with_plural(number: int, noun: str) -> str:

@@ -100,19 +100,7 @@ def make_config(
         "interfaces": [interface for interface, _, _ in ports],
         "port_info": [{"src_mac": mac, "dest_mac": dut_mac} for _, mac, dut_mac in ports],
     }
-    sending, share = placement.sending, options.cores
-    if placement.is_shared:  # TRex puts all threads on one CPU; they are moved when it runs
-        config |= {"low_end": True, "low_end_core": sending[-1]}
-    else:
-        config["platform"] = {
-            "master_thread_id": placement.master,
-            "latency_thread_id": placement.latency,
-            "dual_if": [
-                {"socket": socket, "threads": sending[pair * share : (pair + 1) * share]}
-                for pair, socket in enumerate(options.sockets)
-            ],
-        }
-    return json.dumps([config]) + "\n"
+    return json.dumps([config | placement.make_config(options.sockets)]) + "\n"
 
 
 def make_server_program(

@@ -78,5 +78,7 @@ class ServersOptions(TrexOptions):
             one.name: one for one in self.servers if self.only in ("", one.name)
         }
         return servers or {
-            "1": TrexOptions.model_validate(self.model_dump(exclude={*_COMMON_OPTIONS}))
+            "1": TrexOptions.model_validate(
+                self.model_dump(exclude={*_COMMON_OPTIONS}, exclude_unset=True)
+            )
         }

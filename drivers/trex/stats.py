@@ -29,8 +29,7 @@ from pydantic import (
 from v6t.base.errors import TesterError
 from v6t.trials.delays import Distribution
 
-LINUX_DRIVER = "net_af_packet"
-VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
+VIRTUAL_DRIVERS = ("net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
 _COMPRESSED, _PLAIN = 0x1C849304, 0x1C849303
 _COOKIE_MASK = ~0xF0  # Without the word size, which does not matter in V2
 NO_DELAYS = Distribution((), ())
@@ -163,7 +162,7 @@ class TrialStats(_Answer):
     queue_full: int = Field(0, validation_alias=AliasPath("global", "queue_full"))
     """Times at which the transmit queue was full."""
     queue_drop: int = 0  # Frames that were dropped before a transmit queue
-    stuck: int = 0  # Frames that left a send ring only after the trial
+    faults: Sequence[str] = ()  # Of the ports, found by their driver
     answered: Mapping[int, int] = {}  # Neighbor frames that were sent meanwhile, by port
     ended: bool = True  # Whether traffic ended by itself
     began_ago_s: float = 0.0  # From the first frame to the worker's answer [s]

@@ -34,7 +34,6 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from v6t.packets.arrays import I64, U8
     from v6t.profiles.streams import Checksum
 
@@ -155,25 +154,18 @@ def with_mark(stream: Stream) -> Stream:
     return stream.with_packet(bytes(packet)).with_program(program)
 
 
-def read_marks(frames: U8, distance: int) -> tuple[NDArray[np.bool_], I64, I64]:
-    """Read which frames are marked, their stream numbers, and their numbers within the stream.
+def read_numbers(frames: U8, distance: int = 0) -> I64:
+    """Read the numbers of stamped or marked frames within their stream.
 
-    ``distance`` is :func:`compute_number_distance` of the frames as they were sent.
+    Args:
+        distance: :func:`compute_number_distance` of marked frames as they were sent; 0: of stamped ones.
     """
     at = frames.shape[1] - distance
+    if distance == 0:
+        return (trailer.read(frames).seq - np.uint32(FIRST_SEQUENCE)).astype(np.int64)
     if at < 0:
-        nothing = np.zeros(len(frames), dtype=np.int64)
-        return nothing.astype(bool), nothing, nothing
-    trailers = trailer.read(frames)
-    stream = trailers.stream_id.astype(np.int64)
-    number = to_numbers(frames[:, at : at + NUMBER_OCTETS]).astype(np.int64)
-    return trailers.magic_ok & (stream >= MARK_IDS), stream, number
-
-
-def read_stamps(frames: U8) -> tuple[NDArray[np.bool_], I64]:
-    """Read which frames carry a trailer, and their numbers within the stream by TRex's count."""
-    trailers = trailer.read(frames)
-    return trailers.magic_ok, (trailers.seq - np.uint32(FIRST_SEQUENCE)).astype(np.int64)
+        return np.zeros(len(frames), dtype=np.int64)
+    return to_numbers(frames[:, at : at + NUMBER_OCTETS]).astype(np.int64)
 
 
 def write_numbers(frames: U8, numbers: I64, checksum: Checksum | None) -> None:

@@ -29,6 +29,7 @@ from v6t.drivers.trex.bursts import (
     take_part,
 )
 from v6t.drivers.trex.capture import (
+    SAMPLES_PER_STREAM,
     CaptureReader,
     Recordings,
     compare_frames,
@@ -134,7 +135,7 @@ class TrexTester(BedTester):
     def capabilities(self) -> frozenset[Capability]:
         # of several cores one stamps some frames
         options = self._options
-        if options.counts_by_ports or not self.attachment.uses_trailer:
+        if not self.attachment.uses_trailer:
             return SAMPLED_CAPABILITIES if self.attachment.can_time_some() else frozenset()
         if options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
@@ -446,10 +447,11 @@ class TrexTester(BedTester):
 
     def _read_recordings(self, loads: Sequence[OfferedLoad]) -> None:
         for load in loads:
-            reader = CaptureReader(find_mark_distance(load.streams))
-            for times_s, frames in self._recordings.read(load.direction):
-                reader.add(times_s, frames)
-            self._readers[load.direction] = reader
+            self._readers[load.direction] = CaptureReader.read(
+                self._recordings.read(load.direction),
+                find_mark_distance(load.streams),
+                SAMPLES_PER_STREAM,
+            )
 
     def _add_losses(
         self, trial: Trial, result: TrialResult, loads: Sequence[OfferedLoad]
@@ -489,7 +491,7 @@ class TrexTester(BedTester):
             self._ticks_hz = timing.estimate_tick_rate(reader.stamps) or self._ticks_hz
         stamps = {d: counting.count_captured_stamps(stats, own) for d, own in by_direction.items()}
         captured = {direction: counts for direction, counts in stamps.items() if counts}
-        cores = self.attachment.facts.cores_per_port
+        facts = self.attachment.facts
         return TrialResult(
             directions={
                 d: self._make_direction(trial, own, stats, samples[d])
@@ -506,7 +508,8 @@ class TrexTester(BedTester):
                 "queue_full": stats.queue_full,
                 "looks": len(stats.looks),
                 "answered": stats.answered,
-                **({"cores": cores} if cores > 1 else {}),
+                "cores": facts.cores_per_port,
+                "version": facts.version.get("version"),
                 **({counting.STAMPED: captured} if captured else {}),
             },
         )

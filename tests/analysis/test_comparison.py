@@ -1,7 +1,5 @@
 """One quantity of two runs: which way it changed, what bounds a difference, what is left open."""
 
-from __future__ import annotations
-
 import pytest
 from v6t.analysis.compare.comparison import RunComparison, _compare_result, summarize_comparison
 from v6t.analysis.compare.likeness import _is_close, compare_runs

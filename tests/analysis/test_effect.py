@@ -1,7 +1,5 @@
 """Factors and differences: intervals that hold the truth as often as they say."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Change points: what is there is found, what is not is not."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

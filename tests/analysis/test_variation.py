@@ -1,7 +1,5 @@
 """What changes from frame to frame, in words: what published results are matched by."""
 
-from __future__ import annotations
-
 import pytest
 from v6t.analysis.variation import (
     count_hosts,

@@ -1,7 +1,5 @@
 """Remarks: what is said of several points is said once."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from v6t.analysis.warnings import list_warnings

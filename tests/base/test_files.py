@@ -1,7 +1,5 @@
 """Atomic writes and locks of directories."""
 
-from __future__ import annotations
-
 import errno
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Run directories that tests of reports, comparisons and campaigns read."""
 
-from __future__ import annotations
-
 from v6t.core.config.bound import bind
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute

@@ -42,6 +42,7 @@ SOUND_PORTS = [
         ({"ports": DEAF_PORTS}, ["ports 0 and 1 "]),
         ({"clock_source": "hpet"}, ["clock source is hpet"]),
         ({"displaced": {"0": "somebody"}}, ["somebody"]),
+        ({"other_cores": {"server": 1, "option": 4}}, ["pair of ports: 1, not 4 "]),
         ({"fence_failed": True}, [""]),
         ({"fence_failed": False}, []),
         *(({"ports": SOUND_PORTS, "clock_source": c}, []) for c in ("tsc", "kvm-clock", None, "")),

@@ -120,6 +120,38 @@ def test_help_of_every_command(path):
             assert (parameter.opts[-1] in done.out) != parameter.hidden
 
 
+# Options whose declarations differ between commands, with the reason.
+DIFFERENT_OPTIONS = {
+    "--duration": "of dut bottleneck; elsewhere it is a setting, described by its model",
+    "--format": "the files of a report, or the one form of compiled traffic",
+    "--frame-size": "the sizes of a run, the size or mix of traffic, or octets to calculate with",
+    "--output": "a directory, or one file",
+    "--rate": "of compiled traffic; elsewhere it is a setting, described by its model",
+    "--testbed": "a campaign has several testbeds",
+    "-o": "as --output",
+}
+
+
+def list_commands(command):
+    """Yield a command and, if it is a group, all of its commands."""
+    yield command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from list_commands(command.get_command(context, name))
+
+
+def test_options_of_same_name_have_one_declaration():
+    declarations = {}
+    for command in list_commands(main.cli):
+        for option in command.get_params(click.Context(command)):
+            declared = (option.name, option.type.name, option.metavar, getattr(option, "help", ""))
+            for flag in option.opts if isinstance(option, click.Option) else ():
+                declarations.setdefault(flag, set()).add(declared)
+    different = {flag for flag, declared in declarations.items() if len(declared) > 1}
+    assert different == set(DIFFERENT_OPTIONS)
+
+
 def test_version():
     assert v6t("--version").out == f"v6t {version('v6t')}\n"
 

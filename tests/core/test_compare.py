@@ -243,6 +243,16 @@ def test_refusals(runs, tmp_path, monkeypatch):
     )
 
 
+def test_comparison_is_written_to_a_file_and_printed_as_json(runs, tmp_path):
+    done = v6t("compare", runs / "first", runs / "again", "--json", "-o", tmp_path / "all.json")
+    assert json.loads(done.out) == json.loads((tmp_path / "all.json").read_text())
+
+
+def test_published_results_have_no_json_form(runs):
+    done = v6t("compare", runs / "first", "--published", "--json")
+    expect_refusal(done, "conflicting-options")
+
+
 def test_a_simulated_run_has_no_published_reference(runs):
     done = v6t("compare", runs / "first", "--published")
     assert done.status == 0

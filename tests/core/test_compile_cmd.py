@@ -171,9 +171,9 @@ def test_a_file_is_overwritten_only_by_force(kind, tmp_path):
     path.write_text("mine")
     arguments = [*COMPILE, "--format", kind, "--count", 10, "-o", path]
     said = expect_refusal(v6t(*arguments), "file-exists")
-    assert "--force" in said
+    assert "--overwrite" in said
     assert tree(tmp_path) == {"mape.json": b"mine"}
-    assert v6t(*arguments, "--force").status == 0
+    assert v6t(*arguments, "--overwrite").status == 0
     assert list(tree(tmp_path)) == ["mape.json"]
     assert path.read_bytes() != b"mine"
 
@@ -199,7 +199,7 @@ def test_a_name_that_trex_cannot_load_is_noted(kind, name, tmp_path):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_failed_write_leaves_nothing(kind, tmp_path):
     (tmp_path / "there").mkdir()
-    done = v6t(*COMPILE, "--format", kind, "--count", 5, "--force", "-o", tmp_path / "there")
+    done = v6t(*COMPILE, "--format", kind, "--count", 5, "--overwrite", "-o", tmp_path / "there")
     expect_refusal(done, "file-unwritable")
     assert tree(tmp_path) == {"there": None}
 
@@ -258,7 +258,7 @@ def test_expected_capture_of_a_stateful_technology_is_rejected(tmp_path):
 def test_expected_capture_over_the_output_is_rejected(tmp_path):
     path = tmp_path / "x.pcap"
     expect_refusal(
-        v6t(*COMPILE, "--format", "pcap", "-o", path, "--expected", path, "--force"),
+        v6t(*COMPILE, "--format", "pcap", "-o", path, "--expected", path, "--overwrite"),
         "conflicting-options",
     )
     assert tree(tmp_path) == {}

@@ -52,6 +52,13 @@ def test_show_prints_the_results_of_the_run_again(run):
     assert v6t("show", run, "--json").out == (run / "results.json").read_text()
 
 
+def test_show_prints_the_trials_as_json(run):
+    trials = json.loads(v6t("show", run, "--trials", "--json").out)
+    first = next(trial for trial in trials if trial["trial"] == "selftest/104/forward/t01")
+    assert first["required"] >= first["received"] > 0
+    assert first["faults"] == []
+
+
 @pytest.mark.parametrize("alias", sorted(ALIASES))
 def test_aliases_name_technologies(alias):
     assert ALIASES[alias] in list_names()

@@ -1,7 +1,5 @@
 """The rfc preset: every value with the clause it follows; its trials: test_clauses.py."""
 
-from __future__ import annotations
-
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import is_demonstration
 

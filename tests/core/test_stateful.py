@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from v6t.base.errors import DutError
 from v6t.benchmarks.registry import make_results_schema
-from v6t.core.cli.results_view import show_results
+from v6t.core.cli.results_view import make_run_result
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.config.warnings import list_result_warnings
@@ -161,7 +161,7 @@ def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
     assert found["connection-rate"]["median"] == 0
     for name in ("throughput", "latency", "teardown"):
         assert found[name]["not_measured"]
-    show_results(tmp_path / "run", False, all_warnings=True)
+    make_run_result(tmp_path / "run", all_warnings=True).print(as_json=False)
     assert capsys.readouterr().out.count("not measured") == 3
 
 

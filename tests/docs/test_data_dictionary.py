@@ -1,7 +1,5 @@
 """The data dictionary has every column and field that a run writes."""
 
-from __future__ import annotations
-
 import csv
 import json
 

@@ -1,7 +1,5 @@
 """`v6t explain` covers every column and word that v6t prints."""
 
-from __future__ import annotations
-
 import re
 from typing import get_args
 

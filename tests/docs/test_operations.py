@@ -1,10 +1,9 @@
 """The checklist of docs/operations.md names tests that exist, and counts right."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
+from v6t.drivers import placement
 
 from .pages import CHECKOUT, DOCS
 
@@ -39,3 +38,10 @@ def test_every_task_names_tests_that_exist(row):
             assert (CHECKOUT / words).is_file(), words
         else:
             assert any(re.fullmatch(words.replace("*", r"\w+"), t) for t in TESTS), words
+
+
+def test_the_page_about_threads_names_the_sizes_and_the_priority_that_are_chosen():
+    page = (DOCS / "trex.md").read_text(encoding="utf-8")
+    assert f"has {placement.RING_FRAMES:,} frames" in page
+    assert f"{placement.MAX_RING_FRAMES:,} frames and {placement.RING_OCTETS >> 20} MiB" in page
+    assert page.count(f"niceness {placement.DATA_PATH_NICENESS}") == 2

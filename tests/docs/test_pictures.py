@@ -1,7 +1,5 @@
 """Pictures of the documentation: there, small, drawn as a browser draws them, and none missing."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 

@@ -1,7 +1,5 @@
 """The page on results in Python, executed."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

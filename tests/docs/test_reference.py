@@ -1,7 +1,5 @@
 """The generated reference is complete, links lead to pages, and the site builds."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

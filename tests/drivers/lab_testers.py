@@ -1,7 +1,5 @@
 """Real testers in the lab with streams loaded, and trials that a busy machine may spoil."""
 
-from __future__ import annotations
-
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from textwrap import dedent

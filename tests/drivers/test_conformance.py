@@ -4,8 +4,6 @@
 installation. Rates stay at what a busy small machine does dependably.
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest

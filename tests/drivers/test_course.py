@@ -1,7 +1,5 @@
 """What testers tell of a trial's time: a device's hiccup, and steps of the clock."""
 
-from __future__ import annotations
-
 import time
 from contextlib import closing
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The embedded tester and its lab with real frames: what only this tester does, and what it leaves."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

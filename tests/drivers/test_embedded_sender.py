@@ -1,7 +1,5 @@
 """What the embedded tester stamps when it sends, and counts when it receives."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

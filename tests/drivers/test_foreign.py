@@ -1,7 +1,5 @@
 """Test frames of any protocol through the lab: known by their marks and by nothing else."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest

@@ -1,7 +1,5 @@
 """Connections of other transports: learned, replayed, judged, and ICMP queries through the kernel."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Receive packet steering of the lab's interfaces: every namespace's, and nobody else's."""
 
-from __future__ import annotations
-
 import os
 from contextlib import closing
 

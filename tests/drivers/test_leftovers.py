@@ -1,7 +1,5 @@
 """Frames of an earlier trial that arrive in a later one: never counted, learned or compared."""
 
-from __future__ import annotations
-
 import base64
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Cells of the matrix, other testers and accuracy: measured with real parts, and recorded."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Every planted fault is found by every real tester, and nothing where there is none."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time

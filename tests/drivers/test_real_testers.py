@@ -1,7 +1,5 @@
 """Real frames by the embedded tester and by TRex: what is counted, compared, answered and noticed."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

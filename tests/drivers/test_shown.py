@@ -1,7 +1,5 @@
 """Pages tell of a device what a test has seen of it: four facts of a run, kept row by row."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """RFC 9693 and connections of TCP with real frames, through NATs of the kernel and TAYGA in the lab."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Connections of TCP by TRex's stateful engine: what it is given, and what its counters mean."""
 
-from __future__ import annotations
-
 import base64
 from contextlib import nullcontext
 from types import SimpleNamespace

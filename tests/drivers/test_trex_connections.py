@@ -1,7 +1,5 @@
 """RFC 9693 on a real TRex with tables of many lists, through the kernel's NAT."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """TRex's capture filters: control frames of devices, and test frames that are not UDP."""
 
-from __future__ import annotations
-
 import copy
 import shutil
 import subprocess

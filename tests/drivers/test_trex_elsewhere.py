@@ -1,7 +1,5 @@
 """TRex on a host behind a real sshd, with one and two pairs of ports; connections it learned."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

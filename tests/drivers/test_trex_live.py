@@ -1,7 +1,5 @@
 """A real TRex in the lab, wherever TREX_DIR names an installation. Rates stay dependable ones."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -17,7 +15,8 @@ import numpy as np
 import pytest
 from v6t.base.errors import TesterError
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
-from v6t.drivers.trex import attachment, bursts
+from v6t.drivers.trex import bursts
+from v6t.drivers.trex.af_packet import AfPacket
 from v6t.drivers.trex.channel import ClientWorker
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
@@ -275,8 +274,8 @@ def test_frame_missing_on_a_cable_is_a_fault_of_the_tester(cable):
 
 def test_frames_in_a_second_queue_are_lost(monkeypatch):
     """Why ``qpairs`` is refused: TRex reads the first queue alone."""
-    one = attachment.make_port
-    monkeypatch.setattr(attachment, "make_port", lambda *a, **k: f"{one(*a, **k)},qpairs=2")
+    one = AfPacket.make_port
+    monkeypatch.setattr(AfPacket, "make_port", lambda *a, **k: f"{one(*a, **k)},qpairs=2")
     with loaded("trex", loopback=True) as (tester, trial):
         counts = [
             (count.sent, count.received)

@@ -1,7 +1,5 @@
 """TRex and a VPP that runs already, joined by memif: the example of docs/guides/tuning.md as it stands there."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

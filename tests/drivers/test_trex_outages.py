@@ -1,7 +1,5 @@
 """Recovery, reset and flows that begin in turn on a real TRex, through the kernel's router."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,8 +1,8 @@
 """The shell that a server runs in: ports closed to others, NICs given back, nothing left behind."""
 
-from __future__ import annotations
-
+import ast
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import v6t
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.transport.here import enter
 from v6t.drivers.trex import doctor
@@ -238,34 +237,46 @@ def test_a_servers_arguments_are_judged_by_its_cores(words, several, found):
 
 def test_a_machine_tells_about_itself():
     with closing(ClientWorker(sys.executable)) as worker:
-        facts = worker.ask("machine", interfaces=["lo", "none0"])
-    assert set(facts["interfaces"]["lo"]) == {"state"}
-    assert facts["interfaces"]["none0"] is None
+        facts = worker.ask("machine", interfaces=["lo", "none0", "--vdev=net_memif0"])
+    states = {name: found and found[0] for name, found in facts["interfaces"].items()}
+    assert states == {"lo": "ok", "none0": "missing", "--vdev=net_memif0": None}
     assert all(size > 0 for size, _ in facts["hugepages"])
+
+
+def test_one_module_and_its_import_know_ports_on_linux_interfaces():
+    knowing = set()
+    for path in Path(doctor.__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                node.value = ast.Constant(None)  # a docstring
+        if re.search("af_?packet|linux_driver|on_linux", ast.unparse(tree), re.IGNORECASE):
+            knowing.add(path.name)
+    assert knowing == {"af_packet.py", "port_driver.py"}
 
 
 WITHOUT_AF_PACKET = """
 import sys
-sys.path.insert(0, sys.argv[1])
-from v6t.base.errors import InvalidValue
-from v6t.drivers.trex import channel, interfaces, tester
-from v6t.drivers.trex.options import TrexOptions
-from v6t.intent.device import Links
-assert channel.__file__.startswith(sys.argv[1]), channel.__file__
-try:
-    interfaces.check_interface("eth1")
-except InvalidValue as exc:
-    print(exc.code)
-memif = [f"--vdev=net_memif{n},id=0,role=server" for n in (0, 1)]
-options = TrexOptions(
-    interfaces=memif, trex_dir=sys.argv[2], python=sys.executable, start="never", rpc_port=int(sys.argv[3])
-)
+sys.modules["v6t.drivers.trex.af_packet"] = None
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
+from v6t.drivers.trex import channel
+from v6t.drivers.trex.kind import Trex
+from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.tester import TrexTester
+from v6t.tests.expect import expect_error
 from v6t.trials.trial import Trial
+assert not any("af_packet" in path for path in channel.STL_MODULES)
+with expect_error("wrong-form"):
+    Trex({"interfaces": ["eth1", "eth2"]})
+with expect_error("unsupported-by-tester"):
+    Trex({"lab": True})
+Trex({"lab": True, "interfaces": [f"--vdev=net_memif{n},id={n},role=server" for n in (0, 1)]})
 plugin = bind(resolve(plugin="mape-br")).technology
-trex = tester.TrexTester(options, plugin.links, loopback=True)
+options = TrexOptions(interfaces=("03:00.0", "03:00.1"), trex_dir=sys.argv[1], python=sys.executable,
+                      start="never", rpc_port=int(sys.argv[2]))
+trex = TrexTester(options, plugin.links, loopback=True)
 trex.open()
 trex.load(compile_directions(plugin, plugin.make_frame_pair(104), 1), plugin)
 result = trex.measure(Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0))
@@ -275,20 +286,13 @@ print(*(d.count_frames("received") for d in result.directions.values()))
 
 
 @pytest.mark.slow
-def test_trex_without_what_af_packet_needs_runs_trials_on_other_ports(tmp_path):
-    top, copy = Path(doctor.__file__).parents[2], tmp_path / "v6t"
-    copy.mkdir()
-    for entry in (Path(v6t.__file__), *top.iterdir()):
-        if entry.name == "__init__.py" or (entry.is_dir() and entry.name != "drivers"):
-            (copy / entry.name).symlink_to(entry.resolve())
-    shutil.copytree(top / "drivers", copy / "drivers")
-    (copy / "drivers" / "trex" / "client" / "af_packet.py").unlink()
+def test_trex_without_its_module_for_linux_interfaces_runs_trials_on_other_ports(tmp_path):
     installation = faketrex.make(tmp_path / "v3.08")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         done = subprocess.run(
-            [sys.executable, "-c", WITHOUT_AF_PACKET, str(tmp_path), str(installation), port],
+            [sys.executable, "-c", WITHOUT_AF_PACKET, str(installation), port],
             env={**os.environ, "FAKE_PORT": port}, capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["wrong-form", "500", "500"]
+    assert done.stdout.split() == ["500", "500"]

@@ -1,7 +1,5 @@
 """Two rates on TRex, times of losses and flows that begin in turn, without one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -229,10 +227,7 @@ def test_flows_are_told_apart_by_class_and_number():
     for burst in sent.marked_bursts:
         stream = sent.streams.streams[burst.index]
         frames = Expander(stream).frames(0, 3)
-        _, number, _ = trex_streams.read_marks(
-            frames, trex_streams.find_mark_distance(sent.streams)
-        )
-        assert (number == stream.stream_id).all()
+        assert (trailer.read(frames).stream_id == stream.stream_id).all()
         flow = (stream.stream_id - trex_streams.MARK_IDS) % trex_streams.MARKS_PER_CLASS
         own = streams.streams[trex_streams.class_number(stream)]
         plain = stream.source().frames(0, 1)

@@ -7,13 +7,14 @@ import json
 
 import pytest
 from pydantic import ValidationError
-from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, place_threads
+from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, make_ring, place_threads
 from v6t.drivers.several.tester import SeveralTesters
 from v6t.drivers.testers import load_kind
 from v6t.drivers.trex.installation import read_version
-from v6t.drivers.trex.interfaces import join_memif, make_port
+from v6t.drivers.trex.interfaces import join_memif
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.port_driver import find_driver
 from v6t.drivers.trex.server import make_config
 from v6t.drivers.trex.streams import replace_addresses, with_macs
 from v6t.drivers.trex.tester import TrexTester
@@ -23,13 +24,17 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.tests.expect import expect_error
 
 
+def make_port(number, interface, ring=512, mtu=1500):
+    return find_driver(interface).make_port(number, interface, make_ring(ring, mtu))
+
+
 def arguments(port):
     """Parse the arguments of a ``--vdev`` port."""
     return dict(word.split("=") for word in port.partition(",")[2].split(","))
 
 
 def test_a_linux_interface_gets_rings_that_outlast_a_busy_moment():
-    port = make_port(3, "veth0", ring=TrexOptions().ring, mtu=1500)
+    port = make_port(3, "veth0", TrexOptions().ring)
     assert port.startswith("--vdev=net_af_packet3,")
     given = arguments(port)
     assert given["iface"] == "veth0"
@@ -50,7 +55,7 @@ def test_a_ring_holds_whole_blocks_and_the_longest_frame_of_the_link(mtu):
     "own", ["03:00.0", "0000:03:00.1", "--vdev=net_memif0,id=0,role=server", "dummy"]
 )
 def test_what_the_user_spelled_out_stays(own):
-    assert make_port(0, own, ring=512, mtu=1500) == own
+    assert make_port(0, own) == own
 
 
 @pytest.mark.parametrize("ring", [0, 511, 1000, 100_000])
@@ -74,6 +79,20 @@ def test_the_data_path_has_a_cpu_for_itself_where_there_are_two(cpus, plan):
     assert config.get("low_end", False) == (len(cpus) < 3)
     pairs = config.get("platform", {}).get("dual_if", [])
     assert [pair["threads"] for pair in pairs] == ([plan[2:]] if len(cpus) >= 3 else [])
+
+
+@pytest.mark.parametrize(
+    ("placement", "arguments"),
+    [(ThreadPlacement(0, 0, (1,)), ["--no-watchdog"]), (ThreadPlacement(0, 1, (2, 3)), [])],
+)
+def test_threads_wait_for_a_shared_cpu_without_a_watchdog(placement, arguments):
+    assert placement.arguments == arguments
+
+
+def test_data_path_and_receiver_go_before_other_threads_of_a_shared_cpu():
+    data_path = {"trex dp core 1": (2, -20), "trex dp core 2": (3, -20)}
+    threads = ThreadPlacement(0, 1, (2, 3)).list_threads()
+    assert threads == {**data_path, "trex rx": (1, -20), "": (0, None)}
 
 
 def test_several_data_path_cores_share_no_cpu():
@@ -345,7 +364,7 @@ def test_doctor_examines_each_server():
 
 
 def test_warnings_tell_the_share_and_the_limit_of_the_skew():
-    texts = " ".join(make_kind(max_skew=0.03).list_warnings())
+    texts = " ".join(make_kind(max_skew=0.03).list_warnings([]))
     assert "192.0.2.2:4501" in texts
     assert "1/2" in texts
     assert "3.00%" in texts

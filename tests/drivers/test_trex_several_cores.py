@@ -5,8 +5,6 @@ shows more than there are and lets threads share those there are: slow, and righ
 nothing here looks at times or at a trial's verdict.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

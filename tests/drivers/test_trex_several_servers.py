@@ -1,7 +1,5 @@
 """Two real TRex servers through one kernel router, one VPP and one NAT."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

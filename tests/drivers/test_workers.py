@@ -1,7 +1,5 @@
 """Where the lab's worker processes come from, and what they know of the process that started them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,8 +44,9 @@ class Impaired(TesterKind):
         del links, device, delays
         return ImpairedTester(self.options, seed, loopback)
 
-    def list_warnings(self) -> Iterator[str]:
+    def list_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """Yield the warnings that apply to every result."""
+        del figures
         yield "SIMULATED: no frame was sent; device and line are models"
         if self.options.one_in:
             yield f"the line loses one frame in {self.options.one_in}"

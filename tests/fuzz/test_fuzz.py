@@ -1,7 +1,5 @@
 """A little of the attack, the same each time; `make fuzz` is the whole."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from v6t.tests.needs import sample

@@ -56,7 +56,7 @@ def compile_all(technology: str, words: list[str]) -> Parts:
             ("sent", ("-o", "sent")),
             ("expected", ("-o", "x", "--expected", "expected")),
         ):
-            statuses.append(v6t(*shape, "--format", "pcap", *files, "--force").status)
+            statuses.append(v6t(*shape, "--format", "pcap", *files, "--overwrite").status)
             if statuses[-1] == 0:
                 capture = capture_lines(Path(name).read_bytes())
                 parts[f"{direction} {name}"] = list(capture)[:CAPTURED_FRAMES]

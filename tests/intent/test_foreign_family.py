@@ -1,7 +1,5 @@
 """A technology and a driver of other distributions with a configuration that v6t does not know."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Images with Debian's kernel: Jool, built by dkms against it, and ip6_tunnel with nftables."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from v6t.tests.machine import cpio

@@ -3,8 +3,6 @@
 ``V6T_NAT46`` names the module (``nat46.ko``), built for the image's kernel; asked for with ``make test-nat46``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

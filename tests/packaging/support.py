@@ -1,7 +1,5 @@
 """The checkout as its packaging sees it."""
 
-from __future__ import annotations
-
 import configparser
 import os
 import re

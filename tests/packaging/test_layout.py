@@ -1,7 +1,5 @@
 """What setup.cfg says about the package and what is there are the same."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

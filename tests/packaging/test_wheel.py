@@ -1,7 +1,5 @@
 """The wheel holds everything and works away from the checkout."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 import zipfile

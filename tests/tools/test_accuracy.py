@@ -1,7 +1,5 @@
 """The tester's own error: known devices, what is compared, the certificate, and who quotes it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

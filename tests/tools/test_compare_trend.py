@@ -1,7 +1,5 @@
 """Comparison of the trend test with another one on made series."""
 
-from __future__ import annotations
-
 from v6t.tools.compare_trend import (
     find_v6t_changes,
     make_series,

@@ -1,7 +1,5 @@
 """Manual pages: one for each command, with the options that are loaded when they are used."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A campaign as a page: everything that was measured, nothing of where; comparisons and trends read it."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import dataclasses

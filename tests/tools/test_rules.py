@@ -1,7 +1,5 @@
 """The limits of tools/limits.json only shrink."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """Raw data tell what counts: who computes a result from them anew gets the same."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

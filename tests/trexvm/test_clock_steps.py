@@ -3,8 +3,6 @@
 Both are a virtual machine, whose clock nobody else needs. Without hardware acceleration it takes minutes.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

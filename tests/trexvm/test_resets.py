@@ -4,8 +4,6 @@ It is a virtual machine that is driven over SSH. Without hardware acceleration e
 minute.
 """
 
-from __future__ import annotations
-
 import pytest
 from v6t.tests.drivers.duts.field import until
 from v6t.tests.drivers.duts.test_guard import step

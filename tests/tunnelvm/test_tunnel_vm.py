@@ -4,8 +4,6 @@ Asked for with ``make test-tunnel-vm``: many kernels of containers have no such 
 the image is made. Without hardware acceleration a machine is slow, and rates are low accordingly.
 """
 
-from __future__ import annotations
-
 import pytest
 from v6t.drivers.duts import devices
 from v6t.drivers.duts.lab.device import LabDut

@@ -10,8 +10,8 @@ import subprocess
 from typing import Any
 
 from v6t.drivers.trex.client.service import Trouble
+from v6t.drivers.trex.port_driver import find_driver
 
-_NICENESS = -20  # Priority of TRex's data path and receiver
 _HUGEPAGES = "/sys/kernel/mm/hugepages"
 CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
@@ -63,26 +63,24 @@ def is_reachable(address: tuple[str, int]) -> bool:
     return False
 
 
-def place_threads(prefix: str, master: int, latency: int, sending: list[int]) -> int:
+def place_threads(prefix: str, threads: dict[str, tuple[int, int | None]]) -> int:
     """Move the threads of the server with this prefix to CPUs; return how many were moved.
 
-    A server with too few CPUs for its threads starts with all of them on one. Those that send and
-    receive get a higher priority than other programs on these CPUs.
+    A server with too few CPUs for its threads starts with all of them on one.
+
+    Args:
+        threads: CPU and niceness by a thread's name in lower case; those of "" are for all others.
     """
     processes = [e for e in os.listdir("/proc") if prefix in (read_server_arguments(e) or ())]
     moved = 0
     for entry, task in [(e, t) for e in processes for t in os.listdir(f"/proc/{e}/task")]:
-        cpu = master
+        cpu, niceness = threads[""]
         try:
             with open(f"/proc/{entry}/task/{task}/comm") as handle:
-                name = handle.read().lower().split()
-            if name[:3] == ["trex", "dp", "core"]:
-                cpu = sending[(int(name[3]) - 1) % len(sending)]
-            elif name == ["trex", "rx"]:
-                cpu = latency
+                cpu, niceness = threads.get(handle.read().strip().lower(), threads[""])
             os.sched_setaffinity(int(task), [cpu])
-            if name[:2] in (["trex", "dp"], ["trex", "rx"]):
-                _raise_priority(entry, task)
+            if niceness is not None:
+                _set_niceness(entry, task, niceness)
         except (FileNotFoundError, ProcessLookupError):
             continue  # a thread that has just ended
         except OSError as exc:
@@ -91,13 +89,13 @@ def place_threads(prefix: str, master: int, latency: int, sending: list[int]) ->
     return moved
 
 
-def _raise_priority(process: str, task: str) -> None:
-    """Raise the priority of a thread and of its autogroup; only root can."""
+def _set_niceness(process: str, task: str, niceness: int) -> None:
+    """Set the niceness of a thread and of its autogroup; only root can lower it."""
     with contextlib.suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, int(task), _NICENESS)
+        os.setpriority(os.PRIO_PROCESS, int(task), niceness)
     # where the kernel groups threads by their sessions, niceness counts within a session only
     with contextlib.suppress(OSError), open(f"/proc/{process}/autogroup", "w") as group:
-        group.write(str(_NICENESS))
+        group.write(str(niceness))
 
 
 def is_local(server: tuple[str, int]) -> bool:
@@ -138,9 +136,9 @@ def find_server(port: int) -> str | None:
     return servers[0] if len(servers) == 1 else None
 
 
-def _examine_interface(name: str) -> dict[str, Any] | None:
-    """Return facts about a NIC by PCI address or an interface of Linux; None: it does not exist."""
-    pci, net = "/sys/bus/pci/devices/" + name, "/sys/class/net/" + name
+def _examine_interface(name: str) -> Any:
+    """Return facts about a NIC by PCI address, else what the driver of the port finds."""
+    pci = "/sys/bus/pci/devices/" + name
     if os.path.isdir(pci):
         driver, names = os.path.join(pci, "driver"), os.path.join(pci, "net")
         return {
@@ -148,7 +146,7 @@ def _examine_interface(name: str) -> dict[str, Any] | None:
             "numa": read(pci, "numa_node"),
             "names": sorted(os.listdir(names)) if os.path.isdir(names) else [],
         }
-    return {"state": read(net, "operstate")} if os.path.exists(net) else None
+    return find_driver(name).examine(name)
 
 
 def read(*path: str) -> str:

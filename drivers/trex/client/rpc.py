@@ -13,12 +13,10 @@ import os
 import sys
 import types
 import warnings
-from typing import Any, Callable
+from typing import Any
 
 from v6t.drivers.trex.client.service import Trouble, make_one_line
 
-count_late_frames: list[Callable[[Any, list[int], Callable[[], int]], int]] = []
-"""What else counts frames that arrive only after a trial, given client, ports, and a count of arrivals."""
 _CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
 
 

@@ -16,6 +16,7 @@ from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.client import host, rpc
 from v6t.drivers.trex.client.answering import DEPARTURE_S, NEIGHBOUR_FILTER, NeighborResponder
 from v6t.drivers.trex.client.service import Trouble, main, make_one_line
+from v6t.drivers.trex.port_driver import list_drivers
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
 _STREAM_S, _LIST_S = 0.001, 0.03
@@ -250,19 +251,17 @@ class StlWorker:
         groups = client.get_pgid_stats()
         drops = rpc.count_queue_drops(client)
         collected = self._collect_captures(captures, numbers)  # before frames are pushed out
-        stuck = 0
+        faults: list[str] = []
         if count_arrivals(stats, groups, collected, receive) < sum(frames.values()):
-            stuck = sum(
-                count(client, ports, lambda: count_received(client, receive))
-                for count in rpc.count_late_frames
-            )
+            for driver in list_drivers():
+                faults += driver.find_faults(client, ports, lambda: count_received(client, receive))
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
         return {
             "ports": {p: stats[p] for p in self.ports},
             "global": stats["global"],
             "groups": groups,
             "queue_drop": drops - drops_before,
-            "stuck": stuck,
+            "faults": faults,
             "answered": answered,
             "looks": start.looks,
             "ended": ended,

@@ -1,7 +1,5 @@
 """Plans without a device, and outputs that were recorded on one."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Devices of several parts: in the lab, with real and reference parts, and their errors."""
 
-from __future__ import annotations
-
 import os
 from types import SimpleNamespace
 

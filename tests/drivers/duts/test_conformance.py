@@ -1,7 +1,5 @@
 """What every driver promises, whatever it drives: nothing is left, nothing foreign is touched."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

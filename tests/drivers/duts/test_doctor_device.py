@@ -1,7 +1,5 @@
 """``v6t doctor`` and a device in the field: reached, read, nothing changed; and what it says, on a terminal."""
 
-from __future__ import annotations
-
 import json
 
 from .support import over_ssh

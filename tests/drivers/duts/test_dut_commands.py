@@ -1,7 +1,5 @@
 """``v6t dut``: plans for every pair, and a device elsewhere over TCP to a real sshd."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

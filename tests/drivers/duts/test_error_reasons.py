@@ -1,7 +1,5 @@
 """Errors of a device show its own reason and a hint that helps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,8 +5,6 @@ device's own timer, or the command that v6t names. A few cells are tried by `mak
 `make faults`, which has those of built programs, too, where a variable of ``matrix.NAMED`` or PATH names them.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -1,7 +1,5 @@
 """Every fault in every phase against a real sshd, and a reboot: the device is restored, or the user is told."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

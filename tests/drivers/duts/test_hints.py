@@ -1,7 +1,5 @@
 """Capabilities of drivers as users see them, and refusals that end with options that work."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Ctrl-C after each single command on a device, and on the way from one device to the next."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from functools import partial

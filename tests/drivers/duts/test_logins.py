@@ -1,7 +1,5 @@
 """Ways to log in to a real sshd: configuration file, agent, password, through another host."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The operator's own way to a device is never taken: by no route, address, pool or interface."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
 

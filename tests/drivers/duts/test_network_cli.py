@@ -1,7 +1,5 @@
 """Lines, prompts, figures and undo of devices with a command line, without any device."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import subprocess

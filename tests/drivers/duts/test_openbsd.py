@@ -5,8 +5,6 @@ sources of December 2024 and February 2025 (7.6 to 7.7), see the driver's page; 
 comments say which function of those sources prints it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

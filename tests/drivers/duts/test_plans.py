@@ -1,7 +1,5 @@
 """Plans of all drivers: as recorded, and with the properties every driver has."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -5,8 +5,6 @@ stands for the second look, behind its driver's back. No rate and no time is com
 is more than the planted part can take, on any machine.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import ExitStack, contextmanager

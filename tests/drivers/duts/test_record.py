@@ -1,7 +1,5 @@
 """The script that takes everything back, run by a shell."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import os

@@ -1,7 +1,5 @@
 """The undo record is kept until the device is as it was; what is beside it cannot mislead."""
 
-from __future__ import annotations
-
 import queue
 import re
 import time

@@ -1,7 +1,5 @@
 """Whole runs on a device behind a real sshd: restored at the end, and after a kill -9."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Shell programs of a session, checked by shellcheck and run by the shells of devices; batches of commands."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A real Snabb lwAFTR in the lab, if this machine has one: in PATH, or named by V6T_SNABB."""
 
-from __future__ import annotations
-
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6

@@ -1,7 +1,5 @@
 """The SSH transport against a real sshd: logins, deadlines, broken connections, odd output."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Steps: one read before and after a change, the usual steps, and how a process of v6t is ended."""
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil

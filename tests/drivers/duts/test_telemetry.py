@@ -1,7 +1,5 @@
 """Outputs of devices: recorded, read, watched every second, and what counts as lost."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """CE and PE of ipv4aas behind real sshd, also two parts on one machine: measured, locked, lost, restored."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

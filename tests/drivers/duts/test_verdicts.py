@@ -1,7 +1,5 @@
 """Verdicts on devices: from their own figures, the tester's, and at which rate they were seen."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -37,112 +35,80 @@ TESTER = "the tester: the device was not asked for more"
 FULL = "nat44-ed-in2out: maximum sessions exceeded"
 
 
-def grow(samples, readings=KERNEL, **growing):
-    """Add figures that grow by these numbers from sample to sample."""
+def make_samples(readings, count=3, fixed=None, **growing):
+    """Make a sample a second of fixed figures, and of others that grow by these numbers."""
+    fixed = fixed or {}
     return [
         Sample(
-            {**s.figures, **{name: {f: v * n for f, v in figures.items()} for name, figures in growing.items()}},
-            float(n),
-            readings,
-        )
-        for n, s in enumerate(samples)
+            {name: {**fixed.get(name, {}), **{f: v * n for f, v in growing.get(name, {}).items()}}
+             for name in {**fixed, **growing}}, float(n), readings)
+        for n in range(count)
     ]  # fmt: skip
 
 
-def seconds(*idle, drops=(0, 0, 0), name="tx.dropped"):
-    """Make samples of a kernel whose cores have these shares of idle time [%] and lost frames."""
-    made = []
-    for second, lost in enumerate(drops):
-        cpu = {}
-        for core, share in enumerate(idle):
-            cpu[f"cpu{core}.idle"] = float(share * second)
-            cpu[f"cpu{core}.softirq"] = float((100 - share) * second)
-            cpu[f"cpu{core}.total"] = float(100 * second)
-        made.append(Sample({"cpu": cpu, "link left": {name: float(lost)}}, float(second), KERNEL))
-    return made
+def kernel(*idle, dropped=0.0, name="tx.dropped", fixed=None, **growing):
+    """Make samples of a kernel whose cores are idle for these shares [%]; it drops frames."""
+    cpu = {}
+    for core, share in enumerate(idle):
+        figures = {"idle": share, "softirq": 100 - share, "total": 100}
+        cpu |= {f"cpu{core}.{figure}": float(value) for figure, value in figures.items()}
+    return make_samples(
+        KERNEL, fixed=fixed, **{"cpu": cpu, "link left": {name: dropped / 2}, **growing}
+    )
 
 
-def process(*shares, quota=(), idle=50, dropped=0.0):
+def process(*shares, quota=(), idle=50, dropped=0.0, **growing):
     """Make samples of a process whose threads run and wait for these shares of the time [%]."""
-    figures = {}
+    figures = dict(zip(("quota.periods", "quota.throttled"), quota, strict=False))
     for thread, (ran, waited) in enumerate(shares):
         figures |= {f"{thread}.run_ns": ran * 1e7, f"{thread}.wait_ns": waited * 1e7}
-    figures |= dict(zip(("quota.periods", "quota.throttled"), quota, strict=False))
-    cpu = {"cpu0.idle": float(idle), "cpu0.total": 100.0}
     link = {"link left": {"tx.dropped": dropped}} if dropped else {}
-    return grow([Sample({}, 0.0)] * 4, process=figures, cpu=cpu, **link)
+    cpu = {"cpu0.idle": float(idle), "cpu0.total": 100.0}
+    return make_samples(KERNEL, 4, process=figures, cpu=cpu, **link, **growing)
 
 
 def conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
     """Make samples of a kernel's NAT that drops frames of a full table, and others."""
-    table = {"used": used, "limit": 1000.0}
-    return [
-        Sample({**s.figures, "table": table}, s.time_s, KERNEL)
-        for s in grow(seconds(*idle, drops=(0, other, 2 * other)), conntrack={figure: float(more)})
-    ]
+    fixed = {"table": {"used": used, "limit": 1000.0}}
+    return kernel(*idle, dropped=2 * other, fixed=fixed, conntrack={figure: float(more)})
 
 
 def vpp(per_call, drops=0, reason="host-left.rx-miss", name="interfaces"):
-    """Make samples of a VPP with vectors of this size, after an hour with vectors of one."""
-    made = []
-    for second in range(4):
-        runtime = {
-            "thread0.node.ip6-map.calls": 3.6e6 + 1000 * second,
-            "thread0.node.ip6-map.vectors": 3.6e6 + 1000 * per_call * second,
-            "node.ip6-map.vectors_per_call": 1.0,
-            "thread0.vector_rate_drop": 7.0 * second,
-        }
-        lost = {reason: float(drops * second)}
-        made.append(Sample({"runtime": runtime, name: lost}, float(second), VPP))
-    return made
+    """Make samples of a VPP with vectors of this size."""
+    calls = {"calls": 1000.0, "vectors": 1000.0 * per_call}
+    runtime = {f"thread0.node.ip6-map.{figure}": value for figure, value in calls.items()}
+    return make_samples(VPP, 4, runtime=runtime, **{name: {reason: float(drops)}})
 
 
-def polling(readings, **figures):
+def polling(readings, **growing):
     """Make samples of a device that polls: its cores never show idle time."""
     cpu = {"cpu0.idle": 0.0, "cpu0.softirq": 7.0, "cpu0.total": 100.0}
-    return grow([Sample({}, 0.0)] * 4, readings, cpu=cpu, **figures)
+    return make_samples(readings, 4, cpu=cpu, **growing)
 
 
-def full_table():
-    used = ({"used": 90.0, "limit": 100.0}, {"used": 100.0, "limit": 100.0})
-    return [
-        Sample({**s.figures, "table": used[n > 0]}, float(n), KERNEL)
-        for n, s in enumerate(grow(seconds(0, 0), conntrack={"insert_failed": 7.0}))
-    ]
-
-
-def vpp_without_ports(used):
-    """Make samples of a VPP without free ports: answers to refused connections match no session."""
-    errors = {"nat44-ed-in2out: out of ports": 100.0, "nat44-ed-out2in: no translation": 400.0}
-    return [
-        Sample(
-            {**s.figures, "errors": {"reasons": 2.0, **s.figures["errors"]},
-             "table": {"used": used, "limit": 100.0}}, s.time_s, VPP)
-        for s in grow(vpp(44)[:2], VPP, errors=errors)
-    ]  # fmt: skip
-
-
-def vpp_with_a_full_table():
-    errors = {"reasons": 1.0, "nat64-in2out: no translation": 90.0}
-    return [
-        Sample({"errors": {**errors, "nat64-in2out: no translation": 90.0 * n},
-                "table": {"used": 100.0, "limit": 100.0}}, float(n), VPP) for n in (0, 1)
-    ]  # fmt: skip
-
-
-LOSSY = seconds(0, 60, drops=(0, 50, 90))
+FULL_TABLE = {"used": 100.0, "limit": 100.0}
+# the answers to refused connections match no session
+WITHOUT_PORTS = make_samples(
+    VPP, 2, {"table": {"used": 50.0, "limit": 100.0}, "errors": {"reasons": 2.0}},
+    errors={"nat44-ed-in2out: out of ports": 100.0, "nat44-ed-out2in: no translation": 400.0},
+)  # fmt: skip
+WITHOUT_SESSIONS = make_samples(
+    VPP, 2, {"table": FULL_TABLE, "errors": {"reasons": 1.0}},
+    errors={"nat64-in2out: no translation": 90.0},
+)  # fmt: skip
+LOSSY = kernel(0, 60, dropped=90)
 SNABB_RULES = {"drop-no-source-softwire-ipv6-packets": 90.0, "drop-all-ipv6-iface-packets": 90.0}
 VERDICTS = {
-    "one core of two is busy": ("cpu", seconds(0, 60), {}),
-    "losses with idle time": ("contention", seconds(50, 60, drops=(0, 5, 90)), {}),
-    "losses with much idle time": ("queue", seconds(95, 90, drops=(0, 5, 90)), {}),
-    "no loss counted, some idle time": ("unknown", seconds(30, 60), {}),
+    "one core of two is busy": ("cpu", kernel(0, 60), {}),
+    "losses with idle time": ("contention", kernel(50, 60, dropped=90), {}),
+    "losses with much idle time": ("queue", kernel(95, 90, dropped=90), {}),
+    "no loss counted, some idle time": ("unknown", kernel(30, 60), {}),
     "no samples": ("unknown", [], {}),
-    "one sample": ("unknown", seconds(30)[:1], {}),
-    "losses that only the tester saw": ("unknown", seconds(95, 90), {"lost": 7}),
-    "no losses": ("nothing here", seconds(95, 90), {"lost": 0}),
-    "tester at its limit": ("tester", seconds(0, 0), {"tester_limit": TESTER}),
-    "tester at its limit, many losses": ("cpu", seconds(0, 0, drops=(0, 10, 20)), {"tester_limit": TESTER}),
+    "one sample": ("unknown", kernel(30)[:1], {}),
+    "losses that only the tester saw": ("unknown", kernel(95, 90), {"lost": 7}),
+    "no losses": ("nothing here", kernel(95, 90), {"lost": 0}),
+    "tester at its limit": ("tester", kernel(0, 0), {"tester_limit": TESTER}),
+    "tester at its limit, many losses": ("cpu", kernel(0, 0, dropped=20), {"tester_limit": TESTER}),
     # a polling VPP is judged by its vectors
     "full vectors": ("cpu", vpp(241), {}),
     "small vectors": ("nothing here", vpp(44), {}),
@@ -152,8 +118,8 @@ VERDICTS = {
     "full vectors, tester at its limit": ("cpu", vpp(241), {"tester_limit": TESTER}),
     "small vectors, losses, tester at its limit": ("queue", vpp(44, drops=9), {"tester_limit": TESTER}),
     "VPP without sessions": ("table", vpp(44, drops=50, reason=FULL, name="errors"), {}),
-    "VPP without ports": ("table", vpp_without_ports(50.0), {"lost": 500}),
-    "VPP with a full table": ("table", vpp_with_a_full_table(), {"lost": 90}),
+    "VPP without ports": ("table", WITHOUT_PORTS, {"lost": 500}),
+    "VPP with a full table": ("table", WITHOUT_SESSIONS, {"lost": 90}),
     "drops of a VPP interface alone": ("unknown", vpp(44, 90, "host-left.drops"), {"lost": 270}),
     "rx-miss": ("queue", vpp(44, 90, "host-left.rx-miss"), {"lost": 270}),
     "rx-error": ("queue", vpp(44, 90, "host-left.rx-error"), {"lost": 270}),
@@ -172,10 +138,9 @@ VERDICTS = {
     "the same beside an idle core": ("cpu", process((22, 58), idle=60, dropped=50.0), {"lost": 150}),
     "process with time left that drops": ("queue", process((22, 5), idle=60, dropped=50.0), {"lost": 150}),
     "half-idle process that drops": ("queue", process((22, 24), idle=0, dropped=50.0), {"lost": 150}),
-    "waiting process without room": ("table", grow(process((22, 58), idle=0),
-        conntrack={"insert_failed": 50.0}, **{"link left": {"tx.packets": 9.0}}), {"lost": 150}),
+    "waiting process without room": ("table", process((22, 58), idle=0, conntrack={"insert_failed": 50.0}), {"lost": 150}),
     # a table is blamed for its share of the losses
-    "full table": ("table", full_table(), {"tester_limit": TESTER}),
+    "full table": ("table", kernel(0, 0, fixed={"table": FULL_TABLE}, conntrack={"insert_failed": 7.0}), {"tester_limit": TESTER}),
     "two packets that raced": ("cpu", conntrack((1, 60), 1), {}),
     "few losses for want of room": ("cpu", conntrack((1, 60), 50), {"lost": 40_000}),
     "many other losses": ("cpu", conntrack((1, 60), 50, other=4000), {}),
@@ -186,12 +151,12 @@ VERDICTS = {
     "table that drops": ("table", conntrack((50, 60), 500, figure="drop"), {}),
     "table nearly full": ("table", conntrack((1, 60), 50, used=995.0), {"lost": 40_000}),
     # single frames that do not belong to the test
-    "stray frame": ("tester", seconds(0, 0, drops=(0, 0, 1), name="rx.dropped"), {"tester_limit": TESTER, "lost": 0}),
-    "stray frames of many": ("tester", seconds(0, 0, drops=(0, 0, 2), name="rx.dropped"), {"tester_limit": TESTER, "lost": 400}),
-    "few strays": ("tester", seconds(0, 0, drops=(0, 5, 9), name="rx.dropped"), {"tester_limit": TESTER}),
-    "no strays": ("cpu", seconds(0, 0, drops=(0, 50, 90), name="rx.dropped"), {"tester_limit": TESTER, "lost": 100}),
-    "stray of an idle kernel": ("nothing here", seconds(95, 90, drops=(0, 0, 1)), {"lost": 0}),
-    "stray beside losses": ("unknown", seconds(95, 90, drops=(0, 0, 1)), {"lost": 400}),
+    "stray frame": ("tester", kernel(0, 0, dropped=1, name="rx.dropped"), {"tester_limit": TESTER, "lost": 0}),
+    "stray frames of many": ("tester", kernel(0, 0, dropped=2, name="rx.dropped"), {"tester_limit": TESTER, "lost": 400}),
+    "few strays": ("tester", kernel(0, 0, dropped=9, name="rx.dropped"), {"tester_limit": TESTER}),
+    "no strays": ("cpu", kernel(0, 0, dropped=90, name="rx.dropped"), {"tester_limit": TESTER, "lost": 100}),
+    "stray of an idle kernel": ("nothing here", kernel(95, 90, dropped=1), {"lost": 0}),
+    "stray beside losses": ("unknown", kernel(95, 90, dropped=1), {"lost": 400}),
     "stray of a process": ("unknown", process((10, 2), dropped=1 / 3), {"lost": 400}),
     "stray of a VPP": ("nothing here", vpp(44, drops=1), {"lost": 0}),
     "stray of a VPP beside losses": ("unknown", vpp(44, drops=1), {"lost": 400}),
@@ -238,7 +203,7 @@ UNTRANSLATABLE = "jool dropped: an IPv6 address without translation (JSTAT_UNTRA
 )
 def test_figure_that_a_reading_does_not_declare_is_not_a_loss(reason, limited):
     name, _, figure = reason.partition(" ")
-    samples = grow(seconds(50, 60), **{name: {figure: 50.0}})
+    samples = kernel(50, 60, **{name: {figure: 50.0}})
     assert summarize_samples(samples).drops == ({reason: 100.0} if limited else {})
     assert judge_device(samples, lost=100).limited_by == (limited or "unknown")
 
@@ -274,7 +239,7 @@ def test_vpp_error_is_a_loss_once_and_of_its_kind(words):
 
 
 def test_idle_time_is_kept_by_core_and_second():
-    assert compute_core_shares(seconds(0, 60), "idle") == {"cpu0": [0.0, 0.0], "cpu1": [60.0, 60.0]}
+    assert compute_core_shares(kernel(0, 60), "idle") == {"cpu0": [0.0, 0.0], "cpu1": [60.0, 60.0]}
 
 
 def test_vectors_are_counted_from_second_to_second_of_each_thread():
@@ -314,7 +279,7 @@ def test_busiest_thread_stands_for_its_process():
 def test_summary_says_which_devices_poll():
     summary = summarize_samples(polling(SNABB)).to_json()
     assert summary["polls"] and summary["cores"]["cpu0"]["busy"] == 100.0
-    assert "polls" not in summarize_samples(seconds(50)).to_json()
+    assert "polls" not in summarize_samples(kernel(50)).to_json()
 
 
 def test_vpp_clocks_are_per_packet_where_rounding_allows():
@@ -345,10 +310,8 @@ def test_cycles_of_perf_are_summed(text):
 @pytest.mark.parametrize("inner", [{}, {"tun v6t-nat64": {"rx.packets": 5e4}}])
 def test_cycles_are_per_packet_of_the_links(inner):
     """What comes out of a translator's own interface has come in before."""
-    samples = [
-        Sample({**s.figures, "perf": {"cycles_per_s": 2e7}}, s.time_s, KERNEL)
-        for s in grow([Sample({}, 0.0)] * 3, **{"link left": {"rx.packets": 5e4}}, **inner)
-    ]
+    link, perf = {"rx.packets": 5e4}, {"cycles_per_s": 2e7}
+    samples = make_samples(KERNEL, 3, {"perf": perf}, **{"link left": link}, **inner)
     assert summarize_samples(samples).per_packet == {"cycles": 400.0}
 
 
@@ -407,7 +370,7 @@ REFUSED = TrialResult({}, connections=PhaseOneResult(required=300, sent=300, lea
     ],
 )
 def test_trial_above_is_chosen_if_the_tester_did_its_part(above, when, rate_fps, lost, words):
-    seen = {"found": seconds(50), "above": seconds(0)}
+    seen = {"found": kernel(50), "above": kernel(0)}
     at = choose_trial(BOTH, {"found": counted(999), "above": above}, seen, 1.01)
     assert (at.name, at.rate_fps, at.lost) == (when, rate_fps, lost)
     assert words in " ".join(at.notes)
@@ -418,10 +381,10 @@ def test_trial_above_is_chosen_if_the_tester_did_its_part(above, when, rate_fps,
     ("trials", "results", "seen", "lost", "words"),
     [
         # the device's table is full before a frame is sent: no fault of the tester's
-        ({"found": FOUND}, {"found": REFUSED}, {"found": seconds(50)}, 250, "300 connections 50"),
-        ({"found": FOUND}, {"found": replace(REFUSED, faults=("late",))}, {"found": seconds(50)}, None, ""),
-        (BOTH, {"found": counted(1000), "above": counted(900)}, {"found": seconds(50), "above": []}, 0, "1,250 fps (above)"),
-        ({"found": FOUND}, {"found": counted(1000), "above": counted(900)}, {"found": seconds(50)}, 0, ""),
+        ({"found": FOUND}, {"found": REFUSED}, {"found": kernel(50)}, 250, "300 connections 50"),
+        ({"found": FOUND}, {"found": replace(REFUSED, faults=("late",))}, {"found": kernel(50)}, None, ""),
+        (BOTH, {"found": counted(1000), "above": counted(900)}, {"found": kernel(50), "above": []}, 0, "1,250 fps (above)"),
+        ({"found": FOUND}, {"found": counted(1000), "above": counted(900)}, {"found": kernel(50)}, 0, ""),
         ({"found": FOUND}, {"found": counted(1, faults=("late",))}, {"found": []}, None, "1,000 fps"),
     ],
 )  # fmt: skip

@@ -1,7 +1,5 @@
 """A real VPP in the lab, if this machine has one: in PATH, or named by V6T_VPP."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What VPP 26.06 and Debian's Jool 4.1.9 printed, and what their functions are told, refuse and count."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import replace
 

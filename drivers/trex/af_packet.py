@@ -1,0 +1,117 @@
+"""Everything that exists only for ports on Linux interfaces, which TRex opens with DPDK's af_packet.
+
+Runs in v6t and, sent as text, in the interpreter of TRex's client (Python 3.8, standard library
+only). Both work without this module if it is deleted; such ports are then not supported.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from v6t.drivers.trex.client.host import read
+from v6t.drivers.trex.client.rpc import is_virtual, push_frames
+from v6t.drivers.trex.port_driver import PortDriver
+
+_LINUX_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,15}")
+_IFACE = re.compile(r",iface=([^,]+)")
+_AF_PACKET = re.compile(r"--vdev=(?:net|eth)_af_packet")
+_SEVERAL_QUEUES = re.compile(r",qpairs=(?!0*1(?:,|$))")
+
+PUSH_S = 0.05  # Longest time until a pushed frame and those before it in the ring have left
+_MAX_WAITS = 20  # Waits for silence before frames are pushed
+MAX_PUSHES = 100
+"""A push frees what the kernel keeps of a socket's frames at once, which is about 90 of 1,518 octets
+and 277 of 84; a ring has 8,192."""
+_PUSH = binascii.unhexlify(
+    "0180c200000e" + "020000000001" + "0806" + "0001080006040001"
+    "020000000001" + "00000000" + "000000000000" + "c0000008"
+) + bytes(18)  # fmt: skip
+"""An ARP probe (RFC 5227) for 192.0.0.8, which no host has, to a group that no bridge forwards."""
+
+
+class AfPacket(PortDriver):
+    """Ports on Linux interfaces, named as Linux does or spelled out as ``--vdev=net_af_packet...``."""
+
+    name = "net_af_packet"
+    interface_form = "a name of Linux (up to 15 letters, digits, and any of . _ @ -)"
+    cpu_limit = 100.0  # The CPU that sends does the kernel's work as well
+    uses_kernel = True
+
+    def opens(self, interface: str) -> bool:
+        return _is_linux_name(interface) or _AF_PACKET.match(interface) is not None
+
+    def find_conflict(self, interface: str, cores: int) -> tuple[str, ...]:
+        # the kernel spreads flows over all queues (PACKET_FANOUT), as long as there is room
+        if _SEVERAL_QUEUES.search(interface):
+            problem = "TRex reads only one queue of a Linux interface, so qpairs would lose frames"
+            return problem, "leave out qpairs", "interfaces"
+        if cores > 1:
+            problem = f"TRex serves Linux interfaces with one data path core, not with {cores}"
+            hint = "set cores to 1, or name memif ports or PCI addresses as interfaces"
+            return problem, hint, "cores", "interfaces"
+        return ()
+
+    def find_device(self, interface: str) -> str:
+        named = _IFACE.search(interface)
+        return interface if named is None else named[1]
+
+    def make_port(self, number: int, interface: str, ring: dict[str, int]) -> str:
+        """Return TRex's text for an interface; a plain name would have DPDK's default rings."""
+        if not _is_linux_name(interface):
+            return interface
+        sizes = ",".join(f"{name}={size}" for name, size in ring.items())
+        return f"--vdev=net_af_packet{number},iface={interface},{sizes}"
+
+    def examine(self, interface: str) -> tuple[str, str]:
+        device = self.find_device(interface)
+        place = os.path.join("/sys/class/net", device)
+        if not os.path.exists(place):
+            return "missing", "there is no such interface; `ip -br link` lists them"
+        if read(place, "operstate") == "down":
+            return "note", f"it is down: ip link set {device} up, and check the cable"
+        return "ok", "through af_packet: one data path core"
+
+    def find_faults(self, client: Any, ports: list[int], count: Callable[[], int]) -> list[str]:
+        frames = push_out_frames(client, ports, count)
+        fault = "frames left TRex's send rings after the trial: the interface took no more before"
+        return [f"{frames} {fault}"] if frames else []
+
+
+def _is_linux_name(interface: str) -> bool:
+    """Return whether a text can be the name of a Linux interface."""
+    is_name = _LINUX_NAME.fullmatch(interface) and not interface.startswith("-")
+    return bool(is_name) and interface not in (".", "..", "dummy")
+
+
+def push_out_frames(client: Any, ports: list[int], count_arrivals: Callable[[], int]) -> int:
+    """Count the frames that arrive only after each port was given another one to send.
+
+    The kernel takes frames out of an interface's send ring when a frame is put there; where it had
+    no room for the last of a trial, they stand there, sent by TRex's count, until the next trial.
+    TRex sends on such a port with one core by one ring: one frame for each port is enough.
+    What arrives without a push is the device's: the rings are known only after a silence.
+    """
+    if not all(is_virtual(client, port) for port in ports):
+        return 0
+    before = count_arrivals()
+
+    def wait_for_arrivals() -> int:
+        nonlocal before
+        time.sleep(PUSH_S)
+        total = count_arrivals()
+        arrivals, before = total - before, total
+        return arrivals
+
+    if all(wait_for_arrivals() for _ in range(_MAX_WAITS)):
+        return 0
+    pushed: list[int] = []
+    while len(pushed) < 2 or (len(ports) < pushed[-1] and len(pushed) < MAX_PUSHES):
+        push_frames(client, ports, [_PUSH])
+        pushed.append(wait_for_arrivals())
+    back = min(pushed[-1], len(ports))  # over a cable what is pushed comes back, too
+    return sum(max(0, n - back) for n in pushed)

@@ -1,0 +1,73 @@
+"""What depends on the DPDK driver of TRex's ports: neutral defaults, and the modules that know more.
+
+Runs in v6t and, sent as text, in the interpreter of TRex's client (Python 3.8, standard library only).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+
+class PortDriver:
+    """A driver of which nothing in particular is known: those of NICs, memif and others.
+
+    Attributes:
+        name: as TRex reports it; empty: any.
+        interface_form: how users name its interfaces, for messages.
+        cpu_limit: load of the data path above which a trial is invalid [%].
+        uses_kernel: the kernel works for its ports, on the CPUs of TRex's threads.
+    """
+
+    name = interface_form = ""
+    cpu_limit = 85.0
+    uses_kernel = False
+
+    def opens(self, interface: str) -> bool:
+        """Return whether TRex opens an interface, as a user names it, with this driver."""
+        return False
+
+    def find_conflict(self, interface: str, cores: int) -> tuple[str, ...]:
+        """Return message, hint and settings if data path cores cannot serve an interface, else nothing."""
+        return ()
+
+    def find_device(self, interface: str) -> str:
+        """Return the device behind an interface, equal for all spellings of it."""
+        return interface
+
+    def make_port(self, number: int, interface: str, ring: dict[str, int]) -> str:
+        """Return TRex's text for an interface with rings of these sizes, by DPDK's names."""
+        return interface
+
+    def examine(self, interface: str) -> tuple[str, str] | None:
+        """Check an interface of this host; return state and text, None: TRex makes it."""
+        return None
+
+    def find_faults(self, client: Any, ports: list[int], count: Callable[[], int]) -> list[str]:
+        """Find out why a trial lacks frames, after it; ``count`` counts those that arrived so far."""
+        return []
+
+
+_ANY = PortDriver()
+
+
+@lru_cache
+def list_drivers() -> tuple[PortDriver, ...]:
+    """List the drivers that have a module; without its module a driver is not supported."""
+    try:
+        from v6t.drivers.trex.af_packet import AfPacket
+    except ImportError:
+        return ()
+    return (AfPacket(),)
+
+
+def find_driver(interface: str) -> PortDriver:
+    """Return the driver with which TRex opens an interface, as a user names it."""
+    return next((one for one in list_drivers() if one.opens(interface)), _ANY)
+
+
+def choose_driver(names: Iterable[str]) -> PortDriver:
+    """Return the driver of ports by the names that TRex reports."""
+    found = set(names)
+    return next((one for one in list_drivers() if found == {one.name}), _ANY)
