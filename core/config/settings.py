@@ -211,7 +211,7 @@ class Settings(RunSettings, Testbed):
     connects: bool = False
     """The technology is stateful: trials have connections (RFC 9693)."""
 
-    def to_config(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the content of ``config.json``."""
         config = self.model_dump(mode="json")
         links = config.pop("links")

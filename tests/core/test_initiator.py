@@ -97,7 +97,7 @@ def test_who_is_played_follows(run):
 
 
 def test_it_survives_the_files_of_a_run(run, tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps(run.to_config()))
+    (tmp_path / "config.json").write_text(json.dumps(run.to_json()))
     files = write_run_files(tmp_path / "config.json", tmp_path / "again")
     assert resolve(*files) == run
 
