@@ -267,7 +267,7 @@ def test_only_a_server_of_the_lab_is_restarted_for_tcp(options):
 
 
 class Recorder:
-    """Stands for any class of TRex's profiles: what is done with it is noted down."""
+    """Stands for any class of TRex's profiles and records how it is used."""
 
     def __init__(self, done, name, given):
         self.given, self._done, self._name = given, done, name

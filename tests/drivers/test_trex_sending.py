@@ -313,7 +313,7 @@ def test_which_share_of_the_connections_is_timed_is_told(server, monkeypatch, ro
     asked = Connections(COUNT, RATE, 0.1, 0.0, reuse=True)
     for delays in (DelayRequest(tags=100), DelayRequest(tags=0)):
         result = prepared.measure(trial(asked, delays=delays))
-        # the initiator's own program enumerates all, whatever lists the table needs
+        # the Initiator's own program enumerates all, for any list that the table needs
         told = {way: counted.timed_share for way, counted in result.directions.items()}
         assert told == {"forward": None, "reverse": share}
     result = prepared.measure(trial(asked))

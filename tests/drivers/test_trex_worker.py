@@ -226,7 +226,7 @@ def test_what_a_recording_lacks_is_not_what_the_device_lost(opened, monkeypatch,
 @pytest.mark.parametrize("options", [{}, {"counting": "ports"}, {"cores": 4, "counting": "ports"}])
 @pytest.mark.parametrize("slow", [1, 2])
 def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, options, slow):
-    """Whatever tells frames apart; a tester that sends at half the rate is found out."""
+    """A tester that sends at half the rate is detected with each way to count frames."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
     with loaded(installation, **options) as made:
         for _ in range(5):  # the machine may be busy
@@ -711,7 +711,7 @@ def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(installation)
 
 
 class Stuck:
-    """Ports whose send rings let so many frames go each time one more is put there.
+    """Ports whose send rings release frames each time another frame is pushed.
 
     Attributes:
         itself: frames that came by themselves whenever one looks.
