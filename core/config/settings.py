@@ -288,10 +288,8 @@ _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
 
 def make_preset(preset: Preset) -> dict[str, Any]:
     """Return the procedure settings of a preset, including those of every installed benchmark."""
-    return {
-        **_PRESET_SETTINGS[preset],
-        **(registry.make_quick_preset() if preset == "quick" else {}),
-    }
+    benchmark_settings = registry.make_quick_preset() if preset == "quick" else {}
+    return {**_PRESET_SETTINGS[preset], **benchmark_settings}
 
 
 def is_demonstration(run: RunSettings) -> bool:

@@ -322,7 +322,15 @@ class Attached:
 
     def ask(self, op: str, **arguments: Any) -> Any:
         self.asked.append((op, arguments))
-        return [[1, base64.b64encode(b"out").decode()], [3, base64.b64encode(b"back").decode()]]
+        return [
+            {
+                "kind": "sample",
+                "port": port,
+                "matched": 1,
+                "frames": [[at_s, base64.b64encode(octets)]],
+            }
+            for port, at_s, octets in ((3, 2.0, b"back"), (1, 1.0, b"out"))
+        ]
 
     def close(self) -> None:
         self.is_open = False
@@ -341,6 +349,6 @@ def test_ports_are_sides(monkeypatch: pytest.MonkeyPatch) -> None:
         [3, base64.b64encode(b"a").decode()],
         [1, base64.b64encode(b"b").decode()],
     ]
-    assert asked["receive"] == [3, 1]
+    assert [one["port"] for one in asked["captures"]] == [3, 1]
     prober.close()
     assert not made.is_open
