@@ -13,7 +13,6 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import Bench, compile_directions
 from v6t.core.runs.preflight import with_preflight_setup
 from v6t.drivers.duts.lab.device import LabDut
@@ -118,9 +117,9 @@ def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
     }
 
 
-def proven(flags: Flags, testbed=None):
+def proven(flags, testbed=None):
     """Check a lab device's translation; return the mismatch, its read-backs and its description."""
-    bound = resolve_and_bind(testbed=testbed, flags=flags)
+    bound = resolve_and_bind(testbed=testbed, **flags)
     tool = bound.technology
     sizes = tool.make_frame_pair(bound.settings.frame_sizes[0])
     bench = Bench(bound)
@@ -142,8 +141,7 @@ def traffic_classes(plugin, octets, *, params=None, dut, **options):
 
     ``why`` is empty if every frame came back and is allowed.
     """
-    flags = Flags(plugin, params=params or {}, dut=dut, dut_params=options)
-    bound = resolve_and_bind(flags=flags)
+    bound = resolve_and_bind(plugin=plugin, params=params or {}, dut=dut, dut_params=options)
     run, tool = bound.settings, bound.technology
     sizes = tool.make_frame_pair(run.frame_sizes[0])
     made = compile_directions(tool, sizes, run.seed)
