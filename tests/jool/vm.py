@@ -47,7 +47,7 @@ class JoolMachine(Machine):
         files: Sequence[cpio.Entry] = (),
         like: JoolMachine | None = None,
     ) -> None:
-        """Remember.
+        """Describe a machine that is not started yet.
 
         Args:
             image: to boot.
@@ -181,7 +181,7 @@ class Standing(Stand[JoolMachine]):
         version: str = "",
         like: Standing | None = None,
     ) -> None:
-        """Remember.
+        """Describe a machine that is not started yet.
 
         Args:
             image: to boot.

@@ -105,7 +105,7 @@ class Machine(QemuProcess):
         before: Sequence[str] = (),
         like: Machine | None = None,
     ) -> None:
-        """Remember.
+        """Describe a machine that is not started yet.
 
         Args:
             image: to boot.

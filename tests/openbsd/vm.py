@@ -48,7 +48,7 @@ class OpenBsdMachine(QemuProcess):
     """QEMU in a namespace."""
 
     def __init__(self, pid: int) -> None:
-        """Remember; `pid` is that of a process in the device's namespaces."""
+        """Describe a machine; ``pid`` is a process in the device's namespaces."""
         super().__init__()
         self._pid = pid
         self._user = "root"
@@ -120,7 +120,7 @@ class OpenBsdMachine(QemuProcess):
 
 class Standing(Stand[OpenBsdMachine]):
     def __init__(self, *, plain: bool = False) -> None:
-        """Remember.
+        """Describe a machine that is not started yet.
 
         Args:
             plain: PF is off until somebody needs it. A release has it on from its start, and then a router that
@@ -140,7 +140,7 @@ class Standing(Stand[OpenBsdMachine]):
         return OpenBsdMachine(self.namespace())
 
     def cable(self, macs: Mapping[str, str]) -> None:
-        """See the base class; its interfaces' addresses are those it has."""
+        """Check the addresses of the machine's interfaces, which are fixed."""
         assert {side: mac.lower() for side, mac in macs.items()} == {
             side: mac.lower() for side, mac in MACS.items()
         }

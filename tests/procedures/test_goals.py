@@ -78,7 +78,7 @@ def oracle_class(of, measured):
 
 
 def oracle_conditional(of, measured):
-    """Of every second the duration sum holds, in order of loss: the one the exceed ratio ends at."""
+    """Return the conditional throughput: the load without the loss that the exceed ratio allows."""
     full_low, full_high, *_ = sums(of, measured)
     whole = max(Fraction(str(of.duration_sum_s)), full_low + full_high)
     wanted = whole * (1 - Fraction(str(of.exceed_ratio)))

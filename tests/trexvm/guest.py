@@ -167,7 +167,7 @@ class Guest(Machine):
     """The machine, logged in to."""
 
     def __init__(self, cards: Sequence[Nic], *, cpus: int = 2, mib: int = 4096) -> None:
-        """Remember.
+        """Describe a guest that is not started yet.
 
         Args:
             cards: its NICs.

@@ -296,7 +296,7 @@ TWO, ONE = "464xlat", "map-t, CE on one machine"
 
 
 def asked_for(*always: str) -> list[Any]:
-    """All sites as parameters of a test, with their marks; some are not left for ``make sites``."""
+    """List all sites as test parameters with their marks; some run in ``make sites`` only."""
     found = []
     for name, site in SITES.items():
         asked = name in always or os.environ.get("V6T_SITES") == "1"
