@@ -136,13 +136,19 @@ class BoundRun:
 
 def bind(settings: ResolvedRun) -> BoundRun:
     """Return a resolved run with the technology, tester and driver that it names."""
-    plugin = load_plugin(settings.plugin)
-    links = make_links(settings.links_left, settings.links_right, settings.initiator)
-    technology = plugin(validate_params(plugin, settings.params), links)
-    driver = make_driver(settings.dut.driver, settings.dut.options, swapped=links.swapped)
+    technology = load_technology(settings)
+    swapped = technology.links.swapped
+    driver = make_driver(settings.dut.driver, settings.dut.options, swapped=swapped)
     device = make_device_view(technology, settings.params, driver.device_params)
     tester = load_kind(settings.tester.kind, settings.tester.options)
     return BoundRun(settings, technology, device, driver, tester)
+
+
+def load_technology(settings: ResolvedRun) -> Technology:
+    """Return the technology that a resolved run names."""
+    plugin = load_plugin(settings.plugin)
+    links = make_links(settings.links_left, settings.links_right, settings.initiator)
+    return plugin(validate_params(plugin, settings.params), links)
 
 
 def make_links(left: Link, right: Link, initiator: Port = "left") -> Links:
