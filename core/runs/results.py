@@ -19,7 +19,7 @@ from v6t.base.errors import UsageError
 from v6t.base.files import acquire_lock
 from v6t.benchmarks import registry
 from v6t.core.config.bound import load_technology
-from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.settings import Settings
 from v6t.core.runs.journal import Journal, read_journal
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.rundir import (
@@ -205,7 +205,7 @@ class RunFiles:
     """
 
     path: Path
-    settings: ResolvedRun
+    settings: Settings
     manifest: dict[str, Any] | None
     results: Mapping[str, Any]
     journal: Journal

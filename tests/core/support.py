@@ -1,4 +1,4 @@
-"""Running the command line, in this process where that is enough, in one of its own elsewhere."""
+"""Run the command line in this process, or in a new one where that is necessary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from pathlib import Path
 from v6t.core.cli import main
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results
 from v6t.core.runs.rundir import CONFIG, CONFIG_DIGEST, MANIFEST, compute_digest
@@ -72,7 +71,7 @@ def v6t(*arguments: object) -> Done:
 
 
 def v6t_process(*arguments: object, **environment: str) -> Done:
-    """``v6t ARGUMENTS`` in a process of its own, with changes to the environment."""
+    """Run ``v6t ARGUMENTS`` in a new process, with changes to the environment."""
     done = subprocess.run(
         [*COMMAND, *map(str, arguments)],
         capture_output=True,
@@ -111,8 +110,9 @@ def bound_by_permissions() -> Iterator[None]:
 def simulate(*benchmarks, plugin="mape-br", device=None, **flags):
     """Resolve a run with the simulated tester; ``device`` holds the tester's options."""
     options = {name: str(value) for name, value in (device or {}).items()}
-    given = Flags(plugin, tester="sim", tester_options=options, benchmarks=benchmarks, **flags)
-    return resolve(flags=given)
+    return resolve(
+        plugin=plugin, tester="sim", tester_options=options, benchmarks=benchmarks, **flags
+    )
 
 
 def read_journal(path):

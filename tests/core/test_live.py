@@ -1,4 +1,4 @@
-"""A run followed from a browser: what is served, to whom, and what it costs."""
+"""A run followed from a browser: pages, access and cost."""
 
 import http.client
 import json
@@ -272,7 +272,7 @@ experiments:
     ids=["one testbed", "two testbeds"],
 )
 def test_a_campaign_is_followed(text, now, title, tmp_path):
-    """In a process of its own: the report is that of the runs that are over."""
+    """The report, built in a separate process, covers the finished runs."""
     (tmp_path / "campaign.yaml").write_text(text)
     out = tmp_path / "out"
     words = ["campaign", str(tmp_path / "campaign.yaml"), "-o", str(out), "--no-report"]

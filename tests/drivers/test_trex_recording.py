@@ -1,4 +1,4 @@
-"""Recordings of TRex: delays of stamped frames, and what is learned from them."""
+"""Recordings of TRex: delays of stamped frames, and learned connections."""
 
 import struct
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import bursts as trex_bursts
@@ -119,7 +119,7 @@ COUNT, RATE = 1000, 2000.0
 TOLERANCE = 1.005
 LOOK_S = 0.0004
 """Between two looks."""
-PLUGIN = bind(resolve(flags=Flags(plugin="nat44", tester="sim"))).technology
+PLUGIN = bind(resolve(plugin="nat44", tester="sim")).technology
 
 
 class Server:
@@ -313,7 +313,7 @@ def test_which_share_of_the_connections_is_timed_is_told(server, monkeypatch, ro
     asked = Connections(COUNT, RATE, 0.1, 0.0, reuse=True)
     for delays in (DelayRequest(tags=100), DelayRequest(tags=0)):
         result = prepared.measure(trial(asked, delays=delays))
-        # the initiator's own program enumerates all, whatever lists the table needs
+        # the Initiator's own program enumerates all, for any list that the table needs
         told = {way: counted.timed_share for way, counted in result.directions.items()}
         assert told == {"forward": None, "reverse": share}
     result = prepared.measure(trial(asked))

@@ -1,4 +1,4 @@
-"""Strategies: command lines and files, near to what is right or far from it.
+"""Strategies: command lines and files, valid and invalid.
 
 Most inputs are right ones with one or two things wrong: what is wrong everywhere is refused by the
 first check and never gets far.
@@ -18,7 +18,6 @@ from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.explain import list_all_settings
 from v6t.core.config.plugins import list_names, load_plugin
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags
 from v6t.core.config.yaml_file import YamlFile
 from v6t.drivers.duts.registry import list_driver_names as drivers
 
@@ -91,7 +90,7 @@ def run_files() -> tuple[dict[str, Any], ...]:
     made = []
     for name in list_names():
         try:
-            resolve(None, None, Flags(plugin=name))
+            resolve(None, None, plugin=name)
         except UsageError:
             continue
         listed = [
@@ -188,7 +187,7 @@ HOWS = ("replace", "replace", "replace", "remove", "rename", "beside", "wrap")
 
 @st.composite
 def changed(draw: Any, values: tuple[Any, ...], most: int = 2) -> Any:
-    """One of the values with up to so many changes."""
+    """Draw one of the values with up to ``most`` changes."""
     value = draw(st.sampled_from(values))
     for _ in range(draw(st.integers(0, most))):
         ways = paths(value)
