@@ -212,7 +212,7 @@ def run_file(row: Row, tester: str) -> str:
 
 
 def testbed_file(row: Row, tester: str) -> str:
-    """Who measures what: the lab, at a rate that any machine carries."""
+    """Write the testbed file: the lab, at a rate that any machine sustains."""
     options = {"lab": True} if tester == "trex" else {}
     named = {"program": program(row.named)} if row.named in NAMED else {}
     dut: dict[str, Any] = {"driver": row.device}

@@ -55,7 +55,7 @@ class OpenBsdMachine(QemuProcess):
         self._ports: dict[str, str] = {}
 
     def start(self) -> None:
-        """Taps, then the machine; returns when its sshd lets us in."""
+        """Start the taps and the machine; return when its sshd accepts logins."""
         carried_out(self._pid, bridged())
         words = [QEMU, *PLACE.split(), "-serial", f"file:{self.place}/console.log"]
         words += [*management_card(PORT), *tap_cards(MACS), *shlex.split(os.environ[BOOTS])]
@@ -78,7 +78,7 @@ class OpenBsdMachine(QemuProcess):
 
     @property
     def options(self) -> SshOptions:
-        """From within the namespace."""
+        """Return the ssh options from within the namespace."""
         return SshOptions(
             lab="openbsd-vm",
             user=self._user,
@@ -110,7 +110,7 @@ class OpenBsdMachine(QemuProcess):
         return done.out + done.err
 
     def ports(self) -> dict[str, str]:
-        """Its names for left and right."""
+        """Return its interface names for left and right."""
         if not self._ports:
             interfaces, _ = parse_ifconfig(self.run("ifconfig -A"))
             named = {i.mac: name for name, i in interfaces.items()}

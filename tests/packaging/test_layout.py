@@ -77,7 +77,7 @@ def test_the_installed_entry_points_are_those_of_the_checkout():
 
 
 def imported(path):
-    """Top-level names of everything a module imports, wherever it does."""
+    """Return the top-level names of everything that a module imports anywhere."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -86,7 +86,7 @@ def imported(path):
 
 
 def names_of(requirements):
-    """Distributions of a list of requirements."""
+    """Return the distributions of a list of requirements."""
     return {re.match(r"[A-Za-z0-9_.-]+", line)[0] for line in listed(requirements)}
 
 

@@ -201,7 +201,7 @@ def test_telemetry_survives_silence_and_nonsense(name):
 
 
 def is_named_by_the_kernel(name):
-    """Whether its options name interfaces of the kernel: not VPP's own, no PCI addresses."""
+    """Check whether the options name kernel interfaces, not VPP's own or PCI addresses."""
     driver, _, _ = planned(name)
     of_vpp = driver.name == "vpp" and not driver.options.starts_vpp
     return not of_vpp and name != "snabb-lwaftr-pci" and driver.name not in ("network-cli", "chain")

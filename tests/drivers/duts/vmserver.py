@@ -80,7 +80,7 @@ class Server(ssh.LabSshServer):
 
     @property
     def hypervisor(self) -> str:
-        """What it is."""
+        """Return the hypervisor."""
         return self._machine.hypervisor
 
     def has(self, macs: Mapping[str, str]) -> None:
