@@ -468,7 +468,7 @@ def test_a_wrong_file_is_refused_before_anything_is_made(change, code, tmp_path)
         ({"schema": "v6t-campaign-plan/99"}, "file-unreadable"),
         ({"paper": [None]}, "damaged-file"),
         ({"paper": "unknown"}, "file-unreadable"),
-        ({"runs": [{"directory": "../x"}]}, "file-unreadable"),
+        ({"runs": [{"directory": "../x"}]}, "damaged-file"),
         ({"runs": 7}, "damaged-file"),
     ],
 )
