@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import socket
 import threading
 import time
 from collections import Counter
 from contextlib import closing, contextmanager
-from dataclasses import replace
 
 import numpy as np
 from scapy.layers.inet import IP, UDP
@@ -99,11 +97,10 @@ def standing(driver: str, intent, **options):
 
 
 def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
-    """Streams whose TOS or traffic class is another, of a tunnelled packet as well."""
+    """Return streams with other TOS or traffic class octets, also of tunnelled packets."""
 
     def changed(stream):
-        packet = np.frombuffer(base64.b64decode(stream.trex["packet"]["binary"]), np.uint8)
-        rows = packet[None, :].copy()
+        rows = np.frombuffer(stream.packet, np.uint8)[None, :].copy()
         networks = locate_headers(rows[0]).networks
         version, at = networks[0]
         if version == 6:
@@ -112,9 +109,7 @@ def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
         if networks[-1].version == 4:
             rows[0, at + 1] = inner if version == 6 else outer
             write_ipv4_checksum(rows, at)
-        binary = base64.b64encode(rows[0].tobytes()).decode()
-        packet_ = {**stream.trex["packet"], "binary": binary}
-        return replace(stream, trex={**stream.trex, "packet": packet_})
+        return stream.with_packet(rows[0].tobytes())
 
     return {
         way: StreamSet(way, tuple(changed(s) for s in given.streams))
