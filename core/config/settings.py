@@ -215,8 +215,13 @@ class Settings(RunSettings, Testbed):
         """Return the content of ``config.json``."""
         config = self.model_dump(mode="json")
         links = config.pop("links")
-        config |= {"links_left": links["left"], "links_right": links["right"]}
-        return {**config, "suited": config.pop("driver_defaults")}
+        suited = config.pop("driver_defaults")
+        return {
+            **config,
+            "links_left": links["left"],
+            "links_right": links["right"],
+            "suited": suited,
+        }
 
     @classmethod
     def from_config(cls, config: Any) -> Settings:
