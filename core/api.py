@@ -132,7 +132,7 @@ class Run(TableSource):
             UsageError: a format or ``figures`` is unknown.
         """
         return write_run_report(
-            self.path, None, formats or ("html",), figures=figures, data=self.cached_data
+            self.path, None, formats or ("html",), figures=figures, data=self.data
         )
 
 

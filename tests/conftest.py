@@ -1,4 +1,4 @@
-"""What holds for all tests: no report unless one asks for it; what is made once is shared."""
+"""Settings for all tests: no report by default; shared fixtures are made once."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from v6t.core.config.settings import Flags, ResolvedRun
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs import rundir
 from v6t.core.runs.events import Listener, format_duration
-from v6t.core.runs.plan import plan
+from v6t.core.runs.plan import RunPlan, plan
 from v6t.core.runs.results import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import Streams
@@ -51,6 +51,7 @@ class CampaignRun:
     config: dict[str, Any]  # all settings, as in ``config.json``
     trials: int  # planned number
     duration_s: float  # planned
+    plan_sha256: str = ""  # digest of the plan; empty in campaigns of earlier versions
 
     @property
     def settings(self) -> ResolvedRun:
@@ -61,6 +62,13 @@ class CampaignRun:
     def key(self) -> tuple[str, str, str]:
         """Experiment, testbed and varying values, which identify the run in its campaign."""
         return self.experiment, self.testbed, json.dumps(self.axes, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class CompiledRun(CampaignRun):
+    """Run that this process has planned; other processes plan it again and compare the digest."""
+
+    plan: RunPlan | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -184,15 +192,17 @@ def _resolve_run(
         procedure_texts=overrides.procedure_texts,
     )
     bound = resolve_and_bind(planned_run.run, planned_run.testbed_settings, flags)
-    cost = plan(bound, stream_cache)
-    return CampaignRun(
+    run_plan = plan(bound, stream_cache)
+    return CompiledRun(
         name_directory(f"{number:03d}", planned_run.experiment, planned_run.axes),
         planned_run.experiment,
         planned_run.testbed,
         dict(planned_run.axes),
-        bound.settings.model_dump(mode="json"),
-        cost.trial_count,
-        cost.duration_s,
+        bound.settings.to_json(),
+        run_plan.trial_count,
+        run_plan.duration_s,
+        run_plan.digest,
+        run_plan,
     )
 
 
@@ -257,37 +267,38 @@ def load_campaign(directory: Path) -> Campaign:
 
 def _write_plan(directory: Path, campaign: Campaign) -> None:
     """Write ``campaign.json``, which lists all runs with their settings."""
-    content = {"schema": SCHEMA, **asdict(campaign)}
+    from pydantic import TypeAdapter
+
+    content = {"schema": SCHEMA, **TypeAdapter(Campaign).dump_python(campaign)}
     write_atomically(directory / PLAN, json.dumps(content, indent=1) + "\n", private=True)
 
 
-def extend_campaign(directory: Path, campaign: Campaign) -> int:
-    """Add new runs of a campaign to the plan in a directory, and return their number.
+def extend_campaign(directory: Path, planned: Campaign, campaign: Campaign) -> Campaign:
+    """Add new runs of a campaign to the plan in a directory, and return the campaign of all runs.
 
     Runs with the same experiment, testbed and axes are the same; the plan keeps all its runs.
     """
-    planned = load_campaign(directory)
     if planned.name != campaign.name:
         problem = f"{directory} holds the campaign {planned.name}, not {campaign.name}"
         raise UsageError(problem, "give it another directory with -o", code="campaign-changed")
     known = {run.key: run for run in planned.runs}
     runs, number = [], len(planned.runs)
     for run in campaign.runs:
-        before = known.get(run.key)
+        before = known.pop(run.key, None)
         if before is None:
             number += 1
-            before = replace(
-                run, directory=name_directory(f"{number:03d}", run.experiment, run.axes)
-            )
-        elif before.settings != run.settings:
+            name = name_directory(f"{number:03d}", run.experiment, run.axes)
+        elif before.settings == run.settings:
+            name = before.directory
+        else:
             problem = f"{before.directory} was planned with different settings"
             hint = "measure the changed campaign in another directory with -o"
             raise UsageError(problem, hint, code="campaign-changed")
-        runs.append(before)
-    gone = [run for run in planned.runs if run not in runs]
+        runs.append(replace(run, directory=name))
     notes = {**planned.notes, **campaign.notes}
-    _write_plan(directory, replace(campaign, runs=(*runs, *gone), notes=notes))
-    return number - len(planned.runs)
+    extended = replace(campaign, runs=(*runs, *known.values()), notes=notes)
+    _write_plan(directory, extended)
+    return extended
 
 
 def read_status(directory: Path, run: CampaignRun) -> str:
@@ -342,13 +353,28 @@ def _execute_run(directory: Path, run: CampaignRun, events: Listener) -> None:
         # a device that translated wrongly is looked at again; a directory without configuration
         # was left by a run that was killed before its first trial
         shutil.rmtree(path, ignore_errors=True)
-    bound = bind(run.settings)
-    bound.tester.prepare()
-    planned = plan(bound)
+    run_plan = _find_plan(run)
+    run_plan.bound.tester.prepare()
     if (path / rundir.CONFIG).exists():
-        resume(path, events, planned)
+        resume(path, events, run_plan)
     else:
-        execute(bound, path, events, planned)
+        execute(run_plan.bound, path, events, run_plan)
+
+
+def _find_plan(run: CampaignRun) -> RunPlan:
+    """Return the plan of a run; make the plan of another process again.
+
+    Raises:
+        UsageError: the plan has changed, as another version of v6t may do.
+    """
+    if isinstance(run, CompiledRun) and run.plan is not None:
+        return run.plan
+    run_plan = plan(bind(run.settings))
+    if run.plan_sha256 not in ("", run_plan.digest):
+        problem = f"{run.directory} was planned with other trials or traffic"
+        hint = "continue with the version of v6t that planned it, or add the campaign's FILE"
+        raise UsageError(problem, hint, code="campaign-changed")
+    return run_plan
 
 
 def _write_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:

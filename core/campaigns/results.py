@@ -20,11 +20,11 @@ from v6t.core.campaigns.campaign import (
     WAITING,
     Campaign,
     CampaignRun,
-    load_campaign,
     read_failure,
     read_status,
 )
 from v6t.core.runs import rundir
+from v6t.core.runs.events import RunDataCollector
 from v6t.core.runs.results import COMPLETE, RUNNING, load_run
 
 if TYPE_CHECKING:
@@ -43,18 +43,17 @@ REPORT_FILES = {  # files of a campaign report by format
 
 def write_campaign_report(
     directory: Path,
-    formats: Sequence[str] = tuple(REPORT_FILES),
+    campaign: Campaign,
+    runs: Sequence[RunResult],
+    formats: Sequence[str],
     output: Path | None = None,
     *,
     figures: bool = True,
-    runs: Sequence[RunResult] | None = None,
 ) -> list[Path]:
     """Write the report of a campaign, finished or not, and return the paths of its files."""
     from v6t.analysis.report.render import to_html, to_markdown
 
-    campaign = load_campaign(directory)
     rundir.check_report_directory(output, directory)
-    runs = load_runs(directory, campaign) if runs is None else runs
     content = summarize(campaign, runs)
     texts = {
         "html": lambda: to_html(_make_document(campaign, runs, figures=figures)),
@@ -72,11 +71,11 @@ def write_campaign_report(
     return written
 
 
-def render_page(directory: Path, campaign: Campaign, cache: dict[str, RunResult]) -> str:
-    """Return the current report as an HTML page without figures and links; update ``cache``."""
+def render_page(directory: Path, campaign: Campaign, collector: RunDataCollector) -> str:
+    """Return the current report as an HTML page without figures and links."""
     from v6t.analysis.report.render import to_html
 
-    runs = load_runs(directory, campaign, cache)
+    runs = load_runs(directory, campaign, collector)
     return to_html(_make_document(campaign, runs, figures=False, links=False))
 
 
@@ -102,17 +101,11 @@ def make_tables(runs: Sequence[RunResult]) -> list[Table]:
 
 
 def load_runs(
-    directory: Path, campaign: Campaign, cache: dict[str, RunResult] | None = None
+    directory: Path, campaign: Campaign, collector: RunDataCollector | None = None
 ) -> list[RunResult]:
-    """Load the current results of each run; ``cache`` keeps those of complete runs."""
-    cache = {} if cache is None else cache
-    results = []
-    for run in campaign.runs:
-        result = cache.get(run.directory) or _load_run(directory, run)
-        if result.status == COMPLETE:
-            cache[run.directory] = result
-        results.append(result)
-    return results
+    """Return the current results of each run; load those that ``collector`` does not have."""
+    collector = collector or RunDataCollector()
+    return [_load_run(directory, run, collector) for run in campaign.runs]
 
 
 def check_no_damage(runs: Sequence[RunResult]) -> None:
@@ -126,8 +119,8 @@ def check_no_damage(runs: Sequence[RunResult]) -> None:
         raise UsageError("; ".join(damaged), hint, code="damaged-file")
 
 
-def _load_run(directory: Path, run: CampaignRun) -> RunResult:
-    """Load the results of a run, or its failure."""
+def _load_run(directory: Path, run: CampaignRun, collector: RunDataCollector) -> RunResult:
+    """Return the results of a run, or its failure; keep those of a complete run."""
     from v6t.analysis.rundata import CampaignRun as RunResult
 
     status, data = read_status(directory, run), None
@@ -138,7 +131,9 @@ def _load_run(directory: Path, run: CampaignRun) -> RunResult:
             if not (path / name).exists():
                 raise UsageError(f"{path / name} does not exist", code="file-not-found")
         if (path / rundir.CONFIG).exists():
-            data = load_run(path)
+            data = collector.find(run.directory) or load_run(path)
+            if status == COMPLETE:
+                collector.ended[run.directory] = data
     except V6tError as exc:  # the other runs are shown all the same
         status, failure, is_damaged = FAILED, f"it cannot be read: {exc.message}", True
     return RunResult(

@@ -192,16 +192,20 @@ def bottleneck(duration_s: float, run_file: Path) -> CommandResult:
     """
     from v6t.core.runs.rundir import RunDir
 
-    with RunDir(run_file, new=False):  # rejects other directories, and a run in progress
-        pass
-    with _use_device({"run_file": run_file}, restore=True) as run:
-        from v6t.core.runs.bottleneck import watch_device
+    with (
+        RunDir(run_file, new=False) as run_dir,  # rejects a run in progress
+        _use_device({"run_file": run_file}, restore=True) as run,
+    ):
+        from v6t.core.runs.bottleneck import check_has_driver, watch_device
+        from v6t.core.runs.plan import plan
+        from v6t.core.runs.results import read_results
 
+        check_has_driver(run)
         run.tester.prepare()
         print_notice("repeating the measured rates while sampling the device once a second")
         lines: list[str] = []
-        entries = watch_device(run_file, lines.append, duration_s, run)
-    return make_result(entries, lines)
+        results = watch_device(run_dir, plan(run), read_results(run_file), duration_s, lines.append)
+    return make_result(results["bottleneck"], lines)
 
 
 @contextmanager

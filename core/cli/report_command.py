@@ -70,9 +70,10 @@ def command(
                 "give the directory of one of its runs",
                 code="conflicting-options",
             )
-        runs = load_runs(directory, load_campaign(directory))
+        campaign = load_campaign(directory)
+        runs = load_runs(directory, campaign)
         written = write_campaign_report(
-            directory, chosen, output, figures=figures != "none", runs=runs
+            directory, campaign, runs, chosen, output, figures=figures != "none"
         )
         for path in written:
             click.echo(path)

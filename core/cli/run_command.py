@@ -140,7 +140,7 @@ def command(
             status = result.print(as_json=False) or status
         return status
 
-    return replace(make_run_result(path, data=data), finish=check_results)
+    return replace(make_run_result(data, path), finish=check_results)
 
 
 def _check_rates(data: RunData, min_fps: float) -> int:

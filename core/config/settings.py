@@ -206,7 +206,7 @@ class ResolvedRun(StrictModel):
 
     plugin: str
     params: dict[str, Any] = Field(default_factory=dict)
-    suited: tuple[str, ...] = ()
+    driver_defaults: tuple[str, ...] = Field((), alias="suited")
     """Parameters with the driver's own default: the device cannot take the technology's."""
     links_left: Link  # the link on the left; saved files use this name
     links_right: Link
@@ -226,6 +226,10 @@ class ResolvedRun(StrictModel):
     """The technology is stateful: trials have connections (RFC 9693)."""
     modifier: str | None = None
     """Condition added to the test traffic (RFC 2544, section 11)."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of ``config.json``."""
+        return self.model_dump(mode="json", by_alias=True)
 
 
 def load_saved_run(values: Any) -> ResolvedRun:

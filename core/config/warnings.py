@@ -275,7 +275,7 @@ def list_result_warnings(
 def _yield_driver_default_warnings(bound: BoundRun) -> Iterator[str]:
     own = bound.driver.get_parameter_overrides(bound.technology.name)
     defaults = bound.technology.params_model.model_fields
-    for name in bound.settings.suited:
+    for name in bound.settings.driver_defaults:
         usual = f", not {format_yaml(defaults[name].get_default())}" if name in defaults else ""
         why = f": {own[name].reason}" if name in own else ""
         yield f"{name} is {format_yaml(bound.settings.params[name])}{usual}{why}"

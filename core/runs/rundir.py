@@ -18,6 +18,7 @@ from v6t.base.files import (
     LOCK_NAME,
     acquire_lock,
     explain_read_error,
+    parse_json,
     read_json,
     read_octets,
     report_write_errors,
@@ -144,10 +145,6 @@ class RunDir:
         """Read a JSON file of the run; None if it does not exist."""
         return read_optional_json(self.path / name)
 
-    def load_config(self) -> ResolvedRun:
-        """Return the resolved settings of the run, unchanged since it began."""
-        return read_unchanged_config(self.path, self.read_json(MANIFEST))
-
     def close(self) -> None:
         """Release the lock."""
         self._lock.release()
@@ -210,31 +207,28 @@ def read_json_object(path: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def read_config(path: Path) -> ResolvedRun:
-    """Read the configuration of a run from its directory or its ``config.json``."""
+def read_config(path: Path, manifest: Any = None) -> ResolvedRun:
+    """Read the configuration of a run from its directory or its ``config.json``.
+
+    Raises:
+        UsageError: it cannot be read, or its digest in the manifest differs. Manifests of earlier
+            versions and of published runs have no digest: nothing is compared.
+    """
     if path.is_dir():
         path /= CONFIG
+    digest = manifest.get(CONFIG_DIGEST) if isinstance(manifest, dict) else None
     try:
-        return load_saved_run(read_json(path))
+        octets = read_octets(path)
+        if digest not in (None, compute_digest(octets)):
+            problem = f"{path} or {MANIFEST} beside it was changed after the run began"
+            hint = "restore them; to measure with other settings, start a new run"
+            raise UsageError(problem, hint, code="damaged-file")
+        return load_saved_run(parse_json(octets))
     except OSError as exc:
         raise explain_read_error(path, exc) from exc
     except ValueError as exc:
         problem = f"{path} is not a configuration of this version of v6t"
         raise UsageError(problem, code="damaged-file") from exc
-
-
-def read_unchanged_config(directory: Path, manifest: Any) -> ResolvedRun:
-    """Read the configuration of a run; raise UsageError if its digest in the manifest differs.
-
-    Manifests of earlier versions and of published runs have no digest: nothing is compared.
-    """
-    run, path = read_config(directory), directory / CONFIG
-    digest = manifest.get(CONFIG_DIGEST) if isinstance(manifest, dict) else None
-    if digest is not None and digest != compute_digest(read_octets(path)):
-        problem = f"{path} or {MANIFEST} beside it was changed after the run began"
-        hint = "restore them; to measure with other settings, start a new run"
-        raise UsageError(problem, hint, code="damaged-file")
-    return run
 
 
 @contextmanager
@@ -314,7 +308,7 @@ def read_run_files(source: Path) -> tuple[YamlFile, YamlFile]:
 
 def make_settings_files(run: ResolvedRun) -> dict[str, dict[str, Any]]:
     """Return the contents of a run file and a testbed file that repeat a run, by file name."""
-    values = run.model_dump(mode="json")
+    values = run.to_json()
     preset = make_procedure_model().model_validate(make_preset(run.preset)).model_dump(mode="json")
     values["procedure"] = _find_differences(values["procedure"], preset)
     testbed = {

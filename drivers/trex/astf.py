@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -21,9 +22,9 @@ from v6t.base.errors import TesterError, UsageError
 from v6t.drivers.oracle.connection_oracle import unwrap_plugin
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.drivers.trex.attachment import Attachment
-from v6t.drivers.trex.channel import DEADLINE_S
+from v6t.drivers.trex.channel import DEADLINE_S, parse_answer
+from v6t.drivers.trex.client.stats import StepStats, TcpCounters
 from v6t.drivers.trex.counting import SendingTime, find_overload, measure_sending_time
-from v6t.drivers.trex.stats import StepStats
 from v6t.profiles.model import Layer
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, build_response
 from v6t.trials.connections import Connections
@@ -49,23 +50,7 @@ METHOD = (
 """Warning with every number."""
 
 Step = Literal["open", "ask", "end"]  # Step of a trial with TCP connections
-Counters = Mapping[str, Mapping[str, float]]
-"""Of ``client`` and ``server``, by TRex's names; those that are zero may lack."""
-
-_FAULTS = {
-    "err_no_memory": "had no memory for connections",
-    "err_c_tuple_err": "had too few addresses and ports for its clients",
-    "err_dct": "used a four-tuple twice",
-    "err_c_nf_throttled": "held back connections of its clients",
-    "err_s_nf_throttled": "held back connections of its servers",
-    "err_flow_overflow": "had more connections than it can keep",
-    "err_no_template": "had no server for a connection",
-    "err_redirect_rx": "lost frames on the way to its receiver",
-    "tcps_keepprobe": "asked its connections whether they still stood",
-    "rss_redirect_drops": "lost frames on the way between its cores",
-}
-"""ASTF's counters of its faults."""
-_WRONG_SEGMENTS = ("err_l3_cs", "err_l4_cs", "err_len_err", "tcps_rcvbadsum", "tcps_rcvbadoff")
+Counters = Mapping[str, TcpCounters]  # Of ``client`` and ``server``
 
 
 @runtime_checkable
@@ -207,36 +192,28 @@ def make_profile(ends: TcpEndpoints, connections: Connections, tcp: Tcp) -> dict
     }
 
 
-def _count(counters: Counters, side: str, name: str) -> int:
-    """Return a counter of one side; TRex omits those that are zero."""
-    return int(counters[side].get(name, 0))
-
-
 def _count_wrong(counters: Counters) -> int:
     """Count segments with wrong checksums, lengths or offsets."""
-    return sum(_count(counters, side, name) for side in counters for name in _WRONG_SEGMENTS)
+    return sum(side.wrong_segments for side in counters.values())
 
 
 def count_opened(counters: Counters) -> TcpCounts:
     """Count the connections when the time for answers to the last SYN is over."""
-    attempted = _count(counters, "client", "tcps_connattempt")
-    client, server = (_count(counters, side, "tcps_connects") for side in ("client", "server"))
-    given_up = _count(counters, "client", "tcps_keepdrops")
-    refused = max(0, _count(counters, "client", "tcps_conndrops") - given_up)
-    both = min(client, server)
+    client, server = counters["client"], counters["server"]
+    refused = max(0, client.failed - client.given_up)
     # open now, but the SYN or the answer to it was sent again
-    again = {side: _count(counters, side, "tcps_rexmttimeo_syn") for side in counters}
-    dropped = {side: _count(counters, side, "tcps_keepdrops") for side in counters}
-    late = sum(max(0, again[side] - RETRANSMISSIONS * dropped[side]) for side in counters)
-    established = max(0, both - late)
-    half_open = client - both
+    late = sum(
+        max(0, side.repeated_syns - RETRANSMISSIONS * side.given_up) for side in counters.values()
+    )
+    established = max(0, min(client.opened, server.opened) - late)
+    half_open = client.opened - min(client.opened, server.opened)
     return TcpCounts(
-        attempted=attempted,
+        attempted=client.attempts,
         established=established,
         half_open=half_open,
         reset_refused=refused,
-        timed_out=attempted - established - half_open - refused,
-        retransmitted=sum(again.values()),
+        timed_out=client.attempts - established - half_open - refused,
+        retransmitted=client.repeated_syns + server.repeated_syns,
         wrong=_count_wrong(counters),
     )
 
@@ -245,33 +222,26 @@ def count_answered(
     counts: TcpCounts, counters: Counters, at_opening: Counters, tcp: Tcp
 ) -> TcpCounts:
     """Add the objects that were requested and received, without retransmitted ones."""
-    late = min(_count(at_opening, s, "tcps_connects") for s in at_opening) - counts.established
-    requests = _count(counters, "client", "tcps_sndbyte") // len(REQUEST)
-    objects = _count(counters, "client", "tcps_rcvbyte") // len(build_response(tcp.object_octets))
-    again = sum(
-        _count(counters, side, name)
-        for side in counters
-        for name in ("tcps_rexmttimeo", "tcps_sndrexmitpack")
-    )
+    client = counters["client"]
+    late = min(side.opened for side in at_opening.values()) - counts.established
+    requests = client.sent_octets // len(REQUEST)
+    objects = client.received_octets // len(build_response(tcp.object_octets))
+    again = sum(side.timeouts + side.repeated_segments for side in counters.values())
     return replace(
         counts,
         requested=max(0, min(counts.established, requests - late)),
         answered=max(0, min(counts.established, objects - late - again)),
-        reset_later=_count(counters, "client", "tcps_drops"),
+        reset_later=client.reset,
         wrong=_count_wrong(counters),
     )
 
 
 def count_closed(counts: TcpCounts, counters: Counters, tcp: Tcp) -> TcpCounts:
     """Add the connections that were closed as intended on both sides."""
-    closed = []
-    for side in ("client", "server"):
-        drops = _count(counters, side, "tcps_drops")
-        if tcp.closing == "rst":
-            closed.append(drops - counts.reset_later)
-        else:
-            refused = _count(counters, side, "tcps_conndrops")
-            closed.append(_count(counters, side, "tcps_closed") - drops - refused)
+    if tcp.closing == "rst":
+        closed = [side.reset - counts.reset_later for side in counters.values()]
+    else:
+        closed = [side.closed - side.reset - side.failed for side in counters.values()]
     return replace(
         counts,
         closed=max(0, min(counts.established, *closed)),
@@ -281,19 +251,16 @@ def count_closed(counts: TcpCounts, counters: Counters, tcp: Tcp) -> TcpCounts:
 
 def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
     """Find TRex's own faults in a step, which make the trial invalid."""
-    counters = stats.counters
-    faults = [
-        f"TRex {text} ({name}: {number})"
-        for name, text in _FAULTS.items()
-        if (number := sum(_count(counters, side, name) for side in counters))
-    ]
-    for side in counters if step == "open" else ():  # after a reset these timers mean nothing
-        given_up = _count(counters, side, "tcps_keepdrops")
-        again = _count(counters, side, "tcps_rexmttimeo_syn")
-        if again < RETRANSMISSIONS * given_up:
+    counters, own_faults = stats.counters, Counter[str]()
+    for side in counters.values():
+        own_faults.update(side.faults)
+    faults = [f"TRex {text}: {number}" for text, number in own_faults.items()]
+    # after a reset these timers mean nothing
+    for name, side in counters.items() if step == "open" else ():
+        if side.repeated_syns < RETRANSMISSIONS * side.given_up:
             faults.append(
-                f"TRex's timers were late: its {side} gave up {given_up} connections and sent "
-                f"{again} SYNs again"
+                f"TRex's timers were late: its {name} gave up {side.given_up} connections and sent "
+                f"{side.repeated_syns} SYNs again"
             )
     for port, counted in stats.ports.items():
         for name, errors in (("ierrors", counted.input_errors), ("oerrors", counted.output_errors)):
@@ -305,74 +272,63 @@ def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
     return faults
 
 
-class TcpTrials:
-    """Trials with TCP connections, step by step; the engine is ASTF when one is established."""
+class TcpTrial:
+    """A trial with TCP connections, step by step, once the engine is ASTF."""
 
-    def __init__(self, attachment: Attachment) -> None:
+    def __init__(self, attachment: Attachment, oracle: Oracle, connections: Connections) -> None:
+        if connections.tcp is None:
+            raise TesterError("these are not TCP connections", code="not-learned")
         self._attachment = attachment
-        self._technology: object = None
-        self._request: tuple[Connections, Tcp] | None = None
+        self._endpoints = find_endpoints(unwrap_plugin(oracle))
+        self._connections = connections
+        self._tcp = connections.tcp
         self._counts = TcpCounts(0, 0)
         self._opened: Counters = {}
         self._answered: Counters = {}
 
-    def load(self, oracle: Oracle) -> None:
-        self._technology = unwrap_plugin(oracle)
-
-    def establish(self, connections: Connections) -> PhaseCounts:
+    def establish(self) -> PhaseCounts:
         """Open all connections; they wait for one another."""
-        if connections.tcp is None:
-            raise TesterError("these are not TCP connections", code="not-learned")
-        self._request, self._answered = (connections, connections.tcp), {}
-        profile = make_profile(find_endpoints(self._technology), connections, connections.tcp)
+        profile = make_profile(self._endpoints, self._connections, self._tcp)
         self._attachment.ask("begin", deadline_s=2 * DEADLINE_S, profile=profile)
-        count = connections.count
-        done = {side: {"tcps_connects": count} for side in ("client", "server")}
-        stats = self._watch("open", "tcps_connattempt", 1, count, done)
+        count = self._connections.count
+        done = {side: {"opened": count} for side in ("client", "server")}
+        stats = self._watch("open", "attempts", 1, count, done)
         self._opened = stats.counters
         self._counts = counts = count_opened(self._opened)
         return self._make_phase(stats, "open", count, counts.attempted, counts.established)
 
     def validate(self) -> PhaseCounts:
-        _, tcp = self._current
-        count = min(_count(self._opened, side, "tcps_connects") for side in self._opened)
-        done = {"client": {"tcps_rcvbyte": count * len(build_response(tcp.object_octets))}}
-        stats = self._watch("ask", "tcps_sndbyte", len(REQUEST), count, done)
+        count = min(side.opened for side in self._opened.values())
+        octets = count * len(build_response(self._tcp.object_octets))
+        done = {"client": {"received_octets": octets}}
+        stats = self._watch("ask", "sent_octets", len(REQUEST), count, done)
         self._answered = stats.counters
-        counts = count_answered(self._counts, self._answered, self._opened, tcp)
+        counts = count_answered(self._counts, self._answered, self._opened, self._tcp)
         self._counts = counts
         return self._make_phase(stats, "ask", counts.established, counts.requested, counts.answered)
 
     def disconnect(self) -> PhaseCounts:
         """End the connections; those whose object never came are left to the device's driver."""
-        _, tcp = self._current
         if not self._answered:  # no connection asked for anything
-            stats = self._watch("end", "tcps_closed", 1, 0, {})
+            stats = self._watch("end", "closed", 1, 0, {})
             self._attachment.ask("finish")
             return self._make_phase(stats, "end", 0, 0, 0)
-        attempts = _count(self._opened, "client", "tcps_connattempt")
-        arrived = _count(self._opened, "server", "tcps_connects")
-        done = {"client": {"tcps_closed": attempts}, "server": {"tcps_closed": arrived}}
-        stats = self._watch("end", "tcps_sndctrl", 1, 2 * attempts, done)
-        self._counts = counts = count_closed(self._counts, stats.counters, tcp)
+        attempts = self._opened["client"].attempts
+        arrived = self._opened["server"].opened
+        done = {"client": {"closed": attempts}, "server": {"closed": arrived}}
+        stats = self._watch("end", "control_segments", 1, 2 * attempts, done)
+        counters = stats.counters
+        self._counts = counts = count_closed(self._counts, counters, self._tcp)
         # resets or FINs since then, those that were sent again among them
-        sent = _count(stats.counters, "client", "tcps_sndctrl")
-        sent -= _count(self._answered, "client", "tcps_sndctrl")
+        sent = counters["client"].control_segments - self._answered["client"].control_segments
         self._attachment.ask("finish")
         required = counts.answered
         return self._make_phase(stats, "end", required, min(sent, required), counts.closed)
 
-    @property
-    def _current(self) -> tuple[Connections, Tcp]:
-        """Connections of the current trial and their TCP settings."""
-        if self._request is None:
-            raise TesterError("no connection of TCP was opened yet", code="not-learned")
-        return self._request
-
     def _watch(
         self, step: Step, counter: str, each: int, count: int, done: Mapping[str, Any]
     ) -> StepStats:
-        schedule = make_schedule(self._current[0])
+        schedule = make_schedule(self._connections)
         began_s = schedule.begin_s(step)
         until_s = began_s + schedule.duration_s + schedule.wait_s
         units = {"counter": counter, "each": each, "count": count, "done": done}
@@ -384,14 +340,13 @@ class TcpTrials:
             **units,
             **times,
         )
-        return StepStats.model_validate(answer)
+        return parse_answer(StepStats, answer)
 
     def _make_phase(
         self, stats: StepStats, step: Step, required: int, sent: int, good: int
     ) -> PhaseCounts:
-        connections, _ = self._current
-        duration_s, now = connections.phase_one_s, time.monotonic()
-        began_s = min(now, now - stats.ago_s + make_schedule(connections).begin_s(step))
+        duration_s, now = self._connections.phase_one_s, time.monotonic()
+        began_s = min(now, now - stats.ago_s + make_schedule(self._connections).begin_s(step))
         took = SendingTime(duration_s if sent else 0.0, 0.0)
         if step != "end" and sent:
             never = SendingTime(2 * duration_s, 0.0)
@@ -408,6 +363,9 @@ class TcpTrials:
             began_s + took.time_s,
             faults=tuple(find_faults(stats, step, self._attachment.cpu_limit)),
             started=started.isoformat(timespec="milliseconds"),
-            health={"cpu": [round(c, 1) for c in stats.cpu], "counters": stats.counters},
+            health={
+                "cpu": [round(c, 1) for c in stats.cpu],
+                "counters": {name: side.record for name, side in stats.counters.items()},
+            },
             tcp=self._counts,
         )

@@ -17,14 +17,15 @@ from v6t.drivers.trex.channel import (
     STL_MODULES,
     ClientWorker,
     WorkerError,
+    parse_answer,
 )
+from v6t.drivers.trex.client.stats import PortFacts, ServerFacts
 from v6t.drivers.trex.doctor import find_missing_mount, read_host_facts
 from v6t.drivers.trex.installation import require_installation, start_client
 from v6t.drivers.trex.interfaces import is_pci, join_memif, make_full_address
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.port_driver import PortDriver, choose_driver, find_driver
 from v6t.drivers.trex.server import Server, make_config, make_server_program
-from v6t.drivers.trex.stats import PortFacts, ServerFacts
 
 SHUTDOWN_S = 40.0  # Deadline for a server to end and release its ports
 MAX_RECORDED_FPS = 50_000
@@ -43,7 +44,7 @@ class Attachment:
         delays: delays will be asked for: a server that cannot give them is refused at once.
 
     Attributes:
-        client: facts about the worker.
+        client_facts: interpreter of the client, and CPUs and clock of its host.
         uses_trailer: frames are told apart by their trailer, not by port counters.
         learning: ports on which hosts ask for the device before a trial.
     """
@@ -56,7 +57,7 @@ class Attachment:
         self.server: Server | None = None
         self.worker: ClientWorker | None = None
         self.facts = ServerFacts()
-        self.client: dict[str, Any] = {}
+        self.client_facts: dict[str, Any] = {}
         self.uses_trailer = not options.counts_by_ports
         self.learning: list[int] = []
         self._arguments: list[str] = []
@@ -118,12 +119,12 @@ class Attachment:
             "version": facts.version,
             "processor": facts.processor,
             "data_path_cores": facts.cores if facts.ports else None,
-            "clock_source": self.client.get("clock"),
+            "clock_source": self.client_facts.get("clock"),
             "ports": [
                 {**port.describe(), "tester_mac": macs.get(port.index, ("",))[0]}
                 for port in facts.ports
             ],
-            "client": {k: self.client.get(k) for k in ("python", "executable")},
+            "client": {k: self.client_facts.get(k) for k in ("python", "executable")},
             "started_by_v6t": self.server is not None,
             "reached_by": self._describe_access(),
             "server_arguments": self._arguments,
@@ -178,8 +179,7 @@ class Attachment:
         self._check_facts()
         if self._engine == "STL":
             self.uses_trailer = self._choose_counting()
-        answer = self.ask("acquire", ports=list(options.all_ports), force=options.force)
-        self._displaced |= {p: o for p, o in answer["owners"].items() if o}
+        self._displaced |= self.ask("acquire", ports=list(options.all_ports), force=options.force)
         hosts = options.list_hosts(self._links)
         self._answering = self.ask("play", hosts=hosts) if hosts else []
         self.learning = sorted(int(p) for p, one in hosts.items() if one.get("introduces", True))
@@ -201,11 +201,13 @@ class Attachment:
                 )
             self._directory = options.trex_dir
             self.worker = start(options.python or "python3")
-            self.client = self.ask("hello", deadline_s=deadline_s, trex_dir=self._directory)
+            self.client_facts = self.ask("hello", deadline_s=deadline_s, trex_dir=self._directory)
             return
         installation = require_installation(options.trex_dir)
         self._directory = str(installation.resolve())
-        self.worker, self.client = start_client(installation, options.python, start, deadline_s)
+        self.worker, self.client_facts = start_client(
+            installation, options.python, start, deadline_s
+        )
 
     def _try_connect(self) -> WorkerError | None:
         o = self._options
@@ -217,7 +219,7 @@ class Attachment:
             if exc.kind != "connect":
                 raise
             return exc
-        self.facts = ServerFacts.model_validate(answer)
+        self.facts = parse_answer(ServerFacts, answer)
         return None
 
     def _connect(self) -> bool:
@@ -250,7 +252,7 @@ class Attachment:
         ring = make_ring(options.ring, max(self._links.left.mtu, self._links.right.mtu))
         placement = self.placement = place_threads(
             options.cores * (1 + len(options.pairs)),
-            self.client["cpus"],
+            self.client_facts["cpus"],
             options.core_list,
             may_share=options.cores == 1,
         )
@@ -292,7 +294,7 @@ class Attachment:
         if options.catch_up_ms is not None and self._engine == "STL":
             self.ask("catch_up", max_s=options.catch_up_ms / 1000)
         if self._bed is not None and not options.interfaces:
-            self._steer(find_forwarding_cpus(placement, self.client["cpus"]))
+            self._steer(find_forwarding_cpus(placement, self.client_facts["cpus"]))
 
     def _steer(self, cpus: list[int]) -> None:
         """Have the kernel forward the lab's frames on these CPUs, or on those of the options."""

@@ -11,8 +11,9 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import TypeAdapter
 from v6t.base.errors import TesterError
 from v6t.drivers.lab.netns import enter_command
 from v6t.drivers.transport.ssh_client import SshClient
@@ -30,19 +31,27 @@ for name, text in json.loads(base64.b64decode(sys.stdin.readline())):
     exec(compile(text, name, "exec"), module.__dict__)
 """
 """The worker's modules arrive on the first line: nothing is installed on the other side."""
-STL_MODULES = (
+_COMMON_MODULES = (
     "packets/checksum.py",
     "drivers/neighbours.py",
     "drivers/trex/port_driver.py",
     "drivers/trex/client/service.py",
     "drivers/trex/client/host.py",
+    "drivers/trex/client/stats.py",
     "drivers/trex/client/rpc.py",
     "drivers/trex/client/answering.py",
     *(type(one).__module__.partition(".")[2].replace(".", "/") + ".py" for one in list_drivers()),
-    "drivers/trex/client/stl.py",
+    "drivers/trex/client/worker.py",
 )
+STL_MODULES = (*_COMMON_MODULES, "drivers/trex/client/stl.py")
 """The worker for streams: modules in the order in which they are imported, the program last."""
-ASTF_MODULES = (*STL_MODULES, "drivers/trex/client/astf.py")  # The worker for TCP connections
+ASTF_MODULES = (*_COMMON_MODULES, "drivers/trex/client/astf.py")  # The worker for TCP connections
+_Parsed = TypeVar("_Parsed")
+
+
+def parse_answer(kind: type[_Parsed], answer: Any) -> _Parsed:
+    """Make a dataclass of :mod:`v6t.drivers.trex.client.stats` from a worker's answer."""
+    return TypeAdapter(kind).validate_python(answer)
 
 
 class WorkerError(TesterError):

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
-from v6t.drivers.trex.stats import NO_DELAYS, CounterLook, GroupStats, TrialStats
+from v6t.drivers.trex.client.stats import CounterLook, GroupStats, TrialStats
+from v6t.drivers.trex.histogram import NO_DELAYS, read_delays
 from v6t.drivers.trex.streams import is_marked
 from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
@@ -97,7 +98,7 @@ def count_by_trailer(
                 continue
             count = count_group(stats, load, burst)
             stamped_sent += count.sent
-            timed = _remove_longest(find_group(stats, burst).delays, count.surplus)
+            timed = _remove_longest(read_delays(find_group(stats, burst)), count.surplus)
             if frame_timeout_s is not None:
                 in_order = zip(timed.values_ns, timed.counts, strict=True)
                 late = sum(n for ns, n in in_order if ns > round(frame_timeout_s * 1e9))
@@ -118,7 +119,7 @@ def count_by_trailer(
 
 
 def _remove_longest(delays: Distribution, number: int) -> Distribution:
-    """Return the delays without a number of the longest."""
+    """Return the delays except the longest ones, of which this number is removed."""
     counts = dict(zip(delays.values_ns, delays.counts, strict=True))
     for value_ns in reversed(delays.values_ns):
         removed = min(number, counts[value_ns])

@@ -13,12 +13,12 @@ from v6t.base.errors import EnvironmentLacking, TesterError, UsageError, V6tErro
 from v6t.drivers.tester_kind import Finding, State
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.drivers.trex.channel import ClientWorker, WorkerError
+from v6t.drivers.trex.channel import ClientWorker, WorkerError, parse_answer
 from v6t.drivers.trex.client.host import is_reachable
+from v6t.drivers.trex.client.stats import ServerFacts
 from v6t.drivers.trex.installation import find_installation, read_version, start_client
 from v6t.drivers.trex.interfaces import is_pci, make_full_address
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.stats import ServerFacts
 
 DPDK_DRIVERS = ("vfio-pci", "uio_pci_generic", "igb_uio")
 _PAGES = {2048: "2M", 1048576: "1G"}
@@ -97,7 +97,7 @@ def _examine_server(
         text = f"{where} answers, but not this client: {exc.message}; {fix}"
         yield "TRex server", "missing", text
         return
-    facts = ServerFacts.model_validate(answer)
+    facts = parse_answer(ServerFacts, answer)
     yield from describe_server(where, facts)
     if flags is not None:
         yield from check_flags(flags, has_several_cores=facts.cores_per_port > 1)

@@ -15,7 +15,6 @@ from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.drivers.trex import capture, counting, timing
-from v6t.drivers.trex.astf import TcpTrials
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.bursts import (
     ALWAYS_STAMPED_FPS,
@@ -38,7 +37,8 @@ from v6t.drivers.trex.capture import (
     make_capture_request,
     select_current_frames,
 )
-from v6t.drivers.trex.channel import DEADLINE_S
+from v6t.drivers.trex.channel import DEADLINE_S, parse_answer
+from v6t.drivers.trex.client.stats import TrialStats
 from v6t.drivers.trex.connections import (
     IDS_PER_DIRECTION,
     Block,
@@ -47,7 +47,6 @@ from v6t.drivers.trex.connections import (
     compute_timed_share,
 )
 from v6t.drivers.trex.options import Side, TrexOptions
-from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import (
     find_mark_distance,
     mark_streams,
@@ -65,6 +64,7 @@ from v6t.trials.result import DirectionResult, TrialResult
 from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
 
 if TYPE_CHECKING:
+    from v6t.drivers.trex.astf import TcpTrial
     from v6t.drivers.trex.capture import Batch
 
 _LIST_S = 5.0  # Longest time to install a stream with its lists
@@ -123,7 +123,8 @@ class TrexTester(BedTester):
         self._ticks_hz: float | None = None
         self._recordings = Recordings(self.attachment, options.remote)
         self._connections = LearnedConnections(self._recordings)
-        self._tcp = TcpTrials(self.attachment)
+        self._technology: Oracle | None = None
+        self._tcp_trial: TcpTrial | None = None
         self._readers: dict[Direction, CaptureReader] = {}
         self._pairs: dict[Direction, list[PortPair]] = {
             "forward": [PortPair(*p.ports, p.left, p.right) for p in options.all_pairs],
@@ -151,7 +152,7 @@ class TrexTester(BedTester):
             raise
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
-        self._oracle = None if self._loopback else oracle
+        self._technology, self._oracle = oracle, None if self._loopback else oracle
         self._streams = {}
         self._marked = {}
         self._installed.clear()
@@ -178,7 +179,6 @@ class TrexTester(BedTester):
             ):
                 self._marked[direction] = marked
         self._connections.load(self._streams, oracle, loopback=self._loopback)
-        self._tcp.load(oracle)
 
     def measure(self, trial: Trial) -> TrialResult:
         directions = [d for d in DIRECTIONS if d in list_directions(trial.mode)]
@@ -209,9 +209,7 @@ class TrexTester(BedTester):
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
-            self.attachment.run_engine("ASTF")
-            self._pause(trial)
-            return self._check_bed(self._tcp.establish(connections))
+            return self._establish_tcp(trial, connections)
         self._select_stream_engine()
         self._pause(trial)
         phase_trial = make_phase_one_trial(trial, connections)
@@ -219,16 +217,32 @@ class TrexTester(BedTester):
         self._connections.begin(connections)
         return self._run_phase(phase_trial, streams)
 
+    def _establish_tcp(self, trial: Trial, connections: Connections) -> PhaseCounts:
+        from v6t.drivers.trex.astf import TcpTrial
+
+        if self._technology is None:
+            raise TesterError("no streams are loaded", code="not-loaded")
+        self._tcp_trial = TcpTrial(self.attachment, self._technology, connections)
+        self.attachment.run_engine("ASTF")
+        self._pause(trial)
+        return self._check_bed(self._tcp_trial.establish())
+
+    @property
+    def _current_tcp_trial(self) -> TcpTrial:
+        if self._tcp_trial is None:
+            raise TesterError("no connection of TCP was opened yet", code="not-learned")
+        return self._tcp_trial
+
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
-            return self._check_bed(self._tcp.validate())
+            return self._check_bed(self._current_tcp_trial.validate())
         phase_trial = make_validation_trial(trial, connections)
         streams = self._connections.make_validation(self._streams["reverse"])
         return self._run_phase(phase_trial, streams)
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         del trial, connections
-        return self._check_bed(self._tcp.disconnect())
+        return self._check_bed(self._current_tcp_trial.disconnect())
 
     def describe(self) -> dict[str, Any]:
         uses_trailer = self.attachment.uses_trailer
@@ -381,19 +395,18 @@ class TrexTester(BedTester):
         self.before_start()
         overtime_s = _compute_time_limit_s(trial)
         lists_s = _LIST_S * sum(len(load.bursts) for load in loads)
-        stats = TrialStats.model_validate(
-            self.attachment.ask(
-                "trial",
-                watch=self.attachment.check_server,
-                deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S + lists_s,
-                bursts={str(load.tx_port): load.make_requests() for load in loads},
-                due_s=trial.total_duration_s,
-                receive=sorted({load.rx_port for load in loads}),
-                residual_s=trial.residual_wait_s,
-                give_up_s=overtime_s,
-                captures=[*self._request_captures(trial, loads), *recordings],
-            )
+        answer = self.attachment.ask(
+            "trial",
+            watch=self.attachment.check_server,
+            deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S + lists_s,
+            bursts={str(load.tx_port): load.make_requests() for load in loads},
+            due_s=trial.total_duration_s,
+            receive=sorted({load.rx_port for load in loads}),
+            residual_s=trial.residual_wait_s,
+            give_up_s=overtime_s,
+            captures=[*self._request_captures(trial, loads), *recordings],
         )
+        stats = parse_answer(TrialStats, answer)
         began = datetime.now(timezone.utc) - timedelta(seconds=stats.began_ago_s)
         began_s = time.monotonic() - stats.began_ago_s
         if read is not None:  # before frames are compared: it tells what they should be
@@ -571,7 +584,7 @@ class TrexTester(BedTester):
         batches: list[Batch] = []
         for port in dict.fromkeys(load.rx_port for load in loads):
             captures = (c for c in stats.captures if c.kind == "sample" and c.port == port)
-            frames = [frame for capture in captures for frame in capture.frames]
+            frames = [frame for capture in captures for frame in capture.decode_frames()]
             pair = next(p for p in self._pairs[direction] if p.rx == port)
             # joined ports get frames as they were sent
             side, link = (pair.sending, sent) if self._loopback else (pair.receiving, received)

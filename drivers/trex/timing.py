@@ -15,8 +15,9 @@ from v6t.drivers.trex.capture import (
     count_stride_bits,
     identify_streams,
 )
+from v6t.drivers.trex.client.stats import TrialStats
 from v6t.drivers.trex.counting import DirectionCounts, count_group, find_group
-from v6t.drivers.trex.stats import NO_DELAYS, TrialStats
+from v6t.drivers.trex.histogram import NO_DELAYS
 from v6t.drivers.trex.streams import FIRST_SEQUENCE, MARK_IDS
 from v6t.packets.arrays import count_unique
 from v6t.profiles.model import Role

@@ -1,4 +1,4 @@
-"""Means beside medians: only where they are asked for (GEN-20)."""
+"""Means are reported in addition to medians only on request (GEN-20)."""
 
 import json
 

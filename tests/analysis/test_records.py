@@ -1,4 +1,4 @@
-"""Records say what they hold, and nobody but a benchmark's own presentation asks for its name."""
+"""Records describe themselves: only a benchmark's own presentation depends on its name."""
 
 import ast
 from pathlib import Path

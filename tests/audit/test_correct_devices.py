@@ -1,4 +1,4 @@
-"""No audit reports a deviation of a correct device, whatever the parameters.
+"""No audit reports a deviation of a correct device, for any parameters.
 
 ``V6T_AUDIT_EXAMPLES=1000`` draws more parameters of each technology than the few of ``make test``.
 """
@@ -35,7 +35,7 @@ one_of, integers, composite = st.sampled_from, st.integers, st.composite
 
 
 def fixed(**strategies):
-    """Return a strategy of parameters; what is no strategy is a value."""
+    """Return a strategy of parameters; other values are constants."""
     values = {
         n: s if isinstance(s, st.SearchStrategy) else st.just(s) for n, s in strategies.items()
     }

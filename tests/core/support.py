@@ -1,4 +1,4 @@
-"""Running the command line, in this process where that is enough, in one of its own elsewhere."""
+"""Run the command line in this process, or in a new one where that is necessary."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def v6t(*arguments: object) -> Done:
 
 
 def v6t_process(*arguments: object, **environment: str) -> Done:
-    """``v6t ARGUMENTS`` in a process of its own, with changes to the environment."""
+    """Run ``v6t ARGUMENTS`` in a new process, with changes to the environment."""
     done = subprocess.run(
         [*COMMAND, *map(str, arguments)],
         capture_output=True,

@@ -33,7 +33,7 @@ class Screen:
 
     @property
     def lines(self) -> list[str]:
-        """Without what is empty at their ends."""
+        """Return the lines without trailing spaces."""
         return [line.rstrip() for line in self._lines]
 
     @property
@@ -83,7 +83,7 @@ class Screen:
 
 
 class Session:
-    """A command on a terminal of its own, which its Ctrl-C reaches as it does a person's."""
+    """A command on a new terminal, which receives Ctrl-C as from a person."""
 
     def __init__(self, command: list[str], columns: int) -> None:
         """Start it."""
@@ -105,7 +105,7 @@ class Session:
         self._child.setwinsize(ROWS, columns)
 
     def read(self, seconds: float) -> bool:
-        """Show what is written within so long; false: the program has ended."""
+        """Show the output of the next seconds; return False if the program has ended."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             try:

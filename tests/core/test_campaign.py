@@ -218,7 +218,7 @@ def journalled(directory):
 
 
 def killed(process, directory, trials):
-    """Kill a campaign once so many trials are on disk."""
+    """Kill a campaign once this number of trials is on disk."""
     end = time.monotonic() + PATIENCE_S
     try:
         while journalled(directory) < trials:

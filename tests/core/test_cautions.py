@@ -80,7 +80,7 @@ def test_a_sending_time_that_may_not_be_proven_is_told(tester, tolerance, told):
 
 @pytest.mark.parametrize("tester", ["embedded", "sim"])
 def test_a_device_elsewhere_is_not_reached_without_ssh(tester, tmp_path, monkeypatch):
-    """Said by a dry run, too, which needs none; of a device that nobody drives it is not."""
+    """A dry run, which needs no ssh, warns too; without a driver there is no warning."""
     bed = tmp_path / "bed.yaml"
     bed.write_text("dut: {driver: linux-router, options: {ssh: {lab: elsewhere}}}")
     bound = resolve_and_bind(None, bed, Flags(plugin="ipv4-router", tester=tester))

@@ -56,7 +56,7 @@ def book(tmp_path_factory):
 
 
 def found(data):
-    """Verdicts by source and what is asked for."""
+    """Return the verdicts by source and demand."""
     return {(c.source, c.requirement): c.verdict for c in list_rulings(data, load_presentations())}
 
 
@@ -294,7 +294,7 @@ DAMAGED = {
         },
     ),
 }
-"""By the source, and where it has several clauses, the beginning of what is asked for."""
+"""By source, and the beginning of the demand if the source has several clauses."""
 
 
 PORTS = "RFC 4814 section 4.5 (GEN-10)"

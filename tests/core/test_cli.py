@@ -181,7 +181,7 @@ def complete(*words):
 
 @pytest.mark.slow
 def test_completes_commands_and_plugins():
-    """In a shell; what is offered for each option: test_operational.py."""
+    """Complete in a shell; test_operational.py checks the values of each option."""
     assert complete("res") == ["resume"]
     assert complete("plugins", "ma") == [n for n in plugins.list_names() if n.startswith("ma")]
 

@@ -1,4 +1,4 @@
-"""Run file, testbed file, preset and flags: which wins, what is refused, and where it stands."""
+"""Run file, testbed file, preset and flags: precedence, rejected values and their positions."""
 
 import json
 import re
@@ -114,7 +114,7 @@ def test_links_of_the_testbed_reach_the_technology(tmp_path):
 
 def test_a_resolved_run_survives_its_file(tmp_path):
     run = resolved(tmp_path, "params: {ces: all}\nlabel: 2001-01-01", "line_rate: 1G")
-    again = ResolvedRun.model_validate(json.loads(json.dumps(run.model_dump(mode="json"))))
+    again = ResolvedRun.model_validate(json.loads(json.dumps(run.to_json())))
     assert again == run
     assert again.label == "2001-01-01"
 
@@ -161,7 +161,7 @@ def test_options_of_a_testbed_file_without_driver_are_those_of_the_given_one(tmp
     assert run.dut.options == {"ssh": {"host": "box"}}
 
 
-# -- what is refused, and where it stands ------------------------------------------------------
+# -- rejected values and their positions -------------------------------------------------------
 
 PLACE = re.compile(r"(?:run|bed)\.yaml(?::\d+)?")
 

@@ -1,4 +1,4 @@
-"""The dual-DUT setup from the command line: variants, both devices in the plan, what is said."""
+"""The setup with two devices from the command line: variants, plan and messages."""
 
 import json
 

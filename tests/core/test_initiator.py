@@ -96,7 +96,7 @@ def test_who_is_played_follows(run):
 
 
 def test_it_survives_the_files_of_a_run(run, tmp_path):
-    (tmp_path / "config.json").write_text(run.model_dump_json())
+    (tmp_path / "config.json").write_text(run.model_dump_json(by_alias=True))
     files = write_run_files(tmp_path / "config.json", tmp_path / "again")
     assert resolve(*files) == run
 

@@ -96,7 +96,7 @@ def test_results_say_what_went_on(tmp_path):
     both = (tmp_path / "plain", tmp_path / "out")
     assert v6t("compare", *both).code == "not-comparable"
     assert "None and broadcast" in v6t("compare", "--anyway", *both).out
-    facts = collect_facts(run.model_dump(mode="json"), {}, simulated=False)
+    facts = collect_facts(run.to_json(), {}, simulated=False)
     record = read_records(tmp_path / "out", results)[0]
     entry = {"dut": "Linux", "technology": "SIIT", "seed": "-", "conditions": {}}
     (odd,) = [c for c in compare_conditions(entry, record, facts) if c.name == "modifier"]
@@ -163,7 +163,7 @@ def test_filters_let_the_test_traffic_pass_and_nothing_else(plugin, dut, count):
         rules = chain.splitlines()
         assert [r.split()[-1] for r in rules].index("accept") == count // 2
         allowed, *aside = [r for r in rules if r.endswith("accept")]
-        # native IPv6 may go beside IPv4 (MIX-01)
+        # native IPv6 may be sent along with IPv4 (MIX-01)
         assert all(r.split()[0] == "ip6" != allowed.split()[0] for r in aside) and len(aside) < 2
         assert len(rules) == len(set(rules)) == count + len(aside)
         other = {"left": "right", "right": "left"}[side]
@@ -214,7 +214,7 @@ VLANS = """links:
 
 @pytest.mark.parametrize("vlans", [False, True])
 def test_filters_let_the_background_pass(vlans, tmp_path):
-    """Native IPv6 beside NAT44 (MIX-01), on VLANs of its own, too (MIX-04)."""
+    """Native IPv6 along with NAT44 (MIX-01), on separate VLANs too (MIX-04)."""
     (tmp_path / "bed.yaml").write_text(VLANS if vlans else "{}")
     bed, params = tmp_path / "bed.yaml", {"n": "10", "m": "9"}
     step = plan_of("nat44", "nftables", "filters-25", bed, params=params)[0].steps[-1]

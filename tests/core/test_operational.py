@@ -216,7 +216,7 @@ def test_rca_1_errors_are_kept(here):
 
 
 def test_rca_2_the_log_is_shown(short_run, tmp_path):
-    """Whoever resumes goes on in the same log."""
+    """A resumed run continues the same log."""
     out = shutil.copytree(short_run, tmp_path / "out")
     first = (out / "log.txt").read_text()
     assert first.count("checking the translation") == 1

@@ -31,7 +31,7 @@ def here(run: Mapping[str, Any], name: str) -> Any:
         return run["params"]["m"] / run["params"]["n"]
     value: Any = run
     for part in name.split("."):
-        # a policy of a word stands for itself
+        # a policy given as a word is the value itself
         value = value if isinstance(value, str) else value[part]
     return value
 

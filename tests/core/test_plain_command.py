@@ -21,7 +21,7 @@ def test_every_driver_takes_every_technology_and_names_what_it_sets(technology, 
     plan = bound.driver.plan(bound.intent, bound.driver.make_example_facts(bound.intent))
     assert plan.steps or not bound.driver.configures_device
     suited = bound.driver.get_parameter_overrides(technology)
-    assert set(bound.settings.suited) == set(suited)
+    assert set(bound.settings.driver_defaults) == set(suited)
     fields = load_plugin(technology).params_model.model_fields
     for name, own in suited.items():
         assert bound.settings.params[name] == own.value != fields[name].get_default()
@@ -31,4 +31,4 @@ def test_every_driver_takes_every_technology_and_names_what_it_sets(technology, 
 def test_what_the_user_gives_wins_and_is_not_the_devices():
     bound = plain("mapt-br", "vpp", params={"rule_ipv6": "2001:db9::/40"})
     assert bound.settings.params["rule_ipv6"] == "2001:db9::/40"
-    assert bound.settings.suited == ("dmr",)
+    assert bound.settings.driver_defaults == ("dmr",)

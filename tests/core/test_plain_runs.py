@@ -34,10 +34,10 @@ BRIEF = (
     *("--reps", "1", "--duration", "0.2", "--resolution", "2000"),
     *("--set-procedure", "connections.count=1000"),
     *("--no-report", "--set-procedure", "selftest=cached"),
-    # cores may be few: a tester's own delay is no finding about the command
+    # cores may be few: a delay of the tester is not a finding about the command
     *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
 )
-"""Of a run as it is: only shorter."""
+"""Settings that shorten an ordinary run."""
 NO_LAB = {
     "network-cli": "the lab does not contain a device with a vendor command line",
     "openbsd-pf": "the lab is Linux",

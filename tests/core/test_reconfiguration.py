@@ -1,4 +1,4 @@
-"""Reconfiguration: something beside the traffic is added, changed and removed while it goes on."""
+"""Reconfiguration: other rules are added, changed and removed while traffic is sent."""
 
 import csv
 import json

@@ -120,7 +120,7 @@ def test_a_stage_that_goes_on_after_another_keeps_its_plan():
 def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
     name, monkeypatch, tmp_path
 ):
-    """Runs on a clock of their own, whose machine is not as the plan assumes."""
+    """Runs with a simulated clock, on a machine that differs from the plan's assumptions."""
     flags, device, machine = RUNS[name]
     chance, clock, seen = random.Random(7), Clock(), []
     measure, load = Bench.measure, Bench.load

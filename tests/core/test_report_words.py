@@ -39,7 +39,7 @@ def test_technologies_without_ipv6_never_say_ipv6(tmp_path):
         path = made(tmp_path / name, plugin=name, procedure={"repetitions": 2})
         write.write_run_report(path, formats=["md", "html"])
         text = (path / "report.md").read_text()
-        # its own text: parameters and the files of the run stand as they are
+        # free text: parameters and the files of the run are shown unchanged
         own = text[: text.index("**Parameters of the technology**")]
         own += text[text.index("\n## Throughput") : text.index("\n## Configuration and manifest")]
         assert [line for line in own.splitlines() if "IPv6" in line] == [], name

@@ -136,7 +136,7 @@ def test_every_value_of_the_rfc_preset_has_its_clause():
     found = dict(flat(run.model_dump(mode="json")["procedure"]))
     assert found == {name: value for name, (value, _) in SETTINGS.items()}
     assert all(clause for _, clause in SETTINGS.values())
-    # RFC 8219 section 5.3: both directions at once, each alone besides
+    # RFC 8219, section 5.3: both directions at once, and each alone
     assert run.modes == ("bidirectional", "forward", "reverse")
     assert run.frame_sizes == (104, 168, 296, 552, 808, 1064, 1320, 1518)
     assert not is_demonstration(run)

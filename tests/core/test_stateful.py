@@ -1,4 +1,4 @@
-"""Stateful devices in whole simulated runs: what is found, what is refused, what ends a run."""
+"""Stateful devices in complete simulated runs: results, rejected settings and early ends."""
 
 import json
 from dataclasses import replace
@@ -12,6 +12,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.plan import plan
+from v6t.core.runs.results import load_run
 from v6t.tests.core.support import measure_run, read_journal
 from v6t.tests.expect import expect_error
 
@@ -163,7 +164,8 @@ def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
     assert found["connection-rate"]["median"] == 0
     for name in ("throughput", "latency", "teardown"):
         assert found[name]["not_measured"]
-    make_run_result(tmp_path / "run", all_warnings=True).print(as_json=False)
+    data = load_run(tmp_path / "run")
+    make_run_result(data, tmp_path / "run", all_warnings=True).print(as_json=False)
     assert capsys.readouterr().out.count("not measured") == 3
 
 

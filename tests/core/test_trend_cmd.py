@@ -1,4 +1,4 @@
-"""``v6t trend``: order, what is left out, exit status, files."""
+"""``v6t trend``: order, omitted runs, exit status and files."""
 
 import json
 import shutil

@@ -21,7 +21,7 @@ from v6t.tests.core.support import v6t
 CHECKOUT = Path(__file__).parents[2]
 DOCS = CHECKOUT / "docs"
 SHELL = ("cat", "head", "ls", "mkdir", "printf")
-"""Programs besides v6t that examples may use."""
+"""Programs other than v6t that examples may use."""
 _FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _REASON = re.compile(r"<!-- not executed: ((?:(?!-->).)+) -->\n\Z", re.DOTALL)
 

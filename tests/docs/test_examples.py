@@ -1,4 +1,4 @@
-"""Whatever the documentation shows is what happens."""
+"""Every example in the documentation works as shown."""
 
 from __future__ import annotations
 

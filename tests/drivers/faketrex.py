@@ -6,6 +6,10 @@ import os
 import stat
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
+
+from v6t.drivers.trex.channel import parse_answer
+from v6t.drivers.trex.client.stats import TrialStats, parse_groups, parse_stats
 
 API = """
 import base64, json, os, re, time
@@ -113,7 +117,7 @@ class STLClient(object):
             {"index": i, "driver": "net_af_packet", "is_virtual": True} for i in reversed(PORTS)]}
     def get_server_version(self):
         return {"version": "v3.08", "mode": os.environ.get("FAKE_MODE", "STL")}
-    def get_port_info(self, ports): return [{"index": ports[0], "driver": "net_af_packet"}]
+    def get_port_info(self, ports): return [{"index": p, "driver": "net_af_packet"} for p in ports]
     def set_global_cfg(self, params):
         print("set_global_cfg", params)
     def acquire(self, ports, force=False):
@@ -174,6 +178,24 @@ class STLClient(object):
     def server_shutdown(self, force):
         open(os.path.join(os.environ["FAKE_STATE"], "ended"), "w").close()
 """
+
+
+def parse_trial(raw: dict[str, Any]) -> TrialStats:
+    """Make the counters of a trial from TRex's answers, as its worker does; counters left out are 0."""
+    zeros = dict.fromkeys(("opackets", "ipackets", "oerrors", "ierrors"), 0)
+    ports = {int(port): {**zeros, **counted} for port, counted in raw.get("ports", {}).items()}
+    total = {"queue_full": 0, "cpu_util_raw": 0.0, "rx_cpu_util": 0.0, **raw.get("global", {})}
+    stats = parse_stats({**ports, "global": total}, ports)
+    return parse_answer(
+        TrialStats,
+        {
+            **raw,
+            "ports": stats.ports,
+            "queue_full": stats.queue_full,
+            "groups": parse_groups(raw.get("groups", {})),
+            "captures": [{**c, "class_number": c.get("class", 0)} for c in raw.get("captures", [])],
+        },
+    )
 
 
 def make(path: Path, server: str = "exec sleep 60") -> Path:

@@ -1,4 +1,4 @@
-"""The matrix of testers, devices and benchmarks: what is run in every cell, or why it cannot be.
+"""The matrix of testers, devices and benchmarks: the benchmarks of each cell, or why there are none.
 
 ``docs/matrix.md`` shows it; ``test_matrix.py`` runs the cells and,
 where V6T_RECORD is set, notes in ``recorded/matrix.json`` which of them passed and when. What runs in virtual

@@ -150,7 +150,7 @@ def known(behaviour):
 
 
 class Behaving(KnownDevice):
-    """A known device that begins as it is to go on."""
+    """A known device that behaves from the start as it is to go on."""
 
     def __init__(self, octets, behaviour):
         super().__init__(octets)
@@ -290,7 +290,7 @@ class Benchmarked:
         self._place.put(device(frame_octets(self._links), technology))
         sizes = self._load(fault.technology)
         for again in range(BUSY):
-            # a fault is one in so many frames, not in so many seconds
+            # a fault affects one in a number of frames, independent of time
             rate = max(fault.rate_fps / 2**again, min(fault.rate_fps, SLOWEST_FPS))
             trial = Trial(
                 "planted", fault.name, sizes.ipv6, sizes.ipv4, fault.mode, rate,
@@ -383,7 +383,7 @@ def recorded():
 
 
 def note(tester, fault, found, of, example):
-    """Add how often a fault was found to what is kept, where this is asked for."""
+    """Add how often a fault was found to the record, if recording is on."""
     with kept_anew(RECORD) as all_found:
         before = all_found.get(f"{tester} {fault.name}", {"found": 0, "of": 0})
         all_found[f"{tester} {fault.name}"] = {

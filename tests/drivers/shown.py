@@ -71,11 +71,11 @@ class Run:
         return sum(count.checked for count in counted)
 
     def proven(self) -> dict[str, str]:
-        """All four facts, in words."""
+        """Describe all four facts."""
         return {fact: self.fact(fact) for fact in FACTS}
 
     def fact(self, name: str) -> str:
-        """One of FACTS: asserted, and in words."""
+        """Assert one of FACTS and describe it."""
         return {
             "configured": self._configured,
             "verified by frames": self._verified,

@@ -17,7 +17,6 @@ from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, TimedTrial
 from v6t.drivers.trex.bursts import OfferedLoad
 from v6t.drivers.trex.counting import make_timeline
-from v6t.drivers.trex.stats import TrialStats
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.tests.needs import needs_lab
 from v6t.tools.accuracy.certify import _Bench
@@ -27,6 +26,7 @@ from v6t.trials.result import TrialResult
 from v6t.trials.trial import FlowStarts, Segment, Trial
 
 from . import planted
+from .faketrex import parse_trial
 
 
 def trial(rate=3000.0, duration=1.0, mode="forward", **more):
@@ -110,12 +110,12 @@ def test_port_counters_show_a_hiccup(streams):
         "ports": {"0": {"opackets": 4000, "ipackets": 0}, "1": {"opackets": 0, "ipackets": 3500}},
     }
     load = OfferedLoad(streams, [], 0, (1,))
-    told = make_timeline(TrialStats.model_validate(raw), [load], trial(1000.0, 4.0))
+    told = make_timeline(parse_trial(raw), [load], trial(1000.0, 4.0))
     assert told.slot_s == 0.5
     assert sum(told.received) == 3500 and sum(told.lost) == 500
     assert told.received[3] == 0 and told.lost[3] >= 493
     assert max(told.lost[:3] + told.lost[4:]) <= 7
-    few = TrialStats.model_validate({**raw, "readings": readings[:2]})
+    few = parse_trial({**raw, "readings": readings[:2]})
     assert make_timeline(few, [load], trial(1000.0, 4.0)) is None
 
 

@@ -17,7 +17,7 @@ from v6t.trials.trial import Trial
 
 
 class Ring:
-    """A ring that keeps what is committed, and when."""
+    """A ring that records the frames committed, with their times."""
 
     refused = 0
 

@@ -128,7 +128,7 @@ def test_within_a_vlan():
 
 
 def test_the_background_s_vlan_has_a_host_of_its_own():
-    """MIX-04: whoever resolves neighbours finds the tester on both VLANs of a cable."""
+    """MIX-04: neighbour resolution finds the tester on both VLANs of a cable."""
     link = Link(
         tester_mac=OWN,
         dut_mac=DEVICE,

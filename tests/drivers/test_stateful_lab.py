@@ -141,7 +141,7 @@ def test_connections_are_counted_validated_used_and_torn_down(kind, plugin, init
             for counted in result.directions.values():
                 assert counted.checked == counted.matched > 50
                 assert counted.count_frames("received") == 2000
-        # those of the last trial serve again: nothing was made anew
+        # the connections of the last trial serve again: none was opened
         assert lab.bench.measure(lab.trial(asked)).connections.reused
         torn = lab.bench.measure(lab.trial(replace(asked, purpose="tear-down", reuse=False)))
         assert min(torn.connections.flush_s, torn.connections.idle_flush_s) > 0

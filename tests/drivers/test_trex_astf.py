@@ -11,8 +11,8 @@ from v6t.core.runs.bench import make_tester
 from v6t.drivers.trex import astf
 from v6t.drivers.trex.client.astf import AstfWorker
 from v6t.drivers.trex.client.service import Trouble
+from v6t.drivers.trex.client.stats import PortStats, StepStats, parse_traffic
 from v6t.drivers.trex.kind import Trex
-from v6t.drivers.trex.stats import StepStats
 from v6t.profiles.tcp.http import REQUEST, build_response
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
@@ -23,10 +23,11 @@ OBJECT = len(build_response(64))
 
 def counters(client, server):
     """As TRex v3.08 told them, zeros left out."""
-    return {
+    raw = {
         side: {name if name.startswith("err") else f"tcps_{name}": n for name, n in told.items()}
         for side, told in (("client", client), ("server", server))
     }
+    return parse_traffic(raw)
 
 
 # each of 1,000 connections at 1,000 a second through nftables' NAT44, counted by TRex v3.08
@@ -125,39 +126,40 @@ def test_segments_that_no_right_device_sends():
     assert astf.count_opened(damaged).wrong == 3
 
 
-def raw(counted=WHOLE, **more):
-    ports = {str(p): {"ierrors": 0, "oerrors": 0} for p in (0, 1)}
-    return {"counters": counted, "ports": ports, "global": {}, "cpu": [9.0], "first": 0} | more
+def step(counted=WHOLE, **more):
+    return StepStats(
+        counted, **{"ports": {0: PortStats(0, 0, 0, 0)}, "cpu": [9.0], "first": 0, **more}
+    )
 
 
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
-        (raw(counters({"err_c_tuple_err": 3}, {})), "too few addresses and ports"),
-        (raw(counters({}, {"err_no_memory": 3})), "no memory for connections"),
-        (raw(counters({"keepdrops": 5, "rexmttimeo_syn": 9}, {})), "timers were late"),
-        (raw(counters({"keepprobe": 1}, {})), "asked its connections whether they still stood"),
-        (raw(ports={"0": {"ierrors": 2, "oerrors": 0}}), "2 errors at TRex's port 0"),
-        (raw(**{"global": {"queue_full": 4}}), "queue was full 4 times"),
-        (raw(cpu=[20.0, 97.0]), "97% busy"),
-        (raw(first=12), "12 objects were asked for before"),
+        (step(counters({"err_c_tuple_err": 3}, {})), "too few addresses and ports"),
+        (step(counters({}, {"err_no_memory": 3})), "no memory for connections"),
+        (step(counters({"keepdrops": 5, "rexmttimeo_syn": 9}, {})), "timers were late"),
+        (step(counters({"keepprobe": 1}, {})), "sent keepalive probes"),
+        (step(ports={0: PortStats(0, 0, 0, 2)}), "2 errors at TRex's port 0"),
+        (step(queue_full=4), "queue was full 4 times"),
+        (step(cpu=[20.0, 97.0]), "97% busy"),
+        (step(first=12), "12 objects were asked for before"),
     ],
 )
 def test_what_trex_does_wrong_is_no_loss(seen, said):
     told = [
-        *astf.find_faults(StepStats.model_validate(seen), "open", 85.0),
-        *astf.find_faults(StepStats.model_validate(seen), "ask", 85.0),
+        *astf.find_faults(seen, "open", 85.0),
+        *astf.find_faults(seen, "ask", 85.0),
     ]
     assert any(said in one for one in told)
-    late = raw(counters({"keepdrops": 92}, {}))
+    late = step(counters({"keepdrops": 92}, {}))
     assert (
-        astf.find_faults(StepStats.model_validate(late), "end", 85.0) == []
+        astf.find_faults(late, "end", 85.0) == []
     )  # of a connection that was reset, seen with v3.08
 
 
 @pytest.mark.parametrize("counted", [WHOLE, FULL, TENTH, ANSWERS, REFUSED])
 def test_what_a_device_loses_is_no_fault_of_trex(counted):
-    assert astf.find_faults(StepStats.model_validate(raw(counted)), "open", 100.0) == []
+    assert astf.find_faults(step(counted), "open", 100.0) == []
 
 
 def technology(name, **params):
@@ -265,7 +267,7 @@ def test_only_a_server_of_the_lab_is_restarted_for_tcp(options):
 
 
 class Recorder:
-    """Stands for any class of TRex's profiles: what is done with it is noted down."""
+    """Stands for any class of TRex's profiles and records how it is used."""
 
     def __init__(self, done, name, given):
         self.given, self._done, self._name = given, done, name
@@ -346,7 +348,9 @@ class Counting:
         return {"client": told, "server": {"tcps_connects": opened}}
 
     def get_stats(self, ports):
-        return {"global": {"cpu_util_raw": 12.5}, **{p: {"ierrors": 0} for p in ports}}
+        counted = dict.fromkeys(("opackets", "ipackets", "oerrors", "ierrors"), 0)
+        total = {"cpu_util_raw": 12.5, "rx_cpu_util": 0.0, "queue_full": 0}
+        return {"global": total, **dict.fromkeys(ports, counted)}
 
     def is_connected(self):
         return True
@@ -370,14 +374,14 @@ def test_the_worker_looks_from_before_the_first_syn_until_all_are_open(monkeypat
     monkeypatch.setattr(worker, "_make_profile", lambda wanted: wanted)
     worker.begin({"a": "profile"})
     seen = worker.watch(
-        "tcps_connattempt", 1, 5, 0.0, 0.1, 5.0,
-        {side: {"tcps_connects": 5} for side in ("client", "server")},
+        "attempts", 1, 5, 0.0, 0.1, 5.0,
+        {side: {"opened": 5} for side in ("client", "server")},
     )  # fmt: skip
-    units = [look[1][0] for look in seen["looks"]]
+    units = [look.sent[0] for look in seen.looks]
     assert units[0] == 0
     assert units[-1] == 5
-    assert seen["counters"]["server"] == {"tcps_connects": 5}
-    assert 0 <= seen["ago_s"] < 5
+    assert seen.counters["server"].record == {"tcps_connects": 5}
+    assert 0 <= seen.ago_s < 5
     worker.finish()
     worker.finish()
     assert worker.client.stopped == 1
@@ -386,8 +390,8 @@ def test_the_worker_looks_from_before_the_first_syn_until_all_are_open(monkeypat
 def test_a_watch_ends_when_its_time_is_over():
     worker = AstfWorker()
     worker.client, worker.ports = Counting(), [0, 1]
-    never = {"client": {"tcps_connects": 6}}
-    assert worker.watch("tcps_connattempt", 1, 6, 0.0, 0.0, 0.0, never)["first"] == 0
+    never = {"client": {"opened": 6}}
+    assert worker.watch("attempts", 1, 6, 0.0, 0.0, 0.0, never).first == 0
 
 
 def test_connections_that_never_begin_are_told(monkeypatch):

@@ -24,7 +24,6 @@ from scapy.layers.vrrp import VRRPv3
 from scapy.utils import PcapWriter
 from v6t.drivers.trex import counting
 from v6t.drivers.trex.capture import make_control_filter
-from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import with_stamps
 from v6t.packets.walker import find_problems
 from v6t.profiles.expand import Expander
@@ -32,6 +31,7 @@ from v6t.tests.expect import expect_error
 from v6t.tests.plugins.foreign import ALL, Echo, Gre
 from v6t.tests.profiles.test_protocols import streams
 
+from .faketrex import parse_trial
 from .test_trex_counting import RECORDED, SENT, STREAMS
 
 MAC, TESTER = "02:00:00:00:00:11", "02:00:00:00:00:01"
@@ -119,7 +119,7 @@ def test_a28_nothing_a_device_says_hides_loss_or_is_a_surplus(tmp_path):
     for lost in (0, 3):
         changed = copy.deepcopy(raw)
         changed["ports"]["1"]["ipackets"] += len(OWN) - lost
-        counted = counting.count_by_ports(TrialStats.model_validate(changed), [SENT["forward"]])
+        counted = counting.count_by_ports(parse_trial(changed), [SENT["forward"]])
         one = counted.classes["test frames"]
         assert (one.sent - one.received, one.surplus, counted.control) == (lost, 0, len(OWN))
 
@@ -127,19 +127,19 @@ def test_a28_nothing_a_device_says_hides_loss_or_is_a_surplus(tmp_path):
 def test_what_captures_saw_of_the_frames_that_cores_received():
     raw = copy.deepcopy(RECORDED["answer"])
     one = SENT["forward"]
-    assert counting.count_captured_stamps(TrialStats.model_validate(raw), [one]) == {}
+    assert counting.count_captured_stamps(parse_trial(raw), [one]) == {}
     raw["captures"] = [
         {"kind": "marked", "class": counting.STAMPS_CLASS, "port": 1, "matched": 500},
         {"kind": "marked", "class": counting.STAMPS_CLASS, "port": 0, "matched": 7},
         {"kind": "marked", "class": 0, "port": 1, "matched": 11},
         {"kind": "control", "class": 0, "port": 1, "matched": 13},
     ]
-    assert counting.count_captured_stamps(TrialStats.model_validate(raw), [one]) == {
+    assert counting.count_captured_stamps(parse_trial(raw), [one]) == {
         "received": 2000,
         "captured": 500,
     }
     first = replace(one, bursts=one.bursts[:1])
-    assert counting.count_captured_stamps(TrialStats.model_validate(raw), [first]) == {
+    assert counting.count_captured_stamps(parse_trial(raw), [first]) == {
         "received": one.bursts[0].frames,
         "captured": 500,
     }

@@ -22,7 +22,8 @@ from v6t.drivers.trex.capture import (
     make_neighbors_filter,
     make_stamp_sample_filter,
 )
-from v6t.drivers.trex.stats import ServerFacts, TrialStats, decode_histogram
+from v6t.drivers.trex.client.stats import ServerFacts
+from v6t.drivers.trex.histogram import decode_histogram
 from v6t.drivers.trex.streams import with_cache, with_stamps
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
@@ -39,6 +40,8 @@ from v6t.tests.packets.oracle import verify
 from v6t.tests.plugins.foreign import OverTcp
 from v6t.trials.device_events import DeviceEvent
 from v6t.trials.trial import DelayRequest, Segment, Trial
+
+from .faketrex import parse_trial
 
 RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
@@ -65,12 +68,12 @@ def raw():
 
 
 def count_frames(raw, direction="forward", timeout_s=None):
-    stats = TrialStats.model_validate(raw)
+    stats = parse_trial(raw)
     return counting.count_by_trailer(stats, [SENT[direction]], timeout_s)
 
 
 def find_faults(raw):
-    return counting.find_faults(TrialStats.model_validate(raw), list(SENT.values()), 85.0)
+    return counting.find_faults(parse_trial(raw), list(SENT.values()), 85.0)
 
 
 def test_the_recorded_request_is_what_is_asked_today():
@@ -92,7 +95,7 @@ def test_recorded_counts(raw, direction):
 
 
 def samples(raw, port):
-    return [f for c in TrialStats.model_validate(raw).captures if c.port == port for f in c.frames]
+    return [f for c in parse_trial(raw).captures if c.port == port for f in c.decode_frames()]
 
 
 def stamps_of(frames):
@@ -161,7 +164,7 @@ def test_each_fault_of_the_tester_is_named_once(raw, change, says):
 def test_a_link_that_went_down_is_no_matter_of_the_rate(raw, events, disturbed):
     raw.update(events=events)
     attachment = SimpleNamespace(cpu_limit=85.0, facts=ServerFacts())
-    tester, stats = SimpleNamespace(attachment=attachment), TrialStats.model_validate(raw)
+    tester, stats = SimpleNamespace(attachment=attachment), parse_trial(raw)
     result = TrexTester._make_result(tester, trial(2000.0, 1.0), [], stats, "")
     assert result.is_disturbed is disturbed
 
@@ -190,7 +193,7 @@ def test_runs_of_neighbours_are_told_by_the_higher_octets_of_their_number():
 def test_ports_subtract_what_the_filter_counted(raw):
     raw["ports"]["1"]["ipackets"] = 1990
     raw["captures"].append({"kind": "control", "port": 1, "matched": 4, "frames": []})
-    counted = counting.count_by_ports(TrialStats.model_validate(raw), [SENT["forward"]])
+    counted = counting.count_by_ports(parse_trial(raw), [SENT["forward"]])
     count = counted.classes["test frames"]
     assert (count.required, count.sent, count.received, counted.control) == (2000, 2000, 1986, 4)
 
@@ -361,7 +364,7 @@ def test_port_counters_and_delays_of_tagged_frames(raw):
     one = SENT["forward"]
     parts = [replace(b, tags=True) if b.index == 1 else replace(b, pg_id=None) for b in one.bursts]
     mixed = replace(one, bursts=parts)
-    counted = counting.count_by_ports(TrialStats.model_validate(raw), [mixed])
+    counted = counting.count_by_ports(parse_trial(raw), [mixed])
     assert counted.classes["test frames"].required == 2000
     assert set(counted.delays) == {"bg"}
     found = counting.make_distributions(counted, [mixed], tags=False)

@@ -157,7 +157,7 @@ def test_trex_on_another_host(host, pairs):
         assert tester.describe()["reached_by"].startswith("its own host")
         assert "v6t_trex_4501" in server.shell("nft list tables")
         assert "_t-rex-64" in server.processes()
-        # whoever drives the ports, the server knows their addresses
+        # the server knows the addresses of its ports, regardless of their driver
         told = {what: text for what, _, text in examine(tester._options)}
         for number, name in enumerate(["l0", "r0"]):
             address = server.shell(f"cat /sys/class/net/{name}/address").strip()

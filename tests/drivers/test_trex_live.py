@@ -86,7 +86,7 @@ def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
 def test_stolen_ports_end_the_trial():
     with loaded("trex") as (tester, trial):
         attached = tester.attachment
-        python, namespace = attached.client["executable"], attached.namespace()
+        python, namespace = attached.client_facts["executable"], attached.namespace()
         with closing(ClientWorker(python, namespace_pid=namespace)) as thief:
             thief.ask("hello", trex_dir=attached._directory, deadline_s=60)
             thief.ask("connect", server="127.0.0.1", rpc_port=4501, pub_port=4500, timeout_s=3)

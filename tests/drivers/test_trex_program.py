@@ -140,7 +140,7 @@ def test_the_end_of_its_guard_ends_a_program(tmp_path):
 
 
 def test_what_dpdk_keeps_of_a_server_is_removed(tmp_path):
-    """Its directory and its hugepages; not those of others, nor what is no hugepage."""
+    """Remove its directory and hugepages, but no files of others, nor other files."""
     own = {"dpdk/v6t7n0/config", "huge/v6t7n0map_0", "huge/v6t7n0map_511"}
     others = {"dpdk/v6t7n01/config", "dpdk/a/config", "huge/v6t7n01map_0", "no/v6t7n0map_0"}
     for name in own | others:

@@ -1,4 +1,4 @@
-"""Recordings of TRex: delays of stamped frames, and what is learned from them."""
+"""Recordings of TRex: delays of stamped frames, and learned connections."""
 
 import struct
 
@@ -7,12 +7,12 @@ import pytest
 from v6t.drivers.trex import counting, timing
 from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
 from v6t.drivers.trex.capture import CaptureReader, read_recording
-from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import read_numbers
 from v6t.packets import trailer
 from v6t.tests.expect import expect_error
 from v6t.trials.trial import DelayRequest
 
+from .faketrex import parse_trial
 from .test_trex_counting import STREAMS, trial
 
 
@@ -152,7 +152,7 @@ def test_what_came_and_was_not_recorded_is_not_lost(lost):
         }
     }
     timed = timing.add_sampled_delays(
-        counting.DirectionCounts({}, 0), one, TrialStats.model_validate(raw), reader
+        counting.DirectionCounts({}, 0), one, parse_trial(raw), reader
     )
     for tags in (True, False):
         (delays,) = counting.make_distributions(timed, [one], tags=tags).values()

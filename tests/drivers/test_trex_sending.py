@@ -15,10 +15,10 @@ from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import bursts as trex_bursts
 from v6t.drivers.trex import connections
 from v6t.drivers.trex.attachment import Attachment
+from v6t.drivers.trex.client.stats import CounterLook, PortFacts, ServerFacts
 from v6t.drivers.trex.client.stl import unpack_lists, with_nonce
 from v6t.drivers.trex.counting import measure_sending_time
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.stats import CounterLook, PortFacts, ServerFacts
 from v6t.drivers.trex.streams import is_marked
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
@@ -29,6 +29,7 @@ from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial
 
+from .faketrex import parse_trial
 from .test_trex_recording import pcap
 
 WIDTH_S = 5e-5
@@ -138,7 +139,7 @@ class Server:
     def start(self, **options):
         self.tester = TrexTester(TrexOptions(sample=0, **options), PLUGIN.links, loopback=True)
         self.tester.attachment.facts = ServerFacts(
-            ports=[PortFacts(index=n, driver="net_memif") for n in (0, 1)]
+            ports=[PortFacts(n, "net_memif", is_virtual=True) for n in (0, 1)]
         )
         self.tester.load(compile_directions(PLUGIN, PLUGIN.make_frame_pair(84), 1), PLUGIN)
 
@@ -180,20 +181,8 @@ class Server:
                     came = []
                 shown = [[0.0, base64.b64encode(f).decode()] for f in came]
                 collected.append({**asked, "matched": matched, "frames": shown})
-        return {
-            "ports": ports,
-            "global": {"queue_full": 0},
-            "groups": {"flow_stats": flows},
-            "queue_drop": 0,
-            "answered": {},
-            "looks": self.looks(bursts, due_s),
-            "ended": True,
-            "began_ago_s": due_s,
-            "captures": collected,
-            "cpu": [],
-            "rx_cpu": [],
-            "events": [],
-        }
+        raw = {"ports": ports, "groups": {"flow_stats": flows}, "captures": collected}
+        return parse_trial({**raw, "looks": self.looks(bursts, due_s), "began_ago_s": due_s})
 
     @staticmethod
     def tells(streams, burst, kind):
@@ -324,7 +313,7 @@ def test_which_share_of_the_connections_is_timed_is_told(server, monkeypatch, ro
     asked = Connections(COUNT, RATE, 0.1, 0.0, reuse=True)
     for delays in (DelayRequest(tags=100), DelayRequest(tags=0)):
         result = prepared.measure(trial(asked, delays=delays))
-        # the initiator's own program enumerates all, whatever lists the table needs
+        # the Initiator's own program enumerates all, for any list that the table needs
         told = {way: counted.timed_share for way, counted in result.directions.items()}
         assert told == {"forward": None, "reverse": share}
     result = prepared.measure(trial(asked))

@@ -1,4 +1,4 @@
-"""Tables and streams without stamps on TRex: marks, blocks of lists, counts, and what is refused."""
+"""Tables and streams without stamps on TRex: marks, blocks of lists, counts and refusals."""
 
 import base64
 import re
@@ -27,7 +27,6 @@ from v6t.drivers.trex.capture import (
 from v6t.drivers.trex.client.stl import unpack_lists
 from v6t.drivers.trex.connections import cycle_through, find_connections, make_blocks
 from v6t.drivers.trex.kind import Trex
-from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import (
     MARKED_CLASSES,
     is_marked,
@@ -44,6 +43,8 @@ from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.trials.trial import DelayRequest, Trial
+
+from .faketrex import parse_trial
 
 RUN = resolve(flags=Flags(plugin="nat44", tester="sim"))
 PLUGIN = bind(RUN).technology
@@ -78,7 +79,7 @@ def test_a_mark_tells_stream_and_number_of_frames_of_any_length(size):
     assert number.tolist() == list(range(70_000, 70_020))
     # TRex's receiver takes numbers below 128 for its own
     assert (trailer.read(frames).stream_id >= 128).all()
-    # the same frames, made from what is known of the connection
+    # the same frames, built from the connection's known values
     again = Expander(own).frames(0, 20)
     trex_streams.write_numbers(again, number, own.checksum)
     marks = trailer.read(frames)
@@ -222,9 +223,7 @@ def answer(sent, received, opackets):
 def test_marked_and_stamped_frames_are_one_class(table, received, wanted):
     streams_, _ = marked_set(table)
     sent = OfferedLoad(streams_, make_bursts(streams_, trial(), stamp=True), 1, (0,))
-    counted = counting.count_by_trailer(
-        TrialStats.model_validate(answer(sent, received, 16_000)), [sent]
-    )
+    counted = counting.count_by_trailer(parse_trial(answer(sent, received, 16_000)), [sent])
     (one,) = counted.classes.values()
     assert (one.required, one.sent) == (16_000, 16_000)
     assert (one.received, one.surplus) == wanted
@@ -343,9 +342,7 @@ def test_a_trial_is_counted_class_by_class():
         {"kind": "marked", "port": 1, "class": 1, "matched": 77},
     ]
     ports = {"0": {"ipackets": 505}, "1": {"opackets": 1000}}
-    counted = counting.count_by_trailer(
-        TrialStats.model_validate({"ports": ports, "captures": captures}), [sent]
-    )
+    counted = counting.count_by_trailer(parse_trial({"ports": ports, "captures": captures}), [sent])
     good, bad = counted.classes[own.name], counted.classes["bad"]
     assert (good.sent, good.received, bad.role, bad.received) == (500, 499, "negative", 3)
     assert counted.control == 3
@@ -380,7 +377,7 @@ def test_more_classes_than_marks_tell_and_lengths_that_differ_are_left_to_stamps
 def test_the_user_is_told_what_marks_do_not_see(options, marks):
     said = " ".join(Trex(options).list_warnings([]))
     assert ("duplicate" in said) == marks
-    # what marks cannot tell, or what is timed, is counted by ports beyond TRex's stamps
+    # frames that marks cannot distinguish, or that are timed, are counted by ports beyond TRex's stamps
     assert "its ports" in said
 
 

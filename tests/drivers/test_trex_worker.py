@@ -31,10 +31,10 @@ from v6t.drivers.trex.channel import ASTF_MODULES, ClientWorker, WorkerError
 from v6t.drivers.trex.client import stl
 from v6t.drivers.trex.client.host import find_server
 from v6t.drivers.trex.client.service import Trouble
+from v6t.drivers.trex.client.stats import PortFacts, ServerFacts, parse_server
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import Server, make_server_program
-from v6t.drivers.trex.stats import PortFacts, ServerFacts
 from v6t.drivers.trex.streams import FIRST_SEQUENCE
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
@@ -138,7 +138,8 @@ def test_worker_without_one_of_its_modules_does_not_start():
     ],
 )  # fmt: skip
 def test_port_is_virtual_by_what_trex_says_or_by_its_driver(told, driver, virtual):
-    port = PortFacts.model_validate({"index": 0, "driver": driver, "is_virtual": told})
+    info = {"index": 0, "driver": driver, "is_virtual": told}
+    (port,) = parse_server({"ports": [{"index": 0}]}, {}, {0: info}, {0: ""}).ports
     assert port.is_virtual is virtual
     assert port.describe()["virtual"] is virtual
 
@@ -227,7 +228,7 @@ def test_what_a_recording_lacks_is_not_what_the_device_lost(opened, monkeypatch,
 @pytest.mark.parametrize("options", [{}, {"counting": "ports"}, {"cores": 4, "counting": "ports"}])
 @pytest.mark.parametrize("slow", [1, 2])
 def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, options, slow):
-    """Whatever tells frames apart; a tester that sends at half the rate is found out."""
+    """A tester that sends at half the rate is detected with each way to count frames."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
     with loaded(installation, **options) as made:
         for _ in range(5):  # the machine may be busy
@@ -712,7 +713,7 @@ def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(installation)
 
 
 class Stuck:
-    """Ports whose send rings let so many frames go each time one more is put there.
+    """Ports whose send rings release frames each time another frame is pushed.
 
     Attributes:
         itself: frames that came by themselves whenever one looks.
@@ -729,7 +730,9 @@ class Stuck:
 
     def get_stats(self, ports):
         self.came += next(self.itself)
-        return {0: {"ipackets": 0}, 1: {"ipackets": self.came}}
+        others = {"opackets": 0, "oerrors": 0, "ierrors": 0}
+        total = {"queue_full": 0, "cpu_util_raw": 0.0, "rx_cpu_util": 0.0}
+        return {1: {"ipackets": self.came, **others}, "global": total}
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ class Place:
     """A directory for one input after the other, and what was finished before."""
 
     def __init__(self) -> None:
-        """Make what nobody damages."""
+        """Make the files that are never damaged."""
         self._root = Path(tempfile.mkdtemp(prefix="v6t-fuzz-"))
         self._kept = {}
         for name, word in (("WHOLE", "RUN"), ("AUDITED", "AUDIT")):
@@ -95,7 +95,7 @@ class Place:
 
     @staticmethod
     def _changed(given: Input, here: Path) -> bool:
-        """Whether results that nobody damaged are not what they were."""
+        """Check whether undamaged results have changed."""
         return any(
             (here / word.lower() / name).read_bytes() != octets
             for word in set(given.words) & originals().keys()
@@ -144,7 +144,7 @@ def _forget_peak() -> None:
 
 
 def _peak_mib() -> float:
-    """Of this program: what getrusage says includes whoever started it."""
+    """Return this program's peak memory; getrusage would include the process that started it."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024

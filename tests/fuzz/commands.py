@@ -116,7 +116,7 @@ RIGHT = {
 
 @st.composite
 def calculations(draw: Any) -> Input:
-    """``calc``, ``explain``, ``plugins``, ``doctor``, ``completion`` and words that are no command."""
+    """Draw ``calc``, ``explain``, ``plugins``, ``doctor``, ``completion`` and unknown commands."""
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return Input((*draw(st.lists(TEXTS, max_size=3)),))

@@ -1,4 +1,4 @@
-"""Strategies: command lines and files, near to what is right or far from it.
+"""Strategies: command lines and files, valid and invalid.
 
 Most inputs are right ones with one or two things wrong: what is wrong everywhere is refused by the
 first check and never gets far.
@@ -188,7 +188,7 @@ HOWS = ("replace", "replace", "replace", "remove", "rename", "beside", "wrap")
 
 @st.composite
 def changed(draw: Any, values: tuple[Any, ...], most: int = 2) -> Any:
-    """One of the values with up to so many changes."""
+    """Draw one of the values with up to ``most`` changes."""
     value = draw(st.sampled_from(values))
     for _ in range(draw(st.integers(0, most))):
         ways = paths(value)

@@ -31,7 +31,7 @@ LISTENING_S = {"wait_s": 0.6, "quiet_s": 0.15}
 
 @contextmanager
 def one_machine(standing: Standing) -> Iterator[None]:
-    """Whatever is audited as Jool stands in one machine."""
+    """Replace the device of every audit by Jool in one machine."""
 
     def audited_device(driver: Jool, technology: Any, intent: Any, build: Any) -> MachineDut:
         del technology, build

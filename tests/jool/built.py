@@ -1,4 +1,4 @@
-"""Jool as somebody built it for the image's kernel: releases that Debian has not.
+"""Jool built for the image's kernel: releases that Debian does not have.
 
 ``JOOL_DIR`` names a directory with one directory for each version (``4.1.15``, ``4.2.0-rc3``); its kernel
 modules (``*.ko``) and programs are anywhere in it, as ``make install`` with a DESTDIR leaves them. They are

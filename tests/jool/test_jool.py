@@ -117,7 +117,7 @@ def test_translators(as_one_device, plugin):
 
 @pytest.fixture
 def as_two_devices(machine, seen, request, monkeypatch, tmp_path):
-    """CE and PE are Jool, each in a machine of its own; frames are judged, a throughput is found."""
+    """CE and PE are Jool in two machines; frames are judged and a throughput is found."""
 
     def carried_out(variant, ce, pe):
         """Of both the part's name and its technology."""

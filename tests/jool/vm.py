@@ -76,7 +76,7 @@ class JoolMachine(Machine):
     @property
     def options(self) -> SshOptions:
         """From within the namespace."""
-        # while it boots nobody answers: rather knock anew than wait for long
+        # a booting machine does not answer: retry soon instead of waiting for long
         inside = {"lab": "jool-vm", "connect_deadline_s": 15.0}
         return super().options.model_copy(update=inside)
 
@@ -193,7 +193,7 @@ class Standing(Stand[JoolMachine]):
         self._image, self._files, self.version, self._like = image, files, version, like
 
     def twin(self) -> Standing:
-        """Another, which begins as this one is when the first of them is needed; nobody is logged in then."""
+        """Return another machine that starts from this one's state; nobody is logged in then."""
         return Standing(self._image, self._files, self.version, self)
 
     def _made(self) -> JoolMachine:

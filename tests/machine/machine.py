@@ -42,7 +42,7 @@ OFFLOADS_OFF = (
 
 
 class QemuProcess:
-    """A process of QEMU in a session of its own, with a directory for what belongs to it."""
+    """A QEMU process in its own session, with a directory for its files."""
 
     accelerator = ACCELERATOR
 
@@ -157,7 +157,7 @@ class Machine(QemuProcess):
         return SshTransport(self.options)
 
     def reset(self) -> None:
-        """As its reset button: nothing is written, nobody is told, it boots anew. Returns at once."""
+        """Press the reset button: nothing is written or announced; it boots. Returns at once."""
         self._ask("system_reset")
 
     def kept(self) -> Path:

@@ -168,7 +168,7 @@ def test_it_is_measured(machine, technology, monkeypatch, tmp_path):
 
 
 def test_states_of_others_are_left_alone_and_not_counted(machine):
-    """More than a few, of hosts that the test knows nothing of, beside the operator's own session."""
+    """Many states of hosts that the test does not know, and the operator's own session."""
     with configured(machine, "nat44") as bed:
         run = bed.session.transport.run
         link = bed.links.left

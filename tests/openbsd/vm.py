@@ -92,7 +92,7 @@ class OpenBsdMachine(QemuProcess):
         )
 
     def login(self, user: str) -> None:
-        """Log in as somebody else from now on, who becomes root by ``doas``."""
+        """Log in as another user from now on, who becomes root by ``doas``."""
         self._user = user
 
     def transport(self) -> LabTransport:
@@ -155,14 +155,14 @@ class OpenBsdDut(MachineDut):
 
     def __init__(self, driver, intent, standing: Standing, **keep) -> None:
         given = driver.options
-        # nobody names the interfaces of the lab's device; those of this one have names already
+        # the interfaces of the lab's device have no option; those of this one have names already
         driver.options = given.model_copy(update={side: side for side in SIDES})
         super().__init__(driver, intent, standing, **keep)
         driver.options = given.model_copy(update=standing.stand().ports())
         self.driver = driver  # with these; it has no modules that would stay in a lab
 
     def named(self, system: str) -> str:
-        """Whose sources it was built of, where somebody says so."""
+        """Return whose sources it was built from, if given."""
         return os.environ.get(VERSION) or system
 
 

@@ -1,4 +1,4 @@
-"""What setup.cfg says about the package and what is there are the same."""
+"""setup.cfg and the files of the package agree."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""Checksums of test frames, located by scapy and summed by arithmetic of their own."""
+"""Checksums of test frames, located by scapy and summed independently."""
 
 import numpy as np
 from scapy.layers.inet import IP, UDP

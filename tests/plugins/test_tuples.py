@@ -100,7 +100,7 @@ def test_a17_more_frames_than_combinations_are_refused(source, wanted, code):
 
 
 def enumerated(fields, tuples):
-    """Values of the fields in the frames of a stream of its own, one row per frame."""
+    """Return the values of the fields in the frames of a stream, one row per frame."""
     first = fields[0].first
     layers = (
         Layer("Ether", {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}),

@@ -1,4 +1,4 @@
-"""RFC 9971's definitions: its own example, and its algorithms computed anew as oracle."""
+"""RFC 9971's definitions: its own example, and its algorithms reimplemented as oracle."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -108,7 +108,7 @@ MEASURED = st.lists(st.builds(ObservedTrial, st.just(LOAD), DURATIONS, RATIOS), 
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(of=goals(), measured=MEASURED)
-# three of six bad tenths of a second are half of them, whatever floating point makes of the sums
+# three of six bad tenths of a second are half of them, regardless of floating-point sums
 @example(of=goal(0.1, 0.6, 0, 50), measured=trials((3, 0.1, 0), (3, 0.1, 1)))
 @example(of=goal(1, 10, 0, 10), measured=trials((9, 1, 0), (1, 1, 1)))
 @example(of=goal(1, 10, 0, 10), measured=trials((8, 1, 0), (2, 1, 1)))

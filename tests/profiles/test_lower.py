@@ -1,4 +1,4 @@
-"""Bits of variables arrive where the bindings say, whatever the bindings are."""
+"""Bits of variables arrive where the bindings put them, for any bindings."""
 
 from collections import Counter as Tally
 from ipaddress import IPv4Address, IPv6Address

@@ -1,4 +1,4 @@
-"""The tester's own error: known devices, what is compared, the certificate, and who quotes it."""
+"""The tester's own error: known devices, comparison, certificate and its users."""
 
 import json
 from dataclasses import replace
@@ -225,7 +225,7 @@ def short():
 
 
 class Interrupted:
-    """Whoever is told of the third check stops."""
+    """Interrupts its user at the third check."""
 
     def __init__(self):
         self.said = []

@@ -174,7 +174,7 @@ def test_a_cable_between_two_nics(guest, tmp_path, kind):
 
 @with_all
 def test_a_nic_that_a_driver_of_dpdk_has_already(guest, tmp_path):
-    """Whoever bound it wants it so: doctor says that, and it stays there."""
+    """Its owner wants it so: doctor reports the driver, and the NIC keeps it."""
     cards = CABLES["vmxnet3"]
     hugepages(guest, mounted=True)
     before = guest.driver(cards[0])

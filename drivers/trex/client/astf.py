@@ -11,18 +11,25 @@ import base64
 import time
 from typing import Any
 
+from v6t.drivers.trex.client import rpc
 from v6t.drivers.trex.client.service import Trouble, main
-from v6t.drivers.trex.client.stl import StlWorker
+from v6t.drivers.trex.client.stats import (
+    CounterLook,
+    StepStats,
+    TcpCounters,
+    parse_stats,
+    parse_traffic,
+)
+from v6t.drivers.trex.client.worker import Worker
 
 _NEAR_S = 0.05  # Around changes of a counter that are due, it is read continuously
 _FAR_S = 0.05  # Interval of readings at other times
 _LOAD_S = 0.5  # Interval of readings of TRex's CPU load
 MAX_START_S = 30.0  # Longest time from the start request to the first SYN
-_PROFILE = "_"  # TRex's name of the default profile
 _KEEPALIVE_S = 65000  # In place of five seconds: idle connections are not probed
 
 
-class AstfWorker(StlWorker):
+class AstfWorker(Worker):
     """The requests of a worker for TCP connections."""
 
     engine, client_class = "astf", "ASTFClient"
@@ -30,15 +37,16 @@ class AstfWorker(StlWorker):
     def __init__(self) -> None:
         super().__init__()
         self.began = 0.0
-        self.looks: list[Any] = []
+        self.looks: list[CounterLook] = []
         self.is_running = False
 
-    def acquire(self, ports: list[int], force: bool) -> dict[str, Any]:
+    def acquire(self, ports: list[int], force: bool) -> dict[str, str]:
+        del force  # its server was started by v6t
         self.client.reset()
         # which its stateless engine does by itself
         self.client.set_port_attr(ports=list(ports), promiscuous=True)
         self.ports = list(ports)
-        return {"owners": {}}
+        return {}
 
     def begin(self, profile: dict[str, Any]) -> None:
         """Start connections of :func:`v6t.drivers.trex.astf.make_profile`; return when the first began."""
@@ -46,16 +54,16 @@ class AstfWorker(StlWorker):
         self.client.load_profile(self._make_profile(profile))
         self.client.clear_stats()
         self.looks = []
-        self._look("tcps_connattempt", 1)
+        self._look("attempts", 1)
         self.client.start(mult=1, duration=-1, block=False)
         self.is_running = True
         latest = time.monotonic() + MAX_START_S
-        while not self._look("tcps_connattempt", 1)[0]:
+        while not self._look("attempts", 1)[0]:
             if time.monotonic() > latest:
                 raise Trouble("start", f"TRex opened no connection within {MAX_START_S:g} s")
             time.sleep(0.001)
         self.looks = self.looks[-2:]
-        self.began = self.looks[0][0]
+        self.began = self.looks[0].before_s
 
     def watch(
         self,
@@ -66,17 +74,15 @@ class AstfWorker(StlWorker):
         due_s: float,
         until_s: float,
         done: dict[str, dict[str, int]],
-    ) -> dict[str, Any]:
+    ) -> StepStats:
         """Read counters until all units are done or the time is over.
 
         Args:
-            counter, each: of the client, and counts of it that make one of ``count`` units.
+            counter, each: field of the client's :class:`TcpCounters`, and how many counts of it make
+                one of ``count`` units.
             from_s, due_s: when the first and the last of them are due, from the first SYN [s].
             until_s: longest wait, from the first SYN [s].
             done: by side, values of counters at which nothing more is to come.
-
-        Returns:
-            See :class:`v6t.drivers.trex.stats.StepStats`.
         """
         client = self.client
         first, cpu, next_load = None, [], 0.0
@@ -85,7 +91,7 @@ class AstfWorker(StlWorker):
             at = time.monotonic() - self.began
             first = units if first is None else first
             if at >= until_s or all(
-                counters[side].get(name, 0) >= value
+                getattr(counters[side], name) >= value
                 for side in done
                 for name, value in done[side].items()
             ):
@@ -97,29 +103,22 @@ class AstfWorker(StlWorker):
             )
             if not near and at > next_load:
                 next_load = at + _LOAD_S
-                cpu.append(client.get_stats(ports=self.ports)["global"].get("cpu_util_raw", 0.0))
+                cpu.append(parse_stats(client.get_stats(ports=self.ports), self.ports).cpu)
             time.sleep(0.001 if near else _FAR_S)
-        stats = client.get_stats(ports=self.ports)
+        stats = parse_stats(client.get_stats(ports=self.ports), self.ports)
         looks, self.looks = self.looks, []
-        return {
-            "looks": looks,
-            "first": first,
-            "counters": {side: counters[side] for side in ("client", "server")},
-            "ports": {p: stats[p] for p in self.ports},
-            "global": stats["global"],
-            "cpu": cpu,
-            "ago_s": time.monotonic() - self.began,
-        }
+        ago_s = time.monotonic() - self.began
+        return StepStats(counters, stats.ports, looks, stats.queue_full, cpu, first, ago_s)
 
     def finish(self) -> None:
         """Stop the connections of a trial."""
         if self.is_running:
             self.is_running = False
             # TRex's client ignores an order to stop until it has heard of the start
-            self.client.wait_for_profile_state(_PROFILE, self.client.STATE_TX, timeout=MAX_START_S)
+            rpc.wait_for_connections(self.client, MAX_START_S)
             self.client.stop()
 
-    def leave(self, client: Any) -> None:
+    def release(self, client: Any) -> None:
         try:
             self.finish()
             self.stop_answering()
@@ -127,12 +126,14 @@ class AstfWorker(StlWorker):
         finally:
             client.disconnect(stop_traffic=False, release_ports=False)
 
-    def _look(self, counter: str, each: int) -> tuple[int, Any]:
+    def _look(self, counter: str, each: int) -> tuple[int, dict[str, TcpCounters]]:
         """Read the counters and the time before and after; return the units of one, and all."""
         before = time.monotonic()
-        counters = self.client.get_traffic_stats()
-        units = int(counters["client"].get(counter, 0)) // each
-        self.looks.append([before, {0: units}, time.monotonic()])
+        traffic = self.client.get_traffic_stats()
+        after = time.monotonic()
+        counters = parse_traffic(traffic)
+        units = getattr(counters["client"], counter) // each
+        self.looks.append(CounterLook(before, {0: units}, after))
         return units, counters
 
     def _make_profile(self, profile: dict[str, Any]) -> Any:

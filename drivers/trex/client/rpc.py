@@ -1,8 +1,8 @@
 """Internals of TRex's Python client, read from TRex v3.08: no other module uses them.
 
-They give what the client's own methods do not: a start of several ports at one moment of the
-server's clock, counters between two readings of that clock, and captures on virtual ports without
-service mode.
+They give what the client's documented methods do not: a start of several ports at one moment of the
+server's clock, counters between two readings of that clock, captures on virtual ports without service
+mode, and the moment at which the stateful engine sends.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import warnings
 from typing import Any
 
 from v6t.drivers.trex.client.service import Trouble, make_one_line
+from v6t.drivers.trex.client.stats import CounterLook, is_link_lost, parse_look
 
 _CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
 
@@ -54,9 +55,7 @@ def is_link_down(client: Any, port: int) -> bool:
 
     ``get_port_attr`` would ask the server, in the middle of a trial.
     """
-    attributes = client.ports[port].get_ts_attr()
-    link = attributes.get("link", {}) if isinstance(attributes, dict) else {}
-    return isinstance(link, dict) and link.get("up") is False
+    return is_link_lost(client.ports[port].get_ts_attr())
 
 
 def forget_streams(client: Any, port: int) -> None:
@@ -64,15 +63,22 @@ def forget_streams(client: Any, port: int) -> None:
     client.ports[port].streams.clear()
 
 
-def count_queue_drops(client: Any) -> int:
-    """Count the frames that the server dropped before its transmit queues."""
-    try:
-        return int(client.global_stats.get("m_total_queue_drop") or 0)
-    except Exception:
-        return 0
+def clear_group_stats(client: Any) -> None:
+    """Set the counters of all latency groups to zero."""
+    client.clear_pgid_stats()
 
 
-def read_counters(client: Any, ports: list[int]) -> tuple[float, dict[int, int], float]:
+def count_queue_drops(client: Any) -> int | None:
+    """Count the frames that the server dropped before its transmit queues, when last asked.
+
+    Returns:
+        None: the server does not count them.
+    """
+    drops = client.global_stats.get("m_total_queue_drop")
+    return None if drops == "N/A" else int(drops)
+
+
+def read_counters(client: Any, ports: list[int]) -> CounterLook:
     """Read the server's clock, the frames each port has sent, and the clock again."""
     rpc = client.conn.rpc
     batch = rpc.create_batch()
@@ -82,10 +88,8 @@ def read_counters(client: Any, ports: list[int]) -> tuple[float, dict[int, int],
     batch.add("ping", {}, rpc.api_h)
     answers = batch.invoke(chunk_size=None)
     if not answers:
-        raise Trouble("server", f"TRex did not tell its counters: {answers.err()}")
-    replies = answers.data()
-    sent = {port: int(a["opackets"]) for port, a in zip(ports, replies[1:-1])}
-    return replies[0]["ts"], sent, replies[-1]["ts"]
+        raise Trouble("server", f"TRex did not send its counters: {answers.err()}")
+    return parse_look(answers.data(), ports)
 
 
 def start_ports(client: Any, ports: list[int], at: float, *, force: bool) -> str:
@@ -122,6 +126,11 @@ def push_frames(client: Any, ports: list[int], frames: list[bytes]) -> None:
 
     buffers = [PacketBuffer(frame, port_src=False, port_dst=False) for frame in frames]
     client.push_packets(buffers, ports=ports, force=True)
+
+
+def wait_for_connections(client: Any, timeout_s: float) -> None:
+    """Wait until the client has heard that its stateful engine opens connections."""
+    client.wait_for_profile_state("_", client.STATE_TX, timeout=timeout_s)
 
 
 def disconnect_transport(client: Any) -> None:

@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import is_dataclass
 from typing import Any, TextIO
 
 _GRACE_S = 5.0  # Time for a request to end and for giving ports back, once stdin has ended
@@ -34,6 +35,11 @@ def make_one_line(exc: Any) -> str:
     """Return the text of an error of TRex's client without colors and line breaks."""
     text = re.sub("\x1b[^m]*m", "", str(exc)).replace("*", " ")
     return " ".join(text.split()) or type(exc).__name__
+
+
+def _encode(value: Any) -> Any:
+    """Return the fields of a dataclass, and the text of anything else that JSON lacks."""
+    return vars(value) if is_dataclass(value) else repr(value)
 
 
 def serve(worker: Any, lines: TextIO, out: TextIO) -> None:
@@ -59,7 +65,7 @@ def serve(worker: Any, lines: TextIO, out: TextIO) -> None:
             except Exception as exc:
                 answer = {"error": make_one_line(exc), "kind": type(exc).__name__}
             answer["id"] = number
-            out.write(json.dumps(answer, default=repr) + "\n")
+            out.write(json.dumps(answer, default=_encode) + "\n")
             out.flush()
     finally:
         with contextlib.suppress(Exception):

@@ -8,14 +8,24 @@ import contextlib
 import os
 import shutil
 import sys
-import tempfile
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.client import host, rpc
-from v6t.drivers.trex.client.answering import DEPARTURE_S, NEIGHBOUR_FILTER, NeighborResponder
 from v6t.drivers.trex.client.service import Trouble, main, make_one_line
+from v6t.drivers.trex.client.stats import (
+    Capture,
+    CounterLook,
+    TrialStats,
+    parse_capture_number,
+    parse_captures,
+    parse_frames,
+    parse_groups,
+    parse_stats,
+)
+from v6t.drivers.trex.client.worker import Worker
 from v6t.drivers.trex.port_driver import list_drivers
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
@@ -25,74 +35,17 @@ _EARLY_S = 0.2  # Counters are read from this long before the start; TRex wakes 
 _LATE_S = 0.03  # Counters are read continuously until this long after the start
 
 
-class StlWorker:
-    """The requests of a worker, as methods; their arguments and answers are JSON values."""
+class StlWorker(Worker):
+    """The requests of a worker for streams."""
 
     engine, client_class = "stl", "STLClient"
-    machine = staticmethod(host.examine_host)
-    place = staticmethod(host.place_threads)
     forget = staticmethod(os.unlink)
 
     def __init__(self) -> None:
-        self.api: Any = None
-        self.client: Any = None
+        super().__init__()
         self.streams: dict[str, Any] = {}
-        self.ports: list[int] = []
-        self.address = ("", 0)
-        self.in_service = self.has_several_queues = False
-        self.directory = ""
-        self.answering: Any = None
-        self.hosts: dict[int, Hosts] = {}
 
-    def hello(self, trex_dir: str) -> dict[str, Any]:
-        """Import the client; return facts about this interpreter."""
-        self.api = rpc.import_client(trex_dir, self.engine)
-        import scapy
-
-        return {
-            "python": sys.version.split()[0],
-            "executable": sys.executable,
-            "scapy": scapy.__file__,
-            "cpus": sorted(os.sched_getaffinity(0)),
-            "clock": host.read(host.CLOCK),
-        }
-
-    def connect(self, server: str, rpc_port: int, pub_port: int, timeout_s: float) -> Any:
-        """Connect without touching any port."""
-        make_client = getattr(self.api, self.client_class)
-        self.client = make_client(
-            server=server,
-            sync_port=rpc_port,
-            async_port=pub_port,
-            verbose_level="error",
-            sync_timeout=int(timeout_s),
-            async_timeout=int(timeout_s),
-        )
-        try:
-            self.client.connect()
-        except Exception as exc:
-            self.client = None
-            raise Trouble("connect", make_one_line(exc)) from exc
-        self.address = (server, rpc_port)
-        return self.facts()
-
-    def facts(self) -> dict[str, Any]:
-        """Read facts about the server and its ports."""
-        info: dict[str, Any] = self.client.get_server_system_info()
-        self.has_several_queues = bool(info.get("is_multiqueue_mode"))
-        info["version"] = self.client.get_server_version()
-        info["ports"] = [
-            {
-                **port,
-                **self.client.get_port_info([port["index"]])[0],
-                "owner": rpc.read_owner(self.client, port["index"]),
-            }
-            for port in sorted(info["ports"], key=lambda p: p["index"])
-        ]
-        return info
-
-    def acquire(self, ports: list[int], force: bool) -> dict[str, Any]:
-        """Acquire ports; return their former owners."""
+    def acquire(self, ports: list[int], force: bool) -> dict[str, str]:
         owners = self._read_owners(ports)
         try:
             self.client.acquire(ports=ports, force=force)
@@ -104,16 +57,11 @@ class StlWorker:
         self.client.stop(ports=ports)
         self.client.remove_all_streams(ports=ports)
         self.client.remove_all_captures()
-        return {"owners": owners}
+        return owners
 
     def _read_owners(self, ports: list[int]) -> dict[str, str]:
         owners = {str(port): rpc.read_owner(self.client, port) for port in ports}
         return {port: owner for port, owner in owners.items() if owner}
-
-    def server_flags(self) -> list[str] | None:
-        """Return the command line of the server if it runs on this host, else nothing."""
-        process = host.find_server(self.address[1]) if host.is_local(self.address) else None
-        return None if process is None else host.read_server_arguments(process)
 
     def catch_up(self, max_s: float) -> None:
         """Set the longest delay for which the data path makes up at once."""
@@ -136,37 +84,16 @@ class StlWorker:
             time.sleep(0.1)
         return owners
 
-    def play(self, hosts: dict[str, dict[str, Any]]) -> list[int]:
-        """Answer for hosts, given as arguments of :class:`Hosts` by port; return the answering ports."""
-        self.hosts = {int(p): Hosts(**arguments) for p, arguments in hosts.items()}
-        known = {p: one for p, one in self.hosts.items() if one.answers}
-        if not known or not host.is_local(self.address):
-            return []  # TRex could not reach a socket of this host
-        import zmq
-
-        self._enter_service_mode()
-        self.answering = NeighborResponder(zmq, self.scratch(), known)
-        for port in sorted(known):
-            rpc.stop_port_capture(self.client, port)  # of a client that died
-            endpoint = self.answering.endpoint(port)
-            rpc.start_port_capture(self.client, port, endpoint, NEIGHBOUR_FILTER)
-        return sorted(known)
-
-    def introduce(self, ports: list[int]) -> None:
-        """Send neighbor requests for the device from the hosts of these ports."""
-        for port in ports:
-            if frames := self.hosts[port].introductions():
-                rpc.push_frames(self.client, [port], frames)
-        time.sleep(DEPARTURE_S)
-
     def exchange(
         self, frames: list[Any], receive: list[int], wait_s: float, quiet_s: float
     ) -> list[Any]:
         """Push single frames, [[port, base64], ...]; return what ports receive, oldest first."""
-        self._enter_service_mode()
+        self.enter_service_mode()
         client = self.client
         captures = {
-            port: client.start_capture(rx_ports=[port], limit=1000, bpf_filter="not arp")["id"]
+            parse_capture_number(
+                client.start_capture(rx_ports=[port], limit=1000, bpf_filter="not arp")
+            ): port
             for port in receive
         }
         for port, text in frames:
@@ -174,17 +101,16 @@ class StlWorker:
         end, known = time.monotonic() + wait_s, 0
         while time.monotonic() < end:
             time.sleep(0.01)
-            status = client.get_capture_status()
-            count = sum(status[number]["count"] for number in captures.values())
+            status = parse_captures(client.get_capture_status())
+            count = sum(status[number].stored for number in captures)
             if count != known:
                 end, known = time.monotonic() + quiet_s, count
+        status = parse_captures(client.get_capture_status())
         arrivals: list[Any] = []
-        for port, number in captures.items():
-            fetched: list[Any] = []
-            if count := client.get_capture_status()[number]["count"]:
-                client.fetch_capture_packets(number, fetched, pkt_count=count)
+        for number, port in captures.items():
+            fetched = self._fetch_frames(number, status[number].stored)
             client.stop_capture(number)
-            arrivals += [(f["ts"], port, encode(f["binary"])) for f in fetched]
+            arrivals += [(time_s, port, octets) for time_s, octets in fetched]
         return [[port, text] for _, port, text in sorted(arrivals)]
 
     def load(self, port: int, streams: list[Any], first: int = 0) -> int:
@@ -200,7 +126,7 @@ class StlWorker:
         residual_s: float,
         give_up_s: float,
         captures: list[dict[str, Any]],
-    ) -> dict[str, Any]:
+    ) -> TrialStats:
         """Run one trial: install, start, watch, wait, read.
 
         Args:
@@ -210,9 +136,6 @@ class StlWorker:
             residual_s: wait for late frames.
             give_up_s: traffic that still runs is stopped.
             captures: see :func:`v6t.drivers.trex.capture.make_capture_request`.
-
-        Returns:
-            See :func:`v6t.drivers.trex.stats.TrialStats`.
         """
         client = self.client
         ports = sorted(int(p) for p in bursts)
@@ -223,7 +146,7 @@ class StlWorker:
             with self._pause_answers():
                 client.clear_stats(ports=self.ports)
                 answered_before = self._count_answers()
-            drops_before = rpc.count_queue_drops(client)
+            dropped = rpc.count_queue_drops(client)
             numbers = self._start_captures(captures)
             client.clear_events()
             if start.order(patience):
@@ -238,54 +161,34 @@ class StlWorker:
                     self.forget(path)
         else:
             raise Trouble("start", start.refusal)
-        watched: dict[str, list[Any]] = {"cpu": [], "rx_cpu": [], "events": [], "readings": []}
+        watched: dict[str, Any] = {"cpu": [], "rx_cpu": [], "events": [], "readings": []}
         ended = self._watch(start, start.idle + due_s, start.began + give_up_s, watched)
         if not ended:
             client.stop(ports=ports)
         time.sleep(residual_s)
         with self._pause_answers():
-            stats = client.get_stats(ports=self.ports)
+            stats = parse_stats(client.get_stats(ports=self.ports), self.ports)
             answered = {p: n - answered_before[p] for p, n in self._count_answers().items()}
-        for port in self.ports:
-            stats[port]["opackets"] -= answered[port]
-        groups = client.get_pgid_stats()
         drops = rpc.count_queue_drops(client)
-        collected = self._collect_captures(captures, numbers)  # before frames are pushed out
+        result = TrialStats(
+            ports={p: replace(n, sent=n.sent - answered[p]) for p, n in stats.ports.items()},
+            groups=parse_groups(client.get_pgid_stats()),
+            captures=self._collect_captures(captures, numbers),  # before frames are pushed out
+            looks=start.looks,
+            queue_full=stats.queue_full,
+            queue_drop=None if drops is None or dropped is None else drops - dropped,
+            answered=answered,
+            ended=ended,
+            **watched,
+        )
         faults: list[str] = []
-        if count_arrivals(stats, groups, collected, receive) < sum(frames.values()):
+        if count_arrivals(result, receive) < sum(frames.values()):
             for driver in list_drivers():
                 faults += driver.find_faults(client, ports, lambda: count_received(client, receive))
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
-        return {
-            "ports": {p: stats[p] for p in self.ports},
-            "global": stats["global"],
-            "groups": groups,
-            "queue_drop": drops - drops_before,
-            "faults": faults,
-            "answered": answered,
-            "looks": start.looks,
-            "ended": ended,
-            "began_ago_s": time.monotonic() - start.began,
-            "captures": collected,
-            **watched,
-        }
+        return replace(result, faults=faults, began_ago_s=time.monotonic() - start.began)
 
-    def scratch(self) -> str:
-        """Return a directory on the server's host, for recordings; it goes with this process."""
-        self.directory = self.directory or tempfile.mkdtemp(prefix="v6t-")
-        return self.directory
-
-    def close(self) -> None:
-        client = self.client
-        try:
-            if client is not None:
-                self.leave(client)
-        finally:
-            self.client = None
-            shutil.rmtree(self.directory, ignore_errors=True)
-
-    def leave(self, client: Any) -> None:
-        """Stop traffic, release the ports and disconnect."""
+    def release(self, client: Any) -> None:
         try:
             if self.ports:
                 client.stop(ports=self.ports)
@@ -298,17 +201,11 @@ class StlWorker:
         finally:
             client.disconnect(stop_traffic=False, release_ports=False)
 
-    def stop_answering(self) -> None:
-        if self.answering is not None:
-            for port in self.ports:
-                rpc.stop_port_capture(self.client, port)
-            self.answering.close()
-
-    def read_counters(self, ports: list[int]) -> tuple[float, dict[int, int], float]:
+    def read_counters(self, ports: list[int]) -> CounterLook:
         """Read the server's clock, the test frames sent so far by each port, and the clock again."""
-        before, sent, after = rpc.read_counters(self.client, ports)
+        look = rpc.read_counters(self.client, ports)
         answered = self._count_answers()
-        return before, {p: n - answered[p] for p, n in sent.items()}, after
+        return look._replace(sent={port: n - answered[port] for port, n in look.sent.items()})
 
     def _add_streams(self, bursts: dict[str, list[Any]]) -> None:
         """Give TRex the streams of a trial, one by one."""
@@ -386,31 +283,18 @@ class StlWorker:
         """Check server and links; record load and port counters."""
         if not host.is_reachable(self.address):  # the client takes a dozen seconds to notice
             raise Trouble("server", "the TRex server is gone: it does not answer")
-        stats = self.client.get_stats(ports=self.ports)
-        total = stats["global"]
-        watched["cpu"].append(total.get("cpu_util_raw", total.get("cpu_util", 0.0)))
-        watched["rx_cpu"].append(total.get("rx_cpu_util", 0.0))
-        counts = {p: [stats[p]["opackets"], stats[p]["ipackets"]] for p in self.ports}
-        watched["readings"].append([at, counts])
+        stats = parse_stats(self.client.get_stats(ports=self.ports), self.ports)
+        watched["cpu"].append(stats.cpu)
+        watched["rx_cpu"].append(stats.rx_cpu)
+        watched["readings"].append((at, {p: (n.sent, n.received) for p, n in stats.ports.items()}))
         for port in ports:
             if rpc.is_link_down(self.client, port):
                 watched["events"].append(f"link of port {port} went down")
 
-    def _enter_service_mode(self) -> None:
-        """Enter the service mode where captures need it: on hardware queues.
-
-        With several data path cores in software mode these receive, and drop all but ARP and ICMP.
-        """
-        virtual = all(rpc.is_virtual(self.client, p) for p in self.ports)
-        if self.in_service or (virtual and not self.has_several_queues):
-            return
-        self.client.set_service_mode(ports=self.ports, enabled=True)
-        self.in_service = True
-
     def _start_captures(self, captures: list[dict[str, Any]]) -> list[int]:
         """Start captures; return TRex's numbers of them."""
         if captures:
-            self._enter_service_mode()
+            self.enter_service_mode()
         numbers = []
         for one in captures:
             settings = {
@@ -421,33 +305,39 @@ class StlWorker:
             if "path" in one:
                 check_space(one["path"], one["octets"])
                 settings["endpoint"] = "file:///" + one["path"]
-            numbers.append(self.client.start_capture(rx_ports=[one["port"]], **settings)["id"])
+            started = self.client.start_capture(rx_ports=[one["port"]], **settings)
+            numbers.append(parse_capture_number(started))
         return numbers
 
     def _collect_captures(
         self, captures: list[dict[str, Any]], numbers: list[int]
-    ) -> list[dict[str, Any]]:
+    ) -> list[Capture]:
         """Stop captures; return their counters and frames."""
-        status = self.client.get_capture_status()
+        status = parse_captures(self.client.get_capture_status())
         collected = []
         for one, number in zip(captures, numbers):
-            fetched: list[Any] = []
-            if one["kind"] in ("sample", "control"):
-                count = status[number]["count"]
-                self.client.fetch_capture_packets(number, fetched, pkt_count=count)
+            holds_frames = one["kind"] in ("sample", "control")
+            frames = self._fetch_frames(number, status[number].stored) if holds_frames else []
             # with something to call, the client waits until the file is written
             callback = (lambda endpoint: None) if "path" in one else None
             self.client.stop_capture(number, endpoint_cb=callback)
-            frames = [[f["ts"], encode(f["binary"])] for f in fetched]
-            collected.append(dict(one, matched=status[number]["matched"], frames=frames))
+            matched = status[number].matched
+            collected.append(Capture(one["kind"], one["port"], matched, one["class"], frames))
         return collected
+
+    def _fetch_frames(self, number: int, count: int) -> list[tuple[float, str]]:
+        """Fetch the frames of a capture: their times and octets in base64."""
+        fetched: list[Any] = []
+        if count:
+            self.client.fetch_capture_packets(number, fetched, pkt_count=count)
+        return parse_frames(fetched)
 
 
 class TrialStart:
     """Starts the ports of a trial at one moment, and looks at their counters while they send.
 
     Attributes:
-        looks: time before, frames by port, time after; the server's clock from the start on [s].
+        looks: at the counters of the ports.
         began: moment of the start, by this host's clock [s].
         idle: last moment at which no frame had left.
         refusal: why a port did not start.
@@ -458,15 +348,15 @@ class TrialStart:
         self._frames = frames
         self._preparation_s = preparation_s
         self.ports = sorted(frames)
-        self.looks: list[Any] = []
+        self.looks: list[CounterLook] = []
         self.began = self.idle = self._at = 0.0
-        self._base: dict[int, int] = {}
+        self._base: Mapping[int, int] = {}
         self.refusal = ""
 
     def order(self, patience: int) -> bool:
         """Request a start at one moment of the server's clock; return whether all ports accepted."""
         client = self._worker.client
-        client.clear_pgid_stats()
+        rpc.clear_group_stats(client)
         requested_at = time.monotonic()
         _, self._base, now = self._worker.read_counters(self.ports)
         half = (time.monotonic() - requested_at) / 2
@@ -478,7 +368,8 @@ class TrialStart:
             return False
         # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs: up to
         # 0.1 s if the machine was busy when it began
-        self.looks.append((now - self._at, dict.fromkeys(self.ports, 0), now - self._at))
+        nothing = dict.fromkeys(self.ports, 0)
+        self.looks.append(CounterLook(now - self._at, nothing, now - self._at))
         self.idle = requested_at
         time.sleep(max(0.0, self.began - _EARLY_S - time.monotonic()))
         while time.monotonic() < self.began + _LATE_S and not all(self.look().values()):
@@ -490,7 +381,7 @@ class TrialStart:
         now = time.monotonic()
         before, counts, after = self._worker.read_counters(self.ports)
         sent = {p: n - self._base[p] for p, n in counts.items()}
-        self.looks.append((before - self._at, sent, after - self._at))
+        self.looks.append(CounterLook(before - self._at, sent, after - self._at))
         if not any(sent.values()):
             self.idle = now  # sending may have begun since, and is not over before its time
         return sent
@@ -498,29 +389,28 @@ class TrialStart:
     @property
     def is_complete(self) -> bool:
         """Whether all frames were seen to have left."""
-        return bool(self.looks) and all(n >= self._frames[p] for p, n in self.looks[-1][1].items())
+        return bool(self.looks) and all(
+            n >= self._frames[p] for p, n in self.looks[-1].sent.items()
+        )
 
 
 def _describe_owners(owners: dict[str, str]) -> str:
     return ", ".join(f"port {port}: {owner}" for port, owner in sorted(owners.items()))
 
 
-def count_arrivals(stats: Any, groups: Any, captures: list[Any], receive: list[int]) -> int:
+def count_arrivals(stats: TrialStats, receive: list[int]) -> int:
     """Count the test frames that came to these ports in a trial."""
-    matched = dict.fromkeys(("marked", "control"), 0)
-    for entry in captures:
-        matched[entry["kind"]] = matched.get(entry["kind"], 0) + entry["matched"]
-    if any(entry["kind"] == "control" for entry in captures):
-        return sum(stats[port]["ipackets"] for port in receive) - matched["control"]
-    flows = groups.get("flow_stats", {}).values()
-    stamped = sum(int(one.get("rx_pkts", {}).get(port, 0)) for one in flows for port in receive)
-    return stamped + matched["marked"]
+    if any(capture.kind == "control" for capture in stats.captures):
+        received = sum(stats.ports[port].received for port in receive)
+        return received - stats.count_matches("control", receive)
+    stamped = sum(g.received.get(port, 0) for g in stats.groups.values() for port in receive)
+    return stamped + stats.count_matches("marked", receive)
 
 
 def count_received(client: Any, receive: list[int]) -> int:
     """Count all frames that ports have received."""
-    stats = client.get_stats(ports=receive)
-    return sum(stats[port]["ipackets"] for port in receive)
+    stats = parse_stats(client.get_stats(ports=receive), receive)
+    return sum(port.received for port in stats.ports.values())
 
 
 def check_space(path: str, octets: int) -> None:

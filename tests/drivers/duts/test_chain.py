@@ -259,7 +259,7 @@ def test_two_parts_that_would_be_one_kernel_are_refused_before_anything_is_opene
     with expect_error("chain-conflict") as no:
         on_machines("map-t", napt=("nftables", BOX, {}), ce=("tayga", BOX, {}))
     assert "dut.options.parts.ce.options.ssh.netns: ce" in no.value.hint
-    # a stack of its own is no kernel's, and of shell lines nobody knows
+    # a separate network stack does not use the kernel's, and shell lines do not tell
     on_machines("464xlat", clat=("tayga", BOX, {}), plat=("vpp", BOX, {}))
     steps = {"steps": [{"command": "true", "why": "mine", "undo": "true"}]}
     on_machines("464xlat", clat=("tayga", BOX, {}), plat=("command", BOX, steps))
@@ -321,7 +321,7 @@ def test_machines_of_the_lab_that_do_not_stand_are_left_out():
 
 
 class Fake:
-    """A session that notes what is done to it."""
+    """A session that records the calls of its methods."""
 
     def __init__(self, name, log, fails=()):
         self.name, self._log, self._fails = name, log, fails

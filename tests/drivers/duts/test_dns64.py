@@ -64,7 +64,7 @@ def test_every_query_is_answered_rightly_and_the_cache_does_what_is_asked(server
         assert half.answers.cached_names == 20
         assert half.answers.repeated_queries <= COUNT * 0.05
         assert half.answers.aaaa_queries <= COUNT * 0.6
-        # the cache was emptied in between: names of the trial before are asked anew
+        # the cache was emptied in between: names of the trial before are queried again
         again = device.ask(Queries(cached_share=1.0, timeout_s=2.0, cached_names=20))
         assert again.count_frames("received") == COUNT, again.answers
         assert again.answers.aaaa_queries <= COUNT * 0.05

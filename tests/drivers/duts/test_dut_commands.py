@@ -47,7 +47,7 @@ def test_command_without_a_device_to_configure_is_rejected(words, code):
 def lab_run(tmp_path):
     """Directory of a run whose lab device has ended with it."""
     settings = resolve(flags=Flags(plugin="nat44", dut="nftables"))
-    (tmp_path / "config.json").write_text(settings.model_dump_json())
+    (tmp_path / "config.json").write_text(settings.model_dump_json(by_alias=True))
     return tmp_path
 
 

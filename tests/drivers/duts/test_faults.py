@@ -84,7 +84,7 @@ def device(server, make_session, monkeypatch):
 
 
 def heal(server):
-    """Whatever the fault did to sshd is mended, as an operator would do."""
+    """Repair sshd after the fault, as an operator would."""
     for name in ("authorized_keys", "hostkey"):
         text = (server.directory / name).read_text()
         server.shell(f"umask 077; cat >/run/v6t-lab/{name}", text)

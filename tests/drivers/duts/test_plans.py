@@ -47,13 +47,13 @@ SILENT = ("ethtool -k", "dslite sessions", "dns/empty")
 """Checks that accept silence: no offload that can be changed, no session, no file."""
 each_case = pytest.mark.parametrize("name", CASE)
 each_device = pytest.mark.parametrize("name", [c.name for c in CASES if c.driver != "chain"])
-"""The parts of a chain are cases of their own."""
+"""The parts of a chain are separate cases."""
 NAMES = [name for name in driver_names() if load_driver_type(name).configures_device]
 
 
 @each_case
 def test_plan_is_the_recorded_one(name):
-    """Compare all but the reasons of steps; ``V6T_GOLDEN=write pytest`` records anew."""
+    """Compare all but the reasons of steps; ``V6T_GOLDEN=write pytest`` records them again."""
     driver, _, plan = planned(name)
     steps = tuple(replace(step, why="") for step in plan.steps)
     text = format_plan(driver, replace(plan, steps=steps)) + "\n"
@@ -333,7 +333,7 @@ def test_thousands_of_neighbours_get_room():
 
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf", "snabb-lwaftr"])
 def test_a_device_that_asks_gets_no_neighbours(name):
-    """Nothing else changes; a program without neighbour discovery of its own keeps being told."""
+    """Nothing else changes; a program without neighbour discovery keeps its static entries."""
     (case, *_) = [c for c in CASES if c.driver == name and "neighbours" not in c.options]
     plans = []
     for way in ("static", "resolved"):
@@ -363,7 +363,7 @@ SEEN = {
 
 
 def wanted(name):
-    """Programs that a driver's device must have, whatever it is made."""
+    """List the programs that a driver's device must have for every technology."""
     programs = tuple(getattr(make_driver(name, {}), "programs", ()))
     return programs[:1] if name == "vpp" else programs  # its client comes with it
 

@@ -51,7 +51,7 @@ def translator(**given: Any) -> Siit:
 
 
 def exits_of(technology: Siit) -> dict[Any, set[str]]:
-    """Where a router with a translator beside it sends each network."""
+    """Return where a router with a translator sends each network."""
     intent = technology.make_dut_intent()
     exits: dict[Any, set[str]] = {}
     for side in ("left", "right"):

@@ -117,7 +117,7 @@ def test_a_step_that_a_signal_interrupts_has_no_effect_afterwards(device):
 
 @pytest.mark.lab
 def test_a_terminal_that_is_closed(device):
-    """Whatever is written to it fails; the device is put back all the same."""
+    """Every write to it fails; the device is restored all the same."""
     before = device.state()
     path = bed(device, [step("waits")])
     words = ["nsenter", "-t", str(device.operator.pid), "-n", "--", *COMMAND]
@@ -299,13 +299,13 @@ def test_the_command_that_restores_is_whole(dut, words, expected, tmp_path):
     ],
 )
 def test_audit_before_a_run_has_a_whole_rollback_command(words, expected, tmp_path, monkeypatch):
-    """There is no run directory yet that could name the device."""
+    """No run directory could name the device yet."""
     places = {"bed": tmp_path / "a bed.json", "run": tmp_path / "run"}
     trex = {"kind": "trex", "options": {"ssh": {"host": "trex.example.net"}}}
     places["bed"].write_text(json.dumps({"tester": trex, "dut": CHAIN}))
     places["run"].mkdir()
     settings = resolve(None, places["bed"], Flags(plugin="dslite-aftr"))
-    (places["run"] / "config.json").write_text(settings.model_dump_json())
+    (places["run"] / "config.json").write_text(settings.model_dump_json(by_alias=True))
     audited = []
 
     def check_core(device, _clauses):

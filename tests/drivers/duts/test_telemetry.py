@@ -165,13 +165,13 @@ SNABB = """softwire-state {
   ingress-packet-drops 5;
 }
 """
-# iproute2 6.1, beside programs with packet sockets that they did not read
+# iproute2 6.1, with other programs whose packet sockets were not read
 SOCKETS = """Netid Recv-Q Send-Q Local Address:Port Peer Address:PortProcess
 p_raw 8960   0                  *:lo               *     skmem:(r8960,rb8192,t0,tb212992,f0,w0,o0,bl0,d1193)
 p_raw 0      0                  *:left             *     skmem:(r0,rb212992,t0,tb212992,f0,w0,o0,bl0,d7)
 """
 TOLD = {
-    # by the first word of the reading: what is printed, and the figures that are losses
+    # by the first word of the reading: the output, and the figures that are losses
     "cpu": ("proc-stat.txt", set()),
     "process": ("12 1000 200 3\nnr_periods 9\nnr_throttled 4\n", set()),
     "perf": ("4000000,,cycles,8000000,100.00,,\n", set()),

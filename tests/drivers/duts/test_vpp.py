@@ -66,7 +66,7 @@ def test_every_frame_is_the_reference_translation(plugin, params):
 
 
 def test_mix04_the_background_passes_beside_map_e(tmp_path):
-    """VPP drops native IPv6 on an interface with MAP-E; on VLANs of its own it passes.
+    """VPP drops native IPv6 on an interface with MAP-E; on separate VLANs it passes.
 
     Its ip6-map does so to frames that come in pairs, and lets single ones pass: a frame at a time tells nothing.
     """
@@ -464,7 +464,7 @@ OTHER = "02:00:00:00:00:99"
     [
         (f"{OTHER} static", [OTHER]),
         (f"{intents.LINKS.left.tester_mac} static", [intents.LINKS.left.tester_mac]),
-        # learnt: VPP learns it anew
+        # learned: VPP learns it again
         (f"{OTHER}", []),
         (f"{intents.LINKS.left.tester_mac}", []),
     ],

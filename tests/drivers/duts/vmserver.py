@@ -46,7 +46,7 @@ for each in $(ps -o pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do
   [ $each = $p ] || kill -9 $each 2>/dev/null
 done; true
 """
-"""Ends all sessions but that of whoever says so."""
+"""Ends all sessions but the one that runs this command."""
 
 
 def lacking() -> str:
@@ -58,7 +58,7 @@ def lacking() -> str:
 
 @functools.cache
 def _first(recipe: Recipe) -> JoolMachine:
-    """One that has booted, for all others to begin as; nobody logs in to it."""
+    """Return a booted machine whose state all others start from; nobody logs in to it."""
     standing = Standing(recipe.image())
     atexit.register(standing.end)
     return standing.stand()

@@ -1,0 +1,326 @@
+"""What TRex's client returns, as dataclasses: no other module reads its dictionaries.
+
+Read from TRex v3.08: ``get_stats``, ``get_pgid_stats``, ``get_traffic_stats``, ``get_capture_status``,
+``get_server_system_info`` and ``get_port_info``. The worker makes the dataclasses; their fields cross to
+v6t as JSON, where :func:`v6t.drivers.trex.channel.parse_answer` makes the same dataclasses of them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, NamedTuple, TypeVar, cast
+
+VIRTUAL_DRIVERS = ("net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
+_Parsed = TypeVar("_Parsed")
+
+
+def _declare(name: str, default: Any = MISSING) -> Any:
+    """Declare a field that TRex gives this name; without a default, TRex's answer must have it."""
+    return field(default=default, metadata={"name": name})
+
+
+def _parse(kind: type[_Parsed], answer: Mapping[str, Any], **others: Any) -> _Parsed:
+    """Make a dataclass of TRex's answer, and of other fields."""
+    names = {one.name: one.metadata["name"] for one in fields(cast(Any, kind)) if one.metadata}
+    named = {own: answer[name] for own, name in names.items() if name in answer}
+    return kind(**named, **others)
+
+
+@dataclass(frozen=True)
+class PortStats:
+    """Frames and errors of one port."""
+
+    sent: int = _declare("opackets")
+    received: int = _declare("ipackets")
+    output_errors: int = _declare("oerrors")
+    input_errors: int = _declare("ierrors")
+
+
+@dataclass(frozen=True)
+class ServerStats:
+    """Counters of a server and of its ports since they were cleared."""
+
+    ports: Mapping[int, PortStats]
+    queue_full: int = _declare("queue_full")  # Times at which a transmit queue was full
+    cpu: float = _declare("cpu_util_raw")  # Load of the data path [%]
+    rx_cpu: float = _declare("rx_cpu_util")  # Load of the receiver [%]
+
+
+def parse_stats(stats: Mapping[Any, Any], ports: Iterable[int]) -> ServerStats:
+    """Parse the answer of ``get_stats``."""
+    by_port = {port: _parse(PortStats, stats[port]) for port in ports}
+    return _parse(ServerStats, stats["global"], ports=by_port)
+
+
+@dataclass(frozen=True)
+class GroupStats:
+    """Counters of one latency group; frames are counted by port."""
+
+    sent: Mapping[int, int] = field(default_factory=dict)
+    received: Mapping[int, int] = field(default_factory=dict)
+    duplicates: int = 0
+    out_of_order: int = 0
+    min_delay_us: float | None = None
+    histogram: str = ""  # Of delays, encoded; see :mod:`v6t.drivers.trex.histogram`
+
+
+def parse_groups(stats: Mapping[str, Any]) -> dict[int, GroupStats]:
+    """Parse the answer of ``get_pgid_stats``, without TRex's entries that are not numbers."""
+    flows, delays = (stats.get(name, {}) for name in ("flow_stats", "latency"))
+    groups = {}
+    for number in _select_numbers({**flows, **delays}):
+        flow, delay = flows.get(number, {}), delays.get(number, {})
+        errors, latency = delay.get("err_cntrs", {}), delay.get("latency", {})
+        groups[int(number)] = GroupStats(
+            sent=_parse_port_counts(flow.get("tx_pkts", {})),
+            received=_parse_port_counts(flow.get("rx_pkts", {})),
+            duplicates=int(errors.get("dup", 0)),
+            out_of_order=int(errors.get("out_of_order", 0)),
+            min_delay_us=latency.get("total_min"),
+            histogram=latency.get("hdrh") or "",
+        )
+    return groups
+
+
+def _parse_port_counts(counts: Mapping[Any, Any]) -> dict[int, int]:
+    return {int(port): int(counts[port]) for port in _select_numbers(counts)}
+
+
+def _select_numbers(keys: Iterable[Any]) -> list[Any]:
+    """Select the keys that are numbers; TRex adds totals and global entries to them."""
+    return [key for key in keys if str(key).isdigit()]
+
+
+class CaptureStatus(NamedTuple):
+    """Frames of a capture."""
+
+    stored: int
+    matched: int  # Frames that passed its filter
+
+
+def parse_captures(status: Mapping[int, Mapping[str, Any]]) -> dict[int, CaptureStatus]:
+    """Parse the answer of ``get_capture_status``, by TRex's number of the capture."""
+    return {n: CaptureStatus(int(c["count"]), int(c["matched"])) for n, c in status.items()}
+
+
+def parse_capture_number(started: Mapping[str, Any]) -> int:
+    """Parse the answer of ``start_capture``."""
+    return int(started["id"])
+
+
+def parse_frames(fetched: Iterable[Mapping[str, Any]]) -> list[tuple[float, str]]:
+    """Parse captured frames: times of arrival by the server's clock [s], and octets in base64."""
+    return [(one["ts"], base64.b64encode(one["binary"]).decode()) for one in fetched]
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One capture on a port.
+
+    Attributes:
+        kind: ``sample``, ``control``, ``marked`` or ``recording``.
+        matched: frames that passed its filter.
+        class_number: class of the marked frames that it counts.
+        frames: times of arrival by the server's clock [s], and octets in base64.
+    """
+
+    kind: str
+    port: int
+    matched: int
+    class_number: int = 0
+    frames: Sequence[tuple[float, str]] = ()
+
+    def decode_frames(self) -> list[tuple[float, bytes]]:
+        return [(time_s, base64.b64decode(text)) for time_s, text in self.frames]
+
+
+class CounterLook(NamedTuple):
+    """Frames that had left by port, between two readings of the server's clock [s after the start]."""
+
+    before_s: float
+    sent: Mapping[int, int]
+    after_s: float
+
+
+def parse_look(replies: Sequence[Mapping[str, Any]], ports: Sequence[int]) -> CounterLook:
+    """Parse the answers of ``ping``, of ``get_port_stats`` for each port, and of ``ping``."""
+    sent = {port: int(reply["opackets"]) for port, reply in zip(ports, replies[1:-1])}
+    return CounterLook(replies[0]["ts"], sent, replies[-1]["ts"])
+
+
+@dataclass(frozen=True)
+class TrialStats:
+    """Counters and captures of one trial.
+
+    Attributes:
+        queue_full: times at which a transmit queue was full.
+        queue_drop: frames that were dropped before a transmit queue; None: TRex does not count them.
+        faults: of the ports, found by their driver.
+        answered: neighbor frames that were sent meanwhile, by port.
+        ended: whether traffic ended by itself.
+        began_ago_s: from the first frame to the worker's answer [s].
+        cpu, rx_cpu: loads of the data path and of the receiver [%].
+        readings: times since the first frame [s], and frames sent and received by port.
+    """
+
+    ports: Mapping[int, PortStats] = field(default_factory=dict)
+    groups: Mapping[int, GroupStats] = field(default_factory=dict)
+    captures: Sequence[Capture] = ()
+    looks: Sequence[CounterLook] = ()
+    queue_full: int = 0
+    queue_drop: int | None = None
+    faults: Sequence[str] = ()
+    answered: Mapping[int, int] = field(default_factory=dict)
+    ended: bool = True
+    began_ago_s: float = 0.0
+    cpu: Sequence[float] = ()
+    rx_cpu: Sequence[float] = ()
+    events: Sequence[str] = ()
+    readings: Sequence[tuple[float, Mapping[int, tuple[int, int]]]] = ()
+
+    def count_matches(
+        self, kind: str, ports: Iterable[int], class_number: int | None = None
+    ) -> int:
+        """Count the frames that captures of a kind matched at some ports."""
+        return sum(
+            c.matched
+            for c in self.captures
+            if c.kind == kind and c.port in ports and class_number in (None, c.class_number)
+        )
+
+
+_TCP_FAULTS = {
+    "err_no_memory": "had no memory for connections",
+    "err_c_tuple_err": "had too few addresses and ports for its clients",
+    "err_dct": "used a four-tuple twice",
+    "err_c_nf_throttled": "held back connections of its clients",
+    "err_s_nf_throttled": "held back connections of its servers",
+    "err_flow_overflow": "had more connections than it can keep",
+    "err_no_template": "had no server for a connection",
+    "err_redirect_rx": "lost frames on the way to its receiver",
+    "tcps_keepprobe": "sent keepalive probes",
+    "rss_redirect_drops": "lost frames on the way between its cores",
+}
+"""Counters of faults of TRex itself."""
+_WRONG_SEGMENTS = ("err_l3_cs", "err_l4_cs", "err_len_err", "tcps_rcvbadsum", "tcps_rcvbadoff")
+
+
+@dataclass(frozen=True)
+class TcpCounters:
+    """Counters of the clients or of the servers of TRex's stateful engine."""
+
+    attempts: int = _declare("tcps_connattempt", 0)  # Connections that clients began to open
+    opened: int = _declare("tcps_connects", 0)
+    failed: int = _declare("tcps_conndrops", 0)  # Connections that ended before they were open
+    given_up: int = _declare("tcps_keepdrops", 0)  # Connections that did not open in time
+    repeated_syns: int = _declare("tcps_rexmttimeo_syn", 0)  # SYNs, and answers to them
+    timeouts: int = _declare("tcps_rexmttimeo", 0)  # Retransmissions after a timeout
+    repeated_segments: int = _declare("tcps_sndrexmitpack", 0)
+    sent_octets: int = _declare("tcps_sndbyte", 0)
+    received_octets: int = _declare("tcps_rcvbyte", 0)
+    control_segments: int = _declare("tcps_sndctrl", 0)  # SYN, FIN and RST that were sent
+    reset: int = _declare("tcps_drops", 0)  # Open connections that were dropped
+    closed: int = _declare("tcps_closed", 0)
+    wrong_segments: int = 0  # Received with a wrong checksum, length or offset
+    faults: Mapping[str, int] = field(default_factory=dict)  # Of TRex itself, by description
+    record: Mapping[str, float] = field(default_factory=dict)  # All counters, as TRex names them
+
+
+def parse_traffic(stats: Mapping[str, Any]) -> dict[str, TcpCounters]:
+    """Parse the answer of ``get_traffic_stats``, of ``client`` and ``server``, without their zeros."""
+    sides = {}
+    for side in ("client", "server"):
+        counters = stats[side]
+        faults = {f"{_TCP_FAULTS[n]} ({n})": counters[n] for n in _TCP_FAULTS if counters.get(n)}
+        wrong = sum(counters.get(name, 0) for name in _WRONG_SEGMENTS)
+        sides[side] = _parse(
+            TcpCounters, counters, wrong_segments=wrong, faults=faults, record=counters
+        )
+    return sides
+
+
+@dataclass(frozen=True)
+class StepStats:
+    """Counters of TRex's stateful engine at the end of a step.
+
+    Attributes:
+        first: units that had been counted at the first reading.
+        ago_s: from the first SYN to the worker's answer [s].
+    """
+
+    counters: Mapping[str, TcpCounters]  # Of ``client`` and ``server``
+    ports: Mapping[int, PortStats]
+    looks: Sequence[CounterLook] = ()
+    queue_full: int = 0
+    cpu: Sequence[float] = ()
+    first: int | None = None
+    ago_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class PortFacts:
+    """Facts that a server reports about a port."""
+
+    index: int = _declare("index")
+    driver: str = _declare("driver", "")
+    mac: str = _declare("hw_mac", "")
+    speed: float | None = _declare("speed", None)  # Gbit/s
+    link: str | None = _declare("link", None)
+    numa: int | str | None = _declare("numa", None)
+    promiscuous: str | None = _declare("prom", None)
+    owner: str = ""
+    is_virtual: bool = False  # Whether it is not a NIC
+
+    def describe(self) -> dict[str, Any]:
+        """Return the facts for a record of the run."""
+        facts = {
+            one.metadata["name"]: getattr(self, one.name) for one in fields(self) if one.metadata
+        }
+        return {**facts, "virtual": self.is_virtual}
+
+
+def _parse_port(info: Mapping[str, Any], owner: str) -> PortFacts:
+    # TRex's client reports yes or no, its server true or false
+    is_virtual = info.get("is_virtual") in (True, "yes") or info.get("driver") in VIRTUAL_DRIVERS
+    return _parse(PortFacts, info, owner=owner, is_virtual=is_virtual)
+
+
+def is_link_lost(attributes: Any) -> bool:
+    """Return whether a port's attributes say that its link is down."""
+    link = attributes.get("link", {}) if isinstance(attributes, dict) else {}
+    return isinstance(link, dict) and link.get("up") is False
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """Facts that a server reports about itself."""
+
+    version: Mapping[str, Any] = field(default_factory=dict)  # As TRex reports it
+    processor: str | None = _declare("core_type", None)
+    cores: int = _declare("dp_core_count", 1)  # All data path cores
+    per_port: int | None = _declare("dp_core_count_per_port", None)  # Cores
+    has_several_queues: bool = _declare("is_multiqueue_mode", False)
+    ports: Sequence[PortFacts] = ()
+
+    @property
+    def cores_per_port(self) -> int:
+        return self.per_port or self.cores
+
+    @property
+    def mode(self) -> str | None:
+        """Engine of the server: ``STL`` or ``ASTF``; None: not reported."""
+        return self.version.get("mode")
+
+
+def parse_server(
+    info: Mapping[str, Any],
+    version: Mapping[str, Any],
+    ports: Mapping[int, Mapping[str, Any]],
+    owners: Mapping[int, str],
+) -> ServerFacts:
+    """Parse ``get_server_system_info``, ``get_server_version``, and ``get_port_info`` of each port."""
+    known = sorted(info["ports"], key=lambda one: int(one["index"]))
+    facts = [_parse_port({**one, **ports[one["index"]]}, owners[one["index"]]) for one in known]
+    return _parse(ServerFacts, info, version=version, ports=facts)
