@@ -23,7 +23,7 @@ from v6t.core.campaigns.file import PlannedRun, read_campaign
 from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags, ResolvedRun
+from v6t.core.config.settings import Settings
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs import rundir
 from v6t.core.runs.events import Listener, format_duration
@@ -54,9 +54,9 @@ class CampaignRun:
     plan_sha256: str = ""  # digest of the plan; empty in campaigns of earlier versions
 
     @property
-    def settings(self) -> ResolvedRun:
+    def settings(self) -> Settings:
         """Settings of the run."""
-        return ResolvedRun.model_validate(self.config)
+        return Settings.from_config(self.config)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -114,7 +114,7 @@ class Overrides:
     tester: str | None = None
     preset: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)  # values by option, as --reps
-    procedure_texts: Mapping[str, str] = field(default_factory=dict)  # values by procedure setting
+    procedure: Mapping[str, str] = field(default_factory=dict)  # values by procedure setting
 
 
 def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> Campaign:
@@ -186,12 +186,13 @@ def _resolve_run(
     is_other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
     if overrides.tester is not None and is_other:
         planned_run.testbed_settings.data["tester"] = {"kind": overrides.tester}
-    flags = Flags(
+    bound = resolve_and_bind(
+        planned_run.run,
+        planned_run.testbed_settings,
         preset=overrides.preset,
-        settings=overrides.settings,
-        procedure_texts=overrides.procedure_texts,
+        setting_flags=overrides.settings,
+        procedure=overrides.procedure,
     )
-    bound = resolve_and_bind(planned_run.run, planned_run.testbed_settings, flags)
     run_plan = plan(bound, stream_cache)
     return CompiledRun(
         name_directory(f"{number:03d}", planned_run.experiment, planned_run.axes),

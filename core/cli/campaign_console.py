@@ -28,7 +28,7 @@ from v6t.core.cli.progress import show_progress
 from v6t.core.cli.run_console import write_report
 from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
 from v6t.core.cli.terminal import print_table, print_text
-from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.settings import Settings
 from v6t.core.runs.events import Listener, Listeners, RunDataCollector, format_duration
 from v6t.core.runs.results import COMPLETE
 from v6t.core.runs.rundir import read_config
@@ -207,7 +207,7 @@ class CampaignExecution:
         check_no_damage(runs)
 
 
-def _load_configs(directory: Path) -> dict[Path, ResolvedRun]:
+def _load_configs(directory: Path) -> dict[Path, Settings]:
     """Return the settings of the started runs by run directory."""
     configs = {}
     for path in sorted(directory.glob("*/config.json")):

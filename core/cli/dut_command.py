@@ -249,7 +249,6 @@ def resolve_device_run(
         return with_rollback_command(run, {**arguments, "testbed": None})
     run_file, testbed = read_run_files(arguments)
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
-    from v6t.core.config.settings import Flags
 
     plugin, driver = arguments["plugin"], arguments["dut"]
     if any_technology and plugin is None and run_file is None:
@@ -265,7 +264,9 @@ def resolve_device_run(
         if driver is not None:
             load_driver_type(driver)  # refuses an unknown name
         plugin = find_technology(driver or find_driver_name(testbed))
-    flags = Flags(
+    run = resolve_and_bind(
+        run_file,
+        testbed,
         plugin=plugin,
         params=arguments["params"],
         dut=driver,
@@ -274,7 +275,6 @@ def resolve_device_run(
         frame_sizes=() if arguments.get("frame_size") is None else (arguments["frame_size"],),
         single_frames=single_frames,
     )
-    run = resolve_and_bind(run_file, testbed, flags)
     for warning in run.resolution_warnings:
         print_notice(f"note: {warning}")
     return with_rollback_command(run, arguments)

@@ -203,7 +203,7 @@ CONNECTIONS, QUERIES = "connections", "queries"
 ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
 # Settings that determine the compiled streams.
 _STREAM_SETTINGS = {
-    "plugin", "params", "links_left", "links_right", "initiator", "frame_sizes", "modifier", "seed",
+    "plugin", "params", "links", "initiator", "frame_sizes", "modifier", "seed",
 }  # fmt: skip
 
 

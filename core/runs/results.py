@@ -17,9 +17,9 @@ from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
 from v6t.base.files import acquire_lock
 from v6t.benchmarks import registry
-from v6t.core.config.bound import make_links, validate_params
+from v6t.core.config.bound import validate_params
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.settings import Settings
 from v6t.core.runs.journal import Journal, read_journal
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.rundir import (
@@ -205,7 +205,7 @@ class RunFiles:
     """
 
     path: Path
-    settings: ResolvedRun
+    settings: Settings
     manifest: dict[str, Any] | None
     results: Mapping[str, Any]
     journal: Journal
@@ -274,12 +274,11 @@ def make_run_data(
     )
 
 
-def _load_technology(run: ResolvedRun) -> Technology | None:
+def _load_technology(run: Settings) -> Technology | None:
     """Return the technology of a run; None if its plugin is not installed or has changed."""
     try:
         plugin = load_plugin(run.plugin)
-        links = make_links(run.links_left, run.links_right, run.initiator)
-        return plugin(validate_params(plugin, run.params), links)
+        return plugin(validate_params(plugin, run.params), run.technology_links)
     except UsageError:
         return None
 

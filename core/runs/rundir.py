@@ -25,9 +25,10 @@ from v6t.base.files import (
     write_atomically,
 )
 from v6t.core.config.settings import (
-    ResolvedRun,
-    RunFile,
-    load_saved_run,
+    RunSettings,
+    Settings,
+    Testbed,
+    list_file_names,
     make_preset,
     make_procedure_model,
 )
@@ -207,7 +208,7 @@ def read_json_object(path: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def read_config(path: Path, manifest: Any = None) -> ResolvedRun:
+def read_config(path: Path, manifest: Any = None) -> Settings:
     """Read the configuration of a run from its directory or its ``config.json``.
 
     Raises:
@@ -223,7 +224,7 @@ def read_config(path: Path, manifest: Any = None) -> ResolvedRun:
             problem = f"{path} or {MANIFEST} beside it was changed after the run began"
             hint = "restore them; to measure with other settings, start a new run"
             raise UsageError(problem, hint, code="damaged-file")
-        return load_saved_run(parse_json(octets))
+        return Settings.from_config(parse_json(octets))
     except OSError as exc:
         raise explain_read_error(path, exc) from exc
     except ValueError as exc:
@@ -274,7 +275,7 @@ def _find_last_change(path: Path) -> tuple[float, str]:
     return max(p.stat().st_mtime for p in (path / CONFIG, path / JOURNAL) if p.exists()), path.name
 
 
-def choose_default_path(run: ResolvedRun) -> Path:
+def choose_default_path(run: Settings) -> Path:
     """Return an unused path ``runs/<UTC>-<plugin>[-<label>]``."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", run.label).strip("-.")
@@ -306,20 +307,16 @@ def read_run_files(source: Path) -> tuple[YamlFile, YamlFile]:
     return run_file, testbed
 
 
-def make_settings_files(run: ResolvedRun) -> dict[str, dict[str, Any]]:
+def make_settings_files(run: Settings) -> dict[str, dict[str, Any]]:
     """Return the contents of a run file and a testbed file that repeat a run, by file name."""
-    values = run.to_json()
+    values = run.model_dump(mode="json", by_alias=True)
     preset = make_procedure_model().model_validate(make_preset(run.preset)).model_dump(mode="json")
     values["procedure"] = _find_differences(values["procedure"], preset)
-    testbed = {
-        "tester": values["tester"],
-        "dut": values["dut"],
-        "links": {"left": values["links_left"], "right": values["links_right"]},
-        "initiator": run.initiator,
-        "line_rate": _format_rate(run.line_rate_bps),
+    values["line_rate"] = _format_rate(run.line_rate_bps)
+    return {
+        file: {name: values[name] for name in list_file_names(model) if values[name] is not None}
+        for file, model in (("run.yaml", RunSettings), ("testbed.yaml", Testbed))
     }
-    settings = {name: values[name] for name in RunFile.model_fields if values[name] is not None}
-    return {"run.yaml": settings, "testbed.yaml": testbed}
 
 
 def _format_rate(rate_bps: float) -> str:

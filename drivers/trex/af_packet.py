@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from v6t.drivers.trex.client.host import read
-from v6t.drivers.trex.client.rpc import is_virtual, push_frames
+from v6t.drivers.trex.client.rpc import push_frames
 from v6t.drivers.trex.port_driver import PortDriver
 
 _LINUX_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,15}")
@@ -96,8 +96,6 @@ def push_out_frames(client: Any, ports: list[int], count_arrivals: Callable[[], 
     TRex sends on such a port with one core by one ring: one frame for each port is enough.
     What arrives without a push is the device's: the rings are known only after a silence.
     """
-    if not all(is_virtual(client, port) for port in ports):
-        return 0
     before = count_arrivals()
 
     def wait_for_arrivals() -> int:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.config.bound import BoundRun, bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import build_lab_device, compile_directions, make_tester
 from v6t.drivers.lab.setup import Bed
 from v6t.trials.trial import Trial
@@ -70,11 +70,7 @@ def search(attempt: Try, mode: str) -> tuple[float, list[str]]:
 
 def _bound(tester: str, options: dict[str, str]) -> BoundRun:
     return bind(
-        resolve(
-            flags=Flags(
-                plugin="ipv6-router", tester=tester, tester_options=options, dut="linux-router"
-            )
-        )
+        resolve(plugin="ipv6-router", tester=tester, tester_options=options, dut="linux-router")
     )
 
 

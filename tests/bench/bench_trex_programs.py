@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import list_names
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.trex.options import TrexOptions
@@ -55,7 +55,7 @@ def profiles() -> dict[str, StreamSet]:
     for plugin in ("mape-br", "mapt-br", "ipv4-router"):
         if plugin not in list_names():
             continue
-        run = resolve(flags=Flags(plugin=plugin, params={}))
+        run = resolve(plugin=plugin, params={})
         made = bind(run).technology
         pair = made.make_frame_pair(run.frame_sizes[0])
         compiled = compile_directions(made, pair, run.seed)["forward"]
@@ -101,7 +101,7 @@ def main() -> None:
     """Print the figures; nothing is asserted."""
     if not os.environ.get("TREX_DIR"):
         sys.exit("set TREX_DIR to the directory with t-rex-64")
-    run = resolve(flags=Flags(plugin="mape-br"))
+    run = resolve(plugin="mape-br")
     options = TrexOptions(
         interfaces=MEMIF,
         start="always",

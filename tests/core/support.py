@@ -19,7 +19,6 @@ from pathlib import Path
 from v6t.core.cli import main
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results
 from v6t.core.runs.rundir import CONFIG, CONFIG_DIGEST, MANIFEST, compute_digest
@@ -111,8 +110,9 @@ def bound_by_permissions() -> Iterator[None]:
 def simulate(*benchmarks, plugin="mape-br", device=None, **flags):
     """Resolve a run with the simulated tester; ``device`` holds the tester's options."""
     options = {name: str(value) for name, value in (device or {}).items()}
-    given = Flags(plugin, tester="sim", tester_options=options, benchmarks=benchmarks, **flags)
-    return resolve(flags=given)
+    return resolve(
+        plugin=plugin, tester="sim", tester_options=options, benchmarks=benchmarks, **flags
+    )
 
 
 def read_journal(path):

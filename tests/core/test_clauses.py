@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 from v6t.analysis.report.compliance import list_rulings
 from v6t.benchmarks.registry import load_presentations
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.results import load_run
 from v6t.tests.core.support import measure_run
 from v6t.trials.codec import result_from_json, result_to_json
@@ -27,12 +27,20 @@ def measured(home, line_rate, benchmarks, plugin, procedure, **device):
     """Rehearse a run of the rfc preset on a medium slow enough for a quick simulation."""
     testbed = home / "testbed.yaml"
     testbed.write_text(f"line_rate: {line_rate}\n")
-    flags = Flags(
-        plugin=plugin, preset="rfc", tester="sim", modes=("bidirectional",), frame_sizes=(128,),
-        benchmarks=benchmarks, tester_options={k: str(v) for k, v in device.items()},
-        procedure=procedure,
-    )  # fmt: skip
-    measure_run(resolve(testbed=testbed, flags=flags), home / "run")
+    measure_run(
+        resolve(
+            testbed=testbed,
+            plugin=plugin,
+            preset="rfc",
+            tester="sim",
+            modes=("bidirectional",),
+            frame_sizes=(128,),
+            benchmarks=benchmarks,
+            tester_options={k: str(v) for k, v in device.items()},
+            procedure=procedure,
+        ),
+        home / "run",
+    )
     return load_run(home / "run")
 
 

@@ -4,7 +4,6 @@ import pytest
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.config.warnings import list_result_warnings
 from v6t.drivers.duts.registry import list_driver_names
 
@@ -12,7 +11,7 @@ PAIRS = [(t, d) for d in list_driver_names() for t in list_technologies(d)]
 
 
 def plain(technology, driver, **more):
-    return resolve_and_bind(flags=Flags(plugin=technology, dut=driver, **more))
+    return resolve_and_bind(plugin=technology, dut=driver, **more)
 
 
 @pytest.mark.parametrize(("technology", "driver"), PAIRS)

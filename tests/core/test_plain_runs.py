@@ -12,7 +12,6 @@ import pytest
 from v6t.base.errors import DutError, EnvironmentLacking
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.runs.journal import Journal
 from v6t.drivers.duts.devices import make_lab_device
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
@@ -108,7 +107,7 @@ def carried_out(words, path, benchmark="throughput"):
 
 @pytest.mark.parametrize(("technology", "driver"), PAIRS)
 def test_the_plain_command_measures(technology, driver, programs, tmp_path):
-    bound = resolve_and_bind(flags=Flags(plugin=technology, dut=driver))
+    bound = resolve_and_bind(plugin=technology, dut=driver)
     if why := lacking(bound):
         pytest.skip(why)
     words = ["--plugin", technology, "--dut", driver]

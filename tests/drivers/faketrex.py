@@ -40,7 +40,6 @@ class _Port(object):
     def sync(self): pass
     def get_owner(self): return self.owner
     def is_active(self): return time.monotonic() < self.active_until
-    def is_virtual(self): return True
     def get_ts_attr(self): return {"link": {"up": os.environ.get("FAKE_LINK") != "down"}}
     def start(self, mul, duration, force, mask, start_at_ts):
         if os.environ.get("FAKE_DIE"): os._exit(3)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import OracleDecorator
@@ -135,7 +135,7 @@ def reference(oracle):
 
 def believing(**params):
     """Make the technology's reference device with other parameters than the tester's."""
-    run = resolve(flags=Flags(plugin="mape-br", tester="embedded", params=params))
+    run = resolve(plugin="mape-br", tester="embedded", params=params)
     other = bind(run).technology
     return lambda octets, technology: ReferenceDevice(other, octets)
 
@@ -269,7 +269,7 @@ class Benchmarked:
         self.kind = kind
         self._place = Changing()
         self._bound = {
-            name: bind(resolve(flags=Flags(plugin=name, tester=kind, tester_options=options)))
+            name: bind(resolve(plugin=name, tester=kind, tester_options=options))
             for name in ("mape-br", "ipv6-router")
         }
         first = self._bound["mape-br"]

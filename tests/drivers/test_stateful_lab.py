@@ -30,7 +30,7 @@ class StatefulLab:
     """A device in the lab, a tester around it, streams loaded."""
 
     def __init__(self, kind, plugin="nat44", *, loopback=False, size=None, **flags):
-        settings = {"procedure_texts": {"connections.count": str(COUNT)}, **flags}
+        settings = {"procedure": {"connections.count": str(COUNT)}, **flags}
         self.kind, bound = kind, bind_tester(kind, plugin, **settings)
         driver = make_driver(bound.settings.dut.driver, {})
         programs = {} if loopback else getattr(driver, "programs", {})  # a chain has none

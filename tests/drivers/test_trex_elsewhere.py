@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.doctor import examine
@@ -171,7 +171,7 @@ def test_trex_on_another_host(host, pairs):
 
 def cabled(server, device):
     """Cables between two hosts, with the addresses that links have by themselves."""
-    links = bind(resolve(flags=Flags(plugin="nat44"))).technology.links
+    links = bind(resolve(plugin="nat44")).technology.links
     for port, side in (("l0", "left"), ("r0", "right")):
         link = getattr(links, side)
         cable = (

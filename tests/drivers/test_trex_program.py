@@ -259,7 +259,7 @@ WITHOUT_AF_PACKET = """
 import sys
 sys.modules["v6t.drivers.trex.af_packet"] = None
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex import channel
 from v6t.drivers.trex.kind import Trex
@@ -273,7 +273,7 @@ with expect_error("wrong-form"):
 with expect_error("unsupported-by-tester"):
     Trex({"lab": True})
 Trex({"lab": True, "interfaces": [f"--vdev=net_memif{n},id={n},role=server" for n in (0, 1)]})
-plugin = bind(resolve(flags=Flags(plugin="mape-br"))).technology
+plugin = bind(resolve(plugin="mape-br")).technology
 options = TrexOptions(interfaces=("03:00.0", "03:00.1"), trex_dir=sys.argv[1], python=sys.executable,
                       start="never", rpc_port=int(sys.argv[2]))
 trex = TrexTester(options, plugin.links, loopback=True)

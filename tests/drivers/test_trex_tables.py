@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.replay import Replay
@@ -46,7 +46,7 @@ from v6t.trials.trial import DelayRequest, Trial
 
 from .faketrex import parse_trial
 
-RUN = resolve(flags=Flags(plugin="nat44", tester="sim"))
+RUN = resolve(plugin="nat44", tester="sim")
 PLUGIN = bind(RUN).technology
 COUNT = 1000
 
@@ -297,7 +297,7 @@ def test_what_many_connections_take_is_said_before_traffic(tester, count, said):
 
 
 def compiled(plugin="mape-br", size=104, params=None):
-    run = resolve(flags=Flags(plugin=plugin, tester="sim", params=params or {}))
+    run = resolve(plugin=plugin, tester="sim", params=params or {})
     made = bind(run).technology
     return made, compile_directions(made, made.make_frame_pair(size), run.seed)
 

@@ -18,7 +18,6 @@ from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.explain import list_all_settings
 from v6t.core.config.plugins import list_names, load_plugin
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags
 from v6t.core.config.yaml_file import YamlFile
 from v6t.drivers.duts.registry import list_driver_names as drivers
 
@@ -91,7 +90,7 @@ def run_files() -> tuple[dict[str, Any], ...]:
     made = []
     for name in list_names():
         try:
-            resolve(None, None, Flags(plugin=name))
+            resolve(None, None, plugin=name)
         except UsageError:
             continue
         listed = [

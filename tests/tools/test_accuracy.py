@@ -8,7 +8,7 @@ import pytest
 from v6t.analysis.report.render import to_html, to_markdown
 from v6t.base.errors import TesterError, UsageError
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.drivers.delays import compute_ipdv, make_distribution
 from v6t.drivers.lab.privilege import available
 from v6t.tools.accuracy import certify as certifying
@@ -206,7 +206,7 @@ def test_every_check_has_a_name_of_its_own_and_shows_something():
 
 
 def test_simulated_tester_is_rejected():
-    bound = bind(resolve(flags=Flags(plugin="ipv6-router", tester="sim")))
+    bound = bind(resolve(plugin="ipv6-router", tester="sim"))
     with pytest.raises(UsageError):
         certifying.check_certifiable(bound)
 
@@ -260,7 +260,7 @@ def test_a_check_that_was_stopped_is_not_made_again_at_half_the_rate(monkeypatch
 def test_the_embedded_tester_is_certified_after_an_interrupt(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(certifying, "checks", short)
-    bound = bind(resolve(flags=Flags(plugin="ipv6-router", tester="embedded")))
+    bound = bind(resolve(plugin="ipv6-router", tester="embedded"))
     stopped, out = Interrupted(), tmp_path / "certificate"
     with pytest.raises(KeyboardInterrupt):
         certifying.certify(bound, out, stopped)

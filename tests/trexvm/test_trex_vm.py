@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
@@ -252,7 +252,7 @@ def test_several_pairs_and_cores(guest, tmp_path, ports, cores):
         "catch_up_ms": 1000,  # where a thread waits for its CPU, what it is late is made up for
     }
     file = bed(guest, tmp_path / "bed.yaml", FOUR[:2], FOUR[1::-1], **arguments, **more)
-    bound = bind(resolve(testbed=file, flags=Flags(plugin="ipv4-router")))
+    bound = bind(resolve(testbed=file, plugin="ipv4-router"))
     tester = make_tester(bound, loopback=True)
     tester.open()
     try:

@@ -26,7 +26,7 @@ from v6t.drivers.trex.client.stats import (
     parse_stats,
 )
 from v6t.drivers.trex.client.worker import Worker
-from v6t.drivers.trex.port_driver import list_drivers
+from v6t.drivers.trex.port_driver import choose_driver
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
 _STREAM_S, _LIST_S = 0.001, 0.03
@@ -85,33 +85,20 @@ class StlWorker(Worker):
         return owners
 
     def exchange(
-        self, frames: list[Any], receive: list[int], wait_s: float, quiet_s: float
-    ) -> list[Any]:
-        """Push single frames, [[port, base64], ...]; return what ports receive, oldest first."""
-        self.enter_service_mode()
-        client = self.client
-        captures = {
-            parse_capture_number(
-                client.start_capture(rx_ports=[port], limit=1000, bpf_filter="not arp")
-            ): port
-            for port in receive
-        }
+        self, frames: list[Any], captures: list[dict[str, Any]], wait_s: float, quiet_s: float
+    ) -> list[Capture]:
+        """Push single frames, [[port, base64], ...]; return what captures got until they were quiet."""
+        numbers = self._start_captures(captures)
         for port, text in frames:
-            rpc.push_frames(client, [port], [base64.b64decode(text)])
+            rpc.push_frames(self.client, [port], [base64.b64decode(text)])
         end, known = time.monotonic() + wait_s, 0
         while time.monotonic() < end:
             time.sleep(0.01)
-            status = parse_captures(client.get_capture_status())
-            count = sum(status[number].stored for number in captures)
+            status = parse_captures(self.client.get_capture_status())
+            count = sum(status[number].stored for number in numbers)
             if count != known:
                 end, known = time.monotonic() + quiet_s, count
-        status = parse_captures(client.get_capture_status())
-        arrivals: list[Any] = []
-        for number, port in captures.items():
-            fetched = self._fetch_frames(number, status[number].stored)
-            client.stop_capture(number)
-            arrivals += [(time_s, port, octets) for time_s, octets in fetched]
-        return [[port, text] for _, port, text in sorted(arrivals)]
+        return self._collect_captures(captures, numbers)
 
     def load(self, port: int, streams: list[Any], first: int = 0) -> int:
         """Store streams of a port from a place on; each trial sets their rate and number of frames."""
@@ -183,8 +170,8 @@ class StlWorker(Worker):
         )
         faults: list[str] = []
         if count_arrivals(result, receive) < sum(frames.values()):
-            for driver in list_drivers():
-                faults += driver.find_faults(client, ports, lambda: count_received(client, receive))
+            driver = choose_driver(port.driver for port in self.facts.ports if port.index in ports)
+            faults = driver.find_faults(client, ports, lambda: count_received(client, receive))
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
         return replace(result, faults=faults, began_ago_s=time.monotonic() - start.began)
 
@@ -316,21 +303,16 @@ class StlWorker(Worker):
         status = parse_captures(self.client.get_capture_status())
         collected = []
         for one, number in zip(captures, numbers):
-            holds_frames = one["kind"] in ("sample", "control")
-            frames = self._fetch_frames(number, status[number].stored) if holds_frames else []
+            fetched: list[Any] = []
+            if (count := status[number].stored) and one["kind"] in ("sample", "control"):
+                self.client.fetch_capture_packets(number, fetched, pkt_count=count)
             # with something to call, the client waits until the file is written
             callback = (lambda endpoint: None) if "path" in one else None
             self.client.stop_capture(number, endpoint_cb=callback)
             matched = status[number].matched
+            frames = parse_frames(fetched)
             collected.append(Capture(one["kind"], one["port"], matched, one["class"], frames))
         return collected
-
-    def _fetch_frames(self, number: int, count: int) -> list[tuple[float, str]]:
-        """Fetch the frames of a capture: their times and octets in base64."""
-        fetched: list[Any] = []
-        if count:
-            self.client.fetch_capture_packets(number, fetched, pkt_count=count)
-        return parse_frames(fetched)
 
 
 class TrialStart:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.transport.here import NamespaceTransport
@@ -237,7 +236,7 @@ class Standing:
 
     def _macs(self) -> dict[str, dict[str, str]]:
         """Of each part's interfaces, by side."""
-        bound = resolve_and_bind(self.run, self.testbed, Flags())
+        bound = resolve_and_bind(self.run, self.testbed)
         assert isinstance(bound.driver, ChainDriver)
         return {
             part.name: {s: getattr(part.intent.links, s).dut_mac for s in ("left", "right")}

@@ -10,7 +10,6 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import Bench, compile_directions
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.kinds.vpp import process
@@ -45,7 +44,7 @@ MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
 
 def vpp_proven(plugin, params, testbed=None, **options):
     """See :func:`.bench.proven`, of a VPP."""
-    flags = Flags(plugin, params=params, dut="vpp", dut_params={**OWN, **options})
+    flags = {"plugin": plugin, "params": params, "dut": "vpp", "dut_params": {**OWN, **options}}
     return proven(flags, testbed)
 
 
@@ -71,8 +70,7 @@ def test_mix04_the_background_passes_beside_map_e(tmp_path):
     Its ip6-map does so to frames that come in pairs, and lets single ones pass: a frame at a time tells nothing.
     """
     mixed = {"n": "2", "m": "1"}
-    flags = Flags("mape-br", params=mixed, dut="vpp", dut_params=OWN)
-    bound = resolve_and_bind(flags=flags)
+    bound = resolve_and_bind(plugin="mape-br", params=mixed, dut="vpp", dut_params=OWN)
     sizes = bound.technology.make_frame_pair(bound.settings.frame_sizes[0])
     bench = Bench(bound)
     try:
