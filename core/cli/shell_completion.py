@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     import click
+    from v6t.base.entry_points import Extensions
 
 # Parameters with one or several names, separated by commas.
 LIST_PARAMETERS = ("benchmarks", "suites")
-# Module and attribute of the extensions whose names a parameter takes; imported when needed.
-EXTENSIONS = {
-    "plugin": ("v6t.core.config.plugins", "TECHNOLOGIES"),
-    "benchmarks": ("v6t.benchmarks.registry", "BENCHMARKS"),
-    "suites": ("v6t.audit.auditor", "SUITES"),
-    "tester": ("v6t.drivers.testers", "TESTERS"),
-    "dut": ("v6t.drivers.duts.registry", "DRIVERS"),
-}
 
 
 def complete_value(
@@ -31,11 +23,11 @@ def complete_value(
         incomplete.rpartition(",") if parameter in LIST_PARAMETERS else ("", "", incomplete)
     )
     helps: dict[str, str] = {}
-    if parameter not in EXTENSIONS:
+    extensions = _find_extensions(parameter)
+    if extensions is None:
         names = list(_find_names(parameter, ctx)) if ctx is not None else []
     else:
-        module, attribute = EXTENSIONS[parameter]
-        rows = (extensions := getattr(import_module(module), attribute)).list_rows(foreign=True)
+        rows = extensions.list_rows(foreign=True)
         helps = {row.name: f"BROKEN: {row.error}" for row in rows if row.error}
         names = [*(["auto"] if parameter == "tester" else []), *extensions.names()]
     return [
@@ -43,6 +35,32 @@ def complete_value(
         for name in dict.fromkeys(names)
         if name.startswith(last)
     ]
+
+
+def _find_extensions(parameter: str) -> Extensions[Any] | None:
+    """Return the extensions whose names a parameter takes, or None for other parameters."""
+    match parameter:
+        case "plugin":
+            from v6t.core.config.plugins import TECHNOLOGIES
+
+            return TECHNOLOGIES
+        case "benchmarks":
+            from v6t.benchmarks.registry import BENCHMARKS
+
+            return BENCHMARKS
+        case "suites":
+            from v6t.audit.auditor import SUITES
+
+            return SUITES
+        case "tester":
+            from v6t.drivers.testers import TESTERS
+
+            return TESTERS
+        case "dut":
+            from v6t.drivers.duts.registry import DRIVERS
+
+            return DRIVERS
+    return None
 
 
 def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
