@@ -253,7 +253,6 @@ def list_file_names(model: type[StrictModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-PRESETS = ("quick", "rfc")
 TRAFFIC_MODES = ("bidirectional", "forward", "reverse")
 
 _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {

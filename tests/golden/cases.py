@@ -243,7 +243,7 @@ def resume_and_compare() -> Parts:
 
 
 def campaign() -> Parts:
-    """Carry out a small campaign."""
+    """Execute a small campaign."""
     Path("campaign.yaml").write_text(CAMPAIGN)
     parts, _ = command("campaign", "campaign.yaml", "--no-report", "-o", "out")
     summary = Path("out/summary.json")
