@@ -40,7 +40,7 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "CAMPAIGN": (
         ("campaign", "--resume", "CAMPAIGN", "--no-report"), ("trend", "CAMPAIGN"),
-        ("report", "CAMPAIGN", "--no-figures", "--format", "md,json,csv"),
+        ("report", "CAMPAIGN", "--figures", "none", "--format", "md,json,csv"),
     ),
 }  # fmt: skip
 """Commands that read such a directory."""

@@ -209,7 +209,7 @@ def run_directory(path: Path) -> Parts:
             [cell for cell in row if re.fullmatch(r"-?[\d.]+(e-?\d+)?", cell)] for row in rows
         ]
         parts.setdefault("CSV", []).extend(" ".join(row) for row in values if row)
-    v6t("report", path, "--format", "md", "--no-figures", "-o", "pages")
+    v6t("report", path, "--format", "md", "--figures", "none", "-o", "pages")
     pages = [page.read_text() for page in sorted(Path("pages").glob("*.md"))]
     parts["report"] = [row for page in pages for row in table_numbers(page)]
     return parts

@@ -16,7 +16,7 @@ from .support import CHECKOUT, ROOMS, folders, listed, modules, setup
 PROVIDED_BY = {"ruamel": "ruamel.yaml", "pydantic_core": "pydantic"}
 """Distributions that are called otherwise than what they provide."""
 
-FOREIGN = {f"drivers/trex/client/{name}.py" for name in ("stl", "rpc")}
+FOREIGN = {f"drivers/trex/client/{name}.py" for name in ("stl", "rpc", "worker")}
 """Run in an interpreter that has TRex's client: their imports come from there."""
 
 
