@@ -14,8 +14,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import StringConstraints, TypeAdapter, ValidationError
 from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import UsageError, V6tError, hides_interrupt
 from v6t.base.files import read_json, report_write_errors, write_atomically
@@ -37,14 +38,15 @@ SCHEMA = "v6t-campaign-plan/1"  # schema identifier in campaign.json
 PLAN, FAILURES = rundir.CAMPAIGN, "failures"
 SUMMARY_FILE = "summary.json"  # file of a published campaign that `compare` and `trend` read
 WAITING, FAILED = "waiting", "failed"
-_RUN_DIRECTORY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# Name of a directory that runs are made in.
+RunDirectory = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
 @dataclass(frozen=True)
 class CampaignRun:
     """Planned run of a campaign."""
 
-    directory: str  # name within the directory of the campaign
+    directory: RunDirectory  # within the directory of the campaign
     experiment: str
     testbed: str
     axes: dict[str, Any]  # values of the varying settings
@@ -68,7 +70,7 @@ class CampaignRun:
 class CompiledRun(CampaignRun):
     """Run that this process has planned; other processes plan it again and compare the digest."""
 
-    plan: RunPlan | None = field(default=None, repr=False, compare=False)
+    plan: RunPlan = field(kw_only=True, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,7 @@ def _resolve_run(
         run_plan.trial_count,
         run_plan.duration_s,
         run_plan.digest,
-        run_plan,
+        plan=run_plan,
     )
 
 
@@ -238,7 +240,6 @@ def create_campaign(campaign: Campaign, directory: Path) -> None:
 
 def load_campaign(directory: Path) -> Campaign:
     """Load a campaign from its directory."""
-    from pydantic import TypeAdapter, ValidationError
     from v6t.analysis.published.library import list_sources
 
     try:
@@ -246,11 +247,6 @@ def load_campaign(directory: Path) -> Campaign:
         if content.pop("schema", SCHEMA) != SCHEMA:
             raise ValueError("its version is unknown")
         campaign: Campaign = TypeAdapter(Campaign).validate_python(content)
-        outside = [
-            r.directory for r in campaign.runs if not _RUN_DIRECTORY_PATTERN.fullmatch(r.directory)
-        ]
-        if outside:  # runs are made in them
-            raise ValueError(f"{outside[0]!r} is not a directory of a run")
         if campaign.paper is not None and campaign.paper not in list_sources():
             raise ValueError(f"unknown paper {campaign.paper!r}")
         return campaign
@@ -268,8 +264,6 @@ def load_campaign(directory: Path) -> Campaign:
 
 def _write_plan(directory: Path, campaign: Campaign) -> None:
     """Write ``campaign.json``, which lists all runs with their settings."""
-    from pydantic import TypeAdapter
-
     content = {"schema": SCHEMA, **TypeAdapter(Campaign).dump_python(campaign)}
     write_atomically(directory / PLAN, json.dumps(content, indent=1) + "\n", private=True)
 
@@ -368,7 +362,7 @@ def _find_plan(run: CampaignRun) -> RunPlan:
     Raises:
         UsageError: the plan has changed, as another version of v6t may do.
     """
-    if isinstance(run, CompiledRun) and run.plan is not None:
+    if isinstance(run, CompiledRun):
         return run.plan
     run_plan = plan(bind(run.settings))
     if run.plan_sha256 not in ("", run_plan.digest):

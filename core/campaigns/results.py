@@ -62,13 +62,12 @@ def write_campaign_report(
         "csv": lambda: summary_to_csv(content),
     }
     place = output or directory
-    written = [place / REPORT_FILES[kind] for kind in formats if kind in REPORT_FILES]
+    files = {kind: place / REPORT_FILES[kind] for kind in formats if kind in REPORT_FILES}
     with report_write_errors(place):
         place.mkdir(parents=True, exist_ok=True)
-        for kind in formats:
-            if kind in REPORT_FILES:
-                write_atomically(place / REPORT_FILES[kind], texts[kind]())
-    return written
+        for kind, file in files.items():
+            write_atomically(file, texts[kind]())
+    return list(files.values())
 
 
 def render_page(directory: Path, campaign: Campaign, collector: RunDataCollector) -> str:
@@ -155,18 +154,13 @@ def summary_to_csv(summary: dict[str, Any]) -> str:
     """Convert a summary to CSV with a row per result and a column per varying setting."""
     from v6t.analysis.rundata import format_axis_value
 
-    axes = list(dict.fromkeys(a for run in summary["runs"] for a in run["axes"]))
+    axes = dict.fromkeys((a for run in summary["runs"] for a in run["axes"]), "")
     rows = []
     for run in summary["runs"]:
-        values = {a: run["axes"].get(a, "") for a in axes}
-        head = {
-            **{name: run[name] for name in ("directory", "experiment", "testbed")},
-            **{
-                a: format_axis_value(v) if isinstance(v, (dict, list)) else v
-                for a, v in values.items()
-            },
-            "status": run["status"],
-        }
+        head = {name: run[name] for name in ("directory", "experiment", "testbed")}
+        for axis, value in {**axes, **run["axes"]}.items():
+            head[axis] = format_axis_value(value) if isinstance(value, (dict, list)) else value
+        head["status"] = run["status"]
         rows += [{**head, **figures} for figures in run["results"] or [{}]]
     out = io.StringIO()
     columns = list(dict.fromkeys(k for row in rows for k in row))

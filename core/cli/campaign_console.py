@@ -26,12 +26,16 @@ from v6t.core.campaigns.campaign import (
 )
 from v6t.core.cli.progress import show_progress
 from v6t.core.cli.run_console import write_report
-from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
+from v6t.core.cli.stopping import (
+    StopMessages,
+    handle_signals,
+    make_stop_messages,
+    write_stderr_line,
+)
 from v6t.core.cli.terminal import print_table, print_text
-from v6t.core.config.settings import Settings
 from v6t.core.runs.events import Listener, Listeners, RunDataCollector, format_duration
 from v6t.core.runs.results import COMPLETE
-from v6t.core.runs.rundir import read_config
+from v6t.core.runs.rundir import CONFIG
 
 if TYPE_CHECKING:
     from v6t.core.reporting.live import LiveView
@@ -130,12 +134,7 @@ class CampaignExecution:
     def execute_runs(self) -> int:
         """Execute the runs of each testbed, show the results and return the exit status."""
         groups = self._campaign.group_runs()
-        with (
-            hold_lock(self._directory),
-            handle_signals(
-                lambda: make_stop_messages(_load_configs(self._directory), self._resume_command)
-            ),
-        ):
+        with hold_lock(self._directory), handle_signals(self._make_stop_messages):
             if len(groups) > 1:
                 from v6t.core.campaigns.workers import run_in_parallel
 
@@ -145,6 +144,12 @@ class CampaignExecution:
                 status = self.execute_group(self._campaign.runs, "")
         self._show_results()
         return status
+
+    def _make_stop_messages(self) -> StopMessages:
+        """Return the messages to print when the campaign is stopped."""
+        paths = {self._directory / run.directory: run for run in self._campaign.runs}
+        begun = {p: run.settings for p, run in paths.items() if (p / CONFIG).exists()}
+        return make_stop_messages(begun, self._resume_command)
 
     def execute_group(self, runs: Sequence[CampaignRun], prefix: str) -> int:
         """Execute the runs of one testbed, write their reports and return the exit status."""
@@ -205,12 +210,3 @@ class CampaignExecution:
         written = write_campaign_report(self._directory, self._campaign, runs, formats)
         print(f"Summary: {written[0]}")
         check_no_damage(runs)
-
-
-def _load_configs(directory: Path) -> dict[Path, Settings]:
-    """Return the settings of the started runs by run directory."""
-    configs = {}
-    for path in sorted(directory.glob("*/config.json")):
-        with contextlib.suppress(UsageError):
-            configs[path.parent] = read_config(path)
-    return configs

@@ -196,16 +196,16 @@ def bottleneck(duration_s: float, run_file: Path) -> CommandResult:
         RunDir(run_file, new=False) as run_dir,  # rejects a run in progress
         _use_device({"run_file": run_file}, restore=True) as run,
     ):
-        from v6t.core.runs.bottleneck import check_has_driver, watch_device
+        from v6t.core.runs.bottleneck import check_has_driver, describe_entry, watch_device
         from v6t.core.runs.plan import plan
         from v6t.core.runs.results import read_results
 
         check_has_driver(run)
         run.tester.prepare()
         print_notice("repeating the measured rates while sampling the device once a second")
-        lines: list[str] = []
-        results = watch_device(run_dir, plan(run), read_results(run_file), duration_s, lines.append)
-    return make_result(results["bottleneck"], lines)
+        results = watch_device(run_dir, plan(run), read_results(run_file), duration_s)
+    entries = results["bottleneck"]
+    return make_result(entries, [line for entry in entries for line in describe_entry(entry)])
 
 
 @contextmanager

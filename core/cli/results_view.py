@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -35,7 +36,7 @@ def make_run_result(
         all_warnings: print every warning; else the first of each kind, at most three.
     """
     from v6t.core.runs.results import share_conditions
-    from v6t.core.runs.rundir import report_damage
+    from v6t.core.runs.rundir import format_json, report_damage
 
     def print_results() -> None:
         """Print the results as text."""
@@ -44,7 +45,11 @@ def make_run_result(
         page = path / "report.html"
         click.echo(f"Report: {page}" if page.exists() else f"Results: {path}")
 
-    return CommandResult(lambda: share_conditions(data.results), print_results)
+    def to_json() -> Any:
+        """Return the content of results.json, in the order of the file."""
+        return json.loads(format_json(share_conditions(data.results)))
+
+    return CommandResult(to_json, print_results)
 
 
 def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) -> None:

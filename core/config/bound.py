@@ -136,13 +136,18 @@ class BoundRun:
 
 def bind(settings: Settings) -> BoundRun:
     """Return a run with the technology, tester and driver that its settings name."""
-    plugin = load_plugin(settings.plugin)
-    links = settings.technology_links
-    technology = plugin(validate_params(plugin, settings.params), links)
-    driver = make_driver(settings.dut.driver, settings.dut.options, swapped=links.swapped)
+    technology = load_technology(settings)
+    swapped = technology.links.swapped
+    driver = make_driver(settings.dut.driver, settings.dut.options, swapped=swapped)
     device = make_device_view(technology, settings.params, driver.device_params)
     tester = load_kind(settings.tester.kind, settings.tester.options)
     return BoundRun(settings, technology, device, driver, tester)
+
+
+def load_technology(settings: Settings) -> Technology:
+    """Return the technology that the settings of a run name."""
+    plugin = load_plugin(settings.plugin)
+    return plugin(validate_params(plugin, settings.params), settings.technology_links)
 
 
 def validate_params(

@@ -109,7 +109,10 @@ def resolve_and_bind(
     run, run_source = _read_file(RunSettings, run_file, given)
     bed, bed_source = _read_file(Testbed, testbed, given)
     is_bare = not (given or setting_flags or single_frames or run_file or testbed)
-    name = _choose_technology(run.plugin, DEMONSTRATION_TECHNOLOGY if is_bare else None)
+    name = resolve_alias(run.plugin or (DEMONSTRATION_TECHNOLOGY if is_bare else ""))
+    if not name:
+        hint = "add --plugin NAME; `v6t plugins` lists the names"
+        raise UsageError("--plugin is missing", hint, code="missing-setting")
     with locate_errors(run_source, "plugin"):
         kind = load_plugin(name)
     with locate_errors(run_source, "benchmarks"):
@@ -127,6 +130,7 @@ def resolve_and_bind(
     known = {*run.params, *kind.params_model.derive_params(run.params)}
     own = driver.get_parameter_overrides(name)
     driver_params = {k: v.value for k, v in own.items() if k in run.params or k not in known}
+    own_defaults = tuple(n for n in driver_params if n not in run.params)
     values, params = _merge_params(kind, benchmarks, driver_params, run, run_source)
     technology = make_technology(kind, params, links, run_source)
     with locate_errors(bed_source, "tester", "options"):
@@ -134,35 +138,34 @@ def resolve_and_bind(
     sizes = _choose_sizes(technology, run, run_source)
     _check_line_rate(bed, bed_source, technology, sizes)
     own_procedure = _expand_setting_flags(setting_flags or {}, benchmarks)
-    settings = Settings.model_validate(
-        {
-            **{"line_rate" if n == "line_rate_bps" else n: value for n, value in bed},
-            **dict(run),
+    run = run.model_copy(
+        update={
             "plugin": name,
             "params": values,
-            "driver_defaults": [n for n in driver_params if n not in run.params],
-            "tester": tester_settings,
-            "dut": dut_settings,
             "benchmarks": benchmarks,
             "modes": modes,
             "frame_sizes": sizes,
             "procedure": _merge_procedure(run.preset, params, run_source, own_procedure),
-            "connects": technology.stateful,
         }
+    )
+    settings = Settings.model_construct(
+        None,
+        **dict(run),
+        **dict(bed.model_copy(update={"tester": tester_settings, "dut": dut_settings})),
+        driver_defaults=own_defaults,
+        connects=technology.stateful,
     )
     device = make_device_view(technology, settings.params, driver.device_params, bed_source)
     with locate_errors(bed_source, "dut", "driver"):
         driver.check_intent(technology.make_dut_intent())
-    optional = frozenset(benchmarks) - {*named}
-    unused = _yield_unused_options(bed.dut, dut_settings)
     bound = BoundRun(
         settings,
         technology,
         device,
         driver,
         tester,
-        resolution_warnings=(*left_out, *unused),
-        optional_benchmarks=optional,
+        resolution_warnings=(*left_out, *_yield_unused_options(bed.dut, dut_settings)),
+        optional_benchmarks=frozenset(benchmarks) - {*named},
     )
     bound = drop_rejected_benchmarks(bound, partial(_check_support, bound))
     with locate_errors(run_source, "params"):
@@ -204,16 +207,6 @@ def drop_rejected_benchmarks(
     return replace(bound, settings=settings, resolution_warnings=tuple(warnings))
 
 
-def _choose_technology(name: str, default: str | None) -> str:
-    """Return the plugin name of the technology; reject a run without one."""
-    chosen = name or default
-    if chosen is None:
-        problem = "--plugin is missing"
-        hint = "add --plugin NAME; `v6t plugins` lists the names"
-        raise UsageError(problem, hint, code="missing-setting")
-    return resolve_alias(chosen)
-
-
 def resolve_tester(testbed: Path) -> TesterKind:
     """Return the tester of a testbed file after validating the whole file."""
     bed, source = _read_file(Testbed, testbed, {})
@@ -248,8 +241,11 @@ def _read_file(model: type[F], file: SettingsFile, options: Mapping[str, Any]) -
         other, noun, hint = (Testbed, "a testbed file", "give it as --testbed FILE")
     if document is not None and data and data.keys() <= {*list_file_names(other)}:
         raise UsageError(f"{document.path} is {noun}", hint, code="wrong-kind-of-file")
-    is_run_option = RunSettings.model_fields.keys()
-    own = {k: v for k, v in options.items() if (k in is_run_option) == (model is RunSettings)}
+    own = {
+        name: value
+        for name, value in options.items()
+        if (name in RunSettings.model_fields) == (model is RunSettings)
+    }
     source = Source(document, own)
     values = {name: value for name, value in data.items() if value is not None}
     if isinstance(values.get("procedure"), Mapping):

@@ -215,8 +215,13 @@ class Settings(RunSettings, Testbed):
         """Return the content of ``config.json``."""
         config = self.model_dump(mode="json")
         links = config.pop("links")
-        config |= {"links_left": links["left"], "links_right": links["right"]}
-        return {**config, "suited": config.pop("driver_defaults")}
+        suited = config.pop("driver_defaults")
+        return {
+            **config,
+            "links_left": links["left"],
+            "links_right": links["right"],
+            "suited": suited,
+        }
 
     @classmethod
     def from_config(cls, config: Any) -> Settings:
@@ -253,7 +258,6 @@ def list_file_names(model: type[StrictModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-PRESETS = ("quick", "rfc")
 TRAFFIC_MODES = ("bidirectional", "forward", "reverse")
 
 _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {

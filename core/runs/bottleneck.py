@@ -7,7 +7,7 @@ above, as far as medium and tester carry it, and the verdict is on that trial.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from v6t.core.config.bound import BoundRun
 from v6t.core.runs.bench import Bench
 from v6t.core.runs.results import write_results
 from v6t.core.runs.rundir import BOTTLENECK, RunDir
-from v6t.drivers.device import ignore_message
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import format_sizes, sizes_to_json
 from v6t.trials.codec import connections_from_json
@@ -70,19 +69,15 @@ def watch_device(
     run_plan: RunPlan,
     results: Mapping[str, Any],
     duration_s: float,
-    say: Callable[[str], None] = ignore_message,
 ) -> dict[str, Any]:
     """Sample the device at each throughput of a finished run; return the results with verdicts.
 
     Writes ``bottleneck.json`` and copies its entries into ``results.json``. The trials do not count:
     sampling costs the device time.
     """
-    entries = []
+    entries: list[dict[str, Any]] = []
     for record in _list_throughputs(results):
-        for entry in _examine_point(run_plan, record, duration_s, run_dir.path):
-            entries.append(entry)
-            for line in describe_entry(entry):
-                say(line)
+        entries += _examine_point(run_plan, record, duration_s, run_dir.path)
     run_dir.write_json(BOTTLENECK, entries)
     results = {**results, "bottleneck": entries}
     write_results(run_dir, results)

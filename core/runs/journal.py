@@ -25,11 +25,6 @@ SCHEMA = "v6t-trial/1"  # schema identifier in each line
 RESTORE_HINT = "nothing was changed; restore the journal of this run"
 
 
-def find_run_id(manifest: Any) -> str | None:
-    """Return the identifier that links a run to its journal; None without a manifest."""
-    return str(manifest.get("run", "")) if isinstance(manifest, dict) else None
-
-
 class Journal:
     """File with the trials of a run, read when it is opened and extended by each new trial.
 
@@ -139,7 +134,7 @@ def read_journal(directory: Path, results: Mapping[str, Any], manifest: Any) -> 
     if results and not path.is_file():
         problem = f"{path} is missing, and with it the trials of {RESULTS} beside it"
         raise UsageError(problem, RESTORE_HINT, code="damaged-file")
-    journal = Journal(path, find_run_id(manifest))
+    journal = Journal(path, str(manifest.get("run", "")) if isinstance(manifest, dict) else None)
     for record in results.get("results", ()):
         for key in record.get("trials", ()):
             if key not in journal.trials:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -17,8 +18,7 @@ from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
 from v6t.base.files import acquire_lock
 from v6t.benchmarks import registry
-from v6t.core.config.bound import validate_params
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.bound import load_technology
 from v6t.core.config.settings import Settings
 from v6t.core.runs.journal import Journal, read_journal
 from v6t.core.runs.manifest import describe_setup
@@ -237,10 +237,11 @@ def load_run(path: Path) -> RunData:
 
 def make_stored_data(files: RunFiles) -> RunData:
     """Return the data of a run whose files were read."""
-    results = files.results or NO_RESULTS
+    results, technology = files.results or NO_RESULTS, None
     with report_damage(files.path):
         records = read_records(files.path, results)
-        technology = _load_technology(files.settings)
+        with suppress(UsageError):  # its plugin is not installed, or has changed
+            technology = load_technology(files.settings)
         return make_run_data(replace(files, results=results), technology, records)
 
 
@@ -272,15 +273,6 @@ def make_run_data(
         mix_sequences={mix: describe_sequence(mix) for mix in mixes},
         **about,
     )
-
-
-def _load_technology(run: Settings) -> Technology | None:
-    """Return the technology of a run; None if its plugin is not installed or has changed."""
-    try:
-        plugin = load_plugin(run.plugin)
-        return plugin(validate_params(plugin, run.params), run.technology_links)
-    except UsageError:
-        return None
 
 
 @dataclass(frozen=True)

@@ -223,7 +223,7 @@ class SelfTest:
             if self.bound.tester.can_loop_back
             else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
             (left.mtu, right.mtu, left.vlan, right.vlan),
-            *([asdict(a) for a in links.background_vlans or ()]),
+            *(vlan.model_dump(mode="json") for vlan in links.background_vlans or ()),
             *(("turned",) if links.swapped else ()),
             {d: [dict(s.trex) for s in one.streams] for d, one in sorted(self.streams.items())},
         ]

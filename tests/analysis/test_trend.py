@@ -12,7 +12,7 @@ RATE_FPS, RESOLUTION_FPS = 3_100_000.0, 1000.0
 
 
 def a_series(seed, change, noise=0.01):
-    """Rates as runs bring them: noise, a resolution, now and then a bad day, a drift of a day."""
+    """Return rates like those of runs: noise, a resolution, a bad day now and then, and drift."""
     chance = random.Random(seed)
     at = chance.randint(8, RUNS - 8)
     rates = []

@@ -31,7 +31,7 @@ ROWS = 10_000
 
 
 def in_turn(works: dict[str, Callable[[], float]], rounds: int = 5) -> dict[str, list[float]]:
-    """Figures of several works, measured alternately so that noise hits all alike."""
+    """Measure several functions alternately, so that noise affects all alike."""
     found: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():
@@ -40,7 +40,7 @@ def in_turn(works: dict[str, Callable[[], float]], rounds: int = 5) -> dict[str,
 
 
 def show(title: str, figures: dict[str, list[float]], unit: str) -> None:
-    """Minimum, median and maximum of each."""
+    """Print minimum, median and maximum of each."""
     print(f"{title} [{unit}], {len(next(iter(figures.values())))} rounds in turn")
     for name, values in figures.items():
         print(
@@ -74,7 +74,7 @@ def profiles() -> dict[str, StreamSet]:
 
 
 def attempts(tester: TrexTester, compiled: StreamSet) -> float:
-    """Nanoseconds of the data path core per attempted frame."""
+    """Return the nanoseconds of the data path core per attempted frame."""
     tester.attachment.ask("load", port=0, streams=[dict(s.trex) for s in compiled.streams])
     frames = int(OFFERED_FPS * SECONDS)
     burst = {

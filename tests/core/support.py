@@ -59,7 +59,7 @@ def done_of(status: int, out: str, err: str) -> Done:
 
 
 def v6t(*arguments: object) -> Done:
-    """``v6t ARGUMENTS`` in this process and directory."""
+    """Run ``v6t ARGUMENTS`` in this process and directory."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -84,7 +84,7 @@ def v6t_process(*arguments: object, **environment: str) -> Done:
 
 @contextlib.contextmanager
 def bound_by_permissions() -> Iterator[None]:
-    """Root, too, meets the permissions of files, in this thread and for a while."""
+    """Make file permissions apply to root, in this thread and for a while."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     # effective, permitted, inheritable: of the first 32 capabilities, then of the others
@@ -165,7 +165,7 @@ def read_comparable(path):
 
 
 def tree(directory: Path) -> dict[str, bytes | None]:
-    """Everything below a directory: file contents by name, None for directories."""
+    """Return everything below a directory: file contents by name, None for directories."""
     return {
         str(p.relative_to(directory)): None if p.is_dir() else p.read_bytes()
         for p in sorted(directory.rglob("*"))

@@ -24,7 +24,6 @@ class Screen:
     """
 
     def __init__(self, columns: int) -> None:
-        """Empty."""
         self.columns = columns
         self.cursor = True
         self._lines = [""]
@@ -38,7 +37,7 @@ class Screen:
 
     @property
     def text(self) -> str:
-        """All lines."""
+        """Return all lines."""
         return "\n".join(self.lines).rstrip() + "\n"
 
     def feed(self, octets: str) -> None:
@@ -117,7 +116,7 @@ class Session:
         return True
 
     def ended(self) -> int:
-        """Its exit status, once all it wrote is shown."""
+        """Return the exit status once all output is shown."""
         while self.read(1.0):
             pass
         status = self._child.wait()

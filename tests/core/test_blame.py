@@ -63,7 +63,7 @@ def install(tmp_path, monkeypatch):
 
 
 def place_of(module: Path, text: str) -> str:
-    """Where an error is: the module, and the line with this text."""
+    """Return where an error is: the module, and the line with this text."""
     lines = module.read_text().splitlines()
     number = next(number for number, line in enumerate(lines, 1) if text in line)
     return f"{module}, line {number}"

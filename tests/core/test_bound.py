@@ -11,7 +11,7 @@ NEEDED = {"--no-report": 1, "--report": 1}
 
 @pytest.fixture
 def validations(monkeypatch):
-    """How often a technology's parameters are validated."""
+    """Count the validations of a technology's parameters."""
     count = []
 
     def watch(plugin):

@@ -104,7 +104,7 @@ def benchmarks(data):
 
 
 def asking(benchmark, **values):
-    """Its trials were asked for otherwise."""
+    """Change the requests of a benchmark's trials."""
 
     def change(record, trials):
         return [
@@ -116,7 +116,7 @@ def asking(benchmark, **values):
 
 
 def saying(benchmark, change=None, **values):
-    """Its record says something else."""
+    """Change a benchmark's record."""
     return Damage(benchmark, record=change or (lambda _: values))
 
 
@@ -175,12 +175,12 @@ def decisive(**more):
 
 
 def decisive_less(record):
-    """One repetition found no rate."""
+    """Remove the decisive trial of one repetition."""
     return {"decisive": record["decisive"][1:]}
 
 
 def counts(**changes):
-    """Other counts of connections; numbers are added."""
+    """Add to the counts of connections."""
     return lambda record: {
         "counts": {
             **record["counts"],

@@ -109,7 +109,10 @@ def test_links_of_the_testbed_reach_the_technology(tmp_path):
 
 def test_a_resolved_run_survives_its_file(tmp_path):
     run = resolved(tmp_path, "params: {ces: all}\nlabel: 2001-01-01", "line_rate: 1G")
-    again = Settings.from_config(json.loads(json.dumps(run.to_json())))
+    config = run.to_json()
+    assert {"links_left", "links_right", "line_rate_bps", "suited"} <= config.keys()
+    assert not {"links", "line_rate", "driver_defaults"} & config.keys()
+    again = Settings.from_config(json.loads(json.dumps(config)))
     assert again == run
     assert again.label == "2001-01-01"
 

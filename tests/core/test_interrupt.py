@@ -51,7 +51,7 @@ def started(out, *arguments):
 
 
 def trials(out):
-    """Keys of the trials in a journal that may not have begun."""
+    """Return the keys of the trials in a journal, which may not exist yet."""
     return read_trial_keys(out) if (out / "journal.jsonl").exists() else []
 
 
@@ -64,7 +64,7 @@ def wait_for_trials(process, out, count):
 
 
 def workers(parent):
-    """Network namespaces of the processes a run has started, by process id; zombies left out."""
+    """Return the network namespaces of a run's processes by PID, without zombies."""
     found = {}
     for pid in faketrex.children(parent):
         if not faketrex.gone(pid):

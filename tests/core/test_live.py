@@ -42,7 +42,7 @@ class Heard(Listener):
 
 
 def asked(url, path="/", method="GET", **headers):
-    """Status, headers and text of an answer."""
+    """Request a path; return status, headers and text of the answer."""
     where = urlsplit(url)
     connection = http.client.HTTPConnection(where.hostname, where.port, timeout=10)
     try:

@@ -240,7 +240,7 @@ def test_rca_4_counters_of_every_trial_are_kept(short_run):
 
 
 def test_rca_5_counters_are_shown(short_run, tmp_path):
-    done = v6t("report", short_run, "--format", "md", "--no-figures", "-o", tmp_path)
+    done = v6t("report", short_run, "--format", "md", "--figures", "none", "-o", tmp_path)
     assert done.status == 0
     report = next(tmp_path.glob("*.md")).read_text()
     assert "Headroom of the tester" in report

@@ -37,7 +37,7 @@ def here(run: Mapping[str, Any], name: str) -> Any:
 
 
 def compared(name: str, paper: Any, ours: Any) -> bool:
-    """Whether both are the same; a range may begin elsewhere, and then is another one."""
+    """Check whether both are the same; a range that begins elsewhere is another one."""
     if paper == NOT_SAID:
         return False
     if name.endswith("workers") and isinstance(paper, tuple):

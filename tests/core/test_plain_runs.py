@@ -62,7 +62,7 @@ def programs(monkeypatch):
 
 
 def loadable(module):
-    """Whether a kernel module is there, or can be loaded."""
+    """Check whether a kernel module is present or can be loaded."""
     if os.path.isdir(f"/sys/module/{module}"):
         return True
     modprobe = shutil.which("modprobe", path="/usr/sbin:/sbin")

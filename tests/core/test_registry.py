@@ -21,7 +21,7 @@ BROKEN = {
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Installs a distribution that consists of entry points."""
+    """Provide a function that installs a distribution with entry points only."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def make(distribution, **plugins):

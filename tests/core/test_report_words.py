@@ -19,7 +19,7 @@ from v6t.tests.core.support import make_all_tables
 
 
 def without_ipv6():
-    """Technologies whose frames are IPv4 on every link, that between two devices included."""
+    """List technologies whose frames are IPv4 on every link, also between two devices."""
     found = []
     for name in TECHNOLOGIES.names():
         technology = bind(resolve(plugin=name, tester="sim")).technology

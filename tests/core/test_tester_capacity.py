@@ -7,6 +7,7 @@ import pytest
 from v6t.base.files import locate_cache
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.settings import LinksSettings
 from v6t.core.runs import tester_capacity
 from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.rundir import RunDir
@@ -153,9 +154,16 @@ def test_what_was_found_is_good_for_the_next_run(directory, tmp_path):
     second.close()
 
 
+TAGGED = {side: {"vlan": 5, "background": {"vlan": 6}} for side in ("left", "right")}
+
+
 @pytest.mark.parametrize(
     "changed",
     [
+        {
+            "run": a_run().model_copy(update={"links": LinksSettings.model_validate(TAGGED)}),
+            "size": 108,
+        },
         {"run": a_run(seed=2)},
         {"run": a_run(trial_duration_s=0.1)},
         {"size": 128},

@@ -39,7 +39,7 @@ def smallest_ttl(plugin, driver, **params):
 
 
 def pairs():
-    """Every technology with every device that it can be measured on."""
+    """List every technology with every device that it can be measured on."""
     for driver in sorted(driver_names()):
         kind = load_driver_type(driver)
         for plugin in sorted(plugin_names()):

@@ -92,7 +92,7 @@ class Process(subprocess.Popen[str]):
 
 @functools.cache
 def _server(python: Path | str) -> Path:
-    """Where the waiting process listens; it ends with this one."""
+    """Start the waiting process, which ends with this one; return where it listens."""
     place = Path(tempfile.mkdtemp(prefix="v6t-warm-"))
     launcher, listening = place / "launcher.py", place / "socket"
     launcher.write_text(_LAUNCHER)
@@ -166,7 +166,7 @@ def main(path: str) -> int:
 
 
 def _sibling() -> int:
-    """As ``os.fork``, but the new process is a child of this one's parent."""
+    """Fork a process that is a child of this one's parent."""
     python = ctypes.pythonapi
     python.PyOS_BeforeFork()
     pid: int = python.syscall(_SYS_CLONE, _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
@@ -180,7 +180,7 @@ def _sibling() -> int:
 
 
 def _imported() -> None:
-    """Everything a command may need; nothing is called."""
+    """Import everything that a command may need."""
     import importlib
     import pkgutil
 

@@ -119,7 +119,7 @@ def parse(arguments: list[str]) -> None:
 
 
 def agrees(shown: list[str], printed: str) -> bool:
-    """Whether the output is the one shown, spaces at the ends of lines aside."""
+    """Check whether the output is the one shown, except for trailing spaces."""
     pattern = "".join(
         r"(?:.*\n)*?" if line.strip() == "..." else _line(line) + r"[ ]*\n" for line in shown
     )

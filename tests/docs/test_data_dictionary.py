@@ -43,7 +43,7 @@ FREE = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Rehearsals of all benchmarks."""
+    """Rehearse all benchmarks."""
     base = tmp_path_factory.mktemp("runs")
     for plugin, (benchmarks, procedure, options) in RUNS.items():
         execute(

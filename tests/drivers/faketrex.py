@@ -215,7 +215,7 @@ def make(path: Path, server: str = "exec sleep 60") -> Path:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended (a zombie counts)."""
+    """Check whether a process has ended (a zombie counts)."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -13,7 +13,7 @@ ALWAYS = {"latency": ("tl", "min"), "pdv": ("min",), "ipdv": ()}
 
 
 def assert_timed(record: Mapping[str, Any]) -> None:
-    """Each direction has finite figures, from at least one repetition that counts.
+    """Check that each direction has finite figures from at least one valid repetition.
 
     Args:
         record: of latency, PDV or IPDV, from ``results.json``.

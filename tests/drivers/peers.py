@@ -96,7 +96,7 @@ class Case:
         return "".join(f"{name} {value}\n" for name, value in lines.items())
 
     def _siitperf(self, links):
-        """One pair of addresses."""
+        """Return the settings for one pair of addresses."""
         left, right = self.versions
         return {
             "IP-L-Vers": left, "IP-R-Vers": right,
@@ -199,7 +199,7 @@ def standing(bound):
 
 
 def peer_trial(peer, tester, directory, rate_fps):
-    """Frames sent and received, and how long sending took [s]."""
+    """Return frames sent and received, and how long sending took [s]."""
     program = Path(os.environ[peer.built]) / peer.program
     ports = " ".join(
         f"--vdev=net_af_packet{number},iface={side},framecnt=8192,blocksz=65536"
@@ -219,7 +219,7 @@ def peer_trial(peer, tester, directory, rate_fps):
 
 
 def testers(case) -> list[str]:
-    """Those that can be had here."""
+    """List the testers that are available here."""
     found = ["embedded"]
     if os.environ.get("TREX_DIR"):
         found.append("trex")

@@ -119,7 +119,7 @@ class Seen:
 
     @property
     def lost(self):
-        """Frames sent that did not come back, in time or late."""
+        """Count the frames sent that did not come back, in time or late."""
         return self.count_frames("sent") - self.count_frames("received") - self.count_frames("late")
 
 
@@ -284,7 +284,7 @@ class Benchmarked:
         self.tester.close()
 
     def finds(self, fault):
-        """Whether a trial says what it must."""
+        """Check whether a trial reports the fault."""
         device = fault.device or known(Known(timeless=True))
         technology = self._bound[fault.technology].technology
         self._place.put(device(frame_octets(self._links), technology))
@@ -364,7 +364,7 @@ def wait_for_frames(pid, side="left"):
 
 
 def received(pid, side):
-    """Frames that came to an interface in the network namespace of a process."""
+    """Count the frames received by an interface in a process's network namespace."""
     for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines():
         name, _, rest = line.partition(":")
         if name.strip() == side:
@@ -373,7 +373,7 @@ def received(pid, side):
 
 
 def often():
-    """How often each fault is planted."""
+    """Return how often each fault is planted."""
     return int(os.environ.get("V6T_RECORD") or 1)
 
 

@@ -24,7 +24,7 @@ KINDS = [
 
 @pytest.fixture(scope="module", params=KINDS)
 def tester(request):
-    """One tester with the reference border relay, foreground and background."""
+    """Provide a tester with the reference border relay, foreground and background."""
     options = {"lab": "true"} if request.param == "trex" else {}
     run = resolve(
         plugin="mape-br", tester=request.param, tester_options=options, params={"n": "10", "m": "9"}

@@ -213,7 +213,7 @@ def free_octets(name, direction, octet, mask, *, mends):
 
 
 def is_made_ipv6(name, direction):
-    """Whether a translator turns what it is sent into IPv6."""
+    """Check whether a translator turns frames of this direction into IPv6."""
     return direction == ("forward" if name == "nat46" else "reverse")
 
 

@@ -195,7 +195,7 @@ class Ring(SimpleNamespace):
 
 
 def sent(numbers, nonce, port=None):
-    """Frames of phase 1 with these numbers in a trial."""
+    """Return frames of phase 1 with these numbers in a trial."""
     (stream,) = STREAMS["forward"].streams
     rows = np.concatenate([Expander(stream).frames(n, 1) for n in numbers])
     trailer.stamp(

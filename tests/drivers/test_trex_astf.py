@@ -22,7 +22,7 @@ OBJECT = len(build_response(64))
 
 
 def counters(client, server):
-    """As TRex v3.08 told them, zeros left out."""
+    """Make counters as TRex v3.08 reports them, without zeros."""
     raw = {
         side: {name if name.startswith("err") else f"tcps_{name}": n for name, n in told.items()}
         for side, told in (("client", client), ("server", server))

@@ -372,7 +372,7 @@ def test_port_counters_and_delays_of_tagged_frames(raw):
 
 
 def departures_us(burst):
-    """When TRex sends the frames of a burst: equal groups with a gap after each."""
+    """Return when TRex sends the frames of a burst: equal groups with a gap after each."""
     group = burst.frames // burst.times
     within = np.arange(group) * 1e6 / burst.pps
     length = within[-1] + burst.gap_us

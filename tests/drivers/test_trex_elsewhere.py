@@ -43,7 +43,7 @@ CABLES = "".join(
 
 
 def known_as(name, server, place):
-    """Lines of an ssh_config."""
+    """Return lines of an ssh_config."""
     return (
         f"Host {name}\n  HostName localhost\n  User root\n"
         f"  IdentityFile {server.directory}/id\n  UserKnownHostsFile {server.directory}/known_hosts\n"
@@ -170,7 +170,7 @@ def test_trex_on_another_host(host, pairs):
 
 
 def cabled(server, device):
-    """Cables between two hosts, with the addresses that links have by themselves."""
+    """Connect cables between two hosts, with automatic link-local addresses."""
     links = bind(resolve(plugin="nat44")).technology.links
     for port, side in (("l0", "left"), ("r0", "right")):
         link = getattr(links, side)
@@ -188,7 +188,7 @@ def cabled(server, device):
 
 @pytest.fixture
 def both(host, tmp_path):
-    """TRex's host and the device's, cabled, and how a testbed file names them."""
+    """Provide TRex's host and the device's, connected, and their names in a testbed file."""
     server, remote = host
     device = sshserver.Server("audited")
     config = Path(remote.options.config)

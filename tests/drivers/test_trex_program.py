@@ -79,7 +79,7 @@ def test_only_its_own_host_reaches_a_server(lab, tmp_path, fence):
 
 
 def ended(text, **environment):
-    """How the shell of a server ended by itself."""
+    """Run the shell of a server to its own end."""
     stays, open_ = os.pipe()
     try:
         return subprocess.run(

@@ -66,7 +66,7 @@ def test_the_second_rate_begins_when_the_first_ends_and_goes_on_where_it_ended()
 
 
 def frames_of(numbers, stream_id, began_s, pps):
-    """Stamped frames as they come, and when."""
+    """Make stamped frames in order of arrival, with their times."""
     seq = np.asarray(numbers)
     left = ((began_s + seq / pps) * HZ).astype(np.uint64)
     frames = np.zeros((len(seq), 80), np.uint8)
@@ -76,7 +76,7 @@ def frames_of(numbers, stream_id, began_s, pps):
 
 
 def came(sent, lost=()):
-    """All frames but the lost ones, by numbers that TRex chose; and which burst each means."""
+    """Make all frames but the lost ones, by TRex's numbers, and the burst of each number."""
     found = CaptureReader()
     by_number = {}
     for number, burst in enumerate(sent.bursts):

@@ -186,7 +186,7 @@ class Server:
 
     @staticmethod
     def tells(streams, burst, kind):
-        """Whether a kind of capture takes the frames of a burst."""
+        """Check whether a kind of capture takes the frames of a burst."""
         marked = is_marked(streams.streams[burst["index"]])
         return {"marked": marked, "sample": burst["pg_id"] is not None, "control": False}.get(
             kind, True
@@ -207,7 +207,7 @@ class Server:
         return found
 
     def frames(self, streams, burst):
-        """As TRex sends them: a stamp in those of a group, else the mark of the program."""
+        """Return the frames as TRex sends them: with a stamp or the program's mark."""
         stream = streams.streams[burst["index"]]
         program = dict((stream.render() if isinstance(stream, connections.Block) else stream).trex)
         if "vm" in program:
@@ -226,7 +226,7 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """With a table of twenty blocks, of which a validation stamps one."""
+    """Provide a server with a table of twenty blocks, of which a validation stamps one."""
     monkeypatch.setattr(connections, "MAX_ROWS", 50)
     made = Server(tmp_path)
     monkeypatch.setattr(Attachment, "ask", made.ask)

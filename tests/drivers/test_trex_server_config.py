@@ -103,7 +103,7 @@ def test_several_data_path_cores_share_no_cpu():
 
 
 def spelled(more="", name="net_af_packet"):
-    """Ports of Linux interfaces as a user may write them."""
+    """List ports of Linux interfaces as a user may write them."""
     return tuple(f"--vdev={name}{n},iface=eth{n}{more}" for n in (0, 1))
 
 

@@ -129,7 +129,7 @@ def listed(table, stamps=3, size=84):
 
 
 def as_sent(block):
-    """Frames of a block as the server would make them of what the worker gives it."""
+    """Build the frames of a block as the server does from the worker's request."""
     program = block.render().trex
     vm = unpack_lists(program["vm"])
     stream = replace(block, trex={**program, "vm": vm})

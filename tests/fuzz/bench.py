@@ -43,7 +43,7 @@ class Outcome:
 
     @property
     def trouble(self) -> str:
-        """What is wrong with it, empty if nothing is."""
+        """Describe the problem of an outcome; empty without one."""
         if self.status not in ALLOWED:
             return f"status {self.status}"
         if "Traceback" in self.said or "internal error" in self.said:
@@ -72,7 +72,7 @@ class Place:
         shutil.rmtree(self._root, ignore_errors=True)
 
     def outcome(self, given: Input) -> Outcome:
-        """Carry one input out."""
+        """Execute one input."""
         here = self._root / "here"
         shutil.rmtree(here, ignore_errors=True)
         here.mkdir()

@@ -130,7 +130,7 @@ SSH = {"host": "dut.example.net", "user": "root", "port": 22, "jump": "a@b:22"}
 
 @cache
 def beds() -> tuple[dict[str, Any], ...]:
-    """Testbed files: the rehearsal's, and those of every driver."""
+    """List testbed files: the rehearsal's, and those of every driver."""
     made = [BED]
     for name in drivers():
         options: dict[str, Any] = {"ssh": SSH, "left": "eth1", "right": "eth2"}
@@ -142,18 +142,18 @@ def beds() -> tuple[dict[str, Any], ...]:
 
 @cache
 def campaigns() -> tuple[dict[str, Any], ...]:
-    """Campaign files that come with v6t."""
+    """List the campaign files that come with v6t."""
     return tuple(YamlFile(path).data for path in list_packaged_campaigns().values())
 
 
 @cache
 def settings() -> tuple[str, ...]:
-    """Names of settings."""
+    """List the names of settings."""
     return tuple(sorted({row.name for row in list_all_settings()}))
 
 
 def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Ways to everything within a value."""
+    """Yield the paths to everything within a value."""
     found = [here] if here else []
     if isinstance(value, list):
         value = dict(enumerate(value))
@@ -233,7 +233,7 @@ def document(draw: Any, values: tuple[dict[str, Any], ...]) -> bytes | str:
 
 
 def _dump(value: Any) -> bytes:
-    """Block style at the top, JSON below: both are YAML."""
+    """Write block style at the top and JSON below: both are YAML."""
     if not isinstance(value, dict):
         return json.dumps(value).encode(errors="surrogatepass")
     lines = [f"{json.dumps(str(k))}: {json.dumps(v)}\n" for k, v in value.items()]

@@ -75,7 +75,7 @@ def command_for(path, words):
 
 
 def carried_out(words, path, dice, longest_s, kills):
-    """Killed and taken up again until it ends; the number of kills."""
+    """Kill and resume a run until it ends; return the number of kills."""
     count = 0
     while True:
         again = command_for(path, words)

@@ -44,7 +44,7 @@ def one_machine(standing: Standing) -> Iterator[None]:
 
 
 def audited(plugin: str, place: Path, *, variants: bool) -> None:
-    """Ask everything, or all of the plugin's own configuration."""
+    """Audit all configurations, or the plugin's own one."""
     bound = bind(resolve(plugin=plugin, dut="jool"))
     image = JOOL.image()
     files = built_mapt().files(image) if choose_program(bound.intent) == MAPT else ()

@@ -58,13 +58,13 @@ STATE = (
 
 
 def state(machine) -> list[str]:
-    """All that the driver changes, but for what counts."""
+    """Return all that the driver changes, without counters."""
     return machine.machine.run(STATE).splitlines()
 
 
 @pytest.fixture(scope="module")
 def machine():
-    """One that stands for all."""
+    """Boot one machine for all tests."""
     made = Standing()
     try:
         made.stand()

@@ -24,7 +24,7 @@ def goal(final_s, sum_s, loss_percent, exceed_percent, name="goal", width=0.005)
 
 
 def trials(*groups):
-    """``(how many, seconds, loss in per cent)``."""
+    """Make trials from ``(how many, seconds, loss in per cent)``."""
     each = ((s, percent / 100) for many, s, percent in groups for _ in range(many))
     return [ObservedTrial(LOAD, *trial) for trial in each]
 
@@ -62,7 +62,7 @@ def sums(of, measured):
 
 
 def oracle_ratios(of, measured):
-    """Optimistic and pessimistic exceed ratio."""
+    """Return optimistic and pessimistic exceed ratio."""
     full_low, full_high, short_low, short_high = sums(of, measured)
     exceed = Fraction(str(of.exceed_ratio))
     coefficient = exceed / (1 - exceed)
@@ -78,7 +78,7 @@ def oracle_class(of, measured):
 
 
 def oracle_conditional(of, measured):
-    """Of every second the duration sum holds, in order of loss: the one the exceed ratio ends at."""
+    """Return the conditional throughput: the load without the loss that the exceed ratio allows."""
     full_low, full_high, *_ = sums(of, measured)
     whole = max(Fraction(str(of.duration_sum_s)), full_low + full_high)
     wanted = whole * (1 - Fraction(str(of.exceed_ratio)))

@@ -145,7 +145,7 @@ def write_checksum(frame, field, start, end, addresses=b"", protocol=0):
 
 
 def ones_sum(octets):
-    """One's complement sum of 16-bit words (RFC 1071)."""
+    """Return the one's complement sum of 16-bit words (RFC 1071)."""
     octets = bytes(octets) + b"\0" * (len(octets) % 2)
     total = sum(int.from_bytes(octets[k : k + 2], "big") for k in range(0, len(octets), 2))
     while total >> 16:

@@ -30,7 +30,7 @@ def every(interval_ns, count):
 
 
 def passed(known, arrived, batch=7):
-    """Numbers and times of the frames that leave, however they came in batches."""
+    """Return numbers and times of the frames that leave, for arrivals in batches."""
     behaviour = Behaviour(known, seed=3)
     rows, leave = [], []
     for first in range(0, len(arrived), batch):

@@ -37,7 +37,7 @@ from v6t.tools.publish.publish import _again
 
 
 def run_publish(directory, place):
-    """``python -m v6t.tools.publish DIRECTORY PLACE`` in this process."""
+    """Run ``python -m v6t.tools.publish DIRECTORY PLACE`` in this process."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main([str(directory), str(place)])
@@ -259,7 +259,7 @@ def test_axes_that_lead_somewhere_are_not_published(changed, tmp_path):
 
 
 def models_of(model, above=()):
-    """Every option of a model, those of models below it too."""
+    """Yield every option of a model and of models below it."""
     for name, field in model.model_fields.items():
         yield name
         for inner in inner_models(field.annotation):
@@ -676,7 +676,7 @@ def tables_of(records, benchmark):
 
 
 def blocks_of(records, benchmark):
-    """Its figures, too."""
+    """Return the blocks of a page, figures included."""
     runs = [
         SimpleNamespace(
             directory=f"00{n}-x", experiment="x", axes={}, records=[record],

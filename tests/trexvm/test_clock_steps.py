@@ -48,23 +48,23 @@ def machine():
 
 
 def stepped(machine, seconds):
-    """Its clock goes on from another time; what it says before and after."""
+    """Step the machine's clock; return its time before and after."""
     return machine.done(f"date; date -s @$(($(date +%s) + {seconds}))")
 
 
 def entries(machine):
-    """Trials of the journal."""
+    """Return the trials of the journal."""
     lines = machine.run(f"cat {PLACE}/out/journal.jsonl").out.splitlines()
     return [json.loads(line.partition(" ")[2]) for line in lines]
 
 
 def delayed(machine):
-    """Those that time frames."""
+    """Return the trials that time frames."""
     return [e for e in entries(machine) if e["trial"]["key"].startswith("latency")]
 
 
 def steps_seen(machine):
-    """By how many seconds v6t saw the clock being stepped during a trial."""
+    """Return the length of each clock step that v6t noticed [s]."""
     faults = [fault for entry in entries(machine) for fault in entry["result"]["faults"]]
     print(faults)
     return [float(seen[1]) for seen in map(STEPPED.match, faults) if seen]

@@ -78,7 +78,7 @@ def forgotten(tmp_path, monkeypatch):
 
 
 def hugepages(guest, *, mounted):
-    """Whether programs can have them."""
+    """Unmount the hugepages, and mount them again if wanted."""
     guest.run("umount /dev/hugepages")
     if mounted:
         guest.done(MOUNT)
@@ -193,7 +193,7 @@ def test_a_nic_that_a_driver_of_dpdk_has_already(guest, tmp_path):
 
 
 def taken(guest, cards, driver):
-    """NICs are taken from the kernel's driver by hand."""
+    """Bind NICs to another driver by hand."""
     guest.done(f"modprobe {driver}")
     for card in cards:
         place = f"/sys/bus/pci/devices/0000:{card.address}"

@@ -221,7 +221,7 @@ class Box:
                 self.terminal.show(said)
 
     def load(self) -> str:
-        """Figures that a processor and a table would have."""
+        """Return figures of a processor and a table."""
         drops = stored("drops", 7)
         return f"CPU0 utilization: 35%\nCPU1 utilization: 5%\nsessions: 1,200 of 4,000\nno route: {drops}"
 

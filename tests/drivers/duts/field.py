@@ -120,7 +120,7 @@ class Field:
         )
 
     def testbed(self, driver: str = "linux-router", host: str = DEVICE, **options: object) -> Path:
-        """A testbed file of the operator's."""
+        """Write a testbed file of the operator's."""
         import json
 
         ssh = {
@@ -137,7 +137,7 @@ class Field:
         return path
 
     def start(self, *words: object) -> warm.Process:
-        """``v6t WORDS`` at the operator's."""
+        """Start ``v6t WORDS`` at the operator's."""
         return warm.Process(
             [*map(str, words)],
             network=self.operator.pid,

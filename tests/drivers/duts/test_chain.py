@@ -34,7 +34,7 @@ DEVICES = {
 
 
 def lacking(run):
-    """Debian's package of a program this machine does not have."""
+    """Return the Debian package of a program that this machine lacks."""
     driver = bind(run).driver
     drivers = [driver]
     if isinstance(driver, ChainDriver):
@@ -126,7 +126,7 @@ def test_a_part_that_cannot_be_made_leaves_no_other_one(tmp_path):
 
 
 def namespaces():
-    """Network namespaces that this process has made and something of it lives in."""
+    """Return the network namespaces of this process's children."""
     found = set()
     for pid in children(os.getpid()):
         try:

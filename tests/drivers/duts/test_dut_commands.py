@@ -44,7 +44,7 @@ def test_command_without_a_device_to_configure_is_rejected(words, code):
 
 @pytest.fixture
 def lab_run(tmp_path):
-    """Directory of a run whose lab device has ended with it."""
+    """Provide the directory of a run whose lab device has ended with it."""
     settings = resolve(plugin="nat44", dut="nftables")
     (tmp_path / "config.json").write_text(json.dumps(settings.to_json()))
     return tmp_path

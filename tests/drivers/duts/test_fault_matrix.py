@@ -123,7 +123,7 @@ class FaultyTransport(SshTransport):
 
 @pytest.fixture(scope="module")
 def sites():
-    """One at a time, for many cells."""
+    """Provide a list for the current site, which serves many cells."""
     made = []
     yield made
     for each in made:
@@ -132,7 +132,7 @@ def sites():
 
 @pytest.fixture
 def site(sites, tmp_path_factory):
-    """Another one when a cell has not come to its end: the device may not be as it was."""
+    """Provide the site, or a new one after a cell that failed: its device may not be restored."""
     if not sites:
         sites.append(_built(tmp_path_factory.mktemp("field")))
     (found,) = sites
@@ -189,13 +189,13 @@ def do(site, fault, session):
 
 
 def settled(site):
-    """Whether the device's timer has nothing to do or has done it; a look that takes no process."""
+    """Check whether the device's timer is absent or has fired, without starting a process."""
     timer = Path(f"/proc/{site.device.pid}/root{DISK}/v6t/guard")
     return not timer.exists() or (timer / "fired").exists()
 
 
 def mend(site, fault):
-    """As an operator would."""
+    """Repair the fault as an operator would."""
     if fault == "the disk is full":
         site.device.shell(f"rm -f {DISK}/filler")
     elif fault == "the disk is read-only":
@@ -230,7 +230,7 @@ def attempt(work):
 
 
 def chosen():
-    """Those that are asked for, each at one of the sites."""
+    """List the selected cells, each at one of the sites."""
     if ":" in CELLS:
         found = cells(DEVICES | BUILT)[slice(*(int(n) if n else None for n in CELLS.split(":")))]
     elif CELLS == "all":
@@ -246,7 +246,7 @@ def chosen():
 
 
 def cells(devices):
-    """Every driver, fault, phase and step."""
+    """List every driver, fault, phase and step."""
     found = []
     for name, intent in devices.items():
         driver = made_by(name, {})

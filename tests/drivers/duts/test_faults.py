@@ -102,7 +102,7 @@ def arm(server, fault, phase):
 
 
 def at_connect(server, fault, tmp_path):
-    """Options with which the fault is there before the first command."""
+    """Return options with which the fault is present before the first command."""
     if fault == "refused":
         return {"inner_port": 2222}
     if fault == "authentication failure":

@@ -216,7 +216,7 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
 
 
 def trials(out: Path) -> int:
-    """Trials through the device; those of the tester's own capacity leave it out."""
+    """Count the trials through the device, without those of the tester's own capacity."""
     try:
         return (out / "journal.jsonl").read_bytes().count(b'"key":"throughput')
     except FileNotFoundError:

@@ -54,7 +54,7 @@ class StoppedWithin(HereTransport):
 
 
 def session(place, transport):
-    """With a device that is a directory: two files are its configuration."""
+    """Make a session with a device that is a directory: two files are its configuration."""
     steps = [
         {
             "command": f"touch {place}/{name}",
@@ -77,7 +77,7 @@ def found(place):
 
 
 def apply(monkeypatch, device):
-    """``v6t dut commit`` of it."""
+    """Run ``v6t dut commit`` on it."""
     monkeypatch.setattr(dut, "_make_session", lambda *_, **__: device)
     return dut.commit(SimpleNamespace(rollback_command="this"))
 

@@ -227,7 +227,7 @@ def test_a_sign_of_life_is_had_at_once():
 
 @pytest.fixture(params=["procps", "BusyBox"])
 def either_ps(request, server):
-    """BusyBox's looks for no single process."""
+    """Provide a device with either ps: BusyBox's cannot select a process."""
     if request.param == "procps":
         yield
         return

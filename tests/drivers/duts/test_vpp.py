@@ -43,7 +43,7 @@ MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
 
 
 def vpp_proven(plugin, params, testbed=None, **options):
-    """See :func:`.bench.proven`, of a VPP."""
+    """Check the translation of a VPP, see :func:`.bench.proven`."""
     flags = {"plugin": plugin, "params": params, "dut": "vpp", "dut_params": {**OWN, **options}}
     return proven(flags, testbed)
 
@@ -289,7 +289,7 @@ def test_frames_of_another_psid_are_told_by_their_reason():
 
 
 def exchange(bed, intent, src, dst, port, payload):
-    """One frame from the left; a B4's is IPv4 in IPv6."""
+    """Send a frame from the left; a B4 sends IPv4 in IPv6."""
     if intent.technology != "dslite-aftr":
         return bed.through("forward", src, dst, port, 53, payload)
     link = bed.links.left
@@ -425,7 +425,7 @@ COUNTED = re.compile(r"^ +[rt]x (packets|bytes)|^ +(drops|punts?|ip[46]) +\d+$|l
 
 
 def shape(cli):
-    """Everything the driver may touch: no counters, and none of what VPP itself never forgets."""
+    """Return all state that the driver may touch, without counters and what VPP never removes."""
     rows = [row for command in SHOWN for row in cli(command).splitlines()]
     rows = [re.sub(r" [a-z46-]+( [a-z]+)? +\d+$", "", r) if "/0/0/0" in r else r for r in rows]
     # an interface that had an address has a node that refuses ARP

@@ -80,11 +80,11 @@ class Server(ssh.LabSshServer):
 
     @property
     def hypervisor(self) -> str:
-        """What it is."""
+        """Return the hypervisor."""
         return self._machine.hypervisor
 
     def has(self, macs: Mapping[str, str]) -> None:
-        """Its interfaces have these addresses, by side, as those of a device elsewhere do."""
+        """Give its interfaces these addresses, by side, as those of a real device have."""
         for side, mac in macs.items():
             self.shell(f"ip link set dev {side} address {mac}")
 

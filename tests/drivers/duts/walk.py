@@ -241,7 +241,7 @@ class Alternative:
 
     @cached_property
     def intent(self) -> DeviceIntent:
-        """What the device must be."""
+        """Return the device configuration."""
         return self.technology.make_dut_intent()
 
 
@@ -312,7 +312,7 @@ class Device:
 
     @property
     def made(self) -> Any:
-        """The driver."""
+        """Make the driver."""
         return make_driver(self.driver, json.loads(self.options))
 
     @property
@@ -388,7 +388,7 @@ def devices(base: Base) -> Iterator[Device]:
 
 
 def _can_be_part(name: str, part: PartIntent) -> bool:
-    """Whether a driver knows how to configure a part of a chain."""
+    """Check whether a driver can configure a part of a chain."""
     kind = load_driver_type(name)
     if accepts_any_technology(name) or not kind.configures_device:
         return False
