@@ -59,9 +59,7 @@ class RunData:
     rfc_frame_sizes: Sequence[int] = ()  # IPv6 frame sizes that RFC 8219 lists for the technology
     settings: JsonObject = field(default_factory=dict)  # settings of procedures with their defaults
     trials: Sequence[RunTrial] = ()
-    bottleneck: Sequence[JsonObject] = ()  # `bottleneck.json`: limits of the device
     mix_sequences: Mapping[str, str] = field(default_factory=dict)  # order of sizes by the mix
-    measured: int = 0  # number of trials made by this process, not read from a journal
 
     @property
     def procedure(self) -> JsonObject:
@@ -78,6 +76,11 @@ class RunData:
     def caveats(self) -> list[str]:
         """Warnings about the whole run."""
         return list(self.results.get("caveats", ()))
+
+    @property
+    def bottleneck(self) -> Sequence[JsonObject]:
+        """Limits of the device, as in ``bottleneck.json``."""
+        return self.results.get("bottleneck") or ()
 
     @property
     def simulated(self) -> bool:

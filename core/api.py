@@ -18,7 +18,6 @@ from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.campaigns.campaign import load_campaign
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.reporting.write import FigureSelection, write_run_report
 from v6t.core.runs import rundir, runner
 from v6t.core.runs.bench import drop_unsupported_benchmarks
@@ -132,7 +131,7 @@ class Run(TableSource):
             UsageError: a format or ``figures`` is unknown.
         """
         return write_run_report(
-            self.path, None, formats or ("html",), figures=figures, data=self.cached_data
+            self.path, None, formats or ("html",), figures=figures, data=self.data
         )
 
 
@@ -214,7 +213,10 @@ def run(
         V6tError: as the command; what was measured stays on disk.
     """
     _check_texts(technology=technology, tester=tester, dut=dut, preset=preset)
-    flags = Flags(
+    run_path, testbed_path = (None if f is None else Path(f) for f in (run_file, testbed))
+    bound = resolve_and_bind(
+        run_path,
+        testbed_path,
         plugin=technology,
         params=_format_values("params", params),
         tester=tester,
@@ -225,12 +227,11 @@ def run(
         benchmarks=_to_tuple("measure", measure, str),
         modes=_to_tuple("modes", modes, str),
         frame_sizes=_to_tuple("frame_sizes", frame_sizes, Real),
-        procedure_texts=_format_values("procedure", procedure),
+        procedure=_format_values("procedure", procedure),
         seed=seed,
         label=label,
     )
-    run_path, testbed_path = (None if f is None else Path(f) for f in (run_file, testbed))
-    bound = drop_unsupported_benchmarks(resolve_and_bind(run_path, testbed_path, flags))
+    bound = drop_unsupported_benchmarks(bound)
     path = Path(output) if output is not None else rundir.choose_default_path(bound.settings)
     bound.tester.prepare()
     return Run(path, runner.execute(bound, path, listener or Listener()))

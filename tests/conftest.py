@@ -1,4 +1,4 @@
-"""What holds for all tests: no report unless one asks for it; what is made once is shared."""
+"""Settings for all tests: no report by default; shared fixtures are made once."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers are handed tests that wait for devices in between those that compute.
+    """Distribute tests that wait for devices among those that compute.
 
     In the order of the files all of them would wait at one time and compute at another. What stays
     on one worker comes first: a long row that begins late is what all others wait for at the end.

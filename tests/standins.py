@@ -1,4 +1,4 @@
-"""Devices that are modules of the kernel, or a system of their own, by the virtual machine that they stand in."""
+"""Devices that are kernel modules, or another system, by the virtual machine that they run in."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def standing_of(driver: str, technology: str) -> tuple[str, Callable[[], Stand[A
 
 
 def nat46() -> Standing:
-    """OpenWrt's module of ``V6T_NAT46`` beside Debian's kernel."""
+    """Return a machine with OpenWrt's module of ``V6T_NAT46`` and Debian's kernel."""
     module = os.environ.get("V6T_NAT46", "")
     if not module:
         raise EnvironmentLacking("there is no nat46.ko", "set V6T_NAT46", code="missing-program")

@@ -69,7 +69,7 @@ def _keep(directory: Path) -> None:
 
 @contextlib.contextmanager
 def named_programs(environment: Mapping[str, str]) -> Iterator[None]:
-    """Programs that variables name are in PATH by the names that drivers call them by."""
+    """Put programs that variables name in PATH, by the names that drivers use."""
     path = os.environ.get("PATH", "")
     own = []
     with tempfile.TemporaryDirectory(prefix="v6t-programs-") as place:
@@ -104,7 +104,7 @@ def _command(words: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _machines(asked: bool) -> Iterator[None]:
-    """While it stands, the lab's Jool, nat46, ip6_tunnel and OpenBSD are virtual machines."""
+    """Replace the lab's Jool, nat46, ip6_tunnel and OpenBSD by virtual machines."""
     if not asked:
         yield
         return
@@ -119,7 +119,7 @@ def _machines(asked: bool) -> Iterator[None]:
             stands.popitem()[1].end()
 
     def device(run: Any, keep: Any = None) -> Any:
-        """One machine at a time: also one that waits takes something of a core."""
+        """Start one machine at a time: also a waiting one takes a part of a core."""
         made = standing_of(run.driver.name, run.intent.technology)
         if made is None:
             end()

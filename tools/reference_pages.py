@@ -14,6 +14,7 @@ from v6t.benchmarks.registry import make_results_schema
 from v6t.core.config.explain import (
     ReferenceEntry,
     list_fields,
+    list_run_settings,
     list_settings,
     summarize_docstring,
 )
@@ -128,12 +129,12 @@ def _paragraphs(text: str) -> str:
 
 def _run_file() -> Iterator[str]:
     from v6t.benchmarks import registry
-    from v6t.core.config.settings import RunFile, make_preset, make_procedure_model
+    from v6t.core.config.settings import make_preset, make_procedure_model
 
     yield "# Run file\n"
     yield "The file for `v6t run run.yaml`: what to measure. `v6t init` writes a commented example. Flags"
     yield "override the file, which overrides the preset. `v6t explain NAME` shows a row of this page.\n"
-    yield from _table(list_settings(RunFile))
+    yield from _table(list_run_settings())
     yield "Parameters of each technology (`params`): `v6t plugins NAME`, or its page under *Plugins*.\n"
     yield "## benchmarks\n"
     yield "Benchmarks run in this order.\n"
@@ -165,7 +166,7 @@ def _run_file() -> Iterator[str]:
 
 
 def _testbed_file() -> Iterator[str]:
-    from v6t.core.config.settings import TestbedFile
+    from v6t.core.config.settings import Testbed
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
     from v6t.drivers.duts.registry import DEFAULT_DRIVER, list_driver_names, load_driver_type
     from v6t.drivers.testers import TESTERS
@@ -173,7 +174,7 @@ def _testbed_file() -> Iterator[str]:
     yield "# Testbed file\n"
     yield "The file for `v6t run --testbed testbed.yaml`: tester, device and links. `v6t init` writes an"
     yield "example; `v6t doctor --testbed FILE` checks that tester and device can be used.\n"
-    yield from _table(list_settings(TestbedFile))
+    yield from _table(list_settings(Testbed))
     for tester in TESTERS.names():
         kind = TESTERS.load(tester)
         yield f"## tester: {tester}\n"

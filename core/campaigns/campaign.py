@@ -12,10 +12,11 @@ import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import StringConstraints, TypeAdapter, ValidationError
 from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import UsageError, V6tError, hides_interrupt
 from v6t.base.files import read_json, report_write_errors, write_atomically
@@ -23,11 +24,11 @@ from v6t.core.campaigns.file import PlannedRun, read_campaign
 from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags, ResolvedRun
+from v6t.core.config.settings import Settings
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs import rundir
 from v6t.core.runs.events import Listener, format_duration
-from v6t.core.runs.plan import plan
+from v6t.core.runs.plan import RunPlan, plan
 from v6t.core.runs.results import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import Streams
@@ -37,30 +38,39 @@ SCHEMA = "v6t-campaign-plan/1"  # schema identifier in campaign.json
 PLAN, FAILURES = rundir.CAMPAIGN, "failures"
 SUMMARY_FILE = "summary.json"  # file of a published campaign that `compare` and `trend` read
 WAITING, FAILED = "waiting", "failed"
-_RUN_DIRECTORY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# Name of a directory that runs are made in.
+RunDirectory = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
 @dataclass(frozen=True)
 class CampaignRun:
     """Planned run of a campaign."""
 
-    directory: str  # name within the directory of the campaign
+    directory: RunDirectory  # within the directory of the campaign
     experiment: str
     testbed: str
     axes: dict[str, Any]  # values of the varying settings
     config: dict[str, Any]  # all settings, as in ``config.json``
     trials: int  # planned number
     duration_s: float  # planned
+    plan_sha256: str = ""  # digest of the plan; empty in campaigns of earlier versions
 
     @property
-    def settings(self) -> ResolvedRun:
+    def settings(self) -> Settings:
         """Settings of the run."""
-        return ResolvedRun.model_validate(self.config)
+        return Settings.from_config(self.config)
 
     @property
     def key(self) -> tuple[str, str, str]:
         """Experiment, testbed and varying values, which identify the run in its campaign."""
         return self.experiment, self.testbed, json.dumps(self.axes, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class CompiledRun(CampaignRun):
+    """Run that this process has planned; other processes plan it again and compare the digest."""
+
+    plan: RunPlan = field(kw_only=True, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,7 @@ class Overrides:
     tester: str | None = None
     preset: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)  # values by option, as --reps
-    procedure_texts: Mapping[str, str] = field(default_factory=dict)  # values by procedure setting
+    procedure: Mapping[str, str] = field(default_factory=dict)  # values by procedure setting
 
 
 def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> Campaign:
@@ -178,21 +188,24 @@ def _resolve_run(
     is_other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
     if overrides.tester is not None and is_other:
         planned_run.testbed_settings.data["tester"] = {"kind": overrides.tester}
-    flags = Flags(
+    bound = resolve_and_bind(
+        planned_run.run,
+        planned_run.testbed_settings,
         preset=overrides.preset,
-        settings=overrides.settings,
-        procedure_texts=overrides.procedure_texts,
+        setting_flags=overrides.settings,
+        procedure=overrides.procedure,
     )
-    bound = resolve_and_bind(planned_run.run, planned_run.testbed_settings, flags)
-    cost = plan(bound, stream_cache)
-    return CampaignRun(
+    run_plan = plan(bound, stream_cache)
+    return CompiledRun(
         name_directory(f"{number:03d}", planned_run.experiment, planned_run.axes),
         planned_run.experiment,
         planned_run.testbed,
         dict(planned_run.axes),
-        bound.settings.model_dump(mode="json"),
-        cost.trial_count,
-        cost.duration_s,
+        bound.settings.to_json(),
+        run_plan.trial_count,
+        run_plan.duration_s,
+        run_plan.digest,
+        plan=run_plan,
     )
 
 
@@ -227,7 +240,6 @@ def create_campaign(campaign: Campaign, directory: Path) -> None:
 
 def load_campaign(directory: Path) -> Campaign:
     """Load a campaign from its directory."""
-    from pydantic import TypeAdapter, ValidationError
     from v6t.analysis.published.library import list_sources
 
     try:
@@ -235,11 +247,6 @@ def load_campaign(directory: Path) -> Campaign:
         if content.pop("schema", SCHEMA) != SCHEMA:
             raise ValueError("its version is unknown")
         campaign: Campaign = TypeAdapter(Campaign).validate_python(content)
-        outside = [
-            r.directory for r in campaign.runs if not _RUN_DIRECTORY_PATTERN.fullmatch(r.directory)
-        ]
-        if outside:  # runs are made in them
-            raise ValueError(f"{outside[0]!r} is not a directory of a run")
         if campaign.paper is not None and campaign.paper not in list_sources():
             raise ValueError(f"unknown paper {campaign.paper!r}")
         return campaign
@@ -257,37 +264,36 @@ def load_campaign(directory: Path) -> Campaign:
 
 def _write_plan(directory: Path, campaign: Campaign) -> None:
     """Write ``campaign.json``, which lists all runs with their settings."""
-    content = {"schema": SCHEMA, **asdict(campaign)}
+    content = {"schema": SCHEMA, **TypeAdapter(Campaign).dump_python(campaign)}
     write_atomically(directory / PLAN, json.dumps(content, indent=1) + "\n", private=True)
 
 
-def extend_campaign(directory: Path, campaign: Campaign) -> int:
-    """Add new runs of a campaign to the plan in a directory, and return their number.
+def extend_campaign(directory: Path, planned: Campaign, campaign: Campaign) -> Campaign:
+    """Add new runs of a campaign to the plan in a directory, and return the campaign of all runs.
 
     Runs with the same experiment, testbed and axes are the same; the plan keeps all its runs.
     """
-    planned = load_campaign(directory)
     if planned.name != campaign.name:
         problem = f"{directory} holds the campaign {planned.name}, not {campaign.name}"
         raise UsageError(problem, "give it another directory with -o", code="campaign-changed")
     known = {run.key: run for run in planned.runs}
     runs, number = [], len(planned.runs)
     for run in campaign.runs:
-        before = known.get(run.key)
+        before = known.pop(run.key, None)
         if before is None:
             number += 1
-            before = replace(
-                run, directory=name_directory(f"{number:03d}", run.experiment, run.axes)
-            )
-        elif before.settings != run.settings:
+            name = name_directory(f"{number:03d}", run.experiment, run.axes)
+        elif before.settings == run.settings:
+            name = before.directory
+        else:
             problem = f"{before.directory} was planned with different settings"
             hint = "measure the changed campaign in another directory with -o"
             raise UsageError(problem, hint, code="campaign-changed")
-        runs.append(before)
-    gone = [run for run in planned.runs if run not in runs]
+        runs.append(replace(run, directory=name))
     notes = {**planned.notes, **campaign.notes}
-    _write_plan(directory, replace(campaign, runs=(*runs, *gone), notes=notes))
-    return number - len(planned.runs)
+    extended = replace(campaign, runs=(*runs, *known.values()), notes=notes)
+    _write_plan(directory, extended)
+    return extended
 
 
 def read_status(directory: Path, run: CampaignRun) -> str:
@@ -342,13 +348,28 @@ def _execute_run(directory: Path, run: CampaignRun, events: Listener) -> None:
         # a device that translated wrongly is looked at again; a directory without configuration
         # was left by a run that was killed before its first trial
         shutil.rmtree(path, ignore_errors=True)
-    bound = bind(run.settings)
-    bound.tester.prepare()
-    planned = plan(bound)
+    run_plan = _find_plan(run)
+    run_plan.bound.tester.prepare()
     if (path / rundir.CONFIG).exists():
-        resume(path, events, planned)
+        resume(path, events, run_plan)
     else:
-        execute(bound, path, events, planned)
+        execute(run_plan.bound, path, events, run_plan)
+
+
+def _find_plan(run: CampaignRun) -> RunPlan:
+    """Return the plan of a run; make the plan of another process again.
+
+    Raises:
+        UsageError: the plan has changed, as another version of v6t may do.
+    """
+    if isinstance(run, CompiledRun):
+        return run.plan
+    run_plan = plan(bind(run.settings))
+    if run.plan_sha256 not in ("", run_plan.digest):
+        problem = f"{run.directory} was planned with other trials or traffic"
+        hint = "continue with the version of v6t that planned it, or add the campaign's FILE"
+        raise UsageError(problem, hint, code="campaign-changed")
+    return run_plan
 
 
 def _write_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:

@@ -20,11 +20,11 @@ from v6t.core.campaigns.campaign import (
     WAITING,
     Campaign,
     CampaignRun,
-    load_campaign,
     read_failure,
     read_status,
 )
 from v6t.core.runs import rundir
+from v6t.core.runs.events import RunDataCollector
 from v6t.core.runs.results import COMPLETE, RUNNING, load_run
 
 if TYPE_CHECKING:
@@ -43,18 +43,17 @@ REPORT_FILES = {  # files of a campaign report by format
 
 def write_campaign_report(
     directory: Path,
-    formats: Sequence[str] = tuple(REPORT_FILES),
+    campaign: Campaign,
+    runs: Sequence[RunResult],
+    formats: Sequence[str],
     output: Path | None = None,
     *,
     figures: bool = True,
-    runs: Sequence[RunResult] | None = None,
 ) -> list[Path]:
     """Write the report of a campaign, finished or not, and return the paths of its files."""
     from v6t.analysis.report.render import to_html, to_markdown
 
-    campaign = load_campaign(directory)
     rundir.check_report_directory(output, directory)
-    runs = load_runs(directory, campaign) if runs is None else runs
     content = summarize(campaign, runs)
     texts = {
         "html": lambda: to_html(_make_document(campaign, runs, figures=figures)),
@@ -63,20 +62,19 @@ def write_campaign_report(
         "csv": lambda: summary_to_csv(content),
     }
     place = output or directory
-    written = [place / REPORT_FILES[kind] for kind in formats if kind in REPORT_FILES]
+    files = {kind: place / REPORT_FILES[kind] for kind in formats if kind in REPORT_FILES}
     with report_write_errors(place):
         place.mkdir(parents=True, exist_ok=True)
-        for kind in formats:
-            if kind in REPORT_FILES:
-                write_atomically(place / REPORT_FILES[kind], texts[kind]())
-    return written
+        for kind, file in files.items():
+            write_atomically(file, texts[kind]())
+    return list(files.values())
 
 
-def render_page(directory: Path, campaign: Campaign, cache: dict[str, RunResult]) -> str:
-    """Return the current report as an HTML page without figures and links; update ``cache``."""
+def render_page(directory: Path, campaign: Campaign, collector: RunDataCollector) -> str:
+    """Return the current report as an HTML page without figures and links."""
     from v6t.analysis.report.render import to_html
 
-    runs = load_runs(directory, campaign, cache)
+    runs = load_runs(directory, campaign, collector)
     return to_html(_make_document(campaign, runs, figures=False, links=False))
 
 
@@ -102,17 +100,11 @@ def make_tables(runs: Sequence[RunResult]) -> list[Table]:
 
 
 def load_runs(
-    directory: Path, campaign: Campaign, cache: dict[str, RunResult] | None = None
+    directory: Path, campaign: Campaign, collector: RunDataCollector | None = None
 ) -> list[RunResult]:
-    """Load the current results of each run; ``cache`` keeps those of complete runs."""
-    cache = {} if cache is None else cache
-    results = []
-    for run in campaign.runs:
-        result = cache.get(run.directory) or _load_run(directory, run)
-        if result.status == COMPLETE:
-            cache[run.directory] = result
-        results.append(result)
-    return results
+    """Return the current results of each run; load those that ``collector`` does not have."""
+    collector = collector or RunDataCollector()
+    return [_load_run(directory, run, collector) for run in campaign.runs]
 
 
 def check_no_damage(runs: Sequence[RunResult]) -> None:
@@ -126,8 +118,8 @@ def check_no_damage(runs: Sequence[RunResult]) -> None:
         raise UsageError("; ".join(damaged), hint, code="damaged-file")
 
 
-def _load_run(directory: Path, run: CampaignRun) -> RunResult:
-    """Load the results of a run, or its failure."""
+def _load_run(directory: Path, run: CampaignRun, collector: RunDataCollector) -> RunResult:
+    """Return the results of a run, or its failure; keep those of a complete run."""
     from v6t.analysis.rundata import CampaignRun as RunResult
 
     status, data = read_status(directory, run), None
@@ -138,7 +130,9 @@ def _load_run(directory: Path, run: CampaignRun) -> RunResult:
             if not (path / name).exists():
                 raise UsageError(f"{path / name} does not exist", code="file-not-found")
         if (path / rundir.CONFIG).exists():
-            data = load_run(path)
+            data = collector.find(run.directory) or load_run(path)
+            if status == COMPLETE:
+                collector.ended[run.directory] = data
     except V6tError as exc:  # the other runs are shown all the same
         status, failure, is_damaged = FAILED, f"it cannot be read: {exc.message}", True
     return RunResult(
@@ -160,18 +154,13 @@ def summary_to_csv(summary: dict[str, Any]) -> str:
     """Convert a summary to CSV with a row per result and a column per varying setting."""
     from v6t.analysis.rundata import format_axis_value
 
-    axes = list(dict.fromkeys(a for run in summary["runs"] for a in run["axes"]))
+    axes = dict.fromkeys((a for run in summary["runs"] for a in run["axes"]), "")
     rows = []
     for run in summary["runs"]:
-        values = {a: run["axes"].get(a, "") for a in axes}
-        head = {
-            **{name: run[name] for name in ("directory", "experiment", "testbed")},
-            **{
-                a: format_axis_value(v) if isinstance(v, (dict, list)) else v
-                for a, v in values.items()
-            },
-            "status": run["status"],
-        }
+        head = {name: run[name] for name in ("directory", "experiment", "testbed")}
+        for axis, value in {**axes, **run["axes"]}.items():
+            head[axis] = format_axis_value(value) if isinstance(value, (dict, list)) else value
+        head["status"] = run["status"]
         rows += [{**head, **figures} for figures in run["results"] or [{}]]
     out = io.StringIO()
     columns = list(dict.fromkeys(k for row in rows for k in row))

@@ -140,13 +140,14 @@ def command(
         except (OSError, V6tError) as exc:  # the findings are printed all the same
             error = exc
 
-    def finish() -> int:
-        """Raise the error that ended the audit, or return the exit status."""
+    def raise_error() -> None:
+        """Raise the error that ended the audit, if one did."""
         if error is not None:
             raise error
-        return DEVIATION_STATUS if made.fails or (made.stopped and not made.findings) else 0
 
-    return CommandResult(made.to_json, partial(_print_record, made, out, show_all), finish=finish)
+    status = DEVIATION_STATUS if made.fails or (made.stopped and not made.findings) else 0
+    show = partial(_print_record, made, out, show_all)
+    return CommandResult(made.to_json, show, status, raise_error)
 
 
 def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[BoundDevice, Selection]:

@@ -83,6 +83,7 @@ def command(
             "give a FILE, a packaged name (--list) or --resume DIR",
             code="missing-setting",
         )
+    from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
     from v6t.core.cli import campaign_console as console
 
     if list_only:
@@ -98,8 +99,9 @@ def command(
         if file is None and group is not None:
             return console.continue_group(resume, report, group)
         if file is None:
-            return console.continue_campaign(resume, report, live)
-    from v6t.core.campaigns.campaign import Overrides, plan_campaign
+            return console.execute_campaign(
+                load_campaign(resume), resume, report, live, is_new=False
+            )
 
     campaign = plan_campaign(document, Overrides(**overrides))
     if resume is not None:
@@ -110,4 +112,4 @@ def command(
     if output is None:
         hint = "give a new directory with -o"
         raise UsageError("the output directory is missing", hint, code="missing-setting")
-    return console.begin_campaign(campaign, output, report, live)
+    return console.execute_campaign(campaign, output, report, live, is_new=True)

@@ -7,7 +7,6 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -27,12 +26,16 @@ from v6t.core.campaigns.campaign import (
 )
 from v6t.core.cli.progress import show_progress
 from v6t.core.cli.run_console import write_report
-from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
+from v6t.core.cli.stopping import (
+    StopMessages,
+    handle_signals,
+    make_stop_messages,
+    write_stderr_line,
+)
 from v6t.core.cli.terminal import print_table, print_text
-from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.events import Listeners, format_duration
+from v6t.core.runs.events import Listener, Listeners, RunDataCollector, format_duration
 from v6t.core.runs.results import COMPLETE
-from v6t.core.runs.rundir import read_config
+from v6t.core.runs.rundir import CONFIG
 
 if TYPE_CHECKING:
     from v6t.core.reporting.live import LiveView
@@ -66,138 +69,144 @@ def show_plan(campaign: Campaign) -> None:
     )
 
 
-def begin_campaign(campaign: Campaign, directory: Path, report: bool, live: str | None) -> int:
-    """Execute a campaign in a new directory and return the exit status."""
-    with _serve_page(live, directory, campaign) as view:  # before anything is on disk
-        create_campaign(campaign, directory)
-        runs = pluralize(len(campaign.runs), "run")
-        log.print_notice(f"{runs}, about {format_duration(campaign.duration_s)}")
-        return _execute_runs(directory, load_campaign(directory), report, view)
+def execute_campaign(
+    campaign: Campaign, directory: Path, report: bool, live: str | None, *, is_new: bool
+) -> int:
+    """Execute the incomplete runs and return the exit status of the first that failed."""
+    execution = CampaignExecution(campaign, directory, report)
+    with execution.serve_page(live):  # before anything is on disk
+        if is_new:
+            create_campaign(campaign, directory)
+            runs = pluralize(len(campaign.runs), "run")
+            log.print_notice(f"{runs}, about {format_duration(campaign.duration_s)}")
+        return execution.execute_runs()
 
 
 def add_runs(campaign: Campaign, directory: Path, report: bool, live: str | None) -> int:
     """Add the new runs of its file to a campaign, continue it and return the exit status."""
-    load_campaign(directory)  # an error leaves no lock behind
+    stored = load_campaign(directory)  # an error leaves no lock behind
     with hold_lock(directory):
-        more = extend_campaign(directory, campaign)
+        extended = extend_campaign(directory, stored, campaign)
+    more = len(extended.runs) - len(stored.runs)
     log.print_notice(f"{pluralize(more, 'run')} more than planned before")
-    return continue_campaign(directory, report, live)
-
-
-def continue_campaign(directory: Path, report: bool, live: str | None) -> int:
-    """Execute the incomplete runs and return the exit status of the first that failed."""
-    campaign = load_campaign(directory)
-    with _serve_page(live, directory, campaign) as view:
-        return _execute_runs(directory, campaign, report, view)
+    return execute_campaign(extended, directory, report, live, is_new=False)
 
 
 def continue_group(directory: Path, report: bool, group: str) -> int:
     """Execute the incomplete runs of one testbed, and return the exit status."""
-    groups = load_campaign(directory).group_runs()
+    campaign = load_campaign(directory)
+    groups = campaign.group_runs()
     if group not in groups:
         raise UsageError(f"unknown group of runs '{group}'", code="unknown-name")
     with handle_signals(None):
-        return _execute_group(directory, groups[group], report, f"[{group}] ", None)
+        execution = CampaignExecution(campaign, directory, report)
+        return execution.execute_group(groups[group], f"[{group}] ")
 
 
-def _execute_runs(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:
-    """Execute the runs of each testbed, show the results and return the exit status."""
-    groups = campaign.group_runs()
-    resume_command = f"v6t campaign --resume {shlex.quote(str(directory))}"
-    with (
-        hold_lock(directory),
-        handle_signals(lambda: make_stop_messages(_load_configs(directory), resume_command)),
-    ):
-        if len(groups) > 1:
-            from v6t.core.campaigns.workers import run_in_parallel
+class CampaignExecution:
+    """Executes the incomplete runs of a campaign and shows the results of all its runs.
 
-            attend = partial(_show_worker_progress, directory, campaign, view)
-            status = run_in_parallel(directory, groups, report, attend)
-        else:
-            status = _execute_group(directory, campaign.runs, report, "", view)
-    _finish_campaign(directory, campaign, report)
-    return status
+    Runs of this process are reported from memory; others are read from their directories.
+    """
 
+    def __init__(self, campaign: Campaign, directory: Path, report: bool) -> None:
+        """Store the campaign; ``report`` tells whether reports of its runs are written."""
+        self._campaign, self._directory, self._report = campaign, directory, report
+        self._collector = RunDataCollector()
+        self._view: LiveView | None = None
+        self._resume_command = f"v6t campaign --resume {shlex.quote(str(directory))}"
 
-@contextmanager
-def _serve_page(live: str | None, directory: Path, campaign: Campaign) -> Iterator[LiveView | None]:
-    """Serve the live page while the context is open; yield its view, or None without ``live``."""
-    if live is None:
-        yield None
-        return
-    from v6t.core.campaigns.results import render_page
-    from v6t.core.reporting.live import LiveView, parse_address
+    @contextlib.contextmanager
+    def serve_page(self, live: str | None) -> Iterator[None]:
+        """Serve the live page at an address while the context is open; None: no page."""
+        if live is None:
+            yield
+            return
+        from v6t.core.campaigns.results import render_page
+        from v6t.core.reporting.live import LiveView, parse_address
 
-    render = partial(render_page, campaign=campaign, cache={})
-    view = LiveView(parse_address(live), directory, write_stderr_line, render)
-    with contextlib.closing(view):
-        yield view
+        render = partial(render_page, self._directory, self._campaign, self._collector)
+        address = parse_address(live)
+        self._view = LiveView(address, self._directory, write_stderr_line, render)
+        with contextlib.closing(self._view):
+            yield
 
+    def execute_runs(self) -> int:
+        """Execute the runs of each testbed, show the results and return the exit status."""
+        groups = self._campaign.group_runs()
+        with hold_lock(self._directory), handle_signals(self._make_stop_messages):
+            if len(groups) > 1:
+                from v6t.core.campaigns.workers import run_in_parallel
 
-def _load_configs(directory: Path) -> dict[Path, ResolvedRun]:
-    """Return the settings of the started runs by run directory."""
-    configs = {}
-    for path in sorted(directory.glob("*/config.json")):
-        with contextlib.suppress(UsageError):
-            configs[path.parent] = read_config(path)
-    return configs
+                attend = self._show_worker_progress
+                status = run_in_parallel(self._directory, groups, self._report, attend)
+            else:
+                status = self.execute_group(self._campaign.runs, "")
+        self._show_results()
+        return status
 
+    def _make_stop_messages(self) -> StopMessages:
+        """Return the messages to print when the campaign is stopped."""
+        paths = {self._directory / run.directory: run for run in self._campaign.runs}
+        begun = {p: run.settings for p, run in paths.items() if (p / CONFIG).exists()}
+        return make_stop_messages(begun, self._resume_command)
 
-def _show_worker_progress(
-    directory: Path, campaign: Campaign, view: LiveView | None, is_working: Callable[[], bool]
-) -> None:
-    """Update the live page while worker processes execute the runs."""
-    if view is None:
-        return
-    from v6t.core.campaigns.results import read_progress
+    def execute_group(self, runs: Sequence[CampaignRun], prefix: str) -> int:
+        """Execute the runs of one testbed, write their reports and return the exit status."""
+        try:
+            with contextlib.ExitStack() as stack:
+                progress = stack.enter_context(show_progress(prefix=prefix, in_campaign=True))
+                events: Listener = Listeners(self._collector, progress)
+                if self._view is not None:
+                    events = Listeners(events, stack.enter_context(self._view))
+                failed = run_campaign(self._directory, runs, events)
+                if self._report:
+                    events.on_message("writing the reports")
+                    for run in runs:
+                        self._write_run_report(run)
+        except BaseException as exc:
+            if hides_interrupt(exc):
+                log.print_notice(f"{prefix}interrupted: {self._resume_command} continues")
+            raise
+        return failed[0].exit_code if failed else 0
 
-    with view:
-        while is_working():
-            view.show_progress(lambda: read_progress(directory, campaign))
-            time.sleep(POLL_INTERVAL_S)
+    def _write_run_report(self, run: CampaignRun) -> None:
+        """Write the report of a run that this process has measured, or that has none yet."""
+        path, data = self._directory / run.directory, self._collector.find(run.directory)
+        is_missing = data is not None or not (path / "report.html").exists()
+        if is_missing and (path / "results.json").exists():
+            write_report(path, data)
 
+    def _show_worker_progress(self, is_working: Callable[[], bool]) -> None:
+        """Update the live page while worker processes execute the runs."""
+        if self._view is None:
+            return
+        from v6t.core.campaigns.results import read_progress
 
-def _execute_group(
-    directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: str, view: LiveView | None
-) -> int:
-    """Execute the runs of one testbed, write their reports and return the exit status."""
-    try:
-        with contextlib.ExitStack() as stack:
-            events = stack.enter_context(show_progress(prefix=prefix, in_campaign=True))
-            if view is not None:
-                events = Listeners(events, stack.enter_context(view))
-            failed = run_campaign(directory, runs, events)
-            if report:
-                events.on_message("writing the reports")
-                for path in (directory / run.directory for run in runs):
-                    if (path / "results.json").exists() and not (path / "report.html").exists():
-                        write_report(path)
-    except BaseException as exc:
-        if hides_interrupt(exc):
-            command = f"v6t campaign --resume {shlex.quote(str(directory))}"
-            log.print_notice(f"{prefix}interrupted: {command} continues")
-        raise
-    return failed[0].exit_code if failed else 0
+        with self._view as view:
+            while is_working():
+                view.show_progress(lambda: read_progress(self._directory, self._campaign))
+                time.sleep(POLL_INTERVAL_S)
 
+    def _show_results(self) -> None:
+        """Print the states of the runs and the tables of the campaign, and write its summary."""
+        from v6t.core.campaigns.results import (
+            REPORT_FILES,
+            check_no_damage,
+            load_runs,
+            make_tables,
+            write_campaign_report,
+        )
 
-def _finish_campaign(directory: Path, campaign: Campaign, report: bool) -> None:
-    """Print the states of the runs and the tables of the campaign, and write its summary."""
-    from v6t.core.campaigns.results import (
-        REPORT_FILES,
-        check_no_damage,
-        load_runs,
-        make_tables,
-        write_campaign_report,
-    )
-
-    runs = load_runs(directory, campaign)
-    for run in runs:
-        print_text(f"{run.directory}: {run.status}")
-    for table in make_tables(runs):
-        print_table(table)
-    complete = sum(run.status == COMPLETE for run in runs)
-    print_text(f"{complete} of {len(runs)} runs complete")
-    # --no-report leaves out the page with figures; the other files are always written
-    formats = [name for name in REPORT_FILES if report or name != "html"]
-    print(f"Summary: {write_campaign_report(directory, formats, runs=runs)[0]}")
-    check_no_damage(runs)
+        runs = load_runs(self._directory, self._campaign, self._collector)
+        for run in runs:
+            print_text(f"{run.directory}: {run.status}")
+        for table in make_tables(runs):
+            print_table(table)
+        complete = sum(run.status == COMPLETE for run in runs)
+        print_text(f"{complete} of {len(runs)} runs complete")
+        # --no-report leaves out the page with figures; the other files are always written
+        formats = [name for name in REPORT_FILES if self._report or name != "html"]
+        written = write_campaign_report(self._directory, self._campaign, runs, formats)
+        print(f"Summary: {written[0]}")
+        check_no_damage(runs)

@@ -48,7 +48,7 @@ def command(
     Exit status 7: a result is worse than that of the first run. With -v: the intervals, too.
     """
     from v6t.core.campaigns.results import are_campaigns, compare_campaigns
-    from v6t.core.reporting.compare import make_published_document
+    from v6t.core.reporting.compare import compare_runs, make_published_document
     from v6t.core.runs.rundir import (
         AUDIT,
         check_paths_exist,
@@ -78,7 +78,7 @@ def command(
 
         return make_document_result(make_document, output)
     if are_campaigns(directories):
-        return _make_result(compare_campaigns(directories, anyway), output)
+        return make_comparison_result(compare_campaigns(directories, anyway), output)
     directories = tuple(map(resolve_run_path, directories))
     if len(directories) == 1:
         try:
@@ -93,24 +93,12 @@ def command(
         from v6t.core.runs.results import load_run
 
         runs = [*map(load_run, directories)]
-        return compare_with_first(directories, runs, anyway, output)
+        return make_comparison_result(compare_runs(runs, anyway), output, directories, runs)
 
 
-def compare_with_first(
-    directories: Sequence[Path],
-    runs: Sequence[RunData],
-    anyway: bool = False,
-    output: Path | None = None,
-) -> CommandResult:
-    """Compare runs with the first one; write the comparison to a file, if one is given."""
-    from v6t.core.reporting.compare import compare_runs
-
-    return _make_result(compare_runs(runs, anyway), output, directories, runs)
-
-
-def _make_result(
+def make_comparison_result(
     comparison: RunComparison,
-    output: Path | None,
+    output: Path | None = None,
     directories: Sequence[Path] = (),
     runs: Sequence[RunData] = (),
 ) -> CommandResult:

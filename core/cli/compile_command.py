@@ -82,7 +82,6 @@ def command(
     The testbed file is read for MAC addresses, VLANs and the line rate.
     """
     from v6t.core.config.resolve import resolve_and_bind
-    from v6t.core.config.settings import Flags
     from v6t.core.runs.bench import FIRST_STREAM_IDS
     from v6t.profiles import exports
     from v6t.profiles.compiler.compile import compile_traffic
@@ -97,14 +96,15 @@ def command(
         if path is not None and path.exists() and not overwrite:
             hint = "choose another name or use --overwrite"
             raise UsageError(f"{path} exists already", hint, code="file-exists")
-    flags = Flags(
+    bound = resolve_and_bind(
+        None,
+        testbed,
         plugin=plugin,
         params=params,
         frame_sizes=() if frame_size is None else (frame_size,),
         seed=seed,
         procedure=ONE_CONNECTION,
     )
-    bound = resolve_and_bind(None, testbed, flags)
     technology = bound.technology
     if expected is not None:
         _check_expected_capture(technology, expected, output)

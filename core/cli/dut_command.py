@@ -192,16 +192,20 @@ def bottleneck(duration_s: float, run_file: Path) -> CommandResult:
     """
     from v6t.core.runs.rundir import RunDir
 
-    with RunDir(run_file, new=False):  # rejects other directories, and a run in progress
-        pass
-    with _use_device({"run_file": run_file}, restore=True) as run:
-        from v6t.core.runs.bottleneck import watch_device
+    with (
+        RunDir(run_file, new=False) as run_dir,  # rejects a run in progress
+        _use_device({"run_file": run_file}, restore=True) as run,
+    ):
+        from v6t.core.runs.bottleneck import check_has_driver, describe_entry, watch_device
+        from v6t.core.runs.plan import plan
+        from v6t.core.runs.results import read_results
 
+        check_has_driver(run)
         run.tester.prepare()
         print_notice("repeating the measured rates while sampling the device once a second")
-        lines: list[str] = []
-        entries = watch_device(run_file, lines.append, duration_s, run)
-    return make_result(entries, lines)
+        results = watch_device(run_dir, plan(run), read_results(run_file), duration_s)
+    entries = results["bottleneck"]
+    return make_result(entries, [line for entry in entries for line in describe_entry(entry)])
 
 
 @contextmanager
@@ -245,7 +249,6 @@ def resolve_device_run(
         return with_rollback_command(run, {**arguments, "testbed": None})
     run_file, testbed = read_run_files(arguments)
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
-    from v6t.core.config.settings import Flags
 
     plugin, driver = arguments["plugin"], arguments["dut"]
     if any_technology and plugin is None and run_file is None:
@@ -261,7 +264,9 @@ def resolve_device_run(
         if driver is not None:
             load_driver_type(driver)  # refuses an unknown name
         plugin = find_technology(driver or find_driver_name(testbed))
-    flags = Flags(
+    run = resolve_and_bind(
+        run_file,
+        testbed,
         plugin=plugin,
         params=arguments["params"],
         dut=driver,
@@ -270,7 +275,6 @@ def resolve_device_run(
         frame_sizes=() if arguments.get("frame_size") is None else (arguments["frame_size"],),
         single_frames=single_frames,
     )
-    run = resolve_and_bind(run_file, testbed, flags)
     for warning in run.resolution_warnings:
         print_notice(f"note: {warning}")
     return with_rollback_command(run, arguments)

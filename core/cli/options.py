@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -192,7 +192,7 @@ preset_option = click.option(
 seed_option = click.option("--seed", type=int, help="Seed of all pseudorandom numbers.")
 procedure_option = assignments_option(
     "--set-procedure",
-    "procedure_texts",
+    "procedure",
     text="Any other setting, for example latency.duration_s=120; repeatable.",
 )
 parameters_option = assignments_option("--set", "params", text="Plugin parameter; repeatable.")
@@ -347,7 +347,7 @@ class RunCommand(Command):
         params = super().get_params(ctx)
         if ctx.meta.get(_WITHOUT_SETTINGS_KEY):
             return params
-        end = [param.name for param in params].index("procedure_texts") + 1
+        end = [param.name for param in params].index("procedure") + 1
         return [*params[:end], *self._setting_options, *params[end:]]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -407,7 +407,6 @@ def resolve_run(arguments: dict[str, Any]) -> BoundRun:
     run_file, testbed = read_run_files(arguments)
     del arguments["run_file"], arguments["testbed"]
     from v6t.core.config.resolve import resolve_and_bind
-    from v6t.core.config.settings import Flags
 
     params, variant = arguments["params"], arguments.pop("variant")
     if variant is not None and params.setdefault("variant", variant) != variant:
@@ -418,8 +417,10 @@ def resolve_run(arguments: dict[str, Any]) -> BoundRun:
         )
     if arguments.pop("force"):
         arguments["tester_options"]["force"] = "true"
-    procedure: Mapping[str, Any] = {"adaptive": {}} if arguments.pop("adaptive") else {}
-    bound = resolve_and_bind(run_file, testbed, Flags(**arguments, procedure=procedure))
+    if arguments.pop("adaptive"):
+        arguments["procedure"] = {"adaptive": {}, **arguments["procedure"]}
+    flags = arguments.pop("settings")
+    bound = resolve_and_bind(run_file, testbed, setting_flags=flags, **arguments)
     if bound.optional_benchmarks:
         from v6t.core.runs.bench import drop_unsupported_benchmarks
 

@@ -8,7 +8,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import click
 from v6t.analysis.sheet import pluralize
 from v6t.core.cli.terminal import CommandResult, print_lines, wrap
 from v6t.core.config.warnings import list_setting_warnings
@@ -31,8 +30,8 @@ SHOW_MIN_DURATION_BELOW = 0.8  # of the planned duration
 MANY_CLIENTS_OPTIONS = "--set subscribers=N --set connections_per_subscriber=M"
 
 
-def make_plan_result(bound: BoundRun, detailed: bool, note: str) -> CommandResult:
-    """Return the plan of a run as result, with a note, which may be empty."""
+def make_plan_result(bound: BoundRun, detailed: bool) -> CommandResult:
+    """Return the plan of a run as result."""
     run, run_plan = bound.settings, plan(bound)
     describe = _describe_details if detailed else _describe_briefly
     lines = chain(
@@ -40,14 +39,7 @@ def make_plan_result(bound: BoundRun, detailed: bool, note: str) -> CommandResul
         describe(bound, run_plan),
         ["Nothing was changed."],
     )
-
-    def print_note() -> int:
-        """Print the note, which is not part of the plan."""
-        if note:
-            click.echo(note)
-        return 0
-
-    return CommandResult(run_plan.to_json, partial(print_lines, lines), finish=print_note)
+    return CommandResult(run_plan.to_json, partial(print_lines, lines))
 
 
 def _describe_briefly(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:

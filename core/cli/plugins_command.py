@@ -143,14 +143,13 @@ def _check_conformance(name: str | None) -> CommandResult:
     if not report.findings:
         lines.append(f"{name} conforms: {report.checks} checks found nothing wrong")
 
-    def raise_findings() -> int:
+    def raise_findings() -> None:
         """Raise an error if the plugin does not conform."""
-        if not report.findings:
-            return 0
-        raise ExtensionError(
-            f"'{name}' does not conform: findings {len(report.findings)}, checks {report.checks}",
-            "docs/tutorials/plugin.md describes each check",
-            code="not-conformant",
-        )
+        if report.findings:
+            raise ExtensionError(
+                f"'{name}' does not conform: findings {len(report.findings)}, checks {report.checks}",
+                "docs/tutorials/plugin.md describes each check",
+                code="not-conformant",
+            )
 
     return replace(make_result(asdict(report), lines), finish=raise_findings)

@@ -10,7 +10,6 @@ from v6t.base.errors import UsageError
 from v6t.core.cli.options import (
     Command,
     directory_argument,
-    flag,
     names_option,
     output_directory_option,
 )
@@ -33,13 +32,12 @@ if TYPE_CHECKING:
     help="Print the tables of this paper next to the results, with everything that differs; a "
     "campaign's paper by default.",
 )
-@flag("--no-figures", text="Tables only.")
 @click.option(
     "--figures",
-    type=click.Choice(["few", "all", "pdf"]),
+    type=click.Choice(["none", "few", "all", "pdf"]),
     default="few",
     show_default=True,
-    help="At most 40 figures of a run, all of them, or all and each as figures/NAME.pdf with "
+    help="No figures, at most 40 of a run, all of them, or all and each as figures/NAME.pdf with "
     "figures.tex for LaTeX.",
 )
 def command(
@@ -47,7 +45,6 @@ def command(
     formats: tuple[str, ...],
     output: Path | None,
     paper: str | None,
-    no_figures: bool,
     figures: FigureSelection,
 ) -> None:
     """Write report.html and its data files for the run in DIRECTORY (default: the latest).
@@ -73,14 +70,14 @@ def command(
                 "give the directory of one of its runs",
                 code="conflicting-options",
             )
-        runs = load_runs(directory, load_campaign(directory))
+        campaign = load_campaign(directory)
+        runs = load_runs(directory, campaign)
         written = write_campaign_report(
-            directory, chosen, output, figures=not no_figures, runs=runs
+            directory, campaign, runs, chosen, output, figures=figures != "none"
         )
         for path in written:
             click.echo(path)
         check_no_damage(runs)
         return
-    drawn: FigureSelection = "none" if no_figures else figures
-    for path in write_run_report(directory, output, chosen, paper=paper, figures=drawn):
+    for path in write_run_report(directory, output, chosen, paper=paper, figures=figures):
         click.echo(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,6 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import click
-from v6t.base.files import read_json
 from v6t.core.cli.terminal import CommandResult, get_width, print_table, print_text
 
 if TYPE_CHECKING:
@@ -25,31 +25,31 @@ SHARED_CODE_WARNING = (
 
 
 def make_run_result(
-    path: Path,
-    *,
-    wide: bool = False,
-    all_warnings: bool = False,
-    data: RunData | None = None,
+    data: RunData, path: Path, *, wide: bool = False, all_warnings: bool = False
 ) -> CommandResult:
     """Return the results of a run as result; its text ends with the path of the report, if any.
 
     Args:
-        path: directory of the run.
+        data: the run.
+        path: its directory.
         wide: print all columns and tables.
         all_warnings: print every warning; else the first of each kind, at most three.
-        data: the run, if it has been loaded.
     """
-    from v6t.core.runs.results import load_run
-    from v6t.core.runs.rundir import report_damage
+    from v6t.core.runs.results import share_conditions
+    from v6t.core.runs.rundir import format_json, report_damage
 
     def print_results() -> None:
         """Print the results as text."""
         with report_damage(path):
-            _print_results(data or load_run(path), path, wide, all_warnings)
+            _print_results(data, path, wide, all_warnings)
         page = path / "report.html"
         click.echo(f"Report: {page}" if page.exists() else f"Results: {path}")
 
-    return CommandResult(lambda: read_json(path / "results.json"), print_results)
+    def to_json() -> Any:
+        """Return the content of results.json, in the order of the file."""
+        return json.loads(format_json(share_conditions(data.results)))
+
+    return CommandResult(to_json, print_results)
 
 
 def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) -> None:
@@ -116,10 +116,9 @@ def _describe_bottleneck(data: RunData) -> Iterator[str]:
     yield from dict.fromkeys(f"  {entry['together']}" for entry in entries if "together" in entry)
 
 
-def make_trials_result(path: Path) -> CommandResult:
+def make_trials_result(data: RunData) -> CommandResult:
     """Return the trials of a run: rate, length, frames required and received, faults."""
     from v6t.analysis.sheet import Column, make_table
-    from v6t.core.runs.results import load_run
 
     trials = [
         {
@@ -132,7 +131,7 @@ def make_trials_result(path: Path) -> CommandResult:
             },
             "faults": list(trial.result.faults),
         }
-        for trial in load_run(path).trials
+        for trial in data.trials
     ]
     columns = [
         Column[dict[str, Any]]("trial", lambda t: t["trial"], text=True),
@@ -142,5 +141,5 @@ def make_trials_result(path: Path) -> CommandResult:
         Column("received", lambda t: f"{t['received']:,}"),
         Column("faults", lambda t: "; ".join(t["faults"]), text=True),
     ]
-    table = make_table(f"Trials of {path}", trials, columns)
+    table = make_table(f"Trials of {data.name}", trials, columns)
     return CommandResult(lambda: trials, partial(print_table, table, 200))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +115,8 @@ def command(
         from v6t.core.runs.bench import make_tester
 
         check_capabilities(bound, lambda: make_tester(bound))
-        return make_plan_result(bound, is_verbose(), planned_audit)
+        result = make_plan_result(bound, is_verbose())
+        return replace(result, finish=partial(click.echo, planned_audit)) if audit else result
     from v6t.core.cli.results_view import make_run_result
     from v6t.core.cli.run_console import execute_and_report
 
@@ -129,13 +131,16 @@ def command(
         """Check the rates, compare the run with the baseline, and return the exit status."""
         status = 0 if min_fps is None else _check_rates(data, min_fps)
         if baseline is not None and baseline_data is not None:
-            from v6t.core.cli.compare_command import compare_with_first
+            from v6t.core.cli.compare_command import make_comparison_result
+            from v6t.core.reporting.compare import compare_runs
 
-            comparison = compare_with_first((baseline, path), [baseline_data, data])
-            status = comparison.print(as_json=False) or status
+            runs = baseline_data, data
+            comparison = compare_runs(runs, allow_differences=False)
+            result = make_comparison_result(comparison, None, (baseline, path), runs)
+            status = result.print(as_json=False) or status
         return status
 
-    return replace(make_run_result(path, data=data), finish=check_results)
+    return replace(make_run_result(data, path), finish=check_results)
 
 
 def _check_rates(data: RunData, min_fps: float) -> int:

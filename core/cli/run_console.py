@@ -16,7 +16,7 @@ from v6t.base.errors import TranslationError, V6tError
 from v6t.core import log
 from v6t.core.cli.results_view import make_run_result
 from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
-from v6t.core.runs.events import Listener, Listeners
+from v6t.core.runs.events import Listener, Listeners, RunDataCollector
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
@@ -50,21 +50,20 @@ def execute_and_report(
     Returns:
         The directory, and the data of the run.
     """
-    from v6t.core.runs.results import share_conditions
-    from v6t.core.runs.rundir import RESULTS, RunDir, choose_default_path
+    from v6t.core.runs.results import write_results
+    from v6t.core.runs.rundir import RunDir, choose_default_path
     from v6t.core.runs.runner import execute
 
     path = output or choose_default_path(bound.settings)
 
-    def measure(events: Listener, plan: RunPlan) -> RunData:
+    def measure(events: Listener, run_plan: RunPlan) -> RunData:
         """Execute the run, and add the rate limit and the bottleneck to its data if requested."""
-        data = execute(bound, path, events, plan)
+        data = execute(bound, path, events, run_plan)
         if min_fps is not None:
-            results = {**data.results, "fail_below_fps": min_fps}
-            with RunDir(path, new=False) as directory:
-                directory.write_json(RESULTS, share_conditions(results))
-            data = replace(data, results=results)
-        return _add_bottleneck(path, events, bound, data) if watch_device else data
+            data = replace(data, results={**data.results, "fail_below_fps": min_fps})
+            with RunDir(path, new=False) as run_dir:
+                write_results(run_dir, data.results)
+        return _add_bottleneck(path, events, run_plan, data) if watch_device else data
 
     return path, _measure(bound, path, measure, report, live)
 
@@ -72,21 +71,19 @@ def execute_and_report(
 def continue_run(path: Path, report: bool = True, live: str | None = None) -> CommandResult:
     """Resume a run, write the report and return the result; a complete run is not measured."""
     from v6t.core.config.bound import bind
-    from v6t.core.runs.results import COMPLETE, read_results
+    from v6t.core.runs.results import make_stored_data, read_run
     from v6t.core.runs.rundir import RunDir
-    from v6t.core.runs.runner import resume
+    from v6t.core.runs.runner import measure_rest
 
-    with RunDir(path, new=False) as directory:
-        run = directory.load_config()
-        complete = read_results(path).get("status") == COMPLETE
-    if complete:
-        data = resume(path, Listener())
-        log.print_notice("this run was complete already; nothing was measured")
-        return make_run_result(path, data=data)
-    bound = bind(run)
-    bound.tester.prepare()
-    data = _measure(bound, path, partial(resume, path), report, live)
-    return make_run_result(path, data=data)
+    with RunDir(path, new=False) as run_dir:
+        files = read_run(path)
+        if files.is_complete:
+            log.print_notice("this run was complete already; nothing was measured")
+            return make_run_result(make_stored_data(files), path)
+        bound = bind(files.settings)
+        bound.tester.prepare()
+        data = _measure(bound, path, partial(measure_rest, run_dir, files), report, live)
+        return make_run_result(data, path)
 
 
 def _measure(
@@ -103,9 +100,10 @@ def _measure(
     planned = plan(bound)  # traffic that cannot be compiled is rejected before a directory is made
     resume_command = f"v6t resume {shlex.quote(str(path))}"
     has_begun = (path / "config.json").exists
+    collector = RunDataCollector()
     try:
         with contextlib.ExitStack() as stack:
-            events = stack.enter_context(show_progress())
+            events: Listener = Listeners(collector, stack.enter_context(show_progress()))
             if live is not None:
                 from v6t.core.reporting.live import LiveView, parse_address
 
@@ -126,26 +124,26 @@ def _measure(
         raise
     except TranslationError:
         if report:
-            write_report(path)
+            write_report(path, collector.find(""))
         raise
     return data
 
 
-def _add_bottleneck(path: Path, events: Listener, bound: BoundRun, data: RunData) -> RunData:
+def _add_bottleneck(path: Path, events: Listener, run_plan: RunPlan, data: RunData) -> RunData:
     """Return the data of a finished run with the device's bottleneck; warn if it is not found."""
     from v6t.core.runs.bottleneck import watch_device
     from v6t.core.runs.events import open_log
+    from v6t.core.runs.rundir import RunDir
 
     events.on_message("repeating the measured rates while sampling the device once a second")
     try:
-        with open_log(path):  # the results show the bottleneck: nothing is printed here
-            bottleneck = watch_device(path, lambda line: None, WATCH_DURATION_S, bound)
+        with open_log(path), RunDir(path, new=False) as run_dir:
+            results = watch_device(run_dir, run_plan, data.results, WATCH_DURATION_S)
     except V6tError as exc:
         hint = f"v6t dut bottleneck {shlex.quote(str(path))} tries again"
         _LOG.warning("the device could not be watched: %s; %s", exc.message, hint)
         return data
-    results = {**data.results, "bottleneck": bottleneck}
-    return replace(data, results=results, bottleneck=bottleneck)
+    return replace(data, results=results)
 
 
 def write_report(path: Path, data: RunData | None = None) -> None:

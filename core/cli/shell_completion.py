@@ -79,7 +79,7 @@ def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
             return TRAFFIC_MODES
         case "setting":
             return [row.name for row in list_all_settings(plugin)]
-        case "procedure_texts":
+        case "procedure":
             models = [make_procedure_model()]
         case "params" if plugin is not None:
             models = [load_plugin(plugin).params_model]

@@ -21,9 +21,11 @@ def command(directory: Path | None, warnings: bool, trials: bool) -> CommandResu
     With -v: the complete tables, as in the report.
     """
     from v6t.core.cli.results_view import make_run_result, make_trials_result
+    from v6t.core.runs.results import load_run
     from v6t.core.runs.rundir import resolve_run_path
 
     path = resolve_run_path(directory)
+    data = load_run(path)
     if trials:
-        return make_trials_result(path)
-    return make_run_result(path, wide=is_verbose(), all_warnings=warnings)
+        return make_trials_result(data)
+    return make_run_result(data, path, wide=is_verbose(), all_warnings=warnings)

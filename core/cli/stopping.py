@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from v6t.core.config.bound import BoundRun
-from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.settings import Settings
 
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHOW_CURSOR = b"\x1b[?25h"  # terminal code; a state line hides the cursor
@@ -35,7 +35,7 @@ class StopMessages(NamedTuple):
     second: tuple[str, ...]  # lines: what is left, and the commands that clean it up
 
 
-def make_stop_messages(runs: Mapping[Path, ResolvedRun], resume_command: str) -> StopMessages:
+def make_stop_messages(runs: Mapping[Path, Settings], resume_command: str) -> StopMessages:
     """Return the messages to print when a run or a campaign is stopped.
 
     Args:
@@ -56,7 +56,7 @@ def make_stop_messages(runs: Mapping[Path, ResolvedRun], resume_command: str) ->
     return StopMessages(first, (*(line for stop in stops for line in stop.second), resume))
 
 
-def make_device_stop_messages(run: ResolvedRun, rollback_command: str) -> StopMessages:
+def make_device_stop_messages(run: Settings, rollback_command: str) -> StopMessages:
     """Return the messages to print when a command that configures a device is stopped."""
     from v6t.drivers.duts.options import DutOptions
 
@@ -74,7 +74,7 @@ def make_device_stop_messages(run: ResolvedRun, rollback_command: str) -> StopMe
     )
 
 
-def _list_hosts(run: ResolvedRun) -> list[str]:
+def _list_hosts(run: Settings) -> list[str]:
     """Return the host names of the device; none if it ends with v6t."""
     parts: dict[str, Any] = run.dut.options.get("parts") or {}
     options = [run.dut.options, *(part.get("options", {}) for part in parts.values())]

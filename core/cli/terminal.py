@@ -76,28 +76,25 @@ class CommandResult:
         print_text: prints the result as text.
         status: exit status of the command.
         finish: called when the result has been printed; it may print more, which goes to standard
-            error with ``--json``, and returns the exit status in place of ``status``.
+            error with ``--json``, and return another exit status.
     """
 
     to_json: Callable[[], Any] | None
     print_text: Callable[[], None]
     status: int = 0
-    finish: Callable[[], int] | None = None
+    finish: Callable[[], int | None] = lambda: None
 
     def print(self, *, as_json: bool) -> int:
         """Print the result and return the exit status."""
-        if as_json and self.to_json is None:
-            raise UsageError(
-                "this result exists as text only", "leave out --json", code="conflicting-options"
-            )
-        if as_json and self.to_json is not None:
+        if not as_json:
+            self.print_text()
+        elif self.to_json is not None:
             click.echo(json.dumps(self.to_json(), indent=1, default=str))
         else:
-            self.print_text()
-        if self.finish is None:
-            return self.status
+            message = "this result exists as text only"
+            raise UsageError(message, "leave out --json", code="conflicting-options")
         with redirect_stdout(sys.stderr if as_json else sys.stdout):
-            return self.finish()
+            return self.finish() or self.status
 
 
 def make_result(

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.benchmarks import registry
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.settings import Settings
 from v6t.core.config.yaml_file import Origin, locate_errors, validate
 from v6t.core.modifiers import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.placement import has_few_cpus
 from v6t.drivers.testers import load_kind
-from v6t.intent.device import DeviceRequirements, Port
+from v6t.intent.device import DeviceRequirements
 from v6t.plugins.address_plan import check_addresses
-from v6t.plugins.base import Link, Links, PluginParams, Technology
+from v6t.plugins.base import Links, PluginParams, Technology
 
 if TYPE_CHECKING:
     from v6t.core.modifiers.base import Modifier
@@ -34,9 +34,9 @@ SHARED_CORES_CAPACITY = 0.5  # usable share of the capacity if tester and device
 
 @dataclass(frozen=True)
 class BoundRun:
-    """A resolved run with its technology, driver and tester."""
+    """Settings of a run with the technology, driver and tester that they name."""
 
-    settings: ResolvedRun  # content of the run directory's ``config.json``
+    settings: Settings  # content of the run directory's ``config.json``
     technology: Technology  # as the tester sees it
     device_view: Technology  # as configured on the device, with its own overrides
     driver: Driver  # of the device under test
@@ -134,20 +134,20 @@ class BoundRun:
         return "simulated" if self.tester.simulates else self.driver.describe_flush(self.intent)
 
 
-def bind(settings: ResolvedRun) -> BoundRun:
-    """Return a resolved run with the technology, tester and driver that it names."""
-    plugin = load_plugin(settings.plugin)
-    links = make_links(settings.links_left, settings.links_right, settings.initiator)
-    technology = plugin(validate_params(plugin, settings.params), links)
-    driver = make_driver(settings.dut.driver, settings.dut.options, swapped=links.swapped)
+def bind(settings: Settings) -> BoundRun:
+    """Return a run with the technology, tester and driver that its settings name."""
+    technology = load_technology(settings)
+    swapped = technology.links.swapped
+    driver = make_driver(settings.dut.driver, settings.dut.options, swapped=swapped)
     device = make_device_view(technology, settings.params, driver.device_params)
     tester = load_kind(settings.tester.kind, settings.tester.options)
     return BoundRun(settings, technology, device, driver, tester)
 
 
-def make_links(left: Link, right: Link, initiator: Port = "left") -> Links:
-    """Return both links, swapped if necessary so that the initiator is on the left."""
-    return Links(left, right) if initiator == "left" else Links(right, left, swapped=True)
+def load_technology(settings: Settings) -> Technology:
+    """Return the technology that the settings of a run name."""
+    plugin = load_plugin(settings.plugin)
+    return plugin(validate_params(plugin, settings.params), settings.technology_links)
 
 
 def validate_params(

@@ -91,17 +91,24 @@ def list_settings(model: Any, prefix: str = "") -> tuple[ReferenceEntry, ...]:
     return tuple(_list_settings(model, prefix))
 
 
+def list_run_settings() -> list[ReferenceEntry]:
+    """List the settings of a run file without the parts of ``procedure``, which depend on the plugins."""
+    from v6t.core.config.settings import RunSettings
+
+    return [row for row in list_settings(RunSettings) if not row.name.startswith("procedure.")]
+
+
 def _list_settings(model: type[BaseModel], prefix: str) -> Iterator[ReferenceEntry]:
     """Yield each setting of a model, followed by those of its nested model."""
     schema, words = model.model_json_schema(), describe_fields(model)
     for name, known in model.model_fields.items():
         inner = _find_models(known.annotation)
-        default = known.get_default(call_default_factory=True)
+        default = known.get_default(call_default_factory=True, validated_data={})
         text = convert_docstring(words[name])
         kind = _describe_schema(schema["properties"][known.alias or name], schema.get("$defs", {}))
         if not inner:
             shown = "" if known.is_required() else format_yaml(default)
-            yield ReferenceEntry(prefix + name, kind, shown, text)
+            yield ReferenceEntry(prefix + (known.alias or name), kind, shown, text)
             continue
         many = _has_sequence(known.annotation)
         off = "none" if many or default is None else ""
@@ -286,16 +293,16 @@ def _list_data_fields() -> Iterator[ReferenceEntry]:
 def list_all_settings(plugin: str | None = None) -> Iterator[ReferenceEntry]:
     """Yield the settings of run file, testbed file, testers and drivers, and a plugin's parameters."""
     from v6t.core.config.plugins import load_plugin
-    from v6t.core.config.settings import RunFile, TestbedFile, make_procedure_model
+    from v6t.core.config.settings import Testbed, make_procedure_model
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
     from v6t.drivers.duts.registry import DRIVERS
     from v6t.drivers.testers import TESTERS
 
-    yield from list_settings(RunFile)
+    yield from list_run_settings()
     if plugin is not None:
         yield from list_settings(load_plugin(plugin).params_model, "params.")
     yield from list_settings(make_procedure_model(), "procedure.")
-    yield from list_settings(TestbedFile)
+    yield from list_settings(Testbed)
     for tester in TESTERS.list_rows():
         if tester.kind is not None:
             for row in list_settings(tester.kind.options_model, "tester.options."):

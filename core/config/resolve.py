@@ -1,4 +1,4 @@
-"""From run file, testbed file, preset and flags to one resolved run. Later ones win."""
+"""From preset, run file, testbed file and options to the settings of one run. Later ones win."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel
 from v6t.base.errors import EnvironmentLacking, UsageError
-from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
+from v6t.base.ethernet import max_frame_rate_fps
 from v6t.base.quantities import is_bit_rate
 from v6t.benchmarks import registry
 from v6t.benchmarks.settings import list_flags
 from v6t.core.config.bound import (
     BoundRun,
     make_device_view,
-    make_links,
     make_technology,
     validate_params,
 )
@@ -30,16 +28,16 @@ from v6t.core.config.checks import (
 )
 from v6t.core.config.plugins import load_plugin, resolve_alias
 from v6t.core.config.settings import (
-    PRESETS,
+    RFC_SIZES,
     TRAFFIC_MODES,
     DutSettings,
-    Flags,
     Preset,
     ProcedureSettings,
-    ResolvedRun,
-    RunFile,
-    TestbedFile,
+    RunSettings,
+    Settings,
+    Testbed,
     TesterSettings,
+    list_file_names,
     make_preset,
     make_procedure_model,
 )
@@ -51,6 +49,7 @@ from v6t.core.config.yaml_file import (
     deep_merge,
     locate_errors,
     parse_assignments,
+    set_value,
     validate,
 )
 from v6t.drivers.duts.registry import (
@@ -69,28 +68,51 @@ if TYPE_CHECKING:
     from v6t.plugins.base import PluginParams, Technology
 
 DEMONSTRATION_TECHNOLOGY = "mape-br"  # used by a run without any file or flag
-DEFAULT_LINE_RATE = "10G"
+# Settings of the options that are named otherwise.
+_OPTION_SETTINGS = {
+    "tester": "tester.kind",
+    "tester_options": "tester.options",
+    "dut": "dut.driver",
+    "dut_params": "dut.options",
+}
 
 SettingsFile = Path | YamlFile | None  # a settings file; None: not given
-F = TypeVar("F", RunFile, TestbedFile)
+F = TypeVar("F", RunSettings, Testbed)
 
 
 def resolve(
-    run_file: SettingsFile = None, testbed: SettingsFile = None, flags: Flags | None = None
-) -> ResolvedRun:
-    """Return the resolved settings of a run; see :func:`resolve_and_bind`."""
-    return resolve_and_bind(run_file, testbed, flags).settings
+    run_file: SettingsFile = None, testbed: SettingsFile = None, **options: Any
+) -> Settings:
+    """Return the settings of a run; see :func:`resolve_and_bind`."""
+    return resolve_and_bind(run_file, testbed, **options).settings
 
 
 def resolve_and_bind(
-    run_file: SettingsFile = None, testbed: SettingsFile = None, flags: Flags | None = None
+    run_file: SettingsFile = None,
+    testbed: SettingsFile = None,
+    *,
+    setting_flags: Mapping[str, str] | None = None,
+    single_frames: bool = False,
+    **options: Any,
 ) -> BoundRun:
-    """Read, merge and check the settings of a run, and return the run with its objects."""
-    flags = flags or Flags()
-    run, run_source = _read_run(run_file, flags)
-    testbed_file, testbed_source = _read_testbed(testbed, flags)
-    is_bare = flags == Flags() and not run_file and not testbed
-    name = _choose_technology(run.plugin, DEMONSTRATION_TECHNOLOGY if is_bare else None)
+    """Read, merge and check the settings of a run, and return the run with its objects.
+
+    Args:
+        run_file: with settings of :class:`RunSettings`.
+        testbed: with settings of :class:`Testbed`.
+        setting_flags: texts by flag of a setting of ``procedure``.
+        single_frames: measure no benchmark, send single frames only.
+        options: other settings by name; ``tester`` and ``dut`` are names, and ``tester_options`` and
+            ``dut_params`` their options. None and empty mean that an option is not given.
+    """
+    given = _nest_options(options)
+    run, run_source = _read_file(RunSettings, run_file, given)
+    bed, bed_source = _read_file(Testbed, testbed, given)
+    is_bare = not (given or setting_flags or single_frames or run_file or testbed)
+    name = resolve_alias(run.plugin or (DEMONSTRATION_TECHNOLOGY if is_bare else ""))
+    if not name:
+        hint = "add --plugin NAME; `v6t plugins` lists the names"
+        raise UsageError("--plugin is missing", hint, code="missing-setting")
     with locate_errors(run_source, "plugin"):
         kind = load_plugin(name)
     with locate_errors(run_source, "benchmarks"):
@@ -101,62 +123,49 @@ def resolve_and_bind(
         benchmarks, left_out = registry.expand_all(kind, named)
     with locate_errors(run_source, "modes"):
         modes = check_names(run.modes or kind.modes, TRAFFIC_MODES, "mode")
-    initiator: Any = check_name(
-        flags.initiator or testbed_file.initiator, ("left", "right"), "port"
-    )
-    tester_settings, tester = _choose_tester(testbed_file, testbed_source, flags)
+    tester_settings, tester = _choose_tester(bed, bed_source)
     default_driver = (tester.in_lab and kind.default_driver) or DEFAULT_DRIVER
-    dut_settings, driver = _choose_driver(
-        testbed_file, testbed_source, flags, default_driver, swapped=initiator == "right"
-    )
-    given = run.params
-    known = {*given, *kind.params_model.derive_params(given)}
+    links = bed.technology_links
+    dut_settings, driver = _choose_driver(bed, bed_source, default_driver, swapped=links.swapped)
+    known = {*run.params, *kind.params_model.derive_params(run.params)}
     own = driver.get_parameter_overrides(name)
-    driver_params = {k: v.value for k, v in own.items() if k in given or k not in known}
+    driver_params = {k: v.value for k, v in own.items() if k in run.params or k not in known}
+    own_defaults = tuple(n for n in driver_params if n not in run.params)
     values, params = _merge_params(kind, benchmarks, driver_params, run, run_source)
-    links = make_links(testbed_file.links.left, testbed_file.links.right, initiator)
     technology = make_technology(kind, params, links, run_source)
-    with locate_errors(testbed_source, "tester", "options"):
+    with locate_errors(bed_source, "tester", "options"):
         tester.check_links(links)
-    with locate_errors(run_source, "preset"):
-        preset: Any = check_name(run.preset or "quick", PRESETS, "preset")
-    sizes = _choose_sizes(technology, preset, run, run_source)
-    settings: ResolvedRun = validate(
-        ResolvedRun,
-        {
+    sizes = _choose_sizes(technology, run, run_source)
+    _check_line_rate(bed, bed_source, technology, sizes)
+    own_procedure = _expand_setting_flags(setting_flags or {}, benchmarks)
+    run = run.model_copy(
+        update={
             "plugin": name,
             "params": values,
-            "suited": [n for n in driver_params if n not in given],
-            "links_left": testbed_file.links.left,
-            "links_right": testbed_file.links.right,
-            "initiator": initiator,
-            "line_rate_bps": _parse_line_rate(testbed_file, testbed_source, technology, sizes),
-            "tester": tester_settings,
-            "dut": dut_settings,
-            "preset": preset,
             "benchmarks": benchmarks,
             "modes": modes,
             "frame_sizes": sizes,
-            "procedure": _merge_procedure(preset, params, run, run_source, flags, benchmarks),
-            "modifier": run.modifier,
-            "seed": 1 if run.seed is None else run.seed,
-            "label": run.label or "",
-            "connects": technology.stateful,
-        },
+            "procedure": _merge_procedure(run.preset, params, run_source, own_procedure),
+        }
     )
-    device = make_device_view(technology, settings.params, driver.device_params, testbed_source)
-    with locate_errors(testbed_source, "dut", "driver"):
+    settings = Settings.model_construct(
+        None,
+        **dict(run),
+        **dict(bed.model_copy(update={"tester": tester_settings, "dut": dut_settings})),
+        driver_defaults=own_defaults,
+        connects=technology.stateful,
+    )
+    device = make_device_view(technology, settings.params, driver.device_params, bed_source)
+    with locate_errors(bed_source, "dut", "driver"):
         driver.check_intent(technology.make_dut_intent())
-    optional = frozenset(benchmarks) - {*named}
-    unused = _yield_unused_options(testbed_file.dut, dut_settings)
     bound = BoundRun(
         settings,
         technology,
         device,
         driver,
         tester,
-        resolution_warnings=(*left_out, *unused),
-        optional_benchmarks=optional,
+        resolution_warnings=(*left_out, *_yield_unused_options(bed.dut, dut_settings)),
+        optional_benchmarks=frozenset(benchmarks) - {*named},
     )
     bound = drop_rejected_benchmarks(bound, partial(_check_support, bound))
     with locate_errors(run_source, "params"):
@@ -164,7 +173,7 @@ def resolve_and_bind(
     with locate_errors(run_source, "modifier"):
         if bound.modifier is not None:
             check_modifier(bound, bound.modifier)
-    if not flags.single_frames:
+    if not single_frames:
         with locate_errors(run_source, "procedure"):
             check_benchmark_settings(bound)
     return bound
@@ -198,100 +207,82 @@ def drop_rejected_benchmarks(
     return replace(bound, settings=settings, resolution_warnings=tuple(warnings))
 
 
-def _choose_technology(name: str | None, default: str | None) -> str:
-    """Return the plugin name of the technology; reject a run without one."""
-    chosen = name or default
-    if chosen is None:
-        problem = "--plugin is missing"
-        hint = "add --plugin NAME; `v6t plugins` lists the names"
-        raise UsageError(problem, hint, code="missing-setting")
-    return resolve_alias(chosen)
-
-
 def resolve_tester(testbed: Path) -> TesterKind:
     """Return the tester of a testbed file after validating the whole file."""
-    testbed_file, source = _read_testbed(testbed, Flags())
-    with locate_errors(source, "line_rate"):
-        parse_line_rate(testbed_file.line_rate or DEFAULT_LINE_RATE)
-    _choose_driver(testbed_file, source, Flags(), DEFAULT_DRIVER)
-    return _choose_tester(testbed_file, source, Flags())[1]
+    bed, source = _read_file(Testbed, testbed, {})
+    _choose_driver(bed, source, DEFAULT_DRIVER)
+    return _choose_tester(bed, source)[1]
 
 
 def find_driver_name(testbed: SettingsFile) -> str:
     """Return the name of the driver in a testbed file, by default the reference device's."""
-    return _read_testbed(testbed, Flags())[0].dut.driver or DEFAULT_DRIVER
+    return _read_file(Testbed, testbed, {})[0].dut.driver or DEFAULT_DRIVER
 
 
-def _read_run(file: SettingsFile, flags: Flags) -> tuple[RunFile, Source]:
-    """Return the run file and the source of its settings, flags included."""
-    params = parse_assignments(flags.params)
-    names = ("plugin", "preset", "benchmarks", "modes", "frame_sizes", "modifier", "seed", "label")
-    flag_values = {name: getattr(flags, name) for name in names}
-    refusal = TestbedFile, "a testbed file", "give it as --testbed FILE"
-    run, source = _read_file(RunFile, file, {**flag_values, "params": params}, *refusal)
-    merged = {**source.flag_values, "params": {**run.params, **params}}
-    return run.model_copy(update=merged), source
+def _nest_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are given, as settings nested as in the files."""
+    given: dict[str, Any] = {}
+    for name, value in options.items():
+        if value or value == 0:
+            nested = parse_assignments(value) if isinstance(value, Mapping) else value
+            set_value(given, _OPTION_SETTINGS.get(name, name), nested)
+    return given
 
 
-def _read_testbed(file: SettingsFile, flags: Flags) -> tuple[TestbedFile, Source]:
-    """Return the testbed file and the source of its settings, flags included."""
-    tester = {"kind": flags.tester, "options": parse_assignments(flags.tester_options)}
-    flag_values = {"tester": {name: value for name, value in tester.items() if value}}
-    refusal = RunFile, "a run file", "give it without --testbed"
-    return _read_file(TestbedFile, file, flag_values, *refusal)
+def _read_file(model: type[F], file: SettingsFile, options: Mapping[str, Any]) -> tuple[F, Source]:
+    """Read a settings file, merge it with the options, and validate both; refuse the other kind.
 
-
-def _read_file(
-    model: type[F],
-    file: SettingsFile,
-    flag_values: dict[str, Any],
-    other_model: type[BaseModel],
-    other_noun: str,
-    hint: str,
-) -> tuple[F, Source]:
-    """Read and validate a settings file; reject a file of the other kind."""
+    ``procedure`` and ``dut`` of the options are merged later: they depend on other settings.
+    """
     document = YamlFile(file) if isinstance(file, Path) else file
-    given = {name: value for name, value in flag_values.items() if value or value == 0}
-    source = Source(document, given)
-    if document is None:
-        return model(), source
-    if document.data and document.data.keys() <= other_model.model_fields.keys():
-        raise UsageError(f"{document.path} is {other_noun}", hint, code="wrong-kind-of-file")
-    return validate(model, document.data, document), source
+    data = {} if document is None else document.data
+    other, noun, hint = (RunSettings, "a run file", "give it without --testbed")
+    if model is RunSettings:
+        other, noun, hint = (Testbed, "a testbed file", "give it as --testbed FILE")
+    if document is not None and data and data.keys() <= {*list_file_names(other)}:
+        raise UsageError(f"{document.path} is {noun}", hint, code="wrong-kind-of-file")
+    own = {
+        name: value
+        for name, value in options.items()
+        if (name in RunSettings.model_fields) == (model is RunSettings)
+    }
+    source = Source(document, own)
+    values = {name: value for name, value in data.items() if value is not None}
+    if isinstance(values.get("procedure"), Mapping):
+        del values["procedure"]
+    settings = validate(model, values, document)
+    if early := {k: v for k, v in own.items() if k not in ("procedure", "dut")}:
+        settings = validate(model, deep_merge(values, early), source)
+    return settings, source
 
 
-def _choose_tester(
-    testbed_file: TestbedFile, source: Source, flags: Flags
-) -> tuple[TesterSettings, TesterKind]:
+def _choose_tester(testbed: Testbed, source: Source) -> tuple[TesterSettings, TesterKind]:
     """Return the settings and the kind of the tester."""
     with locate_errors(source, "tester", "kind"):
-        known = (AUTOMATIC, *TESTERS.names())
-        name = check_name(flags.tester or testbed_file.tester.kind, known, "tester")
+        name = check_name(testbed.tester.kind, (AUTOMATIC, *TESTERS.names()), "tester")
     name = DEFAULT if name == AUTOMATIC else name
-    options = deep_merge(testbed_file.tester.options, parse_assignments(flags.tester_options))
+    options = testbed.tester.options
     with locate_errors(source, "tester", "options"):
         return TesterSettings(kind=name, options=options), load_kind(name, options)
 
 
 def _choose_driver(
-    testbed_file: TestbedFile, source: Source, flags: Flags, default: str, *, swapped: bool = False
+    testbed: Testbed, source: Source, default: str, *, swapped: bool = False
 ) -> tuple[DutSettings, Driver]:
-    """Return the settings and the driver of the device."""
-    if flags.dut:
-        source.flag_values["dut"] = {"driver": flags.dut}
-    named = testbed_file.dut.driver or flags.dut or default
+    """Return the settings and the driver of the device; options of the command line win."""
+    given = source.flag_values.get("dut", {})
+    named = testbed.dut.driver or given.get("driver") or default
     with locate_errors(source, "dut", "driver"):
         known = (DEFAULT_DRIVER, *(n for n in driver_names() if n != DEFAULT_DRIVER))
-        name = check_name(flags.dut or named, known, "device driver")
+        name = check_name(given.get("driver") or named, known, "device driver")
         kind = load_driver_type(name)
-    options = dict(testbed_file.dut.options)
+    options = dict(testbed.dut.options)
     if options and name != named:
         shared = list_shared_options(check_name(named, known, "device driver"), name)
         options = {option: value for option, value in options.items() if option in shared}
-    given = kind.convert_flags(options, parse_assignments(flags.dut_params))
-    if given:
-        source.flag_values.setdefault("dut", {})["options"] = given
-    options = deep_merge(options, given)
+    if converted := kind.convert_flags(options, given.get("options", {})):
+        given["options"] = converted
+    options = deep_merge(options, converted)
     with locate_errors(source, "dut", "options"):
         driver = make_driver(name, options, swapped=swapped)
     return DutSettings(driver=name, options=options), driver
@@ -308,7 +299,7 @@ def _merge_params(
     kind: type[Technology],
     benchmarks: Sequence[str],
     driver_params: Mapping[str, Any],
-    run: RunFile,
+    run: RunSettings,
     source: Source,
 ) -> tuple[dict[str, Any], PluginParams]:
     """Merge the parameters of driver, benchmarks, file and flags; return them raw and validated."""
@@ -327,15 +318,15 @@ def _merge_params(
 
 
 def _choose_sizes(
-    technology: Technology, preset: str, run: RunFile, source: Source
+    technology: Technology, run: RunSettings, source: Source
 ) -> tuple[int | str, ...]:
-    """Return the frame sizes of flags, file or preset; reject impossible and duplicate ones."""
-    default: Sequence[int | str] = ("rfc",)
-    if preset != "rfc":
+    """Return the frame sizes of the run or its preset; reject impossible and duplicate ones."""
+    default: Sequence[int | str] = (RFC_SIZES,)
+    if run.preset != "rfc":
         default = technology.enlarge_tagged_sizes(technology.default_frame_sizes)
     chosen: list[int | str] = []
     for size in run.frame_sizes or default:
-        chosen += technology.list_rfc_sizes() if size == "rfc" else [size]
+        chosen += technology.list_rfc_sizes() if size == RFC_SIZES else [size]
     origin = source if run.frame_sizes else None
     for number, size in enumerate(chosen):
         with locate_errors(origin, "frame_sizes", number):
@@ -346,45 +337,39 @@ def _choose_sizes(
     return tuple(chosen)
 
 
-def _parse_line_rate(
-    testbed_file: TestbedFile, source: Source, technology: Technology, sizes: Sequence[int | str]
-) -> float:
-    """Return the line rate [bit/s]; reject a rate too low for one frame per second."""
-    with locate_errors(source, "line_rate"):
-        rate_bps = parse_line_rate(testbed_file.line_rate or DEFAULT_LINE_RATE)
-        for size in sizes:
-            if max_frame_rate_fps(rate_bps, technology.make_sizes(size).longest) < 1:
+def _check_line_rate(
+    testbed: Testbed, source: Source, technology: Technology, sizes: Sequence[int | str]
+) -> None:
+    """Reject a line rate too low for one frame per second."""
+    rate_bps = testbed.line_rate_bps
+    for size in sizes:
+        if max_frame_rate_fps(rate_bps, technology.make_sizes(size).longest) < 1:
+            with locate_errors(source, "line_rate"):
                 raise UsageError(
                     f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second",
                     "write for example 10G, 2.5Gbps or 100M",
                     code="out-of-range",
                 )
-    return rate_bps
 
 
 def _merge_procedure(
-    preset: Preset,
-    params: PluginParams,
-    run: RunFile,
-    source: Source,
-    flags: Flags,
-    benchmarks: Sequence[str],
+    preset: Preset, params: PluginParams, source: Source, setting_flags: Mapping[str, Any]
 ) -> ProcedureSettings:
-    """Merge the procedure settings of preset, file and flags; later ones win."""
-    texts = {**_expand_setting_flags(flags.settings, benchmarks), **flags.procedure_texts}
-    flag_values = {name: value for name, value in flags.procedure.items() if value is not None}
-    flag_values = deep_merge(flag_values, parse_assignments(texts))
-    if flag_values:
-        source.flag_values["procedure"] = flag_values
+    """Merge the procedure settings of preset, technology, file and options; later ones win."""
     values = make_preset(preset)
     if params.subscriber_connections:
         values = deep_merge(values, {"connections": {"count": params.subscriber_connections}})
-    values = deep_merge(deep_merge(values, run.procedure), flag_values)
-    return validate(make_procedure_model(), values, source, ("procedure",))  # type: ignore[no-any-return]
+    if source.document is not None:
+        values = deep_merge(values, source.document.data.get("procedure") or {})
+    given = deep_merge(setting_flags, source.flag_values.get("procedure", {}))
+    source.flag_values["procedure"] = given
+    return validate(  # type: ignore[no-any-return]
+        make_procedure_model(), deep_merge(values, given), source, ("procedure",)
+    )
 
 
-def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
-    """Return setting texts by name; a flag that benchmarks share sets each measured one's."""
+def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, Any]:
+    """Return the procedure settings of flags; one that benchmarks share sets each measured one's."""
     measured = {key for name in benchmarks for key in registry.load(name).list_sections()}
     general = dict(list_flags(ProcedureSettings))
     texts: dict[str, str] = {}
@@ -401,4 +386,4 @@ def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -
         if is_bit_rate(text):
             settings = [re.sub("_fps$", "_bps", setting) for setting in settings]
         texts.update(dict.fromkeys(settings, text))
-    return texts
+    return parse_assignments(texts)

@@ -1,9 +1,8 @@
-"""Settings of a run: files as written, flags, presets, and the resolved run of config.json."""
+"""Settings of a run and of its testbed, for files, options and config.json; and the presets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -18,19 +17,24 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 from v6t.base.errors import ExtensionError, InvalidValue
+from v6t.base.ethernet import parse_line_rate
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S
 from v6t.benchmarks.settings import ProcedureSettings
+from v6t.core.config.yaml_file import locate_errors
 from v6t.intent.device import BackgroundVlan, Link, Links, Port
 from v6t.profiles.mixes import is_mix, normalize_mix
 from v6t.trials.trial import Mode
 
 Preset = Literal["quick", "rfc"]
+RFC_SIZES = "rfc"  # in place of a frame size: those that RFC 8219 lists
 
 
 def _parse_frame_size(value: Any) -> int | str:
     """Return a number of octets, or a normalized mix of frame sizes."""
+    if value == RFC_SIZES:
+        return RFC_SIZES
     if isinstance(value, str) and is_mix(value):
         return normalize_mix(value)
     if isinstance(value, bool) or not isinstance(value, (int, str, float)):
@@ -50,6 +54,14 @@ FrameSize = Annotated[
     PlainValidator(_parse_frame_size),
     WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]}),
 ]
+
+
+def _parse_line_rate(value: Any) -> Any:
+    """Return the bits per second of a line rate such as ``10G``."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return value
+    with locate_errors(None, "line_rate"):
+        return parse_line_rate(str(value))
 
 
 class LinksSettings(StrictModel):
@@ -102,33 +114,7 @@ class DutSettings(StrictModel):
     """Options of this driver, see below."""
 
 
-class RunFile(StrictModel):
-    """Settings of a run file."""
-
-    plugin: str | None = None
-    """Technology: a name of `v6t plugins`."""
-    params: dict[str, Any] = Field(default_factory=dict)
-    """Parameters of the technology, see `v6t plugins NAME`."""
-    preset: Preset | None = None
-    """`quick`, a demonstration, or `rfc`; none: quick."""
-    benchmarks: list[str] | None = Field(default=None, min_length=1)
-    """Benchmarks to measure; none: throughput."""
-    modes: list[str] | None = Field(default=None, min_length=1)
-    """`bidirectional`, `forward`, `reverse`; none: all three."""
-    frame_sizes: list[FrameSize] | None = Field(default=None, min_length=1)
-    """Sizes of the IPv6 frame, octets with FCS; `imix` or `imix:64x28,570x16,1518x4`: several in that
-    proportion; none: the preset's for the technology."""
-    procedure: dict[str, Any] = Field(default_factory=dict)
-    """Single settings of the procedures, in place of the preset's; see below."""
-    modifier: str | None = None
-    """Condition added to the test traffic of all benchmarks, for example `broadcast` (RFC 2544, 11)."""
-    seed: int | None = None
-    """Seed of all pseudorandom numbers; none: 1."""
-    label: str | None = None
-    """Text for the directory name and the results."""
-
-
-class TestbedFile(StrictModel):
+class Testbed(StrictModel):
     """Testbed: tester, device, and the links between them."""
 
     tester: TesterSettings = Field(default_factory=TesterSettings)
@@ -140,35 +126,18 @@ class TestbedFile(StrictModel):
     initiator: Port = "left"
     """At which port of the tester the technology's left side is: the Initiator of a stateful one, IPv6 or the
     private side. `right`: the device is wired the other way; forward is from the Initiator all the same."""
-    line_rate: Annotated[
-        str | None,
-        BeforeValidator(lambda value: str(value) if type(value) in (int, float) else value),
-    ] = None
-    """The medium's rate in bit/s, for example 10G, 2.5Gbps, 100M; none: 10G."""
+    line_rate_bps: Annotated[float, BeforeValidator(_parse_line_rate)] = Field(
+        default=10e9, alias="line_rate"
+    )
+    """The medium's rate in bit/s, for example 10G, 2.5Gbps, 100M."""
 
-
-@dataclass(frozen=True)
-class Flags:
-    """Settings of the command line; None and empty mean that a flag is not given."""
-
-    plugin: str | None = None
-    params: Mapping[str, str] = field(default_factory=dict)
-    tester: str | None = None
-    tester_options: Mapping[str, str] = field(default_factory=dict)
-    dut: str | None = None  # name of the device driver
-    dut_params: Mapping[str, str] = field(default_factory=dict)
-    initiator: str | None = None
-    preset: str | None = None
-    benchmarks: Sequence[str] = ()
-    modes: Sequence[str] = ()
-    frame_sizes: Sequence[int | str] = ()
-    procedure: Mapping[str, Any] = field(default_factory=dict)
-    procedure_texts: Mapping[str, str] = field(default_factory=dict)  # of ``--set-procedure``
-    settings: Mapping[str, str] = field(default_factory=dict)  # values by flag of a benchmark
-    modifier: str | None = None
-    seed: int | None = None
-    label: str | None = None
-    single_frames: bool = False  # measure no benchmark, send single frames only
+    @property
+    def technology_links(self) -> Links:
+        """Links as the technology sees them, with the Initiator's on the left."""
+        left, right = self.links.left, self.links.right
+        if self.initiator == "left":
+            return Links(left, right)
+        return Links(right, left, swapped=True)
 
 
 def make_procedure_model() -> type[ProcedureSettings]:
@@ -201,47 +170,94 @@ def _validate_procedure(values: Any) -> Any:
     return make_procedure_model().model_validate(values)
 
 
-class ResolvedRun(StrictModel):
+def _make_preset_procedure(run: dict[str, Any]) -> ProcedureSettings:
+    """Return the procedure of the preset of a run."""
+    return make_procedure_model().model_validate(make_preset(run.get("preset", "quick")))
+
+
+class RunSettings(StrictModel):
+    """What to measure; empty lists stand for the defaults of the technology and the preset."""
+
+    plugin: str = ""
+    """Technology: a name of `v6t plugins`."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the technology, see `v6t plugins NAME`."""
+    preset: Preset = "quick"
+    """`quick`, a demonstration, or `rfc`."""
+    benchmarks: tuple[str, ...] = Field(default=(), min_length=1)
+    """Benchmarks to measure; none: throughput."""
+    modes: tuple[Mode, ...] = Field(default=(), min_length=1)
+    """`bidirectional`, `forward`, `reverse`; none: all three."""
+    frame_sizes: tuple[FrameSize, ...] = Field(default=(), min_length=1)
+    """Sizes of the IPv6 frame, octets with FCS; `imix` or `imix:64x28,570x16,1518x4`: several in that
+    proportion; `rfc`: those that RFC 8219 lists; none: the preset's for the technology."""
+    procedure: Annotated[
+        SerializeAsAny[ProcedureSettings], BeforeValidator(_validate_procedure)
+    ] = Field(default_factory=_make_preset_procedure)
+    """Single settings of the procedures, in place of the preset's; see below."""
+    modifier: str | None = None
+    """Condition added to the test traffic of all benchmarks, for example `broadcast` (RFC 2544, 11)."""
+    seed: int = 1
+    """Seed of all pseudorandom numbers."""
+    label: str = ""
+    """Text for the directory name and the results."""
+
+
+class Settings(RunSettings, Testbed):
     """Complete settings of a run, saved as ``config.json`` to resume and reproduce it."""
 
-    plugin: str
-    params: dict[str, Any] = Field(default_factory=dict)
-    suited: tuple[str, ...] = ()
+    driver_defaults: tuple[str, ...] = ()
     """Parameters with the driver's own default: the device cannot take the technology's."""
-    links_left: Link  # the link on the left; saved files use this name
-    links_right: Link
-    initiator: Port = "left"
-    """The link at which the technology's left side is."""
-    line_rate_bps: float = Field(gt=0)
-    tester: TesterSettings
-    dut: DutSettings
-    preset: Preset
-    benchmarks: tuple[str, ...] = ("throughput",)
-    modes: tuple[Mode, ...]
-    frame_sizes: tuple[FrameSize, ...]
-    procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_validate_procedure)]
-    seed: int
-    label: str = ""
     connects: bool = False
     """The technology is stateful: trials have connections (RFC 9693)."""
-    modifier: str | None = None
-    """Condition added to the test traffic (RFC 2544, section 11)."""
 
-
-def load_saved_run(values: Any) -> ResolvedRun:
-    """Return a saved run without the settings of benchmarks that are not installed."""
-    if isinstance(values, Mapping) and isinstance(values.get("procedure"), Mapping):
-        known = make_procedure_model().model_fields
-        procedure = {
-            name: value
-            for name, value in values["procedure"].items()
-            if name in known or not isinstance(value, Mapping)
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of ``config.json``."""
+        config = self.model_dump(mode="json")
+        links = config.pop("links")
+        suited = config.pop("driver_defaults")
+        return {
+            **config,
+            "links_left": links["left"],
+            "links_right": links["right"],
+            "suited": suited,
         }
-        values = {**values, "procedure": procedure}
-    return ResolvedRun.model_validate(values)
+
+    @classmethod
+    def from_config(cls, config: Any) -> Settings:
+        """Return saved settings, without those of benchmarks that are not installed.
+
+        Raises:
+            ValueError: it is not the content of a ``config.json``.
+        """
+        if not isinstance(config, Mapping) or not config.keys() >= _CONFIG_KEYS:
+            raise ValueError("settings are missing")
+        values = dict(config)
+        values["links"] = {side: values.pop(f"links_{side}") for side in ("left", "right")}
+        values["line_rate"] = values.pop("line_rate_bps")
+        values["driver_defaults"] = values.pop("suited", ())
+        if isinstance(values["procedure"], Mapping):
+            known = make_procedure_model().model_fields
+            values["procedure"] = {
+                name: value
+                for name, value in values["procedure"].items()
+                if name in known or not isinstance(value, Mapping)
+            }
+        return cls.model_validate(values)
 
 
-PRESETS = ("quick", "rfc")
+# Keys that every ``config.json`` has.
+_CONFIG_KEYS = {
+    *("plugin", "preset", "modes", "frame_sizes", "procedure", "seed"),
+    *("tester", "dut", "links_left", "links_right", "line_rate_bps"),
+}
+
+
+def list_file_names(model: type[StrictModel]) -> list[str]:
+    """List the names of a model's settings in a file."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
 TRAFFIC_MODES = ("bidirectional", "forward", "reverse")
 
 _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
@@ -276,13 +292,11 @@ _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
 
 def make_preset(preset: Preset) -> dict[str, Any]:
     """Return the procedure settings of a preset, including those of every installed benchmark."""
-    return {
-        **_PRESET_SETTINGS[preset],
-        **(registry.make_quick_preset() if preset == "quick" else {}),
-    }
+    benchmark_settings = registry.make_quick_preset() if preset == "quick" else {}
+    return {**_PRESET_SETTINGS[preset], **benchmark_settings}
 
 
-def is_demonstration(run: ResolvedRun) -> bool:
+def is_demonstration(run: RunSettings) -> bool:
     """Return whether trials are too short for their numbers to count as results."""
     p = run.procedure
     return max(p.trial_duration_s, p.final_duration_s or 0.0) < RFC_TRIAL_S

@@ -10,7 +10,7 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S, Phase
 from v6t.core.config.settings import (
     ProcedureSettings,
-    ResolvedRun,
+    Settings,
     is_demonstration,
     make_preset,
     make_procedure_model,
@@ -98,7 +98,7 @@ def _yield_procedure_warnings(bound: BoundRun) -> Iterator[str]:
 
 
 def _yield_link_warnings(bound: BoundRun) -> Iterator[str]:
-    left, right = bound.settings.links_left, bound.settings.links_right
+    left, right = bound.settings.links.left, bound.settings.links.right
     for side, link in (("left", left), ("right", right)):
         if link.tester_mac.lower() == link.dut_mac.lower():
             yield f"links.{side}: tester and device have the same MAC address {link.dut_mac}"
@@ -152,7 +152,7 @@ def _yield_rate_warnings(bound: BoundRun) -> Iterator[str]:
 
 
 def list_tester_warnings(
-    run: ResolvedRun, tester: Mapping[str, Any], *, in_lab: bool = False
+    run: Settings, tester: Mapping[str, Any], *, in_lab: bool = False
 ) -> Iterator[str]:
     """Yield warnings about differences of the tester from its specification or the testbed."""
     servers = tester.get("servers") or {}
@@ -188,7 +188,7 @@ def list_tester_warnings(
             f"the kernel's clock source is {clock}: it is slow to read, or its counter is not "
             "trusted; compare delays with a loopback run"
         )
-    macs = {run.links_left.tester_mac, run.links_right.tester_mac}
+    macs = {run.links.left.tester_mac, run.links.right.tester_mac}
     deaf = [
         f"{p.get('index')}"
         for p in ports
@@ -275,7 +275,7 @@ def list_result_warnings(
 def _yield_driver_default_warnings(bound: BoundRun) -> Iterator[str]:
     own = bound.driver.get_parameter_overrides(bound.technology.name)
     defaults = bound.technology.params_model.model_fields
-    for name in bound.settings.suited:
+    for name in bound.settings.driver_defaults:
         usual = f", not {format_yaml(defaults[name].get_default())}" if name in defaults else ""
         why = f": {own[name].reason}" if name in own else ""
         yield f"{name} is {format_yaml(bound.settings.params[name])}{usual}{why}"

@@ -195,11 +195,12 @@ def format_yaml(value: Any) -> str:
     return str(value) or '""'
 
 
-def parse_assignments(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Parse ``--set`` assignments into nested settings; ``[`` and ``{`` begin YAML values."""
+def parse_assignments(assignments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return assignments by name as nested settings; ``[`` and ``{`` in texts begin YAML values."""
     out: dict[str, Any] = {}
-    for name, text in texts.items():
-        value = _parse_value(name, text) if text.startswith(("[", "{")) else text
+    for name, given in assignments.items():
+        is_yaml = isinstance(given, str) and given.startswith(("[", "{"))
+        value = _parse_value(name, given) if is_yaml else given
         if (part := set_value(out, name, value)) is not None:
             problem = f"--set {name}: '{part}' is given as a whole already"
             raise UsageError(problem, code="duplicate")

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from v6t.base.errors import UsageError
@@ -27,9 +27,11 @@ from v6t.core.runs.events import (
     describe_trial,
     format_duration,
 )
-from v6t.core.runs.results import load_run
 from v6t.drivers.device import ignore_message
 from v6t.procedures.trial_runner import Progress
+
+if TYPE_CHECKING:
+    from v6t.analysis.rundata import RunData
 
 DEFAULT_PORT = 8219  # TCP port of the live page
 VIEWER_TIMEOUT_S = 10.0  # reports are made only if the page was requested within this time
@@ -84,7 +86,7 @@ class LiveView(Listener):
         address: IP address and port; 0: any free port.
         path: directory of the run or the campaign.
         announce: prints the page's address, and a warning if other machines can read it.
-        render: makes the report of the directory so far; None: that of a run.
+        render: makes the report so far; None: that of the run whose events are received.
 
     Raises:
         UsageError: the port is in use, or this machine does not have the address.
@@ -95,9 +97,10 @@ class LiveView(Listener):
         address: tuple[str, int],
         path: Path,
         announce: Callable[[str], None] = ignore_message,
-        render: Callable[[Path], str] | None = None,
+        render: Callable[[], str] | None = None,
     ) -> None:
-        self._path, self._announce, self._render = path, announce, render or _render_run
+        self._path, self._announce, self._render = path, announce, render or self._render_run
+        self._get_data: Callable[[], RunData] | None = None
         self._run_name = ""
         self._ended_runs = self._version = 0
         self._progress: Progress | None = None
@@ -147,6 +150,9 @@ class LiveView(Listener):
         self._run_name = f"{name}: " if name else ""
         self._progress = None
         self._steps.clear()
+
+    def on_run_data(self, get_data: Callable[[], RunData]) -> None:
+        self._get_data = get_data
 
     def on_message(self, text: str) -> None:
         self._set_state(text)
@@ -201,22 +207,23 @@ class LiveView(Listener):
 
     def _update_report(self) -> None:
         try:
-            report = self._render(self._path)
+            report = self._render()
         except REPORT_ERRORS:  # there are no results yet, or the report cannot be made
             report = _WAITING_PAGE
         if report != self._report:
             self._report = report
             self._version += 1
 
+    def _render_run(self) -> str:
+        """Return the report of a run in progress as an HTML page without figures."""
+        if self._get_data is None:
+            return _WAITING_PAGE
+        from v6t.analysis.report.render import to_html
+        from v6t.analysis.report.run import build_document
+        from v6t.benchmarks.registry import load_presentations
 
-def _render_run(path: Path) -> str:
-    """Return the report of a run in progress as an HTML page without figures."""
-    from v6t.analysis.report.render import to_html
-    from v6t.analysis.report.run import build_document
-    from v6t.benchmarks.registry import load_presentations
-
-    # Drawing takes seconds: figures come with the finished report.
-    return to_html(build_document(load_run(path), load_presentations(), max_figures=0))
+        # Drawing takes seconds: figures come with the finished report.
+        return to_html(build_document(self._get_data(), load_presentations(), max_figures=0))
 
 
 class _Server(ThreadingHTTPServer):

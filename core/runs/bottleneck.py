@@ -7,16 +7,16 @@ above, as far as medium and tester carry it, and the verdict is on that trial.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import BoundRun
-from v6t.core.runs.bench import Bench, compile_directions
-from v6t.core.runs.results import read_results, share_conditions
-from v6t.core.runs.rundir import BOTTLENECK, RESULTS, RunDir
+from v6t.core.runs.bench import Bench
+from v6t.core.runs.results import write_results
+from v6t.core.runs.rundir import BOTTLENECK, RunDir
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import format_sizes, sizes_to_json
 from v6t.trials.codec import connections_from_json
@@ -27,6 +27,7 @@ from v6t.trials.verdict import assess_trial
 
 if TYPE_CHECKING:
     from v6t.core.config.settings import ProcedureSettings
+    from v6t.core.runs.plan import RunPlan
     from v6t.drivers.duts.session.session import Session
     from v6t.drivers.duts.session.telemetry import Sample
 
@@ -64,25 +65,23 @@ def check_has_driver(bound: BoundRun) -> None:
 
 
 def watch_device(
-    path: Path, say: Callable[[str], None], duration_s: float, bound: BoundRun
-) -> list[dict[str, Any]]:
-    """Sample the device at each throughput of a finished run; store and return the verdicts.
+    run_dir: RunDir,
+    run_plan: RunPlan,
+    results: Mapping[str, Any],
+    duration_s: float,
+) -> dict[str, Any]:
+    """Sample the device at each throughput of a finished run; return the results with verdicts.
 
     Writes ``bottleneck.json`` and copies its entries into ``results.json``. The trials do not count:
     sampling costs the device time.
     """
-    with RunDir(path, new=False) as directory:
-        check_has_driver(bound)
-        results = read_results(path)
-        entries = []
-        for record in _list_throughputs(results):
-            for entry in _examine_point(bound, record, duration_s, path):
-                entries.append(entry)
-                for line in describe_entry(entry):
-                    say(line)
-        directory.write_json(BOTTLENECK, entries)
-        directory.write_json(RESULTS, share_conditions({**results, "bottleneck": entries}))
-        return entries
+    entries: list[dict[str, Any]] = []
+    for record in _list_throughputs(results):
+        entries += _examine_point(run_plan, record, duration_s, run_dir.path)
+    run_dir.write_json(BOTTLENECK, entries)
+    results = {**results, "bottleneck": entries}
+    write_results(run_dir, results)
+    return results
 
 
 def _list_throughputs(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -107,19 +106,20 @@ def describe_entry(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _examine_point(
-    bound: BoundRun, record: Mapping[str, Any], duration_s: float, record_dir: Path
+    run_plan: RunPlan, record: Mapping[str, Any], duration_s: float, record_dir: Path
 ) -> list[dict[str, Any]]:
     """Sample the devices at a point, one after the other, and return an entry for each."""
     from v6t.drivers.duts.bottleneck import judge_device, summarize_verdicts
     from v6t.drivers.duts.telemetry_summary import compute_core_shares, summarize_samples
 
-    run, plugin, in_lab = bound.settings, bound.technology, bound.tester.in_lab
-    all_sizes = map(plugin.make_sizes, run.frame_sizes)
+    bound, run = run_plan.bound, run_plan.bound.settings
+    in_lab = bound.tester.in_lab
+    all_sizes = map(bound.technology.make_sizes, run.frame_sizes)
     sizes = next(each for each in all_sizes if sizes_to_json(each) == record["frame_sizes"])
     bench = Bench(bound, record_dir=record_dir)
     entries, verdicts = [], {}
     try:
-        bench.load(compile_directions(plugin, sizes, run.seed))
+        bench.load(run_plan.stream_sets[sizes.label])
         bench.open()
         trials = _make_trials(record, duration_s)
         first = trials["found"]

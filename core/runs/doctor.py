@@ -152,14 +152,13 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
     """Check the device of a testbed, which is locked but not changed, and yield the findings."""
     from v6t.core.config.checks import check_capabilities
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
-    from v6t.core.config.settings import Flags
     from v6t.core.runs.bench import make_tester
     from v6t.drivers.duts.capabilities import find_capabilities
     from v6t.drivers.duts.devices import make_lab_device
 
     try:
-        flags = Flags(plugin=plugin or find_technology(find_driver_name(testbed)))
-        bound = resolve_and_bind(None, testbed, flags)
+        plugin_name = plugin or find_technology(find_driver_name(testbed))
+        bound = resolve_and_bind(None, testbed, plugin=plugin_name)
         check_capabilities(bound, lambda: make_tester(bound))
     except UsageError as exc:
         yield _make_error_finding(exc, plugin)

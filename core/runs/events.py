@@ -21,6 +21,7 @@ from v6t.procedures.trial_runner import FPS, Progress
 
 if TYPE_CHECKING:
     from v6t.analysis.record import Record
+    from v6t.analysis.rundata import RunData
     from v6t.core.runs.plan import PlannedStage, Stage
     from v6t.trials.result import TrialResult
     from v6t.trials.trial import Trial
@@ -55,6 +56,9 @@ class Listener:
     def on_run_start(self, name: str) -> None:
         """Receive the name of a run of a campaign before it starts; empty after the last run."""
 
+    def on_run_data(self, get_data: Callable[[], RunData]) -> None:
+        """Receive, before the first trial, the function that returns the data of the run so far."""
+
     def on_message(self, text: str) -> None:
         """Receive a progress message or a notice for the user."""
 
@@ -77,6 +81,28 @@ class Listeners(Listener):
     def __init__(self, *listeners: Listener) -> None:
         for event in (name for name in vars(Listener) if name.startswith("on_")):
             setattr(self, event, partial(_call_all, [getattr(each, event) for each in listeners]))
+
+
+class RunDataCollector(Listener):
+    """Keeps the data of runs, also of those that fail, by name; that of a single run is empty."""
+
+    def __init__(self) -> None:
+        self.ended: dict[str, RunData] = {}  # data of ended runs
+        self._name = ""
+        self._get_data: Callable[[], RunData] | None = None
+
+    def find(self, name: str) -> RunData | None:
+        """Return the data of a run so far; None if it is not known."""
+        current = self._get_data if name == self._name else None
+        return self.ended.get(name) if current is None else current()
+
+    def on_run_start(self, name: str) -> None:
+        if self._get_data is not None:
+            self.ended[self._name] = self._get_data()
+        self._name, self._get_data = name, None
+
+    def on_run_data(self, get_data: Callable[[], RunData]) -> None:
+        self._get_data = get_data
 
 
 def _call_all(receivers: Sequence[Callable[[Any], None]], value: Any) -> None:

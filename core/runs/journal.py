@@ -16,18 +16,13 @@ from typing import Any
 from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import UsageError
 from v6t.base.files import JOURNAL_OCTETS, explain_read_error, parse_json, read_octets
-from v6t.core.runs.rundir import JOURNAL, MANIFEST, RESULTS, read_optional_json
+from v6t.core.runs.rundir import JOURNAL, RESULTS
 from v6t.trials.codec import TRIAL_DEFAULTS, result_from_json, result_to_json, trial_to_json
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
 
 SCHEMA = "v6t-trial/1"  # schema identifier in each line
 RESTORE_HINT = "nothing was changed; restore the journal of this run"
-
-
-def find_run_id(manifest: Any) -> str | None:
-    """Return the identifier that links a run to its journal; None without a manifest."""
-    return str(manifest.get("run", "")) if isinstance(manifest, dict) else None
 
 
 class Journal:
@@ -133,13 +128,13 @@ def _fill_in_defaults(trial: dict[str, Any]) -> Any:
     return json.loads(json.dumps({**TRIAL_DEFAULTS, **trial}))
 
 
-def read_journal(directory: Path, results: Mapping[str, Any]) -> Journal:
+def read_journal(directory: Path, results: Mapping[str, Any], manifest: Any) -> Journal:
     """Read the journal of a run; raise UsageError if it lacks trials of the results."""
     path = directory / JOURNAL
     if results and not path.is_file():
         problem = f"{path} is missing, and with it the trials of {RESULTS} beside it"
         raise UsageError(problem, RESTORE_HINT, code="damaged-file")
-    journal = Journal(path, find_run_id(read_optional_json(directory / MANIFEST)))
+    journal = Journal(path, str(manifest.get("run", "")) if isinstance(manifest, dict) else None)
     for record in results.get("results", ()):
         for key in record.get("trials", ()):
             if key not in journal.trials:

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.settings import Settings
 from v6t.drivers import clock
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
@@ -24,7 +24,7 @@ from v6t.profiles.model import Role
 LISTED_PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
 
-def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[str, Any]:
+def make_manifest(run: Settings, plugin: Technology, *, simulated: bool) -> dict[str, Any]:
     """Return versions, machine, seed, start time and test setup of a run as JSON values."""
     return {
         "schema": "v6t-manifest/1",

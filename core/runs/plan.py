@@ -18,6 +18,7 @@ from v6t.core.config.bound import BoundRun
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import compile_streams
 from v6t.core.runs.preflight import LOOPBACK_CONNECTIONS
+from v6t.core.runs.rundir import compute_digest, format_json
 from v6t.core.runs.tester_capacity import MIN_OPENING_TRIAL_S, Streams, make_capacity_spec
 from v6t.procedures.tester_rate import SelfTestSpec, TesterCapacity
 from v6t.procedures.trial_runner import Progress
@@ -202,7 +203,7 @@ CONNECTIONS, QUERIES = "connections", "queries"
 ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
 # Settings that determine the compiled streams.
 _STREAM_SETTINGS = {
-    "plugin", "params", "links_left", "links_right", "initiator", "frame_sizes", "modifier", "seed",
+    "plugin", "params", "links", "initiator", "frame_sizes", "modifier", "seed",
 }  # fmt: skip
 
 
@@ -291,6 +292,13 @@ class RunPlan:
             for s in stream_set.streams
         )
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the points, their trials and the streams, without estimated times."""
+        times = {"duration_s", "least_s"}
+        points = [{k: v for k, v in asdict(p).items() if k not in times} for p in self.points]
+        return compute_digest(format_json([points, self.stream_descriptions]).encode())
+
     @cached_property
     def warnings(self) -> list[str]:
         """Warnings about the whole run."""
@@ -299,7 +307,7 @@ class RunPlan:
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
         return {
-            "run": self.bound.settings.model_dump(mode="json"),
+            "run": self.bound.settings.to_json(),
             "points": [asdict(p) for p in self.points],
             "trials": self.trial_count,
             "duration_s": self.duration_s,

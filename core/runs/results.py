@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
 from v6t.analysis.record import Record
-from v6t.analysis.rundata import RunData, RunTrial
+from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
 from v6t.base.files import acquire_lock
 from v6t.benchmarks import registry
-from v6t.core.config.bound import make_links, validate_params
-from v6t.core.config.plugins import load_plugin
-from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.bound import load_technology
+from v6t.core.config.settings import Settings
 from v6t.core.runs.journal import Journal, read_journal
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.rundir import (
     CONFIG,
+    CONFIG_DIGEST,
     MANIFEST,
     MEDIANS,
     REPETITIONS,
@@ -31,9 +32,9 @@ from v6t.core.runs.rundir import (
     TRIALS,
     RunDir,
     make_no_run_error,
+    read_config,
     read_json_object,
     read_optional_json,
-    read_unchanged_config,
     report_damage,
 )
 from v6t.profiles.mixes import describe_sequence
@@ -49,6 +50,7 @@ COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
 INTERRUPTED, IN_PROGRESS = "interrupted", "in progress"
 OTHER_VERSION_HINT = "use the v6t that wrote it; manifest.json names its version"
 REWRITE_HINT = "move it away; `v6t resume` writes it again from the journal"
+NO_RESULTS = {"status": "nothing measured yet", "results": []}  # before the first trial
 CsvRow = dict[str, Any]  # values by column name
 
 
@@ -77,6 +79,11 @@ def read_results(directory: Path) -> dict[str, Any]:
         if isinstance(record, dict) and isinstance(own := record.get("conditions"), dict):
             record["conditions"] = {**shared, **own}
     return content
+
+
+def write_results(directory: RunDir, content: Mapping[str, Any]) -> None:
+    """Replace ``results.json``."""
+    directory.write_json(RESULTS, share_conditions(content))
 
 
 def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +157,7 @@ class ResultFiles:
             amount, before = _rank_completeness(self.content), _rank_completeness(self.stored)
             if amount < before or (amount == before and not has_new_trials):
                 return
-        self._directory.write_json(RESULTS, share_conditions(self.content))
+        write_results(self._directory, self.content)
         entries, trials = self._journal.entries, self._journal.trials
         for key in islice(entries, self._trials, None):
             self._add_rows(TRIALS, list_trial_rows(trials[key], entries[key]))
@@ -188,39 +195,61 @@ def _add_limit_columns(rows: Iterable[CsvRow], record: Record) -> Iterator[CsvRo
         yield {**row, "Limited": "yes" if is_limited else "no", **median}
 
 
-def load_run(path: Path, technology: Technology | None = None) -> RunData:
-    """Load the data of a run directory; the run may still be in progress."""
+@dataclass(frozen=True)
+class RunFiles:
+    """Contents of the files of a run.
+
+    Attributes:
+        manifest: content of ``manifest.json``; None if there is none.
+        results: content of ``results.json``; empty if the run has no results yet.
+    """
+
+    path: Path
+    settings: Settings
+    manifest: dict[str, Any] | None
+    results: Mapping[str, Any]
+    journal: Journal
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to be measured."""
+        return self.results.get("status") == COMPLETE
+
+
+def read_run(path: Path) -> RunFiles:
+    """Read the files of a run directory; the run may still be in progress."""
     with report_damage(path):
         results = read_results(path)
         manifest = read_optional_json(path / MANIFEST)
         if not (path / CONFIG).is_file():
             raise make_no_run_error(path)
-        run = read_unchanged_config(path, manifest)
-        # a published copy of a run has no journal, and its manifest no status
-        is_published = manifest is not None and "status" not in manifest
-        journal = read_journal(path, {} if is_published else results)
-        return make_run_data(
-            path,
-            run,
-            technology or _load_technology(run),
-            results or {"status": "nothing measured yet"},
-            read_records(path, results),
-            manifest,
-            journal.list_trials(),
-        )
+        settings = read_config(path, manifest)
+        # a published copy of a run has no journal, and its manifest neither status nor digest
+        is_published = manifest is not None and not {"status", CONFIG_DIGEST} & manifest.keys()
+        journal = read_journal(path, {} if is_published else results, manifest)
+        return RunFiles(path, settings, manifest, results, journal)
+
+
+def load_run(path: Path) -> RunData:
+    """Load the data of a run directory; the run may still be in progress."""
+    return make_stored_data(read_run(path))
+
+
+def make_stored_data(files: RunFiles) -> RunData:
+    """Return the data of a run whose files were read."""
+    results, technology = files.results or NO_RESULTS, None
+    with report_damage(files.path):
+        records = read_records(files.path, results)
+        with suppress(UsageError):  # its plugin is not installed, or has changed
+            technology = load_technology(files.settings)
+        return make_run_data(replace(files, results=results), technology, records)
 
 
 def make_run_data(
-    path: Path,
-    run: ResolvedRun,
-    technology: Technology | None,
-    results: Mapping[str, Any],
-    records: Sequence[Record],
-    manifest: Mapping[str, Any] | None,
-    trials: Sequence[RunTrial],
-    measured_count: int = 0,
+    files: RunFiles, technology: Technology | None, records: Sequence[Record]
 ) -> RunData:
     """Assemble the data of a run from the contents of its files."""
+    run, results, manifest = files.settings, files.results, files.manifest
     about: dict[str, Any] = {"params": run.params}
     if technology is not None:
         about = {
@@ -234,28 +263,16 @@ def make_run_data(
         about["setup"] = manifest["setup"]
     mixes = dict.fromkeys(r.frame_sizes.mix for r in records if r.frame_sizes.mix)
     return RunData(
-        name=path.resolve().name,
+        name=files.path.resolve().name,
         results=results,
         records=records,
-        config=run.model_dump(mode="json"),
+        config=run.to_json(),
         manifest=manifest or {},
         settings=run.procedure.model_dump(mode="json"),
-        trials=trials,
-        measured=measured_count,
-        bottleneck=results.get("bottleneck") or (),
+        trials=files.journal.list_trials(),
         mix_sequences={mix: describe_sequence(mix) for mix in mixes},
         **about,
     )
-
-
-def _load_technology(run: ResolvedRun) -> Technology | None:
-    """Return the technology of a run; None if its plugin is not installed or has changed."""
-    try:
-        plugin = load_plugin(run.plugin)
-        links = make_links(run.links_left, run.links_right, run.initiator)
-        return plugin(validate_params(plugin, run.params), links)
-    except UsageError:
-        return None
 
 
 @dataclass(frozen=True)

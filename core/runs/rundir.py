@@ -18,15 +18,17 @@ from v6t.base.files import (
     LOCK_NAME,
     acquire_lock,
     explain_read_error,
+    parse_json,
     read_json,
     read_octets,
     report_write_errors,
     write_atomically,
 )
 from v6t.core.config.settings import (
-    ResolvedRun,
-    RunFile,
-    load_saved_run,
+    RunSettings,
+    Settings,
+    Testbed,
+    list_file_names,
     make_preset,
     make_procedure_model,
 )
@@ -144,10 +146,6 @@ class RunDir:
         """Read a JSON file of the run; None if it does not exist."""
         return read_optional_json(self.path / name)
 
-    def load_config(self) -> ResolvedRun:
-        """Return the resolved settings of the run, unchanged since it began."""
-        return read_unchanged_config(self.path, self.read_json(MANIFEST))
-
     def close(self) -> None:
         """Release the lock."""
         self._lock.release()
@@ -210,31 +208,28 @@ def read_json_object(path: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def read_config(path: Path) -> ResolvedRun:
-    """Read the configuration of a run from its directory or its ``config.json``."""
+def read_config(path: Path, manifest: Any = None) -> Settings:
+    """Read the configuration of a run from its directory or its ``config.json``.
+
+    Raises:
+        UsageError: it cannot be read, or its digest in the manifest differs. Manifests of earlier
+            versions and of published runs have no digest: nothing is compared.
+    """
     if path.is_dir():
         path /= CONFIG
+    digest = manifest.get(CONFIG_DIGEST) if isinstance(manifest, dict) else None
     try:
-        return load_saved_run(read_json(path))
+        octets = read_octets(path)
+        if digest not in (None, compute_digest(octets)):
+            problem = f"{path} or {MANIFEST} beside it was changed after the run began"
+            hint = "restore them; to measure with other settings, start a new run"
+            raise UsageError(problem, hint, code="damaged-file")
+        return Settings.from_config(parse_json(octets))
     except OSError as exc:
         raise explain_read_error(path, exc) from exc
     except ValueError as exc:
         problem = f"{path} is not a configuration of this version of v6t"
         raise UsageError(problem, code="damaged-file") from exc
-
-
-def read_unchanged_config(directory: Path, manifest: Any) -> ResolvedRun:
-    """Read the configuration of a run; raise UsageError if its digest in the manifest differs.
-
-    Manifests of earlier versions and of published runs have no digest: nothing is compared.
-    """
-    run, path = read_config(directory), directory / CONFIG
-    digest = manifest.get(CONFIG_DIGEST) if isinstance(manifest, dict) else None
-    if digest is not None and digest != compute_digest(read_octets(path)):
-        problem = f"{path} or {MANIFEST} beside it was changed after the run began"
-        hint = "restore them; to measure with other settings, start a new run"
-        raise UsageError(problem, hint, code="damaged-file")
-    return run
 
 
 @contextmanager
@@ -280,7 +275,7 @@ def _find_last_change(path: Path) -> tuple[float, str]:
     return max(p.stat().st_mtime for p in (path / CONFIG, path / JOURNAL) if p.exists()), path.name
 
 
-def choose_default_path(run: ResolvedRun) -> Path:
+def choose_default_path(run: Settings) -> Path:
     """Return an unused path ``runs/<UTC>-<plugin>[-<label>]``."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", run.label).strip("-.")
@@ -312,20 +307,16 @@ def read_run_files(source: Path) -> tuple[YamlFile, YamlFile]:
     return run_file, testbed
 
 
-def make_settings_files(run: ResolvedRun) -> dict[str, dict[str, Any]]:
+def make_settings_files(run: Settings) -> dict[str, dict[str, Any]]:
     """Return the contents of a run file and a testbed file that repeat a run, by file name."""
-    values = run.model_dump(mode="json")
+    values = run.model_dump(mode="json", by_alias=True)
     preset = make_procedure_model().model_validate(make_preset(run.preset)).model_dump(mode="json")
     values["procedure"] = _find_differences(values["procedure"], preset)
-    testbed = {
-        "tester": values["tester"],
-        "dut": values["dut"],
-        "links": {"left": values["links_left"], "right": values["links_right"]},
-        "initiator": run.initiator,
-        "line_rate": _format_rate(run.line_rate_bps),
+    values["line_rate"] = _format_rate(run.line_rate_bps)
+    return {
+        file: {name: values[name] for name in list_file_names(model) if values[name] is not None}
+        for file, model in (("run.yaml", RunSettings), ("testbed.yaml", Testbed))
     }
-    settings = {name: values[name] for name in RunFile.model_fields if values[name] is not None}
-    return {"run.yaml": settings, "testbed.yaml": testbed}
 
 
 def _format_rate(rate_bps: float) -> str:

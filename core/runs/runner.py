@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -30,7 +31,7 @@ from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.device import COUNTERS_KEY, DeviceCounts
 from v6t.core.runs.events import Listener, log_run, make_headline
-from v6t.core.runs.journal import Journal, read_journal
+from v6t.core.runs.journal import read_journal
 from v6t.core.runs.manifest import make_manifest, utc_now
 from v6t.core.runs.plan import RunPlan, make_first_stage, plan, plan_stage
 from v6t.core.runs.point import make_point, make_tcp_point, remeasure_tester
@@ -41,9 +42,10 @@ from v6t.core.runs.results import (
     RUNNING,
     SCHEMA,
     ResultFiles,
-    load_run,
+    RunFiles,
     make_run_data,
-    read_results,
+    make_stored_data,
+    read_run,
 )
 from v6t.core.runs.rundir import (
     CONFIG,
@@ -52,7 +54,6 @@ from v6t.core.runs.rundir import (
     RunDir,
     compute_digest,
     format_json,
-    report_damage,
 )
 from v6t.core.runs.trials import Trials
 from v6t.procedures.stateful.phases import PhaseOneError
@@ -75,7 +76,7 @@ def execute(
     run_plan = run_plan or plan(bound)
     with RunDir(path, new=True) as run_dir:
         document = make_manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
-        config = format_json(bound.settings.model_dump(mode="json"))
+        config = format_json(bound.settings.to_json())
         document[CONFIG_DIGEST] = compute_digest(config.encode())
         run_dir.write_json(MANIFEST, document)
         run_dir.write_text(CONFIG, config)
@@ -83,7 +84,9 @@ def execute(
             with log_run(events, path) as log:
                 for warning in list_setting_warnings(bound):
                     log.on_message(f"note: {warning}")
-                return Runner(run_plan, run_dir, log, read_journal(path, {}), {}).run()
+                journal = read_journal(path, {}, document)
+                files = RunFiles(path, bound.settings, document, {}, journal)
+                return Runner(run_plan, run_dir, log, files).run()
         except EnvironmentLacking:  # this machine cannot measure: there is nothing to resume
             with suppress(UsageError, OSError):
                 run_dir.discard()
@@ -93,15 +96,16 @@ def execute(
 def resume(path: Path, events: Listener, run_plan: RunPlan | None = None) -> RunData:
     """Resume an interrupted run and return its data; only load it if it is complete."""
     with RunDir(path, new=False) as run_dir:
-        run = run_dir.load_config()
-        with report_damage(path):
-            results = read_results(path)
-            journal = read_journal(path, results)
-            if results.get("status") == COMPLETE:
-                return load_run(path)
-        run_plan = run_plan or plan(bind(run))
-        with log_run(events, path) as log:
-            return Runner(run_plan, run_dir, log, journal, results).run()
+        files = read_run(path)
+        if files.is_complete:
+            return make_stored_data(files)
+        return measure_rest(run_dir, files, events, run_plan or plan(bind(files.settings)))
+
+
+def measure_rest(run_dir: RunDir, files: RunFiles, events: Listener, run_plan: RunPlan) -> RunData:
+    """Resume an interrupted run whose files were read, and return its data."""
+    with log_run(events, run_dir.path) as log:
+        return Runner(run_plan, run_dir, log, files).run()
 
 
 class Runner:
@@ -112,22 +116,16 @@ class Runner:
     """
 
     def __init__(
-        self,
-        run_plan: RunPlan,
-        run_dir: RunDir,
-        events: Listener,
-        journal: Journal,
-        stored: Mapping[str, Any],
+        self, run_plan: RunPlan, run_dir: RunDir, events: Listener, files: RunFiles
     ) -> None:
-        """Open the journal; ``stored`` is the content of ``results.json``, empty for a new run."""
+        """Open the journal; ``files`` are the contents of the directory."""
         self._bound, self._run = run_plan.bound, run_plan.bound.settings
         self._run_dir, self._events = run_dir, events
-        self._journal = journal
-        journal.open()
-        self._results = ResultFiles(run_dir, self._journal, stored)
-        self._trials = Trials(
-            run_plan, run_dir, self._journal, events, DeviceCounts(stored.get(COUNTERS_KEY, ()))
-        )
+        self._files, self._journal = files, files.journal
+        self._journal.open()
+        self._results = ResultFiles(run_dir, self._journal, files.results)
+        counts = DeviceCounts(files.results.get(COUNTERS_KEY, ()))
+        self._trials = Trials(run_plan, run_dir, self._journal, events, counts)
         self._tcp_rates: Mapping[str, Sequence[float]] = {}
         self._status = RUNNING
         self._next_write = 0.0
@@ -142,6 +140,7 @@ class Runner:
             self._events.on_message(
                 "the last line of the journal was incomplete; its trial is measured again"
             )
+        self._events.on_run_data(self.get_data)
         try:
             self._write_results()
             self._measure()
@@ -157,16 +156,12 @@ class Runner:
                 self._write_manifest(tester)
                 self._write_results()
                 self._journal.close()
-        return make_run_data(
-            self._run_dir.path,
-            self._run,
-            self._bound.technology,
-            self._results.content,
-            self._results.records,
-            self._run_dir.read_json(MANIFEST),
-            self._journal.list_trials(),
-            self._trials.measured,
-        )
+        return self.get_data()
+
+    def get_data(self) -> RunData:
+        """Return the data of the run so far."""
+        files = replace(self._files, results=self._results.content)
+        return make_run_data(files, self._bound.technology, [*self._results.records])
 
     def _measure(self) -> None:
         """Measure every frame size of the run."""
@@ -319,16 +314,17 @@ class Runner:
 
     def _write_manifest(self, tester: dict[str, Any] | None) -> None:
         """Add the tester, the end of the run, its status and its first result to the manifest."""
-        content = self._run_dir.read_json(MANIFEST)
-        if content is None and tester is None:
+        if self._files.manifest is None and tester is None:
             return
         records = self._results.records
-        content = content or {"run": self._journal.run or ""}
-        content |= {
+        content = {
+            **(self._files.manifest or {"run": self._journal.run or ""}),
             "status": self._status,
             "headline": make_headline(records[0]) if records else "",
         }
         if tester:
             content["tester"] = tester
-            content.setdefault("finished", []).append(utc_now())
-        self._run_dir.write_json(MANIFEST, content)
+            content["finished"] = [*content.get("finished", ()), utc_now()]
+        text = format_json(content)
+        self._run_dir.write_text(MANIFEST, text)
+        self._files = replace(self._files, manifest=json.loads(text))  # as another run reads it

@@ -19,7 +19,7 @@ from typing import Any
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.base.files import locate_cache, write_atomically
 from v6t.core.config.bound import BoundRun, bind
-from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.settings import Settings
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.manifest import describe_machine, utc_now
 from v6t.core.runs.preflight import with_loopback_setup
@@ -67,7 +67,7 @@ Streams = Mapping[Direction, StreamSet]  # by direction
 
 
 def make_capacity_spec(
-    run: ResolvedRun,
+    run: Settings,
     sizes: Sizes,
     mode: Mode,
     media_fps: float,
@@ -214,6 +214,7 @@ class SelfTest:
     def key(self) -> str:
         """Hash of everything that determines the capacity, such as tester and frames."""
         run, spec, links = self.bound.settings, self.spec, self.bound.technology.links
+        left, right = run.links.left, run.links.right
         what = [
             *collect_tester_facts(self.bound),
             run.line_rate_bps,
@@ -221,8 +222,8 @@ class SelfTest:
             {k: v for k, v in asdict(spec).items() if k != "mix"}
             if self.bound.tester.can_loop_back
             else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
-            (run.links_left.mtu, run.links_right.mtu, run.links_left.vlan, run.links_right.vlan),
-            *([asdict(a) for a in links.background_vlans or ()]),
+            (left.mtu, right.mtu, left.vlan, right.vlan),
+            *(vlan.model_dump(mode="json") for vlan in links.background_vlans or ()),
             *(("turned",) if links.swapped else ()),
             {d: [dict(s.trex) for s in one.streams] for d, one in sorted(self.streams.items())},
         ]

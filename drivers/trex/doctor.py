@@ -17,7 +17,7 @@ from v6t.drivers.trex.channel import ClientWorker, WorkerError, parse_answer
 from v6t.drivers.trex.client.host import is_reachable
 from v6t.drivers.trex.client.stats import ServerFacts
 from v6t.drivers.trex.installation import find_installation, read_version, start_client
-from v6t.drivers.trex.interfaces import is_pci, make_full_address
+from v6t.drivers.trex.interfaces import find_device, is_pci
 from v6t.drivers.trex.options import TrexOptions
 
 DPDK_DRIVERS = ("vfio-pci", "uio_pci_generic", "igb_uio")
@@ -197,7 +197,7 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
 
 def read_host_facts(worker: ClientWorker, options: TrexOptions) -> Mapping[str, Any]:
     """Read facts about the worker's host; see ``examine_host`` of the worker."""
-    named = [make_full_address(n) if is_pci(n) else n for n in options.all_interfaces or ()]
+    named = [find_device(name) for name in options.all_interfaces or ()]
     facts: Mapping[str, Any] = worker.ask(
         "machine", deadline_s=options.start_deadline_s, interfaces=named, port=options.rpc_port
     )
@@ -219,12 +219,12 @@ def examine_interfaces(worker: ClientWorker, options: TrexOptions) -> Iterator[F
     """Check that the interfaces of a server exist on the worker's host."""
     facts = read_host_facts(worker, options)["interfaces"]
     for name in options.all_interfaces or ():
-        subject = f"interface {name}"
+        found = facts[find_device(name)]
         if is_pci(name):
-            yield (subject, *check_nic(facts[make_full_address(name)], options.socket))
+            state, text = check_nic(found, options.socket)
         else:
-            state, text = facts[name] or ("ok", "made by TRex")
-            yield subject, state, text
+            state, text = found or ("ok", "made by TRex")
+        yield f"interface {name}", state, text
 
 
 def find_missing_mount(facts: Mapping[str, Any]) -> str:

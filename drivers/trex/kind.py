@@ -231,17 +231,17 @@ def _uses_marks(options: TrexOptions, needs: frozenset[Capability], most_fps: fl
 
 
 def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield warnings about one server; its figures of trials name its cores and its version."""
-    cores = max((trial.get("cores", 1) for trial in figures), default=None)
-    if options.by_trailer is False or (cores or 1) > 1:
-        compared = "some are" if any(STAMPED in trial for trial in figures) else "none is"
+    """Yield warnings about one server; the figures of trials tell what it is and does."""
+    cores = max((trial.get("cores", 1) for trial in figures), default=1)
+    if options.counts_by_ports or not all(trial.get("by_trailer", True) for trial in figures):
+        some = "some are" if any(STAMPED in trial for trial in figures) else "none is"
         yield (
-            "TRex counts the frames of its ports, less control frames: it does not distinguish "
-            f"classes, and {compared} compared with the reference translation"
+            "TRex counts the frames of its ports, less control frames: it does not distinguish classes"
+            + (f", and {some} compared with the reference translation" if figures else "")
         )
     else:
-        yield from _list_trailer_warnings(options, is_known=cores is not None)
-    if cores is not None and cores > 1:
+        yield from _list_trailer_warnings(options, [trial.get("counting", "") for trial in figures])
+    if cores > 1:
         yield (
             f"TRex's receiver sees only a part of the frames of its {cores} data path cores: an ARP "
             "request of the device may be counted as a test frame, hide a lost one and stay without an "
@@ -276,15 +276,17 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
         )
 
 
-def _list_trailer_warnings(options: TrexOptions, *, is_known: bool) -> Iterator[str]:
-    """Yield warnings about frames that are told apart, where the server has one core or is unknown."""
-    several = "" if is_known or options.by_trailer else " and with several data path cores"
+def _list_trailer_warnings(options: TrexOptions, ways: Sequence[str]) -> Iterator[str]:
+    """Yield warnings about trailers and marks; ``ways`` in which trials counted, none in a plan."""
+    is_certain = ways or options.by_trailer or options.must_start
+    several = "" if is_certain else " and with several data path cores"
     yield (
         f"TRex counts test frames by a trailer in searches up to {MAX_STAMPED_FPS:,.0f} fps (both "
         f"directions together); in faster ones{several} it counts all frames of its ports and "
         "compares samples"
     )
-    if options.marks or (options.marks is None and options.port_driver.uses_kernel):
+    may_mark = options.port_driver.uses_kernel if options.marks is None else options.marks
+    if any("marks" in way for way in ways) if ways else may_mark:
         where = "option marks: true"
         if not options.marks:
             where = f"above {ALWAYS_STAMPED_FPS:,.0f} fps if TRex's threads share CPUs, "

@@ -9,8 +9,13 @@ from typing import Any
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.prober import FrameOnSide
 from v6t.drivers.trex.attachment import Attachment
+from v6t.drivers.trex.capture import make_capture_request
+from v6t.drivers.trex.channel import parse_answer
+from v6t.drivers.trex.client.stats import Capture
 from v6t.drivers.trex.options import TrexOptions
+from v6t.intent.device import Port
 
+MAX_FRAMES = 1000  # That are captured of each port
 QUIET_S = 0.2  # Least wait for the frames of a capture, which are polled
 
 
@@ -19,7 +24,7 @@ class TrexProber:
 
     def __init__(self, options: TrexOptions, links: Any, bed: Bed | None) -> None:
         left, right = options.ports
-        self._ports = {"left": left, "right": right}
+        self._ports: dict[Port, int] = {"left": left, "right": right}
         self._attachment = Attachment(options, links, bed, delays=False)
         try:
             self._attachment.open()
@@ -31,18 +36,21 @@ class TrexProber:
     def exchange(
         self, frames: Sequence[FrameOnSide], wait_s: float, quiet_s: float
     ) -> list[FrameOnSide]:
-        left, right = self._ports.values()
-        arrivals = self._attachment.ask(
+        answer = self._attachment.ask(
             "exchange",
             deadline_s=wait_s + 60,
             frames=[[self._ports[s], base64.b64encode(octets).decode()] for s, octets in frames],
-            receive=[left, right],
+            captures=[
+                make_capture_request("sample", port, "not arp", MAX_FRAMES)
+                for port in self._ports.values()
+            ],
             wait_s=wait_s,
             quiet_s=max(quiet_s, QUIET_S),
         )
-        return [
-            ("left" if port == left else "right", base64.b64decode(text)) for port, text in arrivals
-        ]
+        captures = parse_answer(list[Capture], answer)
+        arrivals = [(*frame, one.port) for one in captures for frame in one.decode_frames()]
+        side_of = {port: side for side, port in self._ports.items()}
+        return [(side_of[port], octets) for _, octets, port in sorted(arrivals)]
 
     def close(self) -> None:
         self._attachment.close()

@@ -523,7 +523,8 @@ class TrexTester(BedTester):
                 "looks": len(stats.looks),
                 "answered": stats.answered,
                 "cores": facts.cores_per_port,
-                "version": facts.release,
+                "version": facts.version.get("version"),
+                "by_trailer": self.attachment.uses_trailer,
                 **({counting.STAMPED: captured} if captured else {}),
             },
         )

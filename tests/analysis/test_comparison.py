@@ -1,4 +1,4 @@
-"""One quantity of two runs: which way it changed, what bounds a difference, what is left open."""
+"""Comparison of one quantity of two runs: direction, uncertainty and undecided cases."""
 
 import pytest
 from v6t.analysis.compare.comparison import RunComparison, _compare_result, summarize_comparison

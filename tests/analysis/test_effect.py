@@ -7,7 +7,7 @@ from v6t.analysis.compare.effect import CONFIDENCE, MAX_REPETITIONS, estimate_fa
 
 
 def noisy(rng, count, middle):
-    """Repetitions with noise in no particular form."""
+    """Return repetitions with noise of no particular form."""
     return [
         middle * (1 + 0.01 * rng.choice((rng.gauss(0, 1), rng.expovariate(1))))
         for _ in range(count)

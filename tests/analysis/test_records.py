@@ -1,4 +1,4 @@
-"""Records say what they hold, and nobody but a benchmark's own presentation asks for its name."""
+"""Records describe themselves: only a benchmark's own presentation depends on its name."""
 
 import ast
 from pathlib import Path
@@ -32,7 +32,7 @@ HEAD = {
 
 
 def fields():
-    """Every key that a schema of the results holds, with its description."""
+    """Return every key of the results' schemas with its description."""
     for name, model in make_results_schema()["$defs"].items():
         for key, known in model["properties"].items():
             yield f"{name}.{key}", key, known.get("description", "")

@@ -1,4 +1,4 @@
-"""Change points: what is there is found, what is not is not."""
+"""Change points: real ones are found, and no others."""
 
 import random
 
@@ -12,7 +12,7 @@ RATE_FPS, RESOLUTION_FPS = 3_100_000.0, 1000.0
 
 
 def a_series(seed, change, noise=0.01):
-    """Rates as runs bring them: noise, a resolution, now and then a bad day, a drift of a day."""
+    """Return rates like those of runs: noise, a resolution, a bad day now and then, and drift."""
     chance = random.Random(seed)
     at = chance.randint(8, RUNS - 8)
     rates = []
@@ -99,7 +99,7 @@ def test_a_fall_after_identical_results():
 
 
 def told_soon(runs, after, fall=0.3, noise=0.01):
-    """In how many of ten series that ended with so many runs after a fall it is told where it began."""
+    """Return for how many of ten series of ``runs`` the fall ``after`` runs is located."""
     found = 0
     for seed in range(10):
         chance = random.Random(seed)

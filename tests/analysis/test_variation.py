@@ -1,4 +1,4 @@
-"""What changes from frame to frame, in words: what published results are matched by."""
+"""Descriptions of what varies from frame to frame, by which published results are matched."""
 
 import pytest
 from v6t.analysis.variation import (
@@ -25,7 +25,7 @@ def params(ports, *hosts, names=("left_hosts", "right_hosts")):
         (params("inc", {"policy": "fixed"}, {"policy": "fixed"}), None),
         (params("fixed", {"policy": "inc"}, {"policy": "inc"}), None),
         ({}, None),
-        # a range without an end is one host, whatever its policy would be
+        # a range without an end is one host, regardless of its policy
         (params("fixed", {"last": None, "policy": "random"}, {"policy": "fixed"}),
          "fixed IP fixed port"),
         (params("fixed", {"last": "::9", "policy": "random"}, {"policy": "random"}),

@@ -1,4 +1,4 @@
-"""Remarks: what is said of several points is said once."""
+"""Warnings that apply to several points are printed once."""
 
 from types import SimpleNamespace
 

@@ -362,7 +362,7 @@ def owner(choose):
 
 
 def accept(wrong):
-    """Decapsulate tunnel packets that are wrong in one way, whoever sent them."""
+    """Decapsulate tunnel packets that are wrong in one way, from any sender."""
 
     def faulty(_, correct, packet):
         octets = bytes(packet)

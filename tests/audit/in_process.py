@@ -6,7 +6,7 @@ from v6t.audit.self_check import DeviceProbe
 
 
 def outcomes(device, clauses):
-    """Carry out clauses with one device, one after the other."""
+    """Execute clauses with one device, one after the other."""
     probe = DeviceProbe(device)
     return [carry_out(clause, probe, AuditRequest()) for clause in clauses]
 

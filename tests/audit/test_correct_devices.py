@@ -1,4 +1,4 @@
-"""No audit reports a deviation of a correct device, whatever the parameters.
+"""No audit reports a deviation of a correct device, for any parameters.
 
 ``V6T_AUDIT_EXAMPLES=1000`` draws more parameters of each technology than the few of ``make test``.
 """
@@ -35,7 +35,7 @@ one_of, integers, composite = st.sampled_from, st.integers, st.composite
 
 
 def fixed(**strategies):
-    """Return a strategy of parameters; what is no strategy is a value."""
+    """Return a strategy of parameters; other values are constants."""
     values = {
         n: s if isinstance(s, st.SearchStrategy) else st.just(s) for n, s in strategies.items()
     }
@@ -54,14 +54,14 @@ def network6(base, length):
 
 @composite
 def port_sets(draw):
-    """PSID offset and length, unshared addresses and ranges of one port included."""
+    """Draw PSID offset and length, unshared addresses and ranges of one port included."""
     length = draw(one_of((0, 1, 3, 6, 8, 12, 15, 16)))
     return draw(integers(0, 16 - length)), length
 
 
 @composite
 def relays(draw):
-    """One mapping rule or two: shared addresses, whole ones, prefixes of CEs, no EA bits."""
+    """Draw one or two mapping rules: shared addresses, whole ones, prefixes of CEs, no EA bits."""
     first, *others = (
         {**rule_settings(rule), "ces": 1}
         for rule in draw(st.lists(rules(sendable=True), min_size=1, max_size=2))
@@ -150,7 +150,7 @@ def lwb4s(draw):
 
 @composite
 def nats(draw, **own):
-    """Pools, ports and numbers of hosts, and a NAT's own parameters."""
+    """Draw pools, ports and numbers of hosts, and a NAT's own parameters."""
     hosts, ports = draw(one_of(((2, 4000), (3, 9000), (16, 64))))
     low, first = draw(one_of((1024, 1025, 20000))), draw(one_of((1024, 20000)))
     public = draw(one_of((64512, 32768, 4 * ports)))

@@ -105,7 +105,7 @@ def devices(chance: random.Random) -> dict[str, Device]:
 
 
 def measure(search: SearchMethod, name: str) -> Line:
-    """One search on all devices of a class."""
+    """Run one search on all devices of a class."""
     errors, traffic, total, full, unproven = [], [], [], [], 0
     for seed in range(DEVICES):
         device = devices(random.Random(seed))[name]
@@ -156,7 +156,7 @@ def installed() -> tuple[SearchMethod, ...]:
 
 
 def compare() -> Iterator[Line]:
-    """Every search on every class."""
+    """Run every search on every class."""
     for name in devices(random.Random(0)):
         for search in installed():
             yield measure(search, name)

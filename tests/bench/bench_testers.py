@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.config.bound import BoundRun, bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import build_lab_device, compile_directions, make_tester
 from v6t.drivers.lab.setup import Bed
 from v6t.trials.trial import Trial
@@ -54,7 +54,7 @@ Try = Callable[[str, float], Verdict]
 
 
 def search(attempt: Try, mode: str) -> tuple[float, list[str]]:
-    """Highest rate found, and how each rate went."""
+    """Search the highest rate; return it and the verdict on each rate."""
     low, high, said = 0.0, UPPER_FPS[mode], []
     while high - low > RESOLUTION_FPS:
         rate = (low + high) / 2
@@ -70,11 +70,7 @@ def search(attempt: Try, mode: str) -> tuple[float, list[str]]:
 
 def _bound(tester: str, options: dict[str, str]) -> BoundRun:
     return bind(
-        resolve(
-            flags=Flags(
-                plugin="ipv6-router", tester=tester, tester_options=options, dut="linux-router"
-            )
-        )
+        resolve(plugin="ipv6-router", tester=tester, tester_options=options, dut="linux-router")
     )
 
 
@@ -169,7 +165,7 @@ def _judged(said: str, frames: int, *, both: bool) -> Verdict:
 def run(
     file: Path, rounds: int, program: Path | None, options: list[dict[str, Any]], only: list[str]
 ) -> None:
-    """Each tester once per round, both modes; TRex with each of several sets of options."""
+    """Run each tester once per round in both modes; TRex with several sets of options."""
     testers: dict[str, Callable[[], Any]] = {"embedded": lambda: own("embedded", {})}
     for given in options or [{}]:
         name = " ".join(["trex", *(f"{k}={json.dumps(v)}" for k, v in given.items())])
@@ -193,7 +189,7 @@ def run(
 
 
 def table(file: Path) -> str:
-    """Medians, and the least and most in brackets, as Markdown."""
+    """Render medians as Markdown, with minimum and maximum in brackets."""
     found: dict[tuple[str, str], list[float]] = {}
     for text in file.read_text(encoding="utf-8").splitlines():
         line = json.loads(text)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import list_names
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.trex.options import TrexOptions
@@ -31,7 +31,7 @@ ROWS = 10_000
 
 
 def in_turn(works: dict[str, Callable[[], float]], rounds: int = 5) -> dict[str, list[float]]:
-    """Figures of several works, measured alternately so that noise hits all alike."""
+    """Measure several functions alternately, so that noise affects all alike."""
     found: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():
@@ -40,7 +40,7 @@ def in_turn(works: dict[str, Callable[[], float]], rounds: int = 5) -> dict[str,
 
 
 def show(title: str, figures: dict[str, list[float]], unit: str) -> None:
-    """Minimum, median and maximum of each."""
+    """Print minimum, median and maximum of each."""
     print(f"{title} [{unit}], {len(next(iter(figures.values())))} rounds in turn")
     for name, values in figures.items():
         print(
@@ -55,7 +55,7 @@ def profiles() -> dict[str, StreamSet]:
     for plugin in ("mape-br", "mapt-br", "ipv4-router"):
         if plugin not in list_names():
             continue
-        run = resolve(flags=Flags(plugin=plugin, params={}))
+        run = resolve(plugin=plugin, params={})
         made = bind(run).technology
         pair = made.make_frame_pair(run.frame_sizes[0])
         compiled = compile_directions(made, pair, run.seed)["forward"]
@@ -74,7 +74,7 @@ def profiles() -> dict[str, StreamSet]:
 
 
 def attempts(tester: TrexTester, compiled: StreamSet) -> float:
-    """Nanoseconds of the data path core per attempted frame."""
+    """Return the nanoseconds of the data path core per attempted frame."""
     tester.attachment.ask("load", port=0, streams=[dict(s.trex) for s in compiled.streams])
     frames = int(OFFERED_FPS * SECONDS)
     burst = {
@@ -101,7 +101,7 @@ def main() -> None:
     """Print the figures; nothing is asserted."""
     if not os.environ.get("TREX_DIR"):
         sys.exit("set TREX_DIR to the directory with t-rex-64")
-    run = resolve(flags=Flags(plugin="mape-br"))
+    run = resolve(plugin="mape-br")
     options = TrexOptions(
         interfaces=MEMIF,
         start="always",

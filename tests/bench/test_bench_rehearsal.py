@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.reporting import write
 from v6t.core.runs import results, rundir
 from v6t.core.runs.events import Listener
@@ -19,12 +19,20 @@ ONE, FOUR = (84,), (84, 128, 256, 512)
 
 
 def rehearse(path, sizes):
-    flags = Flags(
-        plugin="siit", preset="rfc", tester="sim", frame_sizes=sizes,
-        benchmarks=("throughput", "frame-loss", "latency", "ipdv"),
-        procedure={"repetitions": 1, "latency": {"tags": 100}},
-    )  # fmt: skip
-    execute(bind(resolve(flags=flags)), path, Listener())
+    execute(
+        bind(
+            resolve(
+                plugin="siit",
+                preset="rfc",
+                tester="sim",
+                frame_sizes=sizes,
+                benchmarks=("throughput", "frame-loss", "latency", "ipdv"),
+                procedure={"repetitions": 1, "latency": {"tags": 100}},
+            )
+        ),
+        path,
+        Listener(),
+    )
     # figures are as many as points, and would be three quarters of all calls
     write.write_run_report(path, figures="none")
     return len((path / rundir.JOURNAL).read_text().splitlines())

@@ -34,12 +34,12 @@ class Series:
 
 
 def axis(name: str, *values: Any) -> list[Values]:
-    """One setting after the other."""
+    """List values of one setting."""
     return [{name: value} for value in values]
 
 
 def every(*axes: list[Values]) -> list[Values]:
-    """All combinations, the last changing fastest."""
+    """List all combinations; the last axis changes fastest."""
     merged: list[Values] = []
     for chosen in product(*axes):
         values: Values = {}

@@ -1,4 +1,4 @@
-"""Running the command line, in this process where that is enough, in one of its own elsewhere."""
+"""Run the command line in this process, or in a new one where that is necessary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from pathlib import Path
 from v6t.core.cli import main
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results
 from v6t.core.runs.rundir import CONFIG, CONFIG_DIGEST, MANIFEST, compute_digest
@@ -60,7 +59,7 @@ def done_of(status: int, out: str, err: str) -> Done:
 
 
 def v6t(*arguments: object) -> Done:
-    """``v6t ARGUMENTS`` in this process and directory."""
+    """Run ``v6t ARGUMENTS`` in this process and directory."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -72,7 +71,7 @@ def v6t(*arguments: object) -> Done:
 
 
 def v6t_process(*arguments: object, **environment: str) -> Done:
-    """``v6t ARGUMENTS`` in a process of its own, with changes to the environment."""
+    """Run ``v6t ARGUMENTS`` in a new process, with changes to the environment."""
     done = subprocess.run(
         [*COMMAND, *map(str, arguments)],
         capture_output=True,
@@ -85,7 +84,7 @@ def v6t_process(*arguments: object, **environment: str) -> Done:
 
 @contextlib.contextmanager
 def bound_by_permissions() -> Iterator[None]:
-    """Root, too, meets the permissions of files, in this thread and for a while."""
+    """Make file permissions apply to root, in this thread and for a while."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     # effective, permitted, inheritable: of the first 32 capabilities, then of the others
@@ -111,8 +110,9 @@ def bound_by_permissions() -> Iterator[None]:
 def simulate(*benchmarks, plugin="mape-br", device=None, **flags):
     """Resolve a run with the simulated tester; ``device`` holds the tester's options."""
     options = {name: str(value) for name, value in (device or {}).items()}
-    given = Flags(plugin, tester="sim", tester_options=options, benchmarks=benchmarks, **flags)
-    return resolve(flags=given)
+    return resolve(
+        plugin=plugin, tester="sim", tester_options=options, benchmarks=benchmarks, **flags
+    )
 
 
 def read_journal(path):
@@ -165,7 +165,7 @@ def read_comparable(path):
 
 
 def tree(directory: Path) -> dict[str, bytes | None]:
-    """Everything below a directory: file contents by name, None for directories."""
+    """Return everything below a directory: file contents by name, None for directories."""
     return {
         str(p.relative_to(directory)): None if p.is_dir() else p.read_bytes()
         for p in sorted(directory.rglob("*"))

@@ -24,7 +24,6 @@ class Screen:
     """
 
     def __init__(self, columns: int) -> None:
-        """Empty."""
         self.columns = columns
         self.cursor = True
         self._lines = [""]
@@ -33,12 +32,12 @@ class Screen:
 
     @property
     def lines(self) -> list[str]:
-        """Without what is empty at their ends."""
+        """Return the lines without trailing spaces."""
         return [line.rstrip() for line in self._lines]
 
     @property
     def text(self) -> str:
-        """All lines."""
+        """Return all lines."""
         return "\n".join(self.lines).rstrip() + "\n"
 
     def feed(self, octets: str) -> None:
@@ -83,7 +82,7 @@ class Screen:
 
 
 class Session:
-    """A command on a terminal of its own, which its Ctrl-C reaches as it does a person's."""
+    """A command on a new terminal, which receives Ctrl-C as from a person."""
 
     def __init__(self, command: list[str], columns: int) -> None:
         """Start it."""
@@ -105,7 +104,7 @@ class Session:
         self._child.setwinsize(ROWS, columns)
 
     def read(self, seconds: float) -> bool:
-        """Show what is written within so long; false: the program has ended."""
+        """Show the output of the next seconds; return False if the program has ended."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             try:
@@ -117,7 +116,7 @@ class Session:
         return True
 
     def ended(self) -> int:
-        """Its exit status, once all it wrote is shown."""
+        """Return the exit status once all output is shown."""
         while self.read(1.0):
             pass
         status = self._child.wait()

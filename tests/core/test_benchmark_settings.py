@@ -38,7 +38,7 @@ def test_two_benchmarks_with_settings_in_one_place(tmp_path, monkeypatch):
     write_distribution(tmp_path, "odd-bench", benchmarks="clashing = odd_bench:Clashing")
     (tmp_path / "odd_bench.py").write_text(CLASHING)
     try:
-        # processes of their own: what `run --help` lists is made once in a process
+        # separate processes: the options of `run --help` are built once in a process
         said = expect_refusal(
             v6t_process(*SIM, "--measure", "clashing", "--dry-run"), "extension-broken"
         )

@@ -45,7 +45,7 @@ RUN = ("run", "--plugin", "faulty", "--reps", "1", "--duration", "0.2", "--mode"
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Installs one module as a distribution of its own, as a technology and as a driver."""
+    """Provide a function that installs a module as a distribution with a technology and a driver."""
     importlib.import_module(
         "v6t.core.cli.run_command"
     )  # its help names what is there: for all tests after this
@@ -63,14 +63,14 @@ def install(tmp_path, monkeypatch):
 
 
 def place_of(module: Path, text: str) -> str:
-    """Where an error is: the module, and the line with this text."""
+    """Return where an error is: the module, and the line with this text."""
     lines = module.read_text().splitlines()
     number = next(number for number, line in enumerate(lines, 1) if text in line)
     return f"{module}, line {number}"
 
 
 def install_plugin(install, method=""):
-    """Install the technology 'faulty' with a method of its own."""
+    """Install the technology 'faulty' with one more method."""
     return install(f"{PLUGIN}\n    {method}\n", plugins="faulty = odd_things:Faulty")
 
 

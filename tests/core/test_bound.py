@@ -3,7 +3,6 @@
 import pytest
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags
 from v6t.tests.core.support import v6t
 
 NEEDED = {"--no-report": 1, "--report": 1}
@@ -12,7 +11,7 @@ NEEDED = {"--no-report": 1, "--report": 1}
 
 @pytest.fixture
 def validations(monkeypatch):
-    """How often a technology's parameters are validated."""
+    """Count the validations of a technology's parameters."""
     count = []
 
     def watch(plugin):
@@ -59,12 +58,18 @@ SUBSCRIBERS = {"subscribers": "1000", "connections_per_subscriber": "200"}
 )
 def test_connection_count_with_subscribers_is_their_product(plugin, device, preset):
     options = {"start": "true"} if device == "vpp" else {}
-    flags = Flags(plugin=plugin, dut=device, dut_params=options, params=SUBSCRIBERS, preset=preset)
-    assert resolve(flags=flags).procedure.connections.count == 200_000
+    assert (
+        resolve(
+            plugin=plugin, dut=device, dut_params=options, params=SUBSCRIBERS, preset=preset
+        ).procedure.connections.count
+        == 200_000
+    )
 
 
 def test_connection_count_given_with_subscribers_is_kept():
-    flags = Flags(
-        plugin="nat44", tester="sim", params=SUBSCRIBERS, procedure_texts={"connections.count": "9"}
+    assert (
+        resolve(
+            plugin="nat44", tester="sim", params=SUBSCRIBERS, procedure={"connections.count": "9"}
+        ).procedure.connections.count
+        == 9
     )
-    assert resolve(flags=flags).procedure.connections.count == 9

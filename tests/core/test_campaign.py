@@ -218,7 +218,7 @@ def journalled(directory):
 
 
 def killed(process, directory, trials):
-    """Kill a campaign once so many trials are on disk."""
+    """Kill a campaign once this number of trials is on disk."""
     end = time.monotonic() + PATIENCE_S
     try:
         while journalled(directory) < trials:
@@ -468,7 +468,7 @@ def test_a_wrong_file_is_refused_before_anything_is_made(change, code, tmp_path)
         ({"schema": "v6t-campaign-plan/99"}, "file-unreadable"),
         ({"paper": [None]}, "damaged-file"),
         ({"paper": "unknown"}, "file-unreadable"),
-        ({"runs": [{"directory": "../x"}]}, "file-unreadable"),
+        ({"runs": [{"directory": "../x"}]}, "damaged-file"),
         ({"runs": 7}, "damaged-file"),
     ],
 )
@@ -595,7 +595,7 @@ def test_every_section_of_rfc_8219_has_its_experiment():
 
 @pytest.fixture
 def one_process(monkeypatch):
-    """Testbeds one after the other, told as their processes are: six of those import v6t six times."""
+    """Run testbeds in this process one after the other: each new one would import v6t."""
 
     def work(directory, groups, report, meanwhile):
         begin = "--report" if report else "--no-report"
@@ -625,7 +625,7 @@ def test_all_of_rfc_8219_can_be_rehearsed(tmp_path):
 
 
 def ends(values):
-    """Of a long axis the first and the last: what lies between takes the same way."""
+    """Return the first and last value of a long axis."""
     return [values[0], values[-1]] if isinstance(values, list) and len(values) > 2 else values
 
 

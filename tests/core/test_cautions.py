@@ -6,7 +6,6 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import list_names
 from v6t.core.config.resolve import resolve, resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.config.warnings import (
     list_result_warnings,
     list_setting_warnings,
@@ -50,20 +49,20 @@ SOUND_PORTS = [
     ],
 )
 def test_warnings_about_the_open_tester(tester, words):
-    run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
+    run = resolve(plugin="mape-br", tester="sim")
     found = list(list_tester_warnings(run, tester))
     assert len(found) == len(words)
     assert all(word in text for word, text in zip(words, found, strict=True))
 
 
 def test_port_in_the_lab_may_hear_its_own_address_only():
-    run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
+    run = resolve(plugin="mape-br", tester="sim")
     assert not [*list_tester_warnings(run, {"ports": DEAF_PORTS}, in_lab=True)]
 
 
 @pytest.mark.parametrize(("params", "warned"), [({"n": "1", "m": "0"}, True), ({}, False)])
 def test_run_without_foreground_is_warned_of(params, warned):
-    run = resolve(flags=Flags(plugin="siit", tester="sim", params=params))
+    run = resolve(plugin="siit", tester="sim", params=params)
     assert any("0 % foreground" in text for text in list_result_warnings(bind(run))) is warned
 
 
@@ -71,30 +70,28 @@ def test_run_without_foreground_is_warned_of(params, warned):
                          [("trex", 1.00001, True), ("trex", 1.0001, False), ("sim", 1.00001, False)])  # fmt: skip
 def test_a_sending_time_that_may_not_be_proven_is_told(tester, tolerance, told):
     asked = {"trial_duration_s": 60, "sending_time_tolerance": tolerance}
-    said = list_setting_warnings(
-        bind(resolve(flags=Flags(plugin="mape-br", tester=tester, procedure=asked)))
-    )
+    said = list_setting_warnings(bind(resolve(plugin="mape-br", tester=tester, procedure=asked)))
     words = "sending may take 600 µs longer than a trial of 60 s, but the tester may measure"
     assert any(words in text for text in said) is told
 
 
 @pytest.mark.parametrize("tester", ["embedded", "sim"])
 def test_a_device_elsewhere_is_not_reached_without_ssh(tester, tmp_path, monkeypatch):
-    """Said by a dry run, too, which needs none; of a device that nobody drives it is not."""
+    """A dry run, which needs no ssh, warns too; without a driver there is no warning."""
     bed = tmp_path / "bed.yaml"
     bed.write_text("dut: {driver: linux-router, options: {ssh: {lab: elsewhere}}}")
-    bound = resolve_and_bind(None, bed, Flags(plugin="ipv4-router", tester=tester))
+    bound = resolve_and_bind(None, bed, plugin="ipv4-router", tester=tester)
     said = "ssh is not installed, but the device is reached over it: apt-get install openssh-client"
     assert said not in list_setting_warnings(bound)
     monkeypatch.setenv("PATH", "/nowhere")
     assert (said in list_setting_warnings(bound)) is (tester == "embedded")
-    near = resolve_and_bind(flags=Flags(plugin="ipv4-router", tester=tester, dut="linux-router"))
+    near = resolve_and_bind(plugin="ipv4-router", tester=tester, dut="linux-router")
     assert said not in list_setting_warnings(near)
 
 
 def on_trex(*measured, params=None, **options):
     """Resolve a run in TRex's lab."""
-    flags = Flags(
+    return resolve(
         plugin="mape-br",
         tester="trex",
         tester_options={"lab": "true", **options},
@@ -102,7 +99,6 @@ def on_trex(*measured, params=None, **options):
         benchmarks=measured,
         modes=("bidirectional", "forward"),
     )
-    return resolve(flags=flags)
 
 
 def test_what_a_tester_cannot_do_at_every_rate_of_the_medium_is_told_beforehand():
@@ -141,7 +137,7 @@ def test_frames_that_must_be_dropped_are_refused_where_nothing_tells_them(option
     ],
 )
 def test_private_address_behind_the_well_known_prefix_is_noted(plugin, params, address):
-    bound = bind(resolve(flags=Flags(plugin=plugin, params=params, tester="sim", dut="reference")))
+    bound = bind(resolve(plugin=plugin, params=params, tester="sim", dut="reference"))
     assert len([c for c in list_setting_warnings(bound) if "RFC 6052" in c and address in c]) == 1
 
 
@@ -154,5 +150,5 @@ def test_private_address_behind_the_well_known_prefix_is_noted(plugin, params, a
     ],
 )
 def test_other_prefixes_and_global_addresses_are_not_noted(plugin, params):
-    bound = bind(resolve(flags=Flags(plugin=plugin, params=params, tester="sim", dut="reference")))
+    bound = bind(resolve(plugin=plugin, params=params, tester="sim", dut="reference"))
     assert not [c for c in list_setting_warnings(bound) if "RFC 6052" in c]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 from v6t.analysis.report.compliance import list_rulings
 from v6t.benchmarks.registry import load_presentations
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.results import load_run
 from v6t.tests.core.support import measure_run
 from v6t.trials.codec import result_from_json, result_to_json
@@ -27,12 +27,20 @@ def measured(home, line_rate, benchmarks, plugin, procedure, **device):
     """Rehearse a run of the rfc preset on a medium slow enough for a quick simulation."""
     testbed = home / "testbed.yaml"
     testbed.write_text(f"line_rate: {line_rate}\n")
-    flags = Flags(
-        plugin=plugin, preset="rfc", tester="sim", modes=("bidirectional",), frame_sizes=(128,),
-        benchmarks=benchmarks, tester_options={k: str(v) for k, v in device.items()},
-        procedure=procedure,
-    )  # fmt: skip
-    measure_run(resolve(testbed=testbed, flags=flags), home / "run")
+    measure_run(
+        resolve(
+            testbed=testbed,
+            plugin=plugin,
+            preset="rfc",
+            tester="sim",
+            modes=("bidirectional",),
+            frame_sizes=(128,),
+            benchmarks=benchmarks,
+            tester_options={k: str(v) for k, v in device.items()},
+            procedure=procedure,
+        ),
+        home / "run",
+    )
     return load_run(home / "run")
 
 
@@ -56,7 +64,7 @@ def book(tmp_path_factory):
 
 
 def found(data):
-    """Verdicts by source and what is asked for."""
+    """Return the verdicts by source and demand."""
     return {(c.source, c.requirement): c.verdict for c in list_rulings(data, load_presentations())}
 
 
@@ -96,7 +104,7 @@ def benchmarks(data):
 
 
 def asking(benchmark, **values):
-    """Its trials were asked for otherwise."""
+    """Change the requests of a benchmark's trials."""
 
     def change(record, trials):
         return [
@@ -108,7 +116,7 @@ def asking(benchmark, **values):
 
 
 def saying(benchmark, change=None, **values):
-    """Its record says something else."""
+    """Change a benchmark's record."""
     return Damage(benchmark, record=change or (lambda _: values))
 
 
@@ -167,12 +175,12 @@ def decisive(**more):
 
 
 def decisive_less(record):
-    """One repetition found no rate."""
+    """Remove the decisive trial of one repetition."""
     return {"decisive": record["decisive"][1:]}
 
 
 def counts(**changes):
-    """Other counts of connections; numbers are added."""
+    """Add to the counts of connections."""
     return lambda record: {
         "counts": {
             **record["counts"],
@@ -294,7 +302,7 @@ DAMAGED = {
         },
     ),
 }
-"""By the source, and where it has several clauses, the beginning of what is asked for."""
+"""By source, and the beginning of the demand if the source has several clauses."""
 
 
 PORTS = "RFC 4814 section 4.5 (GEN-10)"

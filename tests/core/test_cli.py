@@ -27,7 +27,7 @@ SUBCOMMANDS = [
 
 
 def imported_by(*arguments, status=0):
-    """Heavy packages in memory after ``v6t ARGUMENTS`` in a fresh interpreter."""
+    """Return the heavy packages in memory after ``v6t ARGUMENTS`` in a fresh interpreter."""
     script = (
         "import sys\nfrom v6t.core.cli.main import main\n"
         "try:\n    main(sys.argv[1:])\nexcept SystemExit as exc:\n    status = exc.code\n"
@@ -55,7 +55,7 @@ def test_the_help_of_run_imports_the_settings_its_flags_are_of_and_no_more():
 
 @pytest.fixture
 def bad(tmp_path):
-    """Files that are none of settings."""
+    """Provide files that are not settings."""
     nested, fifo, conf = (tmp_path / name for name in ("nested.yaml", "fifo.yaml", "siit.conf"))
     nested.write_text(f"zz: {'{' * 16}{'}' * 16}\n")
     os.mkfifo(fifo)
@@ -181,7 +181,7 @@ def complete(*words):
 
 @pytest.mark.slow
 def test_completes_commands_and_plugins():
-    """In a shell; what is offered for each option: test_operational.py."""
+    """Complete in a shell; test_operational.py checks the values of each option."""
     assert complete("res") == ["resume"]
     assert complete("plugins", "ma") == [n for n in plugins.list_names() if n.startswith("ma")]
 

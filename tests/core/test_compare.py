@@ -1,4 +1,4 @@
-"""Comparisons: like with like, verdicts in words, published references."""
+"""Comparisons: comparable points, verdicts and published references."""
 
 import json
 import re

@@ -30,7 +30,7 @@ def compiled(*arguments):
 
 
 def octets(direction, size):
-    """Octets of a frame without FCS on the side where it is sent."""
+    """Return the octets of a frame without FCS on the side where it is sent."""
     return size - 4 if direction == "forward" else size - 44
 
 
@@ -94,7 +94,7 @@ def test_capture_is_read_by_scapy_and_satisfies_the_relay(direction, size, tmp_p
 
 
 def answered(relay, direction, raw):
-    """Length of what a correct relay makes of a frame; 0 if it drops it."""
+    """Return the length of a correct relay's output for a frame; 0 if it drops it."""
     import numpy as np
 
     return relay.expect(direction, np.frombuffer(raw, dtype=np.uint8)[None, :]).length[0]

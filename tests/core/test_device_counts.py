@@ -1,4 +1,4 @@
-"""What a driven device counted over each benchmark, beside the results of ordinary runs."""
+"""Counters of a driven device over each benchmark, reported with the results of ordinary runs."""
 
 import json
 

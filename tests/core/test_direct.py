@@ -2,7 +2,7 @@
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import load_run, read_results
@@ -17,16 +17,17 @@ pytestmark = pytest.mark.slow
 
 
 def direct(plugin, *benchmarks, tester="sim", options=None, **procedure):
-    flags = Flags(
-        plugin=plugin,
-        tester=tester,
-        tester_options={k: str(v) for k, v in (options or {}).items()},
-        dut="cable",
-        benchmarks=benchmarks,
-        modes=("bidirectional",),
-        procedure={"repetitions": 2, **procedure},
+    return bind(
+        resolve(
+            plugin=plugin,
+            tester=tester,
+            tester_options={k: str(v) for k, v in (options or {}).items()},
+            dut="cable",
+            benchmarks=benchmarks,
+            modes=("bidirectional",),
+            procedure={"repetitions": 2, **procedure},
+        )
     )
-    return bind(resolve(flags=flags))
 
 
 def test_it_is_the_tester_that_is_measured(tmp_path):

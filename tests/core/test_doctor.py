@@ -1,4 +1,4 @@
-"""The doctor says what it found, in words and as JSON, and ends with a status scripts can use."""
+"""``v6t doctor`` reports its findings as text and JSON and ends with a status for scripts."""
 
 import json
 import os

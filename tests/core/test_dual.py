@@ -1,10 +1,10 @@
-"""The dual-DUT setup from the command line: variants, both devices in the plan, what is said."""
+"""The setup with two devices from the command line: variants, plan and messages."""
 
 import json
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.config.warnings import list_result_warnings
 from v6t.tests.core.support import v6t
 
@@ -30,9 +30,9 @@ def test_a_variant_needs_no_further_argument(variant, parts):
 
 
 def test_without_a_variant_it_is_464xlat_on_the_embedded_lab():
-    run = resolve(flags=Flags("ipv4aas"))
+    run = resolve(plugin="ipv4aas")
     assert (run.tester.kind, run.dut.driver, run.frame_sizes) == ("embedded", "chain", (84,))
-    assert resolve(flags=Flags("ipv4aas", params={"variant": "map-e"})).frame_sizes == (104,)
+    assert resolve(plugin="ipv4aas", params={"variant": "map-e"}).frame_sizes == (104,)
     words = bind(run).flush_description
     assert "conntrack -D -s 192.168.255.0/24" in words
 
@@ -60,9 +60,9 @@ def test_bad_input_is_one_sentence(arguments, code):
 
 def test_the_stateful_device_and_little_headroom_are_said_beside_the_numbers():
     given = {"variant": "map-t", "initiator_ports.min": "4096", "initiator_ports.max": "12031"}
-    said = [*list_result_warnings(bind(resolve(flags=Flags("ipv4aas", params=given))))]
+    said = [*list_result_warnings(bind(resolve(plugin="ipv4aas", params=given)))]
     assert any("CE is stateful" in line for line in said)
     assert any("97%" in line and "8192" in line for line in said)
-    said = [*list_result_warnings(bind(resolve(flags=Flags("ipv4aas"))))]
+    said = [*list_result_warnings(bind(resolve(plugin="ipv4aas")))]
     assert any("PE is stateful" in line for line in said)
     assert not any("port set" in line for line in said)

@@ -1,4 +1,4 @@
-"""Whatever is wrong with the input: two lines at most, status 2, nothing on disk."""
+"""Every invalid input gives at most two lines and status 2, and writes nothing."""
 
 import json
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import json
 from collections import Counter
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.reporting import write
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.events import Listener
@@ -41,7 +40,7 @@ IMIX = "imix:64x28,570x16,1518x4"
 )
 def test_what_people_write(written, meant):
     assert normalize_mix(written) == meant
-    assert resolve(flags=Flags("siit", frame_sizes=(written.strip(), 84))).frame_sizes == (
+    assert resolve(plugin="siit", frame_sizes=(written.strip(), 84)).frame_sizes == (
         meant,
         84,
     )
@@ -53,7 +52,7 @@ def test_what_people_write(written, meant):
 )  # fmt: skip
 def test_what_is_no_mix(written):
     with pytest.raises(UsageError):
-        resolve(flags=Flags("siit", frame_sizes=(written,)))
+        resolve(plugin="siit", frame_sizes=(written,))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,7 @@ def test_what_is_no_mix(written):
     ],
 )
 def test_sizes_are_pairs_and_the_smallest_is_raised(plugin, label):
-    bound = bind(resolve(flags=Flags(plugin, frame_sizes=("imix",))))
+    bound = bind(resolve(plugin=plugin, frame_sizes=("imix",)))
     sizes = bound.technology.make_sizes("imix")
     assert sizes.label == label
     left, right = (sum(n * size for size, n in pairs) / 48 for pairs in _sides(label))
@@ -87,13 +86,13 @@ def _sides(label):
 )  # fmt: skip
 def test_the_proportion_is_exact_and_evenly_spread(plugin, params):
     """Of any stretch of frames every size has its share to within the number of classes."""
-    bound = bind(resolve(flags=Flags(plugin, params=params, frame_sizes=("imix",))))
+    bound = bind(resolve(plugin=plugin, params=params, frame_sizes=("imix",)))
     sizes = bound.technology.make_sizes("imix")
     alone = compile_streams(bound, sizes.pair_counts[0][0])
     for way, made in compile_streams(bound, sizes).items():
         weights = [s.weight for s in made.streams]
         period = sum(weights)
-        octets = [len(base64.b64decode(s.trex["packet"]["binary"])) + 4 for s in made.streams]
+        octets = [len(s.packet) + 4 for s in made.streams]
         assert len(weights) == 3 * len(alone[way].streams)
         assert len({s.name for s in made.streams}) == len(weights)
         share = Counter()
@@ -125,7 +124,7 @@ def test_the_order_is_spelled_out(mix, genome):
 
 @pytest.mark.parametrize("plugin", ["nat44", "nat64"])
 def test_frames_of_all_sizes_belong_to_the_same_connections(plugin):
-    bound = bind(resolve(flags=Flags(plugin, frame_sizes=("imix",))))
+    bound = bind(resolve(plugin=plugin, frame_sizes=("imix",)))
     made = compile_streams(bound, bound.technology.make_sizes("imix"))["forward"]
     programs = [
         [i for i in s.trex["vm"]["instructions"] if i["type"] == "flow_var"] for s in made.streams
@@ -144,9 +143,17 @@ def test_both_links_carry_it():
 
 
 def test_a_rate_in_bits_is_that_of_the_mean_frame(tmp_path):
-    flags = Flags("siit", tester="sim", frame_sizes=("imix",), benchmarks=("latency",),
-                  modes=("forward",), settings={"--rate": "1Gbps"})  # fmt: skip
-    measure_run(resolve(flags=flags), tmp_path / "out")
+    measure_run(
+        resolve(
+            plugin="siit",
+            tester="sim",
+            frame_sizes=("imix",),
+            benchmarks=("latency",),
+            modes=("forward",),
+            setting_flags={"--rate": "1Gbps"},
+        ),
+        tmp_path / "out",
+    )
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     mean = (84 * 28 + 570 * 16 + 1518 * 4) / 48
     assert record["rate"] == pytest.approx(1e9 / (8 * (mean + 20)))
@@ -156,10 +163,22 @@ def test_a_rate_in_bits_is_that_of_the_mean_frame(tmp_path):
 def rehearsed(tmp_path_factory):
     """Rehearse all benchmarks that accept a mix, with a mix and a single size."""
     base = tmp_path_factory.mktemp("mix")
-    flags = Flags("siit", tester="sim", frame_sizes=("imix", 84), modes=("bidirectional",),
-                  benchmarks=("throughput", "frame-loss", "latency", "pdv", "ipdv", "back-to-back",
-                              "system-recovery", "flows"))  # fmt: skip
-    run = resolve(flags=flags)
+    run = resolve(
+        plugin="siit",
+        tester="sim",
+        frame_sizes=("imix", 84),
+        modes=("bidirectional",),
+        benchmarks=(
+            "throughput",
+            "frame-loss",
+            "latency",
+            "pdv",
+            "ipdv",
+            "back-to-back",
+            "system-recovery",
+            "flows",
+        ),
+    )
     measure_run(run, base / "out")
     write.write_run_report(base / "out", formats=["md"])
     return run, base / "out"
@@ -195,12 +214,12 @@ def test_it_is_resumed_exported_and_compared(rehearsed):
 @pytest.mark.parametrize("benchmark", ["capacity", "teardown"])
 def test_connections_are_counted_with_one_size(benchmark):
     with expect_error("invalid-frame-size-mix", path=["procedure"]):
-        resolve(flags=Flags("nat44", tester="sim", frame_sizes=("imix",), benchmarks=(benchmark,)))
+        resolve(plugin="nat44", tester="sim", frame_sizes=("imix",), benchmarks=(benchmark,))
 
 
 def test_queries_have_one_size():
     with expect_error("invalid-frame-size-mix", path=["frame_sizes", 0]):
-        resolve(flags=Flags("dns64", frame_sizes=("imix",)))
+        resolve(plugin="dns64", frame_sizes=("imix",))
 
 
 def test_the_exported_profile_is_the_mix(tmp_path):
@@ -215,9 +234,14 @@ def test_the_exported_profile_is_the_mix(tmp_path):
 @pytest.mark.parametrize("plugin", ["mape-br", "nat64"])
 def test_the_embedded_tester_keeps_proportion_and_totals(plugin):
     """Every frame of every size is the translated one; of the reference device."""
-    settings = Flags(plugin, tester="embedded", frame_sizes=("imix:64x7,570x4,1518x1",),
-                     params={"n": "2", "m": "1"} if plugin == "mape-br" else {})  # fmt: skip
-    bound = bind(resolve(flags=settings))
+    bound = bind(
+        resolve(
+            plugin=plugin,
+            tester="embedded",
+            frame_sizes=("imix:64x7,570x4,1518x1",),
+            params={"n": "2", "m": "1"} if plugin == "mape-br" else {},
+        )
+    )
     sizes = bound.technology.make_sizes(bound.settings.frame_sizes[0])
     connections = Connections(100, 500.0, wait_s=0.2, alpha=1.0) if plugin == "nat64" else None
     trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 600.0, 1.0, 0.5, 0.0,

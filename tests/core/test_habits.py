@@ -10,7 +10,6 @@ from v6t.base.quantities import convert_quantity, is_bit_rate
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.plugins import list_names, load_plugin
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.config.yaml_file import parse_assignments
 from v6t.core.runs.bench import make_tester
 from v6t.tests.core.reportruns import made
@@ -50,12 +49,12 @@ def test_another_unit_stays_a_text_that_is_no_number(written):
 
 
 def bound(**flags):
-    return resolve_and_bind(None, None, Flags(plugin="mape-br", tester="sim", **flags))
+    return resolve_and_bind(None, None, plugin="mape-br", tester="sim", **flags)
 
 
 def test_flags_take_units():
     given = {"--rate": "10k", "--duration": "2min"}
-    p = bound(settings=given, benchmarks=("latency",)).settings.procedure
+    p = bound(setting_flags=given, benchmarks=("latency",)).settings.procedure
     assert p.latency.rate_fps == 10_000
     assert p.trial_duration_s == 120
 
@@ -70,7 +69,7 @@ def test_flags_take_units():
 )
 def test_a_wrong_unit_is_told_which_there_are(flag, text, wanted):
     with expect_error("not-a-number") as told:
-        bound(settings={flag: text}, benchmarks=("throughput", "latency"))
+        bound(setting_flags={flag: text}, benchmarks=("throughput", "latency"))
     assert wanted in told.value.hint
 
 
@@ -80,16 +79,16 @@ def test_texts_that_look_like_numbers_stay_texts():
 
 def test_a_rate_in_bits_counts_preamble_and_gap():
     assert is_bit_rate("1Gbps") and not is_bit_rate("1G")
-    run = bound(settings={"--rate": "1Gbps"}, benchmarks=("pdv",), frame_sizes=[104])
+    run = bound(setting_flags={"--rate": "1Gbps"}, benchmarks=("pdv",), frame_sizes=[104])
     s = run.settings.procedure.delay_variation
     assert (s.rate_fps, s.rate_bps) == (None, 1e9)
     assert s.get_rate_fps(104) == pytest.approx(1e9 / 8 / 124)
     with expect_error("above-line-rate", path=["procedure"]):
-        bound(settings={"--rate": "11Gbps"}, benchmarks=("pdv",))
+        bound(setting_flags={"--rate": "11Gbps"}, benchmarks=("pdv",))
     with expect_error("conflict", path=["procedure", "delay_variation", "rate_fps"]):
         bound(
-            settings={"--rate": "1Gbps"},
-            procedure_texts={"delay_variation.rate_fps": "5"},
+            setting_flags={"--rate": "1Gbps"},
+            procedure={"delay_variation.rate_fps": "5"},
             benchmarks=("pdv",),
         )
 
@@ -99,7 +98,7 @@ def test_all_is_what_suits_the_technology():
     assert {"throughput", "latency", "system-recovery"} <= stateless
     assert not {"connection-rate", "rss-probe", "throughput-frame-timeout"} & stateless
     nat44 = resolve_and_bind(
-        None, None, Flags(plugin="nat44", tester="sim", benchmarks=("all", "latency"))
+        None, None, plugin="nat44", tester="sim", benchmarks=("all", "latency")
     )
     assert {"connection-rate", "capacity", "latency"} <= set(nat44.settings.benchmarks)
     assert not {"throughput-frame-timeout", "resolution"} & set(nat44.settings.benchmarks)
@@ -125,10 +124,13 @@ def test_nested_options_of_flags_leave_their_neighbours_alone(tmp_path):
         "tester: {kind: trex, options: {ssh: {host: one, port: 2222}}}\n"
         "dut: {driver: vpp, options: {ssh: {host: two, port: 2223}}}\n"
     )
-    flags = Flags(
-        plugin="mape-br", tester_options={"ssh.host": "three"}, dut_params={"ssh.host": "four"}
-    )
-    settings = resolve_and_bind(None, testbed, flags).settings
+    settings = resolve_and_bind(
+        None,
+        testbed,
+        plugin="mape-br",
+        tester_options={"ssh.host": "three"},
+        dut_params={"ssh.host": "four"},
+    ).settings
     assert settings.tester.options["ssh"] == {"host": "three", "port": 2222}
     assert settings.dut.options["ssh"] == {"host": "four", "port": 2223}
 
@@ -177,7 +179,7 @@ def test_explain_knows_settings_benchmarks_and_terms(word, said):
 @pytest.mark.parametrize("value", ["10000000000", "1e10", "10G", "'10 gbit'"])
 def test_line_rate_needs_no_quotes(tmp_path, value):
     (tmp_path / "bed.yaml").write_text(f"line_rate: {value}\n")
-    found = resolve_and_bind(None, tmp_path / "bed.yaml", Flags(plugin="mape-br"))
+    found = resolve_and_bind(None, tmp_path / "bed.yaml", plugin="mape-br")
     assert found.settings.line_rate_bps == 10e9
 
 

@@ -1,4 +1,4 @@
-"""Hints of the stateful technologies: whoever follows each of them arrives at a run that works."""
+"""Hints of stateful technologies: following each of them leads to a run that works."""
 
 import shlex
 

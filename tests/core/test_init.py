@@ -10,7 +10,7 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags, ProcedureSettings, RunFile
+from v6t.core.config.settings import ProcedureSettings, RunSettings
 from v6t.core.config.yaml_file import EXAMPLES_DIR, YamlFile, write_examples
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
@@ -59,10 +59,10 @@ def test_the_files_rehearse(made):
 def test_the_files_say_the_defaults(made):
     """A user who deletes a line keeps what it said."""
     from_files = resolve(made / "run.yaml", made / "testbed.yaml")
-    default = resolve(flags=Flags(plugin="mape-br"))
+    default = resolve(plugin="mape-br")
     assert bind(from_files).technology.params == bind(default).technology.params
     assert bind(from_files).technology.links == bind(default).technology.links
-    same = {"params": {}, "links_left": None, "links_right": None}
+    same = {"params": {}, "links": None}
     assert from_files.model_copy(update=same) == default.model_copy(update=same)
 
 
@@ -77,7 +77,7 @@ def test_commented_settings_work(tmp_path):
     assert {"trial_duration_s", "loss_tolerance", "confirmations"} <= set(files[0]["procedure"])
     assert {"capacity_fps", "loss_probability"} <= set(files[1]["tester"]["options"])
     assert {"params", "faults"} <= set(files[1]["dut"]["options"])
-    found = resolve(tmp_path / "run.yaml", tmp_path / "bed.yaml", Flags(tester="sim"))
+    found = resolve(tmp_path / "run.yaml", tmp_path / "bed.yaml", tester="sim")
     assert found.procedure.trial_duration_s == 60
     assert found.dut.options["params"] == {"psid_offset": 5}
     assert Sim(found.tester.options).options.loss_probability == 0.01
@@ -86,7 +86,7 @@ def test_commented_settings_work(tmp_path):
 
 def test_names_in_the_example_exist():
     for model, words in (
-        (RunFile, ("plugin", "params", "preset", "benchmarks", "modes", "frame_sizes", "seed")),
+        (RunSettings, ("plugin", "params", "preset", "benchmarks", "modes", "frame_sizes", "seed")),
         (ProcedureSettings, ("trial_duration_s", "loss_tolerance", "resolution_fps")),
         (
             MapEParams,

@@ -1,9 +1,10 @@
 """The Initiator at the tester's right port (ST-01): one setting, and everything else follows."""
 
+import json
+
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.core.runs.bench import Bench, compile_directions
 from v6t.core.runs.rundir import write_run_files
@@ -33,7 +34,7 @@ LAB, WHY = available()
 def run(tmp_path):
     path = tmp_path / "testbed.yaml"
     path.write_text(BED)
-    return resolve(testbed=path, flags=Flags(plugin="nat44"))
+    return resolve(testbed=path, plugin="nat44")
 
 
 def test_the_technologys_left_is_the_cable_at_the_right_port(run):
@@ -41,7 +42,7 @@ def test_the_technologys_left_is_the_cable_at_the_right_port(run):
     assert (links.left.dut_mac, links.left.vlan) == ("02:00:00:00:0b:01", None)
     assert (links.right.dut_mac, links.right.vlan) == ("02:00:00:00:0a:01", 7)
     assert (links.link_at("left"), links.link_at("right")) == (links.right, links.left)
-    assert run.links_left.vlan == 7  # the files keep the tester's words
+    assert run.links.left.vlan == 7  # the files keep the tester's words
     streams = compile_directions(bind(run).technology, bind(run).technology.make_frame_pair(64), 1)
     first = Expander(streams["forward"].streams[0]).frames(0, 1)[0, :12].tobytes()
     assert first == bytes.fromhex("020000000b01020000000b02")
@@ -96,14 +97,14 @@ def test_who_is_played_follows(run):
 
 
 def test_it_survives_the_files_of_a_run(run, tmp_path):
-    (tmp_path / "config.json").write_text(run.model_dump_json())
+    (tmp_path / "config.json").write_text(json.dumps(run.to_json()))
     files = write_run_files(tmp_path / "config.json", tmp_path / "again")
     assert resolve(*files) == run
 
 
 def test_a_port_that_is_none():
     with expect_error("unknown-name", mentions="middle"):
-        resolve(flags=Flags(plugin="nat44", initiator="middle"))
+        resolve(plugin="nat44", initiator="middle")
 
 
 def never_measured(trial):
@@ -112,8 +113,9 @@ def never_measured(trial):
 
 def test_a_capacity_is_of_one_way_round(run):
     keys = set()
+    links = run.links.model_copy(update={"left": run.links.right})
     for initiator in ("left", "right"):
-        bound = bind(run.model_copy(update={"initiator": initiator, "links_left": run.links_right}))
+        bound = bind(run.model_copy(update={"initiator": initiator, "links": links}))
         sizes = bound.technology.make_frame_pair(64)
         spec = make_capacity_spec(bound.settings, sizes, "forward", 1e6)
         keys.add(SelfTest(bound, spec, {}, never_measured).key)
@@ -154,7 +156,7 @@ def test_a_driver_without_interfaces_has_nothing_to_turn():
     ("plugin", "dut"), [("mape-br", None), ("ipv4-router", "linux-router"), ("ipv4aas", None)]
 )
 def test_frames_match_through_a_device_wired_the_other_way(plugin, dut):
-    settings = resolve(flags=Flags(plugin=plugin, dut=dut, initiator="right"))
+    settings = resolve(plugin=plugin, dut=dut, initiator="right")
     bound = bind(settings)
     sizes = bound.technology.make_frame_pair(settings.frame_sizes[0])
     bench = Bench(bound)

@@ -38,7 +38,7 @@ def test_invalid_settings_file_is_rejected(text, code, tmp_path, monkeypatch):
 
 
 def odd(path, kind):
-    """Something in a file's place that has no end, or never begins."""
+    """Put something in a file's place that has no end, or never begins."""
     if path.is_file():
         path.unlink()
     if kind == "a pipe":

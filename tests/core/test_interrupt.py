@@ -51,7 +51,7 @@ def started(out, *arguments):
 
 
 def trials(out):
-    """Keys of the trials in a journal that may not have begun."""
+    """Return the keys of the trials in a journal, which may not exist yet."""
     return read_trial_keys(out) if (out / "journal.jsonl").exists() else []
 
 
@@ -64,7 +64,7 @@ def wait_for_trials(process, out, count):
 
 
 def workers(parent):
-    """Network namespaces of the processes a run has started, by process id; zombies left out."""
+    """Return the network namespaces of a run's processes by PID, without zombies."""
     found = {}
     for pid in faketrex.children(parent):
         if not faketrex.gone(pid):
@@ -147,7 +147,7 @@ def test_a_terminal_that_is_closed_costs_nothing(tmp_path, whole):
 
 
 def test_nobody_who_listens_costs_nothing(tmp_path, whole):
-    """Standard error ends in a pipe that nobody reads any more: the run goes on."""
+    """The run continues when standard error is a pipe without a reader."""
     out = tmp_path / "out"
     words = [*SIM, *SHAPE, "--set-tester", "capacity_noise=0.05", "--no-report", "-o", str(out)]
     process = subprocess.Popen(
@@ -291,7 +291,7 @@ def test_durations_are_counted_by_a_clock_that_nobody_steps():
     stamps = {
         "core/runs": {"events", "rundir", "manifest", "bottleneck"},
         "drivers": {"clock"},
-        # beside the stamp of a trial's first frame, in a trial during which no clock was stepped
+        # next to the stamp of a trial's first frame, in a trial during which no clock was stepped
         "drivers/duts/session": {"telemetry", "transaction"},
         "drivers/embedded": {"tester", "sender", "dns", "tcp", "tcp_end"},
         "drivers/trex": {"tester", "astf"},

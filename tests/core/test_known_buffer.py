@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.reporting import write
 from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import measure_run
@@ -35,14 +35,22 @@ def test_a_known_buffer_is_found_and_its_search_reported(tmp_path):
         "longest_s": 0.5, "resolution_frames": 64, "repetitions": 1, "residual_wait_s": 0.4,
         "at": "media", "sending_time_tolerance": 1.1,
     }  # fmt: skip
-    flags = Flags(
-        "ipv4-router", benchmarks=("back-to-back",), modes=("forward",), frame_sizes=(128,),
+    run = resolve(
+        None,
+        tmp_path / "bed.yaml",
+        plugin="ipv4-router",
+        benchmarks=("back-to-back",),
+        modes=("forward",),
+        frame_sizes=(128,),
         procedure={
-            "back_to_back": bursts, "repetitions": 1, "resolution_fps": 500, "invalid_retries": 9,
-            "trial_duration_s": 0.5, "sending_time_tolerance": 1.1,
+            "back_to_back": bursts,
+            "repetitions": 1,
+            "resolution_fps": 500,
+            "invalid_retries": 9,
+            "trial_duration_s": 0.5,
+            "sending_time_tolerance": 1.1,
         },
-    )  # fmt: skip
-    run = resolve(None, tmp_path / "bed.yaml", flags)
+    )
     measure_run(run, tmp_path / "out")
     found = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     record = next(r for r in found if r["benchmark"] == "back-to-back")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.preflight import with_preflight_setup
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import DeviceRequirements
@@ -25,16 +25,15 @@ SEARCHING = ("capacity", "tcp-capacity")
 
 
 def run(plugin, *benchmarks, procedure=None, options=None, dut=None, tester="embedded", **params):
-    flags = Flags(
+    return resolve(
         plugin=plugin,
         params={k: str(v) for k, v in {**TWO_CLIENTS, **params}.items()},
         tester=tester,
         dut=dut,
         dut_params={k: str(v) for k, v in (options or {}).items()},
         benchmarks=benchmarks,
-        procedure_texts={**PROCEDURE, **(procedure or {})},
+        procedure={**PROCEDURE, **(procedure or {})},
     )
-    return resolve(flags=flags)
 
 
 def refusal(*args, **given):
@@ -116,14 +115,14 @@ def test_udp_timeout_below_the_trial_is_refused_without_a_driver(tmp_path):
     slow = {"connections.rate_cps": "1000"}
 
     def by_hand(**params):
-        flags = Flags(
+        return resolve(
+            testbed=testbed,
             plugin="nat44",
             params=params,
             tester="trex",
             benchmarks=["throughput"],
-            procedure_texts={**PROCEDURE, **slow},
+            procedure={**PROCEDURE, **slow},
         )
-        return resolve(testbed=testbed, flags=flags)
 
     by_hand()
     with expect_error("idle-timeout", path=["procedure"]) as caught:

@@ -1,4 +1,4 @@
-"""A run followed from a browser: what is served, to whom, and what it costs."""
+"""A run followed from a browser: pages, access and cost."""
 
 import http.client
 import json
@@ -11,13 +11,13 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
+from v6t.analysis.report import run as run_report
 from v6t.core.campaigns import results
 from v6t.core.campaigns.campaign import create_campaign, plan_campaign, run_campaign
 from v6t.core.campaigns.results import read_progress
 from v6t.core.config.bound import bind
-from v6t.core.reporting import live
 from v6t.core.reporting.live import PAGE_HTML, LiveView, is_own_host, parse_address
-from v6t.core.runs.events import Listener, Listeners
+from v6t.core.runs.events import Listener, Listeners, RunDataCollector
 from v6t.core.runs.runner import execute
 from v6t.procedures.trial_runner import Progress
 from v6t.tests.core import warm
@@ -42,7 +42,7 @@ class Heard(Listener):
 
 
 def asked(url, path="/", method="GET", **headers):
-    """Status, headers and text of an answer."""
+    """Request a path; return status, headers and text of the answer."""
     where = urlsplit(url)
     connection = http.client.HTTPConnection(where.hostname, where.port, timeout=10)
     try:
@@ -167,8 +167,13 @@ def test_it_ends_with_the_run(tmp_path):
 @pytest.mark.slow
 def test_the_report_is_that_of_the_run_and_made_only_for_those_who_look(tmp_path, monkeypatch):
     made = []
-    load = live.load_run
-    monkeypatch.setattr(live, "load_run", lambda path: made.append(path) or load(path))
+    build = run_report.build_document
+
+    def count(data, *args, **options):
+        made.append(data.name)
+        return build(data, *args, **options)
+
+    monkeypatch.setattr(run_report, "build_document", count)
     heard = Heard()
     with LiveView(("127.0.0.1", 0), tmp_path / "alone") as view:
         run_of(tmp_path / "alone", Listeners(view, heard))
@@ -178,7 +183,7 @@ def test_the_report_is_that_of_the_run_and_made_only_for_those_who_look(tmp_path
         run_of(tmp_path / "seen", view)
         state = json.loads(asked(view.url, "/now")[2])
         _, _, report = asked(view.url, "/report")
-    assert made and set(made) == {tmp_path / "seen"}
+    assert made and set(made) == {"seen"}
     assert "MAP-E border relay" in report and "<svg" not in report
     assert state["title"] == "v6t: seen" and state["version"] >= 1
     assert state["trials"][0].startswith("104/forward 3/3")
@@ -186,12 +191,12 @@ def test_the_report_is_that_of_the_run_and_made_only_for_those_who_look(tmp_path
     assert len(made) < heard.steps
 
 
-def test_a_report_that_cannot_be_made_costs_nothing(tmp_path, monkeypatch):
-    def broken(path):
+def test_a_report_that_cannot_be_made_costs_nothing(tmp_path):
+    def broken():
         raise ValueError("a presentation of somebody else")
 
-    monkeypatch.setattr(live, "load_run", broken)
     with LiveView(("127.0.0.1", 0), tmp_path) as view:
+        view.on_run_data(broken)
         asked(view.url)
         view.on_message("on and on")
         assert "report appears" in asked(view.url, "/report")[2]
@@ -267,7 +272,7 @@ experiments:
     ids=["one testbed", "two testbeds"],
 )
 def test_a_campaign_is_followed(text, now, title, tmp_path):
-    """In a process of its own: the report is that of the runs that are over."""
+    """The report, built in a separate process, covers the finished runs."""
     (tmp_path / "campaign.yaml").write_text(text)
     out = tmp_path / "out"
     words = ["campaign", str(tmp_path / "campaign.yaml"), "-o", str(out), "--no-report"]
@@ -315,7 +320,7 @@ def test_a_taken_port_is_said_before_a_campaign_begins(view, tmp_path, text):
 def test_the_page_of_several_testbeds_is_made_once_for_each_run_that_ends(tmp_path):
     made = []
     seen = iter([("a", 0), ("b", 1), ("c", 1), ("d", 2)])
-    with LiveView(("127.0.0.1", 0), tmp_path, render=lambda path: made.append(1) or "x") as view:
+    with LiveView(("127.0.0.1", 0), tmp_path, render=lambda: made.append(1) or "x") as view:
         view.show_progress(lambda: pytest.fail("nobody looks"))
         for pages in (0, 1, 1, 2):
             asked(view.url, "/now")
@@ -345,7 +350,7 @@ def test_complete_runs_are_read_once_and_one_that_cannot_be_hides_no_other(tmp_p
     (directory / campaign.runs[1].directory / "config.json").write_text("{")
     read, load = [], results.load_run
     monkeypatch.setattr(results, "load_run", lambda path: read.append(path.name) or load(path))
-    kept = {}
+    kept = RunDataCollector()
     for _ in range(3):
         page = results.render_page(directory, campaign, kept)
     first, second = (run.directory for run in campaign.runs)

@@ -14,7 +14,7 @@ LOGGER = logging.getLogger("v6t.drivers.something")
 
 
 def leaves(command, path):
-    """Each command below a group, with the words that call it."""
+    """Yield each command below a group, with the words that call it."""
     inner = getattr(command, "commands", None)
     if inner is None:
         yield path, command

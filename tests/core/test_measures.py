@@ -1,4 +1,4 @@
-"""Runs of every benchmark: what they report, that a kill changes nothing, what is refused."""
+"""Runs of every benchmark: results, resumption after a kill, and rejected settings."""
 
 import csv
 import random
@@ -79,7 +79,7 @@ def find_column(table, name):
 
 
 def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, monkeypatch):
-    """A second one would want the ports that the first has: TRex on NICs, for the delays of its own."""
+    """A second tester for the delays would need the ports of the first: TRex on NICs."""
     made, make = [], bench.make_tester
     monkeypatch.setattr(Sim, "can_loop_back", False)
     monkeypatch.setattr(
@@ -102,7 +102,7 @@ def test_every_benchmark_reports_the_devices_truth(tmp_path):
     found = by_benchmark(tmp_path / "out")
     assert set(found) == set(ALL)
     rate = found["throughput"]["median"]
-    # a second of overload fits the buffer as long as it is below 2000 fps
+    # a second of overload fits into the buffer below 2000 fps
     assert 980_000 <= rate <= 1_002_001
     assert found["throughput-frame-timeout"]["median"] == rate
     latency = found["latency"]["directions"]["forward"]

@@ -44,8 +44,8 @@ def test_the_paper_of_mapperf(tmp_path):
     assert str(p.br_address) == "2001:db8:6::1"
     assert (p.fw_sport, p.rv_dport) == ("random", "random")
     assert (p.fw_dport.policy, p.fw_dport.min, p.fw_dport.max) == ("random", 1, 49151)
-    assert run.links_left.tester_mac == "ec:f4:bb:ef:98:a0"
-    assert run.links_right.dut_mac == "ec:f4:bb:dc:a6:ba"
+    assert run.links.left.tester_mac == "ec:f4:bb:ef:98:a0"
+    assert run.links.right.dut_mac == "ec:f4:bb:dc:a6:ba"
     assert run.modes == ("bidirectional",)
     assert (run.procedure.repetitions, run.procedure.trial_duration_s) == (20, 60.0)
 
@@ -67,7 +67,7 @@ def test_the_sample_of_siitperf(tmp_path):
     assert str(p.mappings.to_ipv6(p.ipv4_hosts.first)) == "2001:2:0:1000::2"
     assert str(p.bg_ipv4_side) == "2001:2:0:8000::2"
     assert p.fw_sport.policy == "fixed"  # siitperf's default
-    assert run.links_left.dut_mac == "a0:36:9f:c5:e6:58"
+    assert run.links.left.dut_mac == "a0:36:9f:c5:e6:58"
     assert "RFC 4814" in (tmp_path / "here" / "run.yaml").read_text()
 
 

@@ -134,7 +134,7 @@ def test_a_search_is_taken_up_where_it_was(tmp_path, at):
 
 
 def rows(path):
-    """Of the table, without the time of the day, which the simulated tester begins anew."""
+    """Return the rows of the table without the time of day, which the simulated tester restarts."""
     with (path / "mlrsearch.csv").open() as table:
         return [{k: v for k, v in row.items() if k != "Date"} for row in csv.DictReader(table)]
 

@@ -15,7 +15,7 @@ from v6t.analysis.report import compliance
 from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.modifiers import MODIFIERS
 from v6t.core.modifiers.base import repeat_action
 from v6t.core.modifiers.rfc2544 import Management, Routing
@@ -49,7 +49,7 @@ DRIVEN = ("management", "snmp", "routing", "bgp", "filters-1", "filters-25")
 
 
 def asked(plugin="siit", tester="sim", bed=None, **more):
-    return resolve(None, bed, Flags(plugin, tester=tester, modifier="broadcast", **more))
+    return resolve(None, bed, plugin=plugin, tester=tester, modifier="broadcast", **more)
 
 
 @pytest.mark.parametrize("vlan", ["", "left: {vlan: 5}, right: {vlan: 6}"])
@@ -59,8 +59,16 @@ def asked(plugin="siit", tester="sim", bed=None, **more):
 def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
     """RFC 2544 section 11.1: 1 %, evenly distributed, and of a type no router processes."""
     (tmp_path / "bed.yaml").write_text(f"links: {{{vlan}}}")
-    flags = Flags(plugin, tester="sim", modifier="broadcast", params=params)
-    bound = bind(resolve(None, tmp_path / "bed.yaml", flags))
+    bound = bind(
+        resolve(
+            None,
+            tmp_path / "bed.yaml",
+            plugin=plugin,
+            tester="sim",
+            modifier="broadcast",
+            params=params,
+        )
+    )
     (size,) = bound.settings.frame_sizes
     for way, made in compile_streams(bound, bound.technology.make_frame_pair(size)).items():
         *others, last = made.streams
@@ -90,13 +98,13 @@ def test_results_say_what_went_on(tmp_path):
     assert "section 11.1" in (tmp_path / "out" / "report.md").read_text()
     assert resume(tmp_path / "out", Listener()).status == "complete"
     assert make_settings_files(run)["run.yaml"]["modifier"] == "broadcast"
-    plain = resolve(flags=Flags("siit", tester="sim", modes=("forward",)))
+    plain = resolve(plugin="siit", tester="sim", modes=("forward",))
     assert "modifier" not in make_settings_files(plain)["run.yaml"]
     measure_run(plain, tmp_path / "plain")
     both = (tmp_path / "plain", tmp_path / "out")
     assert v6t("compare", *both).code == "not-comparable"
     assert "None and broadcast" in v6t("compare", "--anyway", *both).out
-    facts = collect_facts(run.model_dump(mode="json"), {}, simulated=False)
+    facts = collect_facts(run.to_json(), {}, simulated=False)
     record = read_records(tmp_path / "out", results)[0]
     entry = {"dut": "Linux", "technology": "SIIT", "seed": "-", "conditions": {}}
     (odd,) = [c for c in compare_conditions(entry, record, facts) if c.name == "modifier"]
@@ -114,10 +122,10 @@ def test_a_device_that_forwards_broadcasts_fails(tmp_path):
 
 def test_an_unknown_modifier():
     with expect_error("unknown-name", path=["modifier"]):
-        resolve(flags=Flags("siit", tester="sim", modifier="broadcasts"))
+        resolve(plugin="siit", tester="sim", modifier="broadcasts")
     assert MODIFIERS.names() == sorted(["broadcast", *DRIVEN])
     with expect_error("unsuitable-modifier", path=["modifier"]):
-        resolve(flags=Flags("dns64", tester="sim", modifier="broadcast"))
+        resolve(plugin="dns64", tester="sim", modifier="broadcast")
 
 
 @pytest.mark.lab
@@ -141,8 +149,11 @@ def test_a_real_router_under_broadcasts(tmp_path):
 
 
 def plan_of(plugin, dut, modifier, testbed=None, **more):
-    flags = Flags(plugin, tester="embedded", dut=dut, modifier=modifier, **more)
-    bound = bind(resolve(testbed=testbed, flags=flags))
+    bound = bind(
+        resolve(
+            testbed=testbed, plugin=plugin, tester="embedded", dut=dut, modifier=modifier, **more
+        )
+    )
     return bound.example_plan, bound
 
 
@@ -163,7 +174,7 @@ def test_filters_let_the_test_traffic_pass_and_nothing_else(plugin, dut, count):
         rules = chain.splitlines()
         assert [r.split()[-1] for r in rules].index("accept") == count // 2
         allowed, *aside = [r for r in rules if r.endswith("accept")]
-        # native IPv6 may go beside IPv4 (MIX-01)
+        # native IPv6 may be sent along with IPv4 (MIX-01)
         assert all(r.split()[0] == "ip6" != allowed.split()[0] for r in aside) and len(aside) < 2
         assert len(rules) == len(set(rules)) == count + len(aside)
         other = {"left": "right", "right": "left"}[side]
@@ -214,7 +225,7 @@ VLANS = """links:
 
 @pytest.mark.parametrize("vlans", [False, True])
 def test_filters_let_the_background_pass(vlans, tmp_path):
-    """Native IPv6 beside NAT44 (MIX-01), on VLANs of its own, too (MIX-04)."""
+    """Native IPv6 along with NAT44 (MIX-01), on separate VLANs too (MIX-04)."""
     (tmp_path / "bed.yaml").write_text(VLANS if vlans else "{}")
     bed, params = tmp_path / "bed.yaml", {"n": "10", "m": "9"}
     step = plan_of("nat44", "nftables", "filters-25", bed, params=params)[0].steps[-1]
@@ -237,17 +248,14 @@ def test_a_route_of_nobody_is_moved_and_taken_back(plugin, dut):
     assert change is not None and plan.steps[-1].undo == change.remove_command
     assert change.added_words != change.changed_words
     assert change.add_command != change.change_command
-    plain = bind(resolve(flags=Flags(plugin, dut=dut))).example_plan
+    plain = bind(resolve(plugin=plugin, dut=dut)).example_plan
     assert plain.route_update is None and len(plain.steps) < len(plan.steps)
     text = format_plan(bound.driver, plan)
     assert change.add_command in text and change.change_command in text
 
 
 def test_a_route_that_a_benchmark_moves_is_another_one():
-    run = resolve(flags=Flags(
-        "ipv4-router", tester="embedded", dut="linux-router", modifier="routing",
-        benchmarks=("reconfiguration",),
-    ))  # fmt: skip
+    run = resolve(plugin="ipv4-router", tester="embedded", dut="linux-router", modifier="routing", benchmarks=("reconfiguration",))  # fmt: skip
     plan = bind(run).example_plan
     assert plan.live_change is not None and plan.route_update is not None
     assert plan.live_change.show_command != plan.route_update.show_command
@@ -460,9 +468,7 @@ def test_the_device_is_asked_beside_the_stream_alone(monkeypatch):
 
 
 def test_a_simulated_device_is_asked_nothing(tmp_path):
-    run = resolve(flags=Flags(
-        "siit", tester="sim", modifier="management", benchmarks=("frame-loss",), modes=("forward",)
-    ))  # fmt: skip
+    run = resolve(plugin="siit", tester="sim", modifier="management", benchmarks=("frame-loss",), modes=("forward",))  # fmt: skip
     outcome = measure_run(run, tmp_path / "out")
     assert outcome.status == "complete"
     assert not any(said.startswith("management:") for said in outcome.caveats)
@@ -484,12 +490,8 @@ def test_a_real_router_under_each(modifier, tmp_path):
     for program in programs.get(modifier, ()):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}")
-    run = resolve(flags=Flags(
-        "ipv4-router", tester="embedded", dut="linux-router", modes=("bidirectional",),
-        frame_sizes=(128,), benchmarks=("frame-loss",), modifier=modifier,
-        procedure={"frame_loss": {"rates_fps": [1000], "duration_s": 1.2, "repetitions": 2}, "selftest": "cached",
-                   "sending_time_tolerance": 5.0, "invalid_retries": 9},
-    ))  # fmt: skip
+    run = resolve(plugin="ipv4-router", tester="embedded", dut="linux-router", modes=("bidirectional",), frame_sizes=(128,), benchmarks=("frame-loss",), modifier=modifier, procedure={"frame_loss": {"rates_fps": [1000], "duration_s": 1.2, "repetitions": 2}, "selftest": "cached",
+                   "sending_time_tolerance": 5.0, "invalid_retries": 9})  # fmt: skip
     outcome = measure_run(run, tmp_path / "out")
     write.write_run_report(tmp_path / "out", formats=["md"])
     report = (tmp_path / "out" / "report.md").read_text()

@@ -54,7 +54,7 @@ def test_a_noisy_moment_does_not_cap_the_result(tmp_path, mode):
     assert repeated[0].startswith(f"84/64 octets, {mode}: ")
     again = [e["trial"]["key"] for e in journal if f"selftest/84/{mode}/a2-t" in e["trial"]["key"]]
     assert again
-    # nobody can tell without another mode, and the number says whose limit it is
+    # without another mode the limit is undecided, and the number carries this warning
     alone, repeated, _ = measured(tmp_path / "alone", a_run((mode,), noisy_at=1, noisy_trials=40))
     assert repeated == []
     assert alone[mode] < DEVICE_FPS / 2
@@ -112,7 +112,7 @@ def test_one_mode_alone_notices_it_when_the_device_carries_all_of_it(tmp_path):
     keys = [e["trial"]["key"] for e in read_journal(tmp_path / "noisy")]
     assert {k.split("/")[0] for k in record.trials} == {"again1-throughput"}
     assert any(k.startswith("throughput/") for k in keys)
-    # and what is on disk replays to the same
+    # replaying the journal gives the same
     results = tmp_path / "noisy" / "results.json"
     first = json.loads(results.read_text())
     results.write_text(json.dumps({**first, "status": "running"}))

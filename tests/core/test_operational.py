@@ -12,7 +12,7 @@ import shutil
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import list_names, load_plugin
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.results import read_results
 from v6t.tests.core.support import SIM, v6t
@@ -44,7 +44,7 @@ def short_run(tmp_path_factory):
 @pytest.mark.parametrize("name", list_names())
 def test_initial_setup_3_configures_itself(name):
     """A technology's name is enough: addresses, traffic, tester, device, sizes follow."""
-    run = resolve(flags=Flags(plugin=name))
+    run = resolve(plugin=name)
     assert run.frame_sizes
     assert run.modes
     assert run.tester.kind == "embedded"
@@ -52,7 +52,7 @@ def test_initial_setup_3_configures_itself(name):
 
 
 def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
-    sound = resolve(flags=Flags(plugin="mape-br", tester="sim"))
+    sound = resolve(plugin="mape-br", tester="sim")
     assert list_setting_warnings(bind(sound)) == []
     noted = {
         "latency is not measured": {"procedure": {"latency": {"tags": 5}}},
@@ -62,13 +62,21 @@ def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
         "procedure.rate_from is set, but has no effect": {"procedure": {"rate_from": "median"}},
     }
     for words, flags in noted.items():
-        (said,) = list_setting_warnings(
-            bind(resolve(flags=Flags(plugin="mape-br", tester="sim", **flags)))
-        )
+        (said,) = list_setting_warnings(bind(resolve(plugin="mape-br", tester="sim", **flags)))
         assert words in said
-    asked = Flags(plugin="mape-br", tester="sim", benchmarks=["latency"],
-                  procedure={"latency": {"tags": 5}})  # fmt: skip
-    assert list_setting_warnings(bind(resolve(flags=asked))) == []
+    assert (
+        list_setting_warnings(
+            bind(
+                resolve(
+                    plugin="mape-br",
+                    tester="sim",
+                    benchmarks=["latency"],
+                    procedure={"latency": {"tags": 5}},
+                )
+            )
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,7 +94,7 @@ def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
 def test_initial_setup_4_warns_of_testbeds_that_cannot_be_right(bed, words, here):
     (here / "bed.yaml").write_text(bed)
     assert words in " ".join(
-        list_setting_warnings(bind(resolve(None, here / "bed.yaml", Flags(plugin="mape-br"))))
+        list_setting_warnings(bind(resolve(None, here / "bed.yaml", plugin="mape-br")))
     )
     done = v6t("run", "--plugin", "mape-br", "--testbed", "bed.yaml", "--dry-run")
     assert done.status == 0
@@ -216,7 +224,7 @@ def test_rca_1_errors_are_kept(here):
 
 
 def test_rca_2_the_log_is_shown(short_run, tmp_path):
-    """Whoever resumes goes on in the same log."""
+    """A resumed run continues the same log."""
     out = shutil.copytree(short_run, tmp_path / "out")
     first = (out / "log.txt").read_text()
     assert first.count("checking the translation") == 1
@@ -232,7 +240,7 @@ def test_rca_4_counters_of_every_trial_are_kept(short_run):
 
 
 def test_rca_5_counters_are_shown(short_run, tmp_path):
-    done = v6t("report", short_run, "--format", "md", "--no-figures", "-o", tmp_path)
+    done = v6t("report", short_run, "--format", "md", "--figures", "none", "-o", tmp_path)
     assert done.status == 0
     report = next(tmp_path.glob("*.md")).read_text()
     assert "Headroom of the tester" in report

@@ -31,13 +31,13 @@ def here(run: Mapping[str, Any], name: str) -> Any:
         return run["params"]["m"] / run["params"]["n"]
     value: Any = run
     for part in name.split("."):
-        # a policy of a word stands for itself
+        # a policy given as a word is the value itself
         value = value if isinstance(value, str) else value[part]
     return value
 
 
 def compared(name: str, paper: Any, ours: Any) -> bool:
-    """Whether both are the same; a range may begin elsewhere, and then is another one."""
+    """Check whether both are the same; a range that begins elsewhere is another one."""
     if paper == NOT_SAID:
         return False
     if name.endswith("workers") and isinstance(paper, tuple):

@@ -4,7 +4,6 @@ import pytest
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.config.warnings import list_result_warnings
 from v6t.drivers.duts.registry import list_driver_names
 
@@ -12,7 +11,7 @@ PAIRS = [(t, d) for d in list_driver_names() for t in list_technologies(d)]
 
 
 def plain(technology, driver, **more):
-    return resolve_and_bind(flags=Flags(plugin=technology, dut=driver, **more))
+    return resolve_and_bind(plugin=technology, dut=driver, **more)
 
 
 @pytest.mark.parametrize(("technology", "driver"), PAIRS)
@@ -21,7 +20,7 @@ def test_every_driver_takes_every_technology_and_names_what_it_sets(technology, 
     plan = bound.driver.plan(bound.intent, bound.driver.make_example_facts(bound.intent))
     assert plan.steps or not bound.driver.configures_device
     suited = bound.driver.get_parameter_overrides(technology)
-    assert set(bound.settings.suited) == set(suited)
+    assert set(bound.settings.driver_defaults) == set(suited)
     fields = load_plugin(technology).params_model.model_fields
     for name, own in suited.items():
         assert bound.settings.params[name] == own.value != fields[name].get_default()
@@ -31,4 +30,4 @@ def test_every_driver_takes_every_technology_and_names_what_it_sets(technology, 
 def test_what_the_user_gives_wins_and_is_not_the_devices():
     bound = plain("mapt-br", "vpp", params={"rule_ipv6": "2001:db9::/40"})
     assert bound.settings.params["rule_ipv6"] == "2001:db9::/40"
-    assert bound.settings.suited == ("dmr",)
+    assert bound.settings.driver_defaults == ("dmr",)

@@ -12,7 +12,6 @@ import pytest
 from v6t.base.errors import DutError, EnvironmentLacking
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.runs.journal import Journal
 from v6t.drivers.duts.devices import make_lab_device
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
@@ -34,10 +33,10 @@ BRIEF = (
     *("--reps", "1", "--duration", "0.2", "--resolution", "2000"),
     *("--set-procedure", "connections.count=1000"),
     *("--no-report", "--set-procedure", "selftest=cached"),
-    # cores may be few: a tester's own delay is no finding about the command
+    # cores may be few: a delay of the tester is not a finding about the command
     *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
 )
-"""Of a run as it is: only shorter."""
+"""Settings that shorten an ordinary run."""
 NO_LAB = {
     "network-cli": "the lab does not contain a device with a vendor command line",
     "openbsd-pf": "the lab is Linux",
@@ -63,7 +62,7 @@ def programs(monkeypatch):
 
 
 def loadable(module):
-    """Whether a kernel module is there, or can be loaded."""
+    """Check whether a kernel module is present or can be loaded."""
     if os.path.isdir(f"/sys/module/{module}"):
         return True
     modprobe = shutil.which("modprobe", path="/usr/sbin:/sbin")
@@ -108,7 +107,7 @@ def carried_out(words, path, benchmark="throughput"):
 
 @pytest.mark.parametrize(("technology", "driver"), PAIRS)
 def test_the_plain_command_measures(technology, driver, programs, tmp_path):
-    bound = resolve_and_bind(flags=Flags(plugin=technology, dut=driver))
+    bound = resolve_and_bind(plugin=technology, dut=driver)
     if why := lacking(bound):
         pytest.skip(why)
     words = ["--plugin", technology, "--dut", driver]

@@ -1,4 +1,4 @@
-"""Reconfiguration: something beside the traffic is added, changed and removed while it goes on."""
+"""Reconfiguration: other rules are added, changed and removed while traffic is sent."""
 
 import csv
 import json
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.reporting import write
 from v6t.core.runs.dut import format_plan
 from v6t.core.runs.events import Listener
@@ -26,11 +26,7 @@ DEVICES = [("ipv4-router", "linux-router"), ("ipv6-router", "linux-router"), ("n
 
 
 def asked(plugin="siit", dut=None, tester=None, options=None, **own):
-    return resolve(flags=Flags(
-        plugin, tester=tester or "sim", dut=dut, benchmarks=("reconfiguration",),
-        modes=("bidirectional",), tester_options={k: str(v) for k, v in (options or {}).items()},
-        procedure={"reconfiguration": {"rate_fps": 5000, **own}},
-    ))  # fmt: skip
+    return resolve(plugin=plugin, tester=tester or "sim", dut=dut, benchmarks=("reconfiguration",), modes=("bidirectional",), tester_options={k: str(v) for k, v in (options or {}).items()}, procedure={"reconfiguration": {"rate_fps": 5000, **own}})  # fmt: skip
 
 
 @pytest.mark.parametrize(("plugin", "dut"), DEVICES)
@@ -43,7 +39,7 @@ def test_the_plan_says_what_is_changed_and_takes_it_back(plugin, dut):
     text = format_plan(driver, plan)
     for action in ACTIONS:
         assert plan.live_change.get_command(action) in text
-    bare = bind(resolve(flags=Flags(plugin, dut=dut))).example_plan
+    bare = bind(resolve(plugin=plugin, dut=dut)).example_plan
     assert bare.live_change is None
     if plugin != "nat44":  # room for the run's connections
         assert replace(plan, live_change=None, steps=plan.steps[:-1]) == bare
@@ -59,7 +55,7 @@ def test_devices_that_have_nothing_to_change(plugin, dut, code):
 
 
 def test_spare_networks_overlap_nothing_of_the_run():
-    intent = bind(resolve(flags=Flags("mape-br"))).technology.make_dut_intent()
+    intent = bind(resolve(plugin="mape-br")).technology.make_dut_intent()
     assert str(find_spare_network(intent, 4)) in (
         "203.0.113.0/24",
         "198.51.100.0/24",
@@ -118,12 +114,9 @@ def test_devices_of_the_kernel_are_changed_under_traffic(plugin, dut, program, t
     """Each change is read back by the driver; the device is restored, else the run fails."""
     if shutil.which(program) is None:
         pytest.skip(f"needs {program}")
-    run = resolve(flags=Flags(
-        plugin, tester="embedded", dut=dut, benchmarks=("reconfiguration",), modes=("forward",),
-        procedure={"reconfiguration": {"rate_fps": 500, "duration_s": 1.0, "at_s": 0.4, "repetitions": 1},
+    run = resolve(plugin=plugin, tester="embedded", dut=dut, benchmarks=("reconfiguration",), modes=("forward",), procedure={"reconfiguration": {"rate_fps": 500, "duration_s": 1.0, "at_s": 0.4, "repetitions": 1},
                    "selftest": "cached", "sending_time_tolerance": 5, "pause_s": 0, "invalid_retries": 8,
-                   "connections": {"count": 50, "rate_cps": 200}},
-    ))  # fmt: skip
+                   "connections": {"count": 50, "rate_cps": 200}})  # fmt: skip
     measure_run(run, tmp_path / "out")
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     assert record["changes"].keys() == {"nothing", "add", "change", "remove"}

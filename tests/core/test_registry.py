@@ -21,7 +21,7 @@ BROKEN = {
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Installs a distribution that consists of entry points."""
+    """Provide a function that installs a distribution with entry points only."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def make(distribution, **plugins):
@@ -77,7 +77,7 @@ def test_two_plugins_of_one_name_are_refused_by_name(install):
 
 
 def test_a_distribution_seen_twice_is_one(install):
-    """An editable install beside its checkout lists the same entry points twice."""
+    """An editable install next to its checkout lists the same entry points twice."""
     install("v6t", mape_br=GOOD)
     assert [row.name for row in registry.list_rows()].count("mape-br") == 1
     assert registry.load_plugin("mape-br") is MapEBorderRelay

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from v6t.core.cli.progress import ProgressDisplay
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs import runner, trials
 from v6t.core.runs.bench import Bench
 from v6t.core.runs.events import CurrentTrial, Listener, RemainingTime, describe_trial
@@ -120,7 +120,7 @@ def test_a_stage_that_goes_on_after_another_keeps_its_plan():
 def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
     name, monkeypatch, tmp_path
 ):
-    """Runs on a clock of their own, whose machine is not as the plan assumes."""
+    """Runs with a simulated clock, on a machine that differs from the plan's assumptions."""
     flags, device, machine = RUNS[name]
     chance, clock, seen = random.Random(7), Clock(), []
     measure, load = Bench.measure, Bench.load
@@ -144,8 +144,11 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
     monkeypatch.setattr(Bench, "load", load_on_clock)
     monkeypatch.setattr(trials, "RemainingTime", partial(RemainingTime, clock=clock))
     options = {key: str(value) for key, value in device.items()}
-    given = Flags(**flags, plugin="siit", tester="sim", tester_options=options)
-    runner.execute(bind(resolve(flags=given)), tmp_path / "run", Watch())
+    runner.execute(
+        bind(resolve(**flags, plugin="siit", tester="sim", tester_options=options)),
+        tmp_path / "run",
+        Watch(),
+    )
     whole_s = clock.s - 100.0
     late = [
         (passed_s + remaining_s) / whole_s - 1
@@ -170,12 +173,16 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
             seen.append(now)
 
     monkeypatch.setattr(RemainingTime, "begin", note)
-    flags = Flags(
-        plugin="nat44", tester="sim", frame_sizes=(64, 512), modes=("forward", "reverse"),
-        benchmarks=("connection-rate", "throughput", "latency"),
-        procedure={"repetitions": 1, "connections": {"count": 1000}, "latency": {"tags": 100}},
-    )  # fmt: skip
-    bound = bind(resolve(flags=flags))
+    bound = bind(
+        resolve(
+            plugin="nat44",
+            tester="sim",
+            frame_sizes=(64, 512),
+            modes=("forward", "reverse"),
+            benchmarks=("connection-rate", "throughput", "latency"),
+            procedure={"repetitions": 1, "connections": {"count": 1000}, "latency": {"tags": 100}},
+        )
+    )
     outcome = runner.execute(bound, tmp_path / "run", Watch())
     named = {p.stage for p in plan(bound).stages if p.stage.mode != "connections"}
     assert named <= set(begun)
@@ -188,8 +195,8 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
 
 def test_the_plan_counts_what_the_tester_needs_itself():
     flags = {"plugin": "siit", "modes": ("forward",)}
-    lab = plan(bind(resolve(flags=Flags(**flags, tester="embedded"))))
-    sim = plan(bind(resolve(flags=Flags(**flags, tester="sim"))))
+    lab = plan(bind(resolve(**flags, tester="embedded")))
+    sim = plan(bind(resolve(**flags, tester="sim")))
     assert lab.trial_count == sim.trial_count
     assert lab.duration_s > sim.duration_s + 3.0 + 0.1 * lab.trial_count
     assert lab.duration_s == pytest.approx(sum(p.seconds for p in lab.stages))

@@ -1,4 +1,4 @@
-"""Trials over their time in a report: what a hiccup looks like, and what is said where nobody read."""
+"""Timelines of trials in a report: hiccups, and seconds without a reading."""
 
 import re
 from dataclasses import replace

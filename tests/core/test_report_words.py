@@ -10,7 +10,7 @@ from v6t.analysis.sheet import make_text_table
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import TECHNOLOGIES
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.reporting import write
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.results import load_run
@@ -19,10 +19,10 @@ from v6t.tests.core.support import make_all_tables
 
 
 def without_ipv6():
-    """Technologies whose frames are IPv4 on every link, that between two devices included."""
+    """List technologies whose frames are IPv4 on every link, also between two devices."""
     found = []
     for name in TECHNOLOGIES.names():
-        technology = bind(resolve(flags=Flags(plugin=name, tester="sim"))).technology
+        technology = bind(resolve(plugin=name, tester="sim")).technology
         told = describe_setup(technology, [technology.default_frame_sizes[0]])
         links = {*told["ip_versions"]} | (
             {told["middle_version"]} if len(told["devices"]) > 1 else set()
@@ -39,7 +39,7 @@ def test_technologies_without_ipv6_never_say_ipv6(tmp_path):
         path = made(tmp_path / name, plugin=name, procedure={"repetitions": 2})
         write.write_run_report(path, formats=["md", "html"])
         text = (path / "report.md").read_text()
-        # its own text: parameters and the files of the run stand as they are
+        # free text: parameters and the files of the run are shown unchanged
         own = text[: text.index("**Parameters of the technology**")]
         own += text[text.index("\n## Throughput") : text.index("\n## Configuration and manifest")]
         assert [line for line in own.splitlines() if "IPv6" in line] == [], name

@@ -7,7 +7,7 @@ import json
 import pytest
 from v6t.base.errors import EnvironmentLacking
 from v6t.core.config.checks import check_capabilities
-from v6t.core.config.resolve import Flags, resolve_and_bind
+from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.plan import plan
 from v6t.procedures.resolution import compute_covered_qps
 from v6t.tests.core.support import v6t
@@ -120,13 +120,13 @@ def test_what_is_not_possible_is_refused_in_a_sentence(tmp_path):
 
 
 def test_a_tester_that_only_sends_frames_is_refused():
-    bound = resolve_and_bind(flags=Flags(plugin="dns64", tester="trex", dut="unbound"))
+    bound = resolve_and_bind(plugin="dns64", tester="trex", dut="unbound")
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         check_capabilities(bound, OfFrames)
 
 
 def test_the_rfc_preset_asks_for_60_s_and_20_repetitions():
-    planned = plan(resolve_and_bind(flags=Flags(plugin="dns64", preset="rfc", tester="sim")))
+    planned = plan(resolve_and_bind(plugin="dns64", preset="rfc", tester="sim"))
     (point,) = planned.points
     assert (point.benchmark, point.mode) == ("resolution", "queries")
     assert planned.bound.settings.procedure.trial_duration_s == 60
@@ -136,8 +136,9 @@ def test_the_rfc_preset_asks_for_60_s_and_20_repetitions():
 
 
 def test_a_longer_timeout_than_the_rfc_allows_is_said():
-    flags = Flags(plugin="dns64", tester="sim", procedure={"resolution": {"timeout_s": 2.0}})
-    caveats = plan(resolve_and_bind(flags=flags)).warnings
+    caveats = plan(
+        resolve_and_bind(plugin="dns64", tester="sim", procedure={"resolution": {"timeout_s": 2.0}})
+    ).warnings
     assert any("2 s" in text for text in caveats)
 
 

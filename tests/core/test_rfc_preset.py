@@ -1,6 +1,6 @@
 """The rfc preset: every value with the clause it follows; its trials: test_clauses.py."""
 
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import is_demonstration
 
 CHOSEN = "no clause: v6t's own choice"
@@ -132,11 +132,11 @@ def flat(values, above=""):
 
 def test_every_value_of_the_rfc_preset_has_its_clause():
     """A new setting needs a line above: its value in the preset, and which clause it follows."""
-    run = resolve(flags=Flags(plugin="mape-br", preset="rfc"))
+    run = resolve(plugin="mape-br", preset="rfc")
     found = dict(flat(run.model_dump(mode="json")["procedure"]))
     assert found == {name: value for name, (value, _) in SETTINGS.items()}
     assert all(clause for _, clause in SETTINGS.values())
-    # RFC 8219 section 5.3: both directions at once, each alone besides
+    # RFC 8219, section 5.3: both directions at once, and each alone
     assert run.modes == ("bidirectional", "forward", "reverse")
     assert run.frame_sizes == (104, 168, 296, 552, 808, 1064, 1320, 1518)
     assert not is_demonstration(run)
@@ -144,5 +144,9 @@ def test_every_value_of_the_rfc_preset_has_its_clause():
 
 def test_bursts_of_30_s_can_be_searched():
     """RFC 9004 section 6.2: the longest burst MUST be configurable to as much."""
-    flags = Flags(plugin="mape-br", preset="rfc", procedure={"back_to_back": {"longest_s": 30.0}})
-    assert resolve(flags=flags).procedure.back_to_back.longest_s == 30.0
+    assert (
+        resolve(
+            plugin="mape-br", preset="rfc", procedure={"back_to_back": {"longest_s": 30.0}}
+        ).procedure.back_to_back.longest_s
+        == 30.0
+    )

@@ -3,7 +3,7 @@
 import pytest
 from v6t.base.errors import BeyondTester
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.reporting.write import FILES_BY_FORMAT, write_run_report
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results, share_conditions
@@ -70,7 +70,7 @@ def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, mon
     monkeypatch.setattr(SimTester, "measure", refusing)
     own = {"delay_variation": {"duration_s": 0.2}, "repetitions": 1, "resolution_fps": 1e5}
     wanted = {"benchmarks": ("throughput", "ipdv", "pdv"), "modes": ("forward",)}
-    run = resolve(flags=Flags(plugin="mape-br", tester="sim", procedure=own, **wanted))
+    run = resolve(plugin="mape-br", tester="sim", procedure=own, **wanted)
     outcome = measure_run(run, tmp_path / "out")
     assert outcome.status == "complete"
     found = {
@@ -111,7 +111,7 @@ def test_two_runs_do_not_share_a_directory(tmp_path):
     ],
 )
 def test_report_of_a_run_in_memory_equals_that_of_its_directory(flags, tmp_path):
-    bound = bind(resolve(flags=Flags(tester="sim", **flags)))
+    bound = bind(resolve(tester="sim", **flags))
     outcome = execute(bound, tmp_path / "run", Listener())
     pages = []
     for name, data in (("memory", outcome), ("disk", None)):

@@ -38,7 +38,7 @@ def _convert(tmp_path: Path, text: str) -> BoundRun:
 
 
 def _fields(bound: BoundRun, direction: Any, count: int) -> list[tuple[Any, Any, int, int]]:
-    """Source, destination and ports of the first frames of a direction."""
+    """Return source, destination and ports of the first frames of a direction."""
     plugin = bound.technology
     sizes = plugin.make_sizes(bound.settings.frame_sizes[0])
     (stream,) = compile_traffic(plugin.build_sized_traffic(direction, sizes, 1)).streams

@@ -232,7 +232,7 @@ def test_a_soak_test_knows_when_frames_were_lost(tmp_path):
 
 
 def test_losses_are_placed_in_time_and_faltering_is_a_gap():
-    """The tester's course says when; a stretch in which it faltered is no loss, and not repeated."""
+    """The tester's timeline places losses; a period in which it faltered is neither a loss nor repeated."""
     courses = [(0, 0, 30), (), None, (5,)]
 
     def measure(trial):

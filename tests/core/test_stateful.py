@@ -1,7 +1,6 @@
-"""Stateful devices in whole simulated runs: what is found, what is refused, what ends a run."""
+"""Stateful devices in complete simulated runs: results, rejected settings and early ends."""
 
 import json
-from dataclasses import replace
 
 import jsonschema
 import pytest
@@ -9,9 +8,10 @@ from v6t.base.errors import DutError
 from v6t.benchmarks.registry import make_results_schema
 from v6t.core.cli.results_view import make_run_result
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.plan import plan
+from v6t.core.runs.results import load_run
 from v6t.tests.core.support import measure_run, read_journal
 from v6t.tests.expect import expect_error
 
@@ -28,15 +28,14 @@ def wanted(*benchmarks, plugin="nat44", device=None, modes=("bidirectional",), *
     capacity = connections.pop("capacity", {})
     texts = {f"connections.{k}": str(v) for k, v in connections.items()}
     texts |= {f"capacity.{k}": str(v) for k, v in capacity.items()}
-    flags = Flags(
+    return resolve(
         plugin=plugin,
         tester="sim",
         tester_options={k: str(v).lower() for k, v in (device or {}).items()},
         benchmarks=benchmarks,
         modes=modes,
-        procedure_texts=texts,
+        procedure=texts,
     )
-    return resolve(flags=flags)
 
 
 def measured(tmp_path, *benchmarks, **options):
@@ -163,7 +162,8 @@ def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
     assert found["connection-rate"]["median"] == 0
     for name in ("throughput", "latency", "teardown"):
         assert found[name]["not_measured"]
-    make_run_result(tmp_path / "run", all_warnings=True).print(as_json=False)
+    data = load_run(tmp_path / "run")
+    make_run_result(data, tmp_path / "run", all_warnings=True).print(as_json=False)
     assert capsys.readouterr().out.count("not measured") == 3
 
 
@@ -230,12 +230,13 @@ def test_a_stateless_technology_has_no_connections():
 
 
 def test_a_tolerance_of_phase_two_is_none_of_phase_one(tmp_path):
-    flags = Flags(
-        plugin="nat44", tester="sim", benchmarks=("connection-rate",),
+    run = resolve(
+        plugin="nat44",
+        tester="sim",
+        benchmarks=("connection-rate",),
         tester_options={"phase_one_loss": "1", "phase_one_loss_trials": "100"},
-        procedure={"loss_tolerance": 0.01}, procedure_texts={"connections.count": "100000"},
-    )  # fmt: skip
-    run = resolve(flags=flags)
+        procedure={"loss_tolerance": 0.01, "connections.count": "100000"},
+    )
     # the look at the translation needs its 200 connections, too
     with expect_error("tester-fault", mentions="199", kind=DutError):
         measure_run(run, tmp_path / "run")
@@ -280,9 +281,12 @@ def test_the_plan_tells_trials_of_connections_once_whatever_the_modes():
 
 def test_the_plan_holds_what_tester_and_device_need_for_connections():
     """Emptying the table, the tester's own pace, and trials that are made again: none of a model."""
-    flags = Flags(plugin="nat44", tester="embedded", benchmarks=("connection-rate",))
     (real,) = [
-        p for p in plan(bind(resolve(flags=flags))).stages if p.stage.name == "connection-rate"
+        p
+        for p in plan(
+            bind(resolve(plugin="nat44", tester="embedded", benchmarks=("connection-rate",)))
+        ).stages
+        if p.stage.name == "connection-rate"
     ]
     # 100,000 connections at half of what the embedded tester makes, or more, and tried at the same rate
     fixed_s = 2 * 0.15 + 0.05 + 0.1 + 1.2
@@ -290,21 +294,27 @@ def test_the_plan_holds_what_tester_and_device_need_for_connections():
 
 
 def test_kept_connections_are_made_once():
-    flags = Flags(plugin="nat44", tester="embedded", benchmarks=("throughput",), modes=("forward",))
+    flags = {
+        "plugin": "nat44",
+        "tester": "embedded",
+        "benchmarks": ("throughput",),
+        "modes": ("forward",),
+    }
     seconds = {}
     for keep in (True, False):
         procedure = {"connections": {"keep": keep}}
-        bound = bind(resolve(flags=replace(flags, procedure=procedure)))
+        bound = bind(resolve(**{**flags, "procedure": procedure}))
         (seconds[keep],) = [p.seconds for p in plan(bound).stages if p.stage.name == "throughput"]
     assert seconds[False] > seconds[True] + 5
 
 
 def test_trials_are_planned_to_be_made_again_where_a_limit_is_looked_for():
     names = ("connection-rate", "throughput", "latency", "teardown", "capacity")
-    flags = Flags(plugin="nat44", tester="embedded", modes=("forward",), benchmarks=names)
     seconds = []
     for retries in (0.0, 1.0):
-        bound = bind(resolve(flags=flags))
+        bound = bind(
+            resolve(plugin="nat44", tester="embedded", modes=("forward",), benchmarks=names)
+        )
         bound.tester.usual_retries = retries
         seconds.append({p.stage.name: p.seconds for p in plan(bound).stages if p.trials})
     again = [name for name in names if seconds[1][name] > seconds[0][name]]

@@ -9,7 +9,7 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.registry import make_results_schema
 from v6t.benchmarks.tcp import TcpCapacity, TcpCapacityRecord, find_media_cps, find_syn_sizes
 from v6t.core.config.checks import check_capabilities
-from v6t.core.config.resolve import Flags, resolve_and_bind
+from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.plan import plan
 from v6t.procedures.stateful.phases import judge_connections
 from v6t.tests.core.support import v6t
@@ -147,7 +147,7 @@ def test_a_rate_above_the_testers_own_is_never_offered(tmp_path):
     [("nat44", (74, 74)), ("nat64", (94, 74)), ("dslite-aftr", (114, 74)), ("nat66", (94, 94))],
 )
 def test_the_size_of_a_point_is_that_of_a_syn(plugin, octets):
-    bound = resolve_and_bind(flags=Flags(plugin=plugin, tester="sim", benchmarks=("tcp-rate",)))
+    bound = resolve_and_bind(plugin=plugin, tester="sim", benchmarks=("tcp-rate",))
     sizes = find_syn_sizes(bound.technology)
     assert (sizes.ipv6, sizes.ipv4) == octets
     assert find_media_cps(1e9, sizes, 1) == max_frame_rate_fps(1e9, octets[0]) // 2
@@ -160,12 +160,10 @@ def test_the_size_of_a_point_is_that_of_a_syn(plugin, octets):
 
 def test_frame_sizes_mean_nothing_to_it():
     bound = resolve_and_bind(
-        flags=Flags(
-            plugin="nat44",
-            tester="sim",
-            benchmarks=("tcp-rate", "connection-rate"),
-            frame_sizes=(64, 128),
-        )
+        plugin="nat44",
+        tester="sim",
+        benchmarks=("tcp-rate", "connection-rate"),
+        frame_sizes=(64, 128),
     )
     named = [point.benchmark for point in plan(bound).points]
     assert (named.count("tcp-rate"), named.count("connection-rate")) == (1, 2)
@@ -178,7 +176,7 @@ class WithoutTcp:
 
 
 def test_a_tester_without_tcp_is_refused_in_a_sentence():
-    bound = resolve_and_bind(flags=Flags(plugin="nat44", tester="sim", benchmarks=("tcp-rate",)))
+    bound = resolve_and_bind(plugin="nat44", tester="sim", benchmarks=("tcp-rate",))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         check_capabilities(bound, WithoutTcp)
 

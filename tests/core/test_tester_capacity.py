@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from v6t.base.files import locate_cache
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
+from v6t.core.config.settings import LinksSettings
 from v6t.core.runs import tester_capacity
 from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.rundir import RunDir
@@ -39,10 +40,9 @@ class Counting:
 
 
 def a_run(seed=1, tester="embedded", selftest="cached", **given):
-    flags = Flags(
+    return resolve(
         plugin="mape-br", tester=tester, seed=seed, procedure={"selftest": selftest, **given}
     )
-    return resolve(flags=flags)
 
 
 def make_spec(run, size=104, **changes):
@@ -70,7 +70,7 @@ def on_trex(run):
 
 
 def rfc_run():
-    return resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
+    return resolve(plugin="mape-br", tester="embedded", preset="rfc")
 
 
 @pytest.fixture
@@ -154,9 +154,16 @@ def test_what_was_found_is_good_for_the_next_run(directory, tmp_path):
     second.close()
 
 
+TAGGED = {side: {"vlan": 5, "background": {"vlan": 6}} for side in ("left", "right")}
+
+
 @pytest.mark.parametrize(
     "changed",
     [
+        {
+            "run": a_run().model_copy(update={"links": LinksSettings.model_validate(TAGGED)}),
+            "size": 108,
+        },
         {"run": a_run(seed=2)},
         {"run": a_run(trial_duration_s=0.1)},
         {"size": 128},
@@ -216,5 +223,5 @@ def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_p
 
 
 def test_the_rfc_preset_takes_what_is_known():
-    assert resolve(flags=Flags(plugin="mape-br", preset="rfc")).procedure.selftest == "cached"
-    assert resolve(flags=Flags(plugin="mape-br")).procedure.selftest == "run"
+    assert resolve(plugin="mape-br", preset="rfc").procedure.selftest == "cached"
+    assert resolve(plugin="mape-br").procedure.selftest == "run"

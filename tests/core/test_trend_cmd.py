@@ -1,4 +1,4 @@
-"""``v6t trend``: order, what is left out, exit status, files."""
+"""``v6t trend``: order, omitted runs, exit status and files."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ VERSIONS = ("26.02", "26.6", "26.10")
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Eighteen runs of a device that is slower from the tenth on, and one of another technology."""
+    """Provide eighteen runs, slower from the tenth on, and one of another technology."""
     home = tmp_path_factory.mktemp("runs")
     for number in range(RUNS):
         capacity = 1_000_000 - 3000 * (number % 3) - 50_000 * (number >= RUNS // 2)

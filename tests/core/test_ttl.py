@@ -6,7 +6,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.compatibility import can_configure
 from v6t.core.config.plugins import list_names as plugin_names
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type
 from v6t.packets.direction import DIRECTIONS
@@ -16,14 +16,15 @@ from v6t.profiles.model import Role
 
 
 def bound(plugin, driver, **params):
-    flags = Flags(
-        plugin=plugin,
-        params={k: str(v) for k, v in params.items()},
-        tester="embedded",
-        dut=driver,
-        benchmarks=["connection-rate" if load_plugin(plugin).stateful else "throughput"],
+    return bind(
+        resolve(
+            plugin=plugin,
+            params={k: str(v) for k, v in params.items()},
+            tester="embedded",
+            dut=driver,
+            benchmarks=["connection-rate" if load_plugin(plugin).stateful else "throughput"],
+        )
     )
-    return bind(resolve(flags=flags))
 
 
 def smallest_ttl(plugin, driver, **params):
@@ -38,7 +39,7 @@ def smallest_ttl(plugin, driver, **params):
 
 
 def pairs():
-    """Every technology with every device that it can be measured on."""
+    """List every technology with every device that it can be measured on."""
     for driver in sorted(driver_names()):
         kind = load_driver_type(driver)
         for plugin in sorted(plugin_names()):

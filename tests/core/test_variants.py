@@ -135,7 +135,7 @@ def test_flows_and_their_degradation(tmp_path):
 
 
 def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
-    """RFC 8219 section 10.2.1: what is better when lower has the other sign; each at its own throughput."""
+    """RFC 8219, section 10.2.1: lower is better with the other sign; each at its own throughput."""
     device = {"cores": 4, "hashes": "ports", "capacity_fps": 400_000}
     also = ["latency", "pdv", "ipdv", "frame-loss", "system-recovery", "back-to-back"]
     run = wanted(

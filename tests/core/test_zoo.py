@@ -32,7 +32,7 @@ class Calls:
 
     @property
     def how(self):
-        """What each campaign was begun with, and whether it was published."""
+        """Return how each campaign was started, and whether it was published."""
         return [w[3] if w[0] == "campaign" else "page" for w in self.said]
 
 

@@ -1,4 +1,4 @@
-"""``v6t`` as a process of its own that need not import everything first.
+"""Start ``v6t`` as a process that need not import everything first.
 
 A process that has imported v6t waits; each command is a fork of it, with the arguments, directory,
 environment, open files and network namespace of whoever asks. :func:`command` is for a shell or a
@@ -60,7 +60,7 @@ def command(python: Path | str = sys.executable) -> list[str]:
 
 
 class Process(subprocess.Popen[str]):
-    """``v6t WORDS`` in a session of its own; for the rest as ``subprocess.Popen`` has it."""
+    """``v6t WORDS`` in a new session; otherwise like ``subprocess.Popen``."""
 
     def __init__(self, words: list[str], *, network: int | str = "self", **popen: Any) -> None:
         """Start it.
@@ -92,13 +92,13 @@ class Process(subprocess.Popen[str]):
 
 @functools.cache
 def _server(python: Path | str) -> Path:
-    """Where the waiting process listens; it ends with this one."""
+    """Start the waiting process, which ends with this one; return where it listens."""
     place = Path(tempfile.mkdtemp(prefix="v6t-warm-"))
     launcher, listening = place / "launcher.py", place / "socket"
     launcher.write_text(_LAUNCHER)
     server = subprocess.Popen(
         [python, "-I", __file__, listening],
-        # a thread of OpenBLAS would be missing in what is made by _sibling(), which waits for it
+        # an OpenBLAS thread would be missing in the fork by _sibling(), which waits for it
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
         start_new_session=True,
@@ -166,7 +166,7 @@ def main(path: str) -> int:
 
 
 def _sibling() -> int:
-    """As ``os.fork``, but the new process is a child of this one's parent."""
+    """Fork a process that is a child of this one's parent."""
     python = ctypes.pythonapi
     python.PyOS_BeforeFork()
     pid: int = python.syscall(_SYS_CLONE, _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
@@ -180,7 +180,7 @@ def _sibling() -> int:
 
 
 def _imported() -> None:
-    """Everything a command may need; nothing is called."""
+    """Import everything that a command may need."""
     import importlib
     import pkgutil
 

@@ -46,7 +46,7 @@ def build_part(name: str) -> str:
     """Return the Markdown of one part.
 
     Raises:
-        KeyError: there is no part of that name.
+        KeyError: no part has that name.
     """
     if name.startswith(DEVICE):
         return device_pages.render_device(name.removeprefix(DEVICE))
@@ -56,7 +56,7 @@ def build_part(name: str) -> str:
 
 
 def parameter_table(name: str) -> Iterator[str]:
-    """Yield the rows of a technology's parameters; what is within one is its default."""
+    """Yield the rows of a technology's parameters; for a nested one, its default."""
     yield "| parameter | default | what it is |"
     yield "|---|---|---|"
     rows = list_settings(load_plugin(name).params_model)

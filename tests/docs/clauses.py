@@ -72,7 +72,7 @@ class Part:
 
 
 def read(name: str) -> dict[str, Any]:
-    """One of the files."""
+    """Load one of the files."""
     text = (CLAUSES / f"{name}.yaml").read_text(encoding="utf-8")
     loaded: dict[str, Any] = yaml.load(text, Loader=FAST)  # noqa: S506 - a safe one
     return loaded
@@ -92,7 +92,7 @@ def rfc(number: str) -> Part:
 
 
 def requirements() -> Part:
-    """v6t's own requirements, each with the document that decides in case of doubt."""
+    """Load v6t's own requirements, each with the document that decides in case of doubt."""
     rows = [Row(name, **held) for name, held in read("requirements").items()]
     return Part(
         "Requirements", "v6t's own; in parentheses: what decides in case of doubt", {}, rows
@@ -106,7 +106,7 @@ def acceptance() -> Part:
 
 
 def parts() -> list[Part]:
-    """All tables of the page."""
+    """Return all tables of the page."""
     return [*(rfc(number) for number in RFCS), requirements(), acceptance()]
 
 
@@ -178,11 +178,11 @@ def _code(names: Iterable[str]) -> str:
 
 
 def _anchor(title: str) -> str:
-    """As the site makes it."""
+    """Make the anchor as the site does."""
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
 
 
 def count_words(text: str, *, small: bool) -> Counter[str]:
-    """Key words of a section."""
+    """Count the key words of a section."""
     found = Counter(WORD.findall(text))
     return found + Counter(SMALL.findall(text)) if small else found

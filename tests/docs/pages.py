@@ -21,7 +21,7 @@ from v6t.tests.core.support import v6t
 CHECKOUT = Path(__file__).parents[2]
 DOCS = CHECKOUT / "docs"
 SHELL = ("cat", "head", "ls", "mkdir", "printf")
-"""Programs besides v6t that examples may use."""
+"""Programs other than v6t that examples may use."""
 _FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _REASON = re.compile(r"<!-- not executed: ((?:(?!-->).)+) -->\n\Z", re.DOTALL)
 
@@ -119,7 +119,7 @@ def parse(arguments: list[str]) -> None:
 
 
 def agrees(shown: list[str], printed: str) -> bool:
-    """Whether the output is the one shown, spaces at the ends of lines aside."""
+    """Check whether the output is the one shown, except for trailing spaces."""
     pattern = "".join(
         r"(?:.*\n)*?" if line.strip() == "..." else _line(line) + r"[ ]*\n" for line in shown
     )

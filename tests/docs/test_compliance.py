@@ -44,7 +44,7 @@ def title(part: Part) -> str:
 
 @cache
 def functions() -> frozenset[str]:
-    """Names of all tests."""
+    """Return the names of all tests."""
     found: set[str] = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
         body = ast.parse(path.read_text(encoding="utf-8")).body
@@ -54,7 +54,7 @@ def functions() -> frozenset[str]:
 
 @cache
 def texts() -> dict[str, str]:
-    """All files that may cite an RFC or a requirement."""
+    """Return all files that may cite an RFC or a requirement."""
     paths = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
     for room in (*ROOMS, "docs", "tests"):
         known = {".py", ".md", ".json", ".yaml"}
@@ -65,7 +65,7 @@ def texts() -> dict[str, str]:
 
 
 def cited() -> dict[tuple[str, str], str]:
-    """Every section of an RFC that is cited, and a file that does."""
+    """Return every cited section of an RFC, with a file that cites it."""
     return {
         (rfc, number): path
         for path, text in texts().items()

@@ -7,7 +7,7 @@ import pytest
 from v6t.benchmarks.registry import list_names, make_results_schema
 from v6t.core.config.bound import bind
 from v6t.core.config.explain import list_fields
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.tools.reference_pages import pages
@@ -43,12 +43,23 @@ FREE = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Rehearsals of all benchmarks."""
+    """Rehearse all benchmarks."""
     base = tmp_path_factory.mktemp("runs")
     for plugin, (benchmarks, procedure, options) in RUNS.items():
-        flags = Flags(plugin, tester="sim", benchmarks=benchmarks, modes=("forward",),
-                      procedure={"repetitions": 1, **procedure}, tester_options=options)  # fmt: skip
-        execute(bind(resolve(flags=flags)), base / plugin, Listener())
+        execute(
+            bind(
+                resolve(
+                    plugin=plugin,
+                    tester="sim",
+                    benchmarks=benchmarks,
+                    modes=("forward",),
+                    procedure={"repetitions": 1, **procedure},
+                    tester_options=options,
+                )
+            ),
+            base / plugin,
+            Listener(),
+        )
     return base
 
 

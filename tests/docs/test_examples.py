@@ -1,4 +1,4 @@
-"""Whatever the documentation shows is what happens."""
+"""Every example in the documentation works as shown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 from v6t.core.campaigns.campaign import Overrides, plan_campaign
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.config.yaml_file import EXAMPLES_DIR
 from v6t.tests.core.support import v6t
 from v6t.tests.packaging.support import ROOMS
@@ -80,7 +80,7 @@ def test_files_are_accepted(page, tmp_path, monkeypatch):
             resolve(path, None)
         else:
             plugin = re.search(r"^# \S+ for (\S+)", text)
-            resolve(None, path, Flags(plugin=plugin[1] if plugin else "mape-br"))
+            resolve(None, path, plugin=plugin[1] if plugin else "mape-br")
 
 
 @pytest.mark.parametrize("page", INDENTED, ids=place)

@@ -33,13 +33,13 @@ def read_code():
 
 @pytest.fixture(scope="module")
 def printed():
-    """Text that the code of the page prints, in order."""
+    """Return the text that the code of the page prints, in order."""
     return []
 
 
 @pytest.fixture(scope="module")
 def names(place, printed):
-    """Names after the code of the page was executed."""
+    """Return the names that exist after the code of the page has run."""
     found = {"print": lambda *values: printed.append(" ".join(map(str, values)))}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)

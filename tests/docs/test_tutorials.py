@@ -1,4 +1,4 @@
-"""The tutorials show the packages beside the tests; ``tests/packaging`` installs and runs those."""
+"""The tutorials show the packages in ``tests``; ``tests/packaging`` installs and runs those."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ RECORDED = Path(__file__).parent / "recorded"
 
 
 def certificates() -> Iterator[Certificate]:
-    """Of the testers that were certified."""
+    """Load the certificates of the certified testers."""
     for tester in planted.TESTERS:
         path = RECORDED / f"accuracy-{tester}.json"
         if path.exists():

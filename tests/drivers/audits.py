@@ -47,7 +47,7 @@ class Audited:
 
     @property
     def name(self) -> str:
-        """In the record."""
+        """Return the row's name in the record."""
         return f"{self.device}-{self.plugin}{self.more}"
 
 

@@ -40,7 +40,6 @@ class _Port(object):
     def sync(self): pass
     def get_owner(self): return self.owner
     def is_active(self): return time.monotonic() < self.active_until
-    def is_virtual(self): return True
     def get_ts_attr(self): return {"link": {"up": os.environ.get("FAKE_LINK") != "down"}}
     def start(self, mul, duration, force, mask, start_at_ts):
         if os.environ.get("FAKE_DIE"): os._exit(3)
@@ -216,7 +215,7 @@ def make(path: Path, server: str = "exec sleep 60") -> Path:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended (a zombie counts)."""
+    """Check whether a process has ended (a zombie counts)."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

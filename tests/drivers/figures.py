@@ -9,11 +9,11 @@ from typing import Any
 from v6t.trials.trial import list_directions
 
 ALWAYS = {"latency": ("tl", "min"), "pdv": ("min",), "ipdv": ()}
-"""Figures that single lost frames leave as they are."""
+"""Figures that do not change if single frames are lost."""
 
 
 def assert_timed(record: Mapping[str, Any]) -> None:
-    """Each direction has finite figures, from at least one repetition that counts.
+    """Check that each direction has finite figures from at least one valid repetition.
 
     Args:
         record: of latency, PDV or IPDV, from ``results.json``.
@@ -26,7 +26,7 @@ def assert_timed(record: Mapping[str, Any]) -> None:
         figures = {name: one for name, one in found.items() if "median" in _keys(one)}
         assert {*ALWAYS[record["benchmark"]], "max"} <= set(figures)
         for name, one in figures.items():
-            # a lost frame is infinitely late, which is no figure (LAT-05, PDV-02)
+            # a lost frame is infinitely late, which is not a number (LAT-05, PDV-02)
             if sum(found["lost"]) and name not in ALWAYS[record["benchmark"]]:
                 continue
             assert one["median"] is not None and math.isfinite(one["median"]), (way, name, record)

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.trial import Trial
@@ -22,8 +22,15 @@ REAL = [
 def bind_tester(kind, plugin="mape-br", testbed=None, options=None, **flags):
     """Bind a run of a technology to a tester of the lab."""
     lab = {"lab": "true"} if kind == "trex" else {}
-    flags = Flags(plugin=plugin, tester=kind, tester_options=lab | (options or {}), **flags)
-    return bind(resolve(testbed=testbed, flags=flags))
+    return bind(
+        resolve(
+            testbed=testbed,
+            plugin=plugin,
+            tester=kind,
+            tester_options=lab | (options or {}),
+            **flags,
+        )
+    )
 
 
 @contextmanager

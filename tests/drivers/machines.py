@@ -104,7 +104,7 @@ ROWS = (
 
 
 def table() -> Iterator[str]:
-    """All rows, with what was seen of each."""
+    """Render all rows with their recorded results."""
     seen = recorded()
     yield f"| device | technology | {' | '.join(FACTS)} | how | version | date |"
     yield "|---|---|" + "---|" * len(FACTS) + "---|---|---|"
@@ -145,7 +145,7 @@ def note(name: str, run: Run, hypervisor: str, *, version: str = "", where: str 
 
 
 def _ways(run: Run) -> str:
-    """How each part was reached."""
+    """Describe how each part was reached."""
     parts = run.device.get("parts")
     if not parts:
         return _way(run.device)
@@ -159,7 +159,7 @@ def _way(device: dict[str, str]) -> str:
 
 
 def _version(run: Run, version: str) -> str:
-    """Of what is in the machines, and their system."""
+    """Describe the versions in the machines, and their system."""
     found = []
     for device in run.driven.values():
         if _way(device) == "SSH":

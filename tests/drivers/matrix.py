@@ -1,4 +1,4 @@
-"""The matrix of testers, devices and benchmarks: what is run in every cell, or why it cannot be.
+"""The matrix of testers, devices and benchmarks: the benchmarks of each cell, or why there are none.
 
 ``docs/matrix.md`` shows it; ``test_matrix.py`` runs the cells and,
 where V6T_RECORD is set, notes in ``recorded/matrix.json`` which of them passed and when. What runs in virtual
@@ -61,12 +61,12 @@ class Row:
 
     @property
     def named(self) -> str:
-        """Of NAMED, where it is there."""
+        """Return the name under which NAMED lists the program."""
         return self.program_of or self.device
 
     @property
     def name(self) -> str:
-        """One word for each."""
+        """Return a name without spaces."""
         more = (self.params.get("variant"), *self.options.values())
         return "-".join([self.device, self.plugin, *(v for v in more if v)])
 
@@ -212,7 +212,7 @@ def run_file(row: Row, tester: str) -> str:
 
 
 def testbed_file(row: Row, tester: str) -> str:
-    """Who measures what: the lab, at a rate that any machine carries."""
+    """Write the testbed file: the lab, at a rate that any machine sustains."""
     options = {"lab": True} if tester == "trex" else {}
     named = {"program": program(row.named)} if row.named in NAMED else {}
     dut: dict[str, Any] = {"driver": row.device}
@@ -258,7 +258,7 @@ def _in_machines() -> Iterator[str]:
 
 
 def _drivers() -> Iterator[str]:
-    """Every driver with all that it can be, and what of it was executed, in its own words."""
+    """Yield every driver with its technologies, and which of them were executed."""
     yield "## Every driver"
     yield ""
     yield "What was run with real frames, and in which version (`executed:` of the driver). The line is about the driver as"
@@ -294,7 +294,7 @@ def _cell(row: Row, tester: str) -> str:
 
 
 def key(tester: str, row: Row) -> str:
-    """Of a cell in the record."""
+    """Return the key of a cell in the record."""
     return f"{tester} {row.name}"
 
 

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 
 from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.migrate.maptperf import read_maptperf
 from v6t.core.migrate.migration import Migration
 from v6t.core.migrate.siitperf import read_siitperf
@@ -96,7 +96,7 @@ class Case:
         return "".join(f"{name} {value}\n" for name, value in lines.items())
 
     def _siitperf(self, links):
-        """One pair of addresses."""
+        """Return the settings for one pair of addresses."""
         left, right = self.versions
         return {
             "IP-L-Vers": left, "IP-R-Vers": right,
@@ -140,7 +140,7 @@ CASES = {
 
 def bound_for(case, tester, directory):
     """Resolve a run of v6t with the parameters of the peer's configuration file."""
-    links = bind(resolve(flags=Flags(plugin="ipv6-router", tester="embedded"))).technology.links
+    links = bind(resolve(plugin="ipv6-router", tester="embedded")).technology.links
     path = Path(directory) / f"{case.peer.name.lower()}.conf"
     path.write_text(case.conf(links))
     asked = case.peer.read(path).run
@@ -148,13 +148,16 @@ def bound_for(case, tester, directory):
     run.write_text(json.dumps({"plugin": asked["plugin"], "params": asked["params"]}))
     options = {"lab": "true", "cpu_limit": "100"} if tester == "trex" else {}
     program = {"program": os.environ["V6T_VPP"]} if "V6T_VPP" in os.environ else {}
-    flags = Flags(
-        tester=tester,
-        tester_options=options,
-        dut=case.driver,
-        dut_params=program if case.driver == "vpp" else {},
+    return bind(
+        resolve(
+            run,
+            None,
+            tester=tester,
+            tester_options=options,
+            dut=case.driver,
+            dut_params=program if case.driver == "vpp" else {},
+        )
     )
-    return bind(resolve(run, None, flags))
 
 
 def v6t_finds(case, tester, bound):
@@ -196,7 +199,7 @@ def standing(bound):
 
 
 def peer_trial(peer, tester, directory, rate_fps):
-    """Frames sent and received, and how long sending took [s]."""
+    """Return frames sent and received, and how long sending took [s]."""
     program = Path(os.environ[peer.built]) / peer.program
     ports = " ".join(
         f"--vdev=net_af_packet{number},iface={side},framecnt=8192,blocksz=65536"
@@ -216,7 +219,7 @@ def peer_trial(peer, tester, directory, rate_fps):
 
 
 def testers(case) -> list[str]:
-    """Those that can be had here."""
+    """List the testers that are available here."""
     found = ["embedded"]
     if os.environ.get("TREX_DIR"):
         found.append("trex")

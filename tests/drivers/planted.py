@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import OracleDecorator
@@ -119,7 +119,7 @@ class Seen:
 
     @property
     def lost(self):
-        """Frames sent that did not come back, in time or late."""
+        """Count the frames sent that did not come back, in time or late."""
         return self.count_frames("sent") - self.count_frames("received") - self.count_frames("late")
 
 
@@ -135,7 +135,7 @@ def reference(oracle):
 
 def believing(**params):
     """Make the technology's reference device with other parameters than the tester's."""
-    run = resolve(flags=Flags(plugin="mape-br", tester="embedded", params=params))
+    run = resolve(plugin="mape-br", tester="embedded", params=params)
     other = bind(run).technology
     return lambda octets, technology: ReferenceDevice(other, octets)
 
@@ -150,7 +150,7 @@ def known(behaviour):
 
 
 class Behaving(KnownDevice):
-    """A known device that begins as it is to go on."""
+    """A known device that behaves from the start as it is to go on."""
 
     def __init__(self, octets, behaviour):
         super().__init__(octets)
@@ -269,7 +269,7 @@ class Benchmarked:
         self.kind = kind
         self._place = Changing()
         self._bound = {
-            name: bind(resolve(flags=Flags(plugin=name, tester=kind, tester_options=options)))
+            name: bind(resolve(plugin=name, tester=kind, tester_options=options))
             for name in ("mape-br", "ipv6-router")
         }
         first = self._bound["mape-br"]
@@ -284,13 +284,13 @@ class Benchmarked:
         self.tester.close()
 
     def finds(self, fault):
-        """Whether a trial says what it must."""
+        """Check whether a trial reports the fault."""
         device = fault.device or known(Known(timeless=True))
         technology = self._bound[fault.technology].technology
         self._place.put(device(frame_octets(self._links), technology))
         sizes = self._load(fault.technology)
         for again in range(BUSY):
-            # a fault is one in so many frames, not in so many seconds
+            # a fault affects one in a number of frames, independent of time
             rate = max(fault.rate_fps / 2**again, min(fault.rate_fps, SLOWEST_FPS))
             trial = Trial(
                 "planted", fault.name, sizes.ipv6, sizes.ipv4, fault.mode, rate,
@@ -364,7 +364,7 @@ def wait_for_frames(pid, side="left"):
 
 
 def received(pid, side):
-    """Frames that came to an interface in the network namespace of a process."""
+    """Count the frames received by an interface in a process's network namespace."""
     for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines():
         name, _, rest = line.partition(":")
         if name.strip() == side:
@@ -373,7 +373,7 @@ def received(pid, side):
 
 
 def often():
-    """How often each fault is planted."""
+    """Return how often each fault is planted."""
     return int(os.environ.get("V6T_RECORD") or 1)
 
 
@@ -383,7 +383,7 @@ def recorded():
 
 
 def note(tester, fault, found, of, example):
-    """Add how often a fault was found to what is kept, where this is asked for."""
+    """Add how often a fault was found to the record, if recording is on."""
     with kept_anew(RECORD) as all_found:
         before = all_found.get(f"{tester} {fault.name}", {"found": 0, "of": 0})
         all_found[f"{tester} {fault.name}"] = {

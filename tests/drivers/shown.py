@@ -28,7 +28,7 @@ class Run:
     """A run's directory."""
 
     def __init__(self, path: Path) -> None:
-        """Remember; nothing is read.
+        """Describe a run without reading it.
 
         Args:
             path: of the run.
@@ -37,7 +37,7 @@ class Run:
 
     @cached_property
     def points(self) -> list[dict[str, Any]]:
-        """Its results, of all benchmarks."""
+        """Return the results of all benchmarks."""
         found = json.loads((self.path / "results.json").read_text(encoding="utf-8"))
         assert found["status"] == "complete"
         points: list[dict[str, Any]] = found["results"]
@@ -45,37 +45,37 @@ class Run:
 
     @cached_property
     def tester(self) -> dict[str, Any]:
-        """What the manifest says of the tester."""
+        """Return the manifest's description of the tester."""
         found = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
         tester: dict[str, Any] = found["tester"]
         return tester
 
     @property
     def device(self) -> dict[str, Any]:
-        """What the manifest says of the device."""
+        """Return the manifest's description of the device."""
         device: dict[str, Any] = self.tester["device"]
         return device
 
     @property
     def driven(self) -> dict[str, dict[str, Any]]:
-        """Of its parts, or of itself, what was configured by commands."""
+        """Return the parts, or the device itself, that commands configured."""
         parts = self.device.get("parts") or {self.device["kind"]: self.device}
         return {name: part for name, part in parts.items() if "commands" in part}
 
     @cached_property
     def compared(self) -> int:
-        """Frames that were compared with the reference translation; all were equal to it."""
+        """Count the compared frames, which must all equal the reference translation."""
         trials = Journal(self.path / "journal.jsonl").entries.values()
         counted = [count for trial in trials for count in trial.directions.values()]
         assert all(count.checked == count.matched for count in counted)
         return sum(count.checked for count in counted)
 
     def proven(self) -> dict[str, str]:
-        """All four facts, in words."""
+        """Describe all four facts."""
         return {fact: self.fact(fact) for fact in FACTS}
 
     def fact(self, name: str) -> str:
-        """One of FACTS: asserted, and in words."""
+        """Assert one of FACTS and describe it."""
         return {
             "configured": self._configured,
             "verified by frames": self._verified,

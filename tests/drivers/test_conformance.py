@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab, needs_trex
@@ -24,12 +24,11 @@ KINDS = [
 
 @pytest.fixture(scope="module", params=KINDS)
 def tester(request):
-    """One tester with the reference border relay, foreground and background."""
+    """Provide a tester with the reference border relay, foreground and background."""
     options = {"lab": "true"} if request.param == "trex" else {}
-    flags = Flags(
+    run = resolve(
         plugin="mape-br", tester=request.param, tester_options=options, params={"n": "10", "m": "9"}
     )
-    run = resolve(flags=flags)
     made = make_tester(bind(run))
     made.open()
     plugin = bind(run).technology
@@ -123,7 +122,7 @@ def test_an_impossible_rate_never_passes_and_spoils_no_later_trial(tester):
 def test_nothing_loaded_is_an_error_of_ours(kind):
     options = {"lab": "true"} if kind == "trex" else {}
     with closing(
-        make_tester(bind(resolve(flags=Flags("mape-br", tester=kind, tester_options=options))))
+        make_tester(bind(resolve(plugin="mape-br", tester=kind, tester_options=options)))
     ) as made:
         made.open()
         with expect_error("not-loaded"):

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded import receiver, sender
 from v6t.drivers.embedded.sender import BATCH, TIMED_BATCH, Pace, Sender
@@ -17,7 +17,7 @@ from v6t.trials.trial import Trial
 
 
 class Ring:
-    """A ring that keeps what is committed, and when."""
+    """A ring that records the frames committed, with their times."""
 
     refused = 0
 
@@ -79,7 +79,7 @@ MILLION, BATCH_FRAMES = 1_000_000, 5000
 
 
 def test_one_of_a_million_that_is_gone_is_told_by_its_number():
-    tool = bind(resolve(flags=Flags("ipv6-router"))).technology
+    tool = bind(resolve(plugin="ipv6-router")).technology
     (stream,) = compile_directions(tool, tool.make_frame_pair(84), 1)["forward"].streams
     tally = receiver.StreamTally(stream, MILLION, 1000, np.zeros(MILLION, dtype=bool))
     came = np.delete(np.arange(MILLION, dtype=np.uint32), 987_654)

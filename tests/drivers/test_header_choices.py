@@ -213,7 +213,7 @@ def free_octets(name, direction, octet, mask, *, mends):
 
 
 def is_made_ipv6(name, direction):
-    """Whether a translator turns what it is sent into IPv6."""
+    """Check whether a translator turns frames of this direction into IPv6."""
     return direction == ("forward" if name == "nat46" else "reverse")
 
 
@@ -401,7 +401,7 @@ def test_the_bit_that_trex_sets_is_accepted_however_a_device_treats_it(name, dir
 
 
 PINS = [
-    # profile, technology, direction, outer and inner octet, what is accepted, what is not
+    # profile, technology, direction, outer and inner octet, accepted change, rejected change
     ({"outer_dscp": "copied"}, "mape-br", "reverse", 0xB8, None, octet_is(0xB8), octet_is(0)),
     ({"outer_dscp": "zero"}, "mape-br", "reverse", 0xB8, None, octet_is(0), octet_is(0xB8)),
     ({"outer_dscp": 10}, "mape-br", "reverse", 0xB8, None, octet_is(40), octet_is(0xB8)),

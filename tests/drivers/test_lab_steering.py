@@ -1,4 +1,4 @@
-"""Receive packet steering of the lab's interfaces: every namespace's, and nobody else's."""
+"""Receive packet steering on the lab's interfaces, in all namespaces and on no others."""
 
 import os
 from contextlib import closing

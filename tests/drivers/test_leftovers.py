@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded import port
 from v6t.drivers.embedded.connections import ReceiverConnections as Known
@@ -174,7 +174,7 @@ def test_worker_writes_the_nonce_of_the_trial_into_marked_frames(nonce, octet):
 
 
 FRAMES = 100
-PLUGIN = bind(resolve(flags=Flags(plugin="nat44", tester="sim"))).technology
+PLUGIN = bind(resolve(plugin="nat44", tester="sim")).technology
 STREAMS = compile_directions(PLUGIN, PLUGIN.make_frame_pair(84), 1)
 TRIAL = Trial("t", "t", 84, 84, "forward", 1000.0, 0.1, 0.1, 0.0)
 
@@ -195,7 +195,7 @@ class Ring(SimpleNamespace):
 
 
 def sent(numbers, nonce, port=None):
-    """Frames of phase 1 with these numbers in a trial."""
+    """Return frames of phase 1 with these numbers in a trial."""
     (stream,) = STREAMS["forward"].streams
     rows = np.concatenate([Expander(stream).frames(n, 1) for n in numbers])
     trailer.stamp(

@@ -32,7 +32,7 @@ CELLS = [
 
 
 START = v6t if os.geteuid() == 0 else v6t_process
-"""A process of its own costs seconds; the namespace of an ordinary user's could not be left again."""
+"""A separate process costs seconds; an ordinary user could not leave the namespace again."""
 
 
 @pytest.fixture

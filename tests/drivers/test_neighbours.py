@@ -17,7 +17,7 @@ from scapy.layers.inet6 import (
 )
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.neighbours import MAX_INTRODUCED_HOSTS, Hosts
 from v6t.drivers.trex import probing
@@ -128,7 +128,7 @@ def test_within_a_vlan():
 
 
 def test_the_background_s_vlan_has_a_host_of_its_own():
-    """MIX-04: whoever resolves neighbours finds the tester on both VLANs of a cable."""
+    """MIX-04: neighbour resolution finds the tester on both VLANs of a cable."""
     link = Link(
         tester_mac=OWN,
         dut_mac=DEVICE,
@@ -200,7 +200,7 @@ def test_link_may_answer_and_learn_separately(link, answers, introduces, tmp_pat
     """RFC 2544 appendix C.2.4.1: where the tester cannot answer, it asks instead."""
     bed = tmp_path / "bed.yaml"
     bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {link}}}\n")
-    bound = bind(resolve(testbed=bed, flags=Flags(plugin="mape-br")))
+    bound = bind(resolve(testbed=bed, plugin="mape-br"))
     described = make_tester(bound).describe()
     assert described["answers_on"] == (["left", "right"] if answers else ["right"])
     assert described["learning_on"] == (["left", "right"] if introduces else ["right"])
@@ -322,7 +322,15 @@ class Attached:
 
     def ask(self, op: str, **arguments: Any) -> Any:
         self.asked.append((op, arguments))
-        return [[1, base64.b64encode(b"out").decode()], [3, base64.b64encode(b"back").decode()]]
+        return [
+            {
+                "kind": "sample",
+                "port": port,
+                "matched": 1,
+                "frames": [[at_s, base64.b64encode(octets)]],
+            }
+            for port, at_s, octets in ((3, 2.0, b"back"), (1, 1.0, b"out"))
+        ]
 
     def close(self) -> None:
         self.is_open = False
@@ -341,6 +349,6 @@ def test_ports_are_sides(monkeypatch: pytest.MonkeyPatch) -> None:
         [3, base64.b64encode(b"a").decode()],
         [1, base64.b64encode(b"b").decode()],
     ]
-    assert asked["receive"] == [3, 1]
+    assert [one["port"] for one in asked["captures"]] == [3, 1]
     prober.close()
     assert not made.is_open

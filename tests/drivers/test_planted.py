@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import Bench, compile_directions
 from v6t.drivers.duts.registry import make_driver
 from v6t.tests.needs import needs_lab, needs_trex
@@ -45,7 +45,7 @@ def test_a_table_that_is_reset_during_a_trial(kind):
         if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
             pytest.skip(f"needs the Debian package {package}")
     options = {"lab": "true"} if kind == "trex" else {}
-    run = resolve(flags=Flags(plugin="nat44", tester=kind, tester_options=options))
+    run = resolve(plugin="nat44", tester=kind, tester_options=options)
     bound = bind(run)
     sizes = bound.technology.make_frame_pair(run.frame_sizes[0])
     bench = Bench(bound)

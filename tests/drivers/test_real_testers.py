@@ -1,4 +1,4 @@
-"""Real frames by the embedded tester and by TRex: what is counted, compared, answered and noticed."""
+"""Real frames by the embedded tester and by TRex: counts, comparison, answers and faults."""
 
 import sys
 import threading

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from v6t.base.errors import TesterError, UsageError
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import compile_streams
 from v6t.drivers.several.division import (
     divide_connections,
@@ -35,7 +34,7 @@ CONNECTIONS = Connections(count=1001, rate_cps=1000.0, alpha=1.0)
 
 
 def compile_plugin(plugin, **params):
-    bound = resolve_and_bind(None, None, Flags(plugin=plugin, params=params))
+    bound = resolve_and_bind(None, None, plugin=plugin, params=params)
     return bound, compile_streams(bound, bound.technology.make_sizes(512))
 
 
@@ -69,7 +68,7 @@ def test_random_shares_together_use_the_whole_range():
 
 @pytest.mark.parametrize(("flows", "parts"), [(7, 3), (1000, 8)])
 def test_few_flows_are_divided_exactly(flows, parts):
-    bound = resolve_and_bind(None, None, Flags(plugin="ipv4-router"))
+    bound = resolve_and_bind(None, None, plugin="ipv4-router")
     sizes = bound.technology.make_sizes(512)
     whole = compile_streams(bound, sizes, lambda traffic: limit_flows(traffic, flows))["forward"]
     shares = [divide_streams(whole, part, parts).streams[0] for part in range(parts)]
@@ -79,7 +78,7 @@ def test_few_flows_are_divided_exactly(flows, parts):
 
 
 def test_one_flow_cannot_be_divided():
-    bound = resolve_and_bind(None, None, Flags(plugin="ipv4-router"))
+    bound = resolve_and_bind(None, None, plugin="ipv4-router")
     sizes = bound.technology.make_sizes(512)
     whole = compile_streams(bound, sizes, lambda traffic: limit_flows(traffic, 1))["forward"]
     with expect_error("flows-not-divisible", kind=UsageError):

@@ -30,7 +30,7 @@ class StatefulLab:
     """A device in the lab, a tester around it, streams loaded."""
 
     def __init__(self, kind, plugin="nat44", *, loopback=False, size=None, **flags):
-        settings = {"procedure_texts": {"connections.count": str(COUNT)}, **flags}
+        settings = {"procedure": {"connections.count": str(COUNT)}, **flags}
         self.kind, bound = kind, bind_tester(kind, plugin, **settings)
         driver = make_driver(bound.settings.dut.driver, {})
         programs = {} if loopback else getattr(driver, "programs", {})  # a chain has none
@@ -141,7 +141,7 @@ def test_connections_are_counted_validated_used_and_torn_down(kind, plugin, init
             for counted in result.directions.values():
                 assert counted.checked == counted.matched > 50
                 assert counted.count_frames("received") == 2000
-        # those of the last trial serve again: nothing was made anew
+        # the connections of the last trial serve again: none was opened
         assert lab.bench.measure(lab.trial(asked)).connections.reused
         torn = lab.bench.measure(lab.trial(replace(asked, purpose="tear-down", reuse=False)))
         assert min(torn.connections.flush_s, torn.connections.idle_flush_s) > 0

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.core.config.checks import check_benchmark_settings, check_capabilities
-from v6t.core.config.resolve import Flags, resolve_and_bind
+from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.trex import astf
 from v6t.drivers.trex.client.astf import AstfWorker
@@ -22,7 +22,7 @@ OBJECT = len(build_response(64))
 
 
 def counters(client, server):
-    """As TRex v3.08 told them, zeros left out."""
+    """Make counters as TRex v3.08 reports them, without zeros."""
     raw = {
         side: {name if name.startswith("err") else f"tcps_{name}": n for name, n in told.items()}
         for side, told in (("client", client), ("server", server))
@@ -163,8 +163,7 @@ def test_what_a_device_loses_is_no_fault_of_trex(counted):
 
 
 def technology(name, **params):
-    flags = Flags(plugin=name, params={k: str(v) for k, v in params.items()})
-    return resolve_and_bind(flags=flags).technology
+    return resolve_and_bind(plugin=name, params={k: str(v) for k, v in params.items()}).technology
 
 
 MANY = {
@@ -219,11 +218,13 @@ def test_each_step_waits_for_all_of_the_one_before():
 
 def bind_tcp_rate(count=1000, plugin="nat44", **settings):
     texts = {"connections.count": str(count), **settings}
-    flags = Flags(
-        plugin=plugin, tester="trex", tester_options={"lab": "true"}, benchmarks=("tcp-rate",),
-        procedure_texts=texts,
-    )  # fmt: skip
-    return resolve_and_bind(flags=flags)
+    return resolve_and_bind(
+        plugin=plugin,
+        tester="trex",
+        tester_options={"lab": "true"},
+        benchmarks=("tcp-rate",),
+        procedure=texts,
+    )
 
 
 def test_server_that_v6t_starts_opens_tcp_connections_and_says_how():
@@ -267,7 +268,7 @@ def test_only_a_server_of_the_lab_is_restarted_for_tcp(options):
 
 
 class Recorder:
-    """Stands for any class of TRex's profiles: what is done with it is noted down."""
+    """Stands for any class of TRex's profiles and records how it is used."""
 
     def __init__(self, done, name, given):
         self.given, self._done, self._name = given, done, name

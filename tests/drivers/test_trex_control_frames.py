@@ -70,7 +70,7 @@ OWN = {
 
 
 def matching(pattern, frames, path):
-    """How many of some frames libpcap's filter lets through."""
+    """Count the frames that pass libpcap's filter."""
     with PcapWriter(str(path), linktype=1) as writer:
         for frame in frames:
             writer.write(bytes(frame))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from v6t.base.errors import BeyondTester
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex import counting, timing
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, take_part
@@ -44,7 +44,7 @@ from v6t.trials.trial import DelayRequest, Segment, Trial
 from .faketrex import parse_trial
 
 RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
-RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
+RUN = resolve(plugin="mape-br", params={"n": "10", "m": "9"})
 PLUGIN = bind(RUN).technology
 STREAMS = {d: from_stl_json(json.dumps(s)) for d, s in RECORDED["streams"].items()}
 
@@ -230,7 +230,7 @@ def marked(stream):
 
 
 def compiled(plugin="mape-br", **params):
-    run = resolve(flags=Flags(plugin=plugin, params=params))
+    run = resolve(plugin=plugin, params=params)
     made = bind(run).technology
     return compile_directions(made, made.make_frame_pair(run.frame_sizes[0]), run.seed)
 
@@ -352,7 +352,7 @@ def test_trial_that_needs_every_stamp_is_refused_beyond_that_rate(asked):
 
 
 def test_enumeration_goes_on_at_the_next_pair_of_ports():
-    technology = bind(resolve(flags=Flags(plugin="nat44", tester="sim"))).technology
+    technology = bind(resolve(plugin="nat44", tester="sim")).technology
     streams = compile_directions(technology, technology.make_frame_pair(84), 1)["forward"]
     second = take_part(streams, trial(1000.0, 1.0), 1, 2, core=1)
     frames = second.streams[0].source().frames(0, 500)
@@ -372,7 +372,7 @@ def test_port_counters_and_delays_of_tagged_frames(raw):
 
 
 def departures_us(burst):
-    """When TRex sends the frames of a burst: equal groups with a gap after each."""
+    """Return when TRex sends the frames of a burst: equal groups with a gap after each."""
     group = burst.frames // burst.times
     within = np.arange(group) * 1e6 / burst.pps
     length = within[-1] + burst.gap_us

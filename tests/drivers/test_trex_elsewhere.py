@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.doctor import examine
@@ -43,7 +43,7 @@ CABLES = "".join(
 
 
 def known_as(name, server, place):
-    """Lines of an ssh_config."""
+    """Return lines of an ssh_config."""
     return (
         f"Host {name}\n  HostName localhost\n  User root\n"
         f"  IdentityFile {server.directory}/id\n  UserKnownHostsFile {server.directory}/known_hosts\n"
@@ -157,7 +157,7 @@ def test_trex_on_another_host(host, pairs):
         assert tester.describe()["reached_by"].startswith("its own host")
         assert "v6t_trex_4501" in server.shell("nft list tables")
         assert "_t-rex-64" in server.processes()
-        # whoever drives the ports, the server knows their addresses
+        # the server knows the addresses of its ports, regardless of their driver
         told = {what: text for what, _, text in examine(tester._options)}
         for number, name in enumerate(["l0", "r0"]):
             address = server.shell(f"cat /sys/class/net/{name}/address").strip()
@@ -170,8 +170,8 @@ def test_trex_on_another_host(host, pairs):
 
 
 def cabled(server, device):
-    """Cables between two hosts, with the addresses that links have by themselves."""
-    links = bind(resolve(flags=Flags(plugin="nat44"))).technology.links
+    """Connect cables between two hosts, with automatic link-local addresses."""
+    links = bind(resolve(plugin="nat44")).technology.links
     for port, side in (("l0", "left"), ("r0", "right")):
         link = getattr(links, side)
         cable = (
@@ -188,7 +188,7 @@ def cabled(server, device):
 
 @pytest.fixture
 def both(host, tmp_path):
-    """TRex's host and the device's, cabled, and how a testbed file names them."""
+    """Provide TRex's host and the device's, connected, and their names in a testbed file."""
     server, remote = host
     device = sshserver.Server("audited")
     config = Path(remote.options.config)

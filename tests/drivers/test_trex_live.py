@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 
 @pytest.fixture
 def cable():
-    """TRex on both ends of a cable, and a trial forward."""
+    """Provide TRex on both ends of a cable, and a forward trial."""
     with loaded("trex", loopback=True) as (tester, trial):
         yield tester, replace(trial, mode="forward", rate_fps=4000.0)
 
@@ -157,7 +157,7 @@ print(json.dumps(found))
 
 
 def arrivals(tester, asked):
-    """When the frames of a trial came to the right port, by the kernel's clock."""
+    """Return when the frames of a trial arrived at the right port, by the kernel's clock."""
     enter = ["nsenter", "-t", str(tester.namespaces()["tester"]), "-n"]
     with subprocess.Popen(
         [*enter, sys.executable, "-c", ARRIVALS, str(asked.frames)],
@@ -170,7 +170,7 @@ def arrivals(tester, asked):
 
 
 def off_time(when, rate_fps):
-    """How far each arrival is from its frame's own time, in slots: 0 are those that were on time."""
+    """Return the distance of each arrival from its frame's own time, in slots."""
     slots = (np.sort(when) - when.min()) * rate_fps - np.arange(len(when))
     return np.abs(slots - np.median(slots))
 

@@ -33,7 +33,7 @@ def router():
 
 def test_second_rate_follows_the_first_without_a_gap(router):
     def is_exact(result):
-        """As exact as a busy machine is once in ten times."""
+        """Check that a result is as exact as a busy machine is once in ten times."""
         ways = result.directions.values()
         return all(abs(w.rate_change_error_s) < 0.003 and w.sending_time_s < 3.52 for w in ways)
 

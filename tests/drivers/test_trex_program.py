@@ -79,7 +79,7 @@ def test_only_its_own_host_reaches_a_server(lab, tmp_path, fence):
 
 
 def ended(text, **environment):
-    """How the shell of a server ended by itself."""
+    """Run the shell of a server to its own end."""
     stays, open_ = os.pipe()
     try:
         return subprocess.run(
@@ -140,7 +140,7 @@ def test_the_end_of_its_guard_ends_a_program(tmp_path):
 
 
 def test_what_dpdk_keeps_of_a_server_is_removed(tmp_path):
-    """Its directory and its hugepages; not those of others, nor what is no hugepage."""
+    """Remove its directory and hugepages, but no files of others, nor other files."""
     own = {"dpdk/v6t7n0/config", "huge/v6t7n0map_0", "huge/v6t7n0map_511"}
     others = {"dpdk/v6t7n01/config", "dpdk/a/config", "huge/v6t7n01map_0", "no/v6t7n0map_0"}
     for name in own | others:
@@ -259,7 +259,7 @@ WITHOUT_AF_PACKET = """
 import sys
 sys.modules["v6t.drivers.trex.af_packet"] = None
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex import channel
 from v6t.drivers.trex.kind import Trex
@@ -273,7 +273,7 @@ with expect_error("wrong-form"):
 with expect_error("unsupported-by-tester"):
     Trex({"lab": True})
 Trex({"lab": True, "interfaces": [f"--vdev=net_memif{n},id={n},role=server" for n in (0, 1)]})
-plugin = bind(resolve(flags=Flags(plugin="mape-br"))).technology
+plugin = bind(resolve(plugin="mape-br")).technology
 options = TrexOptions(interfaces=("03:00.0", "03:00.1"), trex_dir=sys.argv[1], python=sys.executable,
                       start="never", rpc_port=int(sys.argv[2]))
 trex = TrexTester(options, plugin.links, loopback=True)

@@ -1,4 +1,4 @@
-"""Recordings of TRex: delays of stamped frames, and what is learned from them."""
+"""Recordings of TRex: delays of stamped frames, and learned connections."""
 
 import struct
 
@@ -76,7 +76,7 @@ HERTZ = 2.600517e9
 
 
 def recording(number, delays_us, spread_s, seed):
-    """Frames of one of TRex's numbers: the clock that stamps is the one that records."""
+    """Make frames of one of TRex's numbers: the stamping clock is the recording one."""
     rng = np.random.default_rng(seed)
     left_s = 81_234.5 + np.sort(rng.uniform(0, spread_s, len(delays_us)))
     frames = np.zeros((len(delays_us), 104), dtype=np.uint8)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex import capture, timing
 from v6t.drivers.trex import streams as trex_streams
@@ -29,7 +29,7 @@ from v6t.tests.expect import expect_error
 from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.trial import FlowStarts, Segment, Trial
 
-RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
+RUN = resolve(plugin="mape-br", params={"n": "10", "m": "9"})
 PLUGIN = bind(RUN).technology
 STREAMS = with_stamps(compile_directions(PLUGIN, PLUGIN.make_frame_pair(104), 1)["forward"])
 HZ = 2e9
@@ -66,7 +66,7 @@ def test_the_second_rate_begins_when_the_first_ends_and_goes_on_where_it_ended()
 
 
 def frames_of(numbers, stream_id, began_s, pps):
-    """Stamped frames as they come, and when."""
+    """Make stamped frames in order of arrival, with their times."""
     seq = np.asarray(numbers)
     left = ((began_s + seq / pps) * HZ).astype(np.uint64)
     frames = np.zeros((len(seq), 80), np.uint8)
@@ -76,7 +76,7 @@ def frames_of(numbers, stream_id, began_s, pps):
 
 
 def came(sent, lost=()):
-    """All frames but the lost ones, by numbers that TRex chose; and which burst each means."""
+    """Make all frames but the lost ones, by TRex's numbers, and the burst of each number."""
     found = CaptureReader()
     by_number = {}
     for number, burst in enumerate(sent.bursts):

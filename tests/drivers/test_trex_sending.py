@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import bursts as trex_bursts
@@ -119,7 +119,7 @@ COUNT, RATE = 1000, 2000.0
 TOLERANCE = 1.005
 LOOK_S = 0.0004
 """Between two looks."""
-PLUGIN = bind(resolve(flags=Flags(plugin="nat44", tester="sim"))).technology
+PLUGIN = bind(resolve(plugin="nat44", tester="sim")).technology
 
 
 class Server:
@@ -186,7 +186,7 @@ class Server:
 
     @staticmethod
     def tells(streams, burst, kind):
-        """Whether a kind of capture takes the frames of a burst."""
+        """Check whether a kind of capture takes the frames of a burst."""
         marked = is_marked(streams.streams[burst["index"]])
         return {"marked": marked, "sample": burst["pg_id"] is not None, "control": False}.get(
             kind, True
@@ -207,7 +207,7 @@ class Server:
         return found
 
     def frames(self, streams, burst):
-        """As TRex sends them: a stamp in those of a group, else the mark of the program."""
+        """Return the frames as TRex sends them: with a stamp or the program's mark."""
         stream = streams.streams[burst["index"]]
         program = dict((stream.render() if isinstance(stream, connections.Block) else stream).trex)
         if "vm" in program:
@@ -226,7 +226,7 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """With a table of twenty blocks, of which a validation stamps one."""
+    """Provide a server with a table of twenty blocks, of which a validation stamps one."""
     monkeypatch.setattr(connections, "MAX_ROWS", 50)
     made = Server(tmp_path)
     monkeypatch.setattr(Attachment, "ask", made.ask)
@@ -313,7 +313,7 @@ def test_which_share_of_the_connections_is_timed_is_told(server, monkeypatch, ro
     asked = Connections(COUNT, RATE, 0.1, 0.0, reuse=True)
     for delays in (DelayRequest(tags=100), DelayRequest(tags=0)):
         result = prepared.measure(trial(asked, delays=delays))
-        # the initiator's own program enumerates all, whatever lists the table needs
+        # the Initiator's own program enumerates all, for any list that the table needs
         told = {way: counted.timed_share for way, counted in result.directions.items()}
         assert told == {"forward": None, "reverse": share}
     result = prepared.measure(trial(asked))

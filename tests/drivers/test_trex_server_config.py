@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 
 import pytest
@@ -104,7 +103,7 @@ def test_several_data_path_cores_share_no_cpu():
 
 
 def spelled(more="", name="net_af_packet"):
-    """Ports of Linux interfaces as a user may write them."""
+    """List ports of Linux interfaces as a user may write them."""
     return tuple(f"--vdev={name}{n},iface=eth{n}{more}" for n in (0, 1))
 
 
@@ -267,9 +266,9 @@ def test_pair_with_its_own_vlan_sends_and_receives_frames_with_it():
     (stream,) = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(88))).streams
     side = options.pairs[0].left
     sent = with_macs(stream, side.tester_mac, side.dut_mac, side.vlan)
-    packet = base64.b64decode(sent.trex["packet"]["binary"])
+    packet = sent.packet
     assert packet[:18].hex() == "020000000c01020000000c02810000c886dd"
-    first = base64.b64decode(stream.trex["packet"]["binary"])
+    first = stream.packet
     macs, others = (side.dut_mac, side.tester_mac), ("02:00:00:00:01:01", "02:00:00:00:01:02")
     frames = [(0.0, packet), (0.0, first)]
     assert replace_addresses(frames, macs, others, (200, 100)) == [(0.0, first)] * 2

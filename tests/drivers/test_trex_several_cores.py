@@ -115,7 +115,7 @@ def test_every_core_sends_its_share_and_samples_are_compared(more_cpus, cores):
 
 
 def check_delays(tester, trial, cores):
-    """Check delays of a stream that one core stamps beside the load of the others."""
+    """Check delays of a stream that one core stamps while the others send the load."""
     assert tester.capabilities == {"tags", "every-frame"}
     answers = []
     ask = tester.attachment.ask

@@ -10,7 +10,6 @@ import pytest
 from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import Bench, compile_directions, make_tester
 from v6t.procedures.stateful.phases import judge_connections
 from v6t.tests.core.support import v6t
@@ -51,7 +50,7 @@ def two(tmp_path_factory):
 
 @contextmanager
 def opened(two, plugin):
-    bound = bind(resolve(None, two.testbed(), Flags(plugin=plugin)))
+    bound = bind(resolve(None, two.testbed(), plugin=plugin))
     with closing(make_tester(bound)) as tester:
         tester.open()
         yield tester, replace(load(tester, bound, 128), **LOAD)
@@ -116,12 +115,15 @@ def test_mape_relay_of_one_vpp_is_measured_by_both_servers(two):
 
 
 def test_connections_are_divided_learned_and_validated(two):
-    flags = Flags(
-        plugin="nat44",
-        params={"subscribers": "1000", "connections_per_subscriber": "200"},
-        procedure_texts={"connections.count": str(COUNT)},
+    bound = bind(
+        resolve(
+            None,
+            two.testbed(HOOKS.format(device=two.device)),
+            plugin="nat44",
+            params={"subscribers": "1000", "connections_per_subscriber": "200"},
+            procedure={"connections.count": str(COUNT)},
+        )
     )
-    bound = bind(resolve(None, two.testbed(HOOKS.format(device=two.device)), flags))
     technology = bound.technology
     sizes = technology.make_frame_pair(bound.settings.frame_sizes[0])
     bench = Bench(bound)

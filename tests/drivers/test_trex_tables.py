@@ -1,4 +1,4 @@
-"""Tables and streams without stamps on TRex: marks, blocks of lists, counts, and what is refused."""
+"""Tables and streams without stamps on TRex: marks, blocks of lists, counts and refusals."""
 
 import base64
 import re
@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.replay import Replay
@@ -46,7 +46,7 @@ from v6t.trials.trial import DelayRequest, Trial
 
 from .faketrex import parse_trial
 
-RUN = resolve(flags=Flags(plugin="nat44", tester="sim"))
+RUN = resolve(plugin="nat44", tester="sim")
 PLUGIN = bind(RUN).technology
 COUNT = 1000
 
@@ -79,7 +79,7 @@ def test_a_mark_tells_stream_and_number_of_frames_of_any_length(size):
     assert number.tolist() == list(range(70_000, 70_020))
     # TRex's receiver takes numbers below 128 for its own
     assert (trailer.read(frames).stream_id >= 128).all()
-    # the same frames, made from what is known of the connection
+    # the same frames, built from the connection's known values
     again = Expander(own).frames(0, 20)
     trex_streams.write_numbers(again, number, own.checksum)
     marks = trailer.read(frames)
@@ -129,7 +129,7 @@ def listed(table, stamps=3, size=84):
 
 
 def as_sent(block):
-    """Frames of a block as the server would make them of what the worker gives it."""
+    """Build the frames of a block as the server does from the worker's request."""
     program = block.render().trex
     vm = unpack_lists(program["vm"])
     stream = replace(block, trex={**program, "vm": vm})
@@ -297,7 +297,7 @@ def test_what_many_connections_take_is_said_before_traffic(tester, count, said):
 
 
 def compiled(plugin="mape-br", size=104, params=None):
-    run = resolve(flags=Flags(plugin=plugin, tester="sim", params=params or {}))
+    run = resolve(plugin=plugin, tester="sim", params=params or {})
     made = bind(run).technology
     return made, compile_directions(made, made.make_frame_pair(size), run.seed)
 
@@ -377,7 +377,7 @@ def test_more_classes_than_marks_tell_and_lengths_that_differ_are_left_to_stamps
 def test_the_user_is_told_what_marks_do_not_see(options, marks):
     said = " ".join(Trex(options).list_warnings([]))
     assert ("duplicate" in said) == marks
-    # what marks cannot tell, or what is timed, is counted by ports beyond TRex's stamps
+    # frames that marks cannot distinguish, or that are timed, are counted by ports beyond TRex's stamps
     assert "its ports" in said
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
@@ -34,6 +34,7 @@ from v6t.drivers.trex.client.service import Trouble
 from v6t.drivers.trex.client.stats import PortFacts, ServerFacts, parse_server
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.port_driver import choose_driver
 from v6t.drivers.trex.server import Server, make_server_program
 from v6t.drivers.trex.streams import FIRST_SEQUENCE
 from v6t.drivers.trex.tester import TrexTester
@@ -47,7 +48,7 @@ from . import faketrex
 from .duts.field import until
 
 pytestmark = pytest.mark.slow
-PLUGIN = bind(resolve(flags=Flags(plugin="mape-br"))).technology
+PLUGIN = bind(resolve(plugin="mape-br")).technology
 
 
 @pytest.fixture
@@ -131,14 +132,11 @@ def test_worker_without_one_of_its_modules_does_not_start():
 
 
 @pytest.mark.parametrize(
-    ("told", "driver", "virtual"),
-    [
-        ("yes", "net_ixgbe", True), (True, "net_ixgbe", True), ("no", "net_ixgbe", False),
-        (False, "net_ixgbe", False), ("N/A", "net_ixgbe", False), ("no", "net_memif", True),
-    ],
-)  # fmt: skip
-def test_port_is_virtual_by_what_trex_says_or_by_its_driver(told, driver, virtual):
-    info = {"index": 0, "driver": driver, "is_virtual": told}
+    ("told", "virtual"),
+    [("yes", True), (True, True), ("no", False), (False, False), ("N/A", False)],
+)
+def test_port_is_virtual_if_trex_says_so(told, virtual):
+    info = {"index": 0, "is_virtual": told}
     (port,) = parse_server({"ports": [{"index": 0}]}, {}, {0: info}, {0: ""}).ports
     assert port.is_virtual is virtual
     assert port.describe()["virtual"] is virtual
@@ -229,7 +227,7 @@ def test_what_a_recording_lacks_is_not_what_the_device_lost(opened, monkeypatch,
 @pytest.mark.parametrize("options", [{}, {"counting": "ports"}, {"cores": 4, "counting": "ports"}])
 @pytest.mark.parametrize("slow", [1, 2])
 def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, options, slow):
-    """Whatever tells frames apart; a tester that sends at half the rate is found out."""
+    """A tester that sends at half the rate is detected with each way to count frames."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
     with loaded(installation, **options) as made:
         for _ in range(5):  # the machine may be busy
@@ -276,7 +274,7 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
 ALL_SEEN = {"stamped": {"forward": {"received": 200, "captured": 200}}}
 NONE_CAME = {"stamped": {"forward": {"received": 0, "captured": 0}}}
 ONE_LACKS = {"stamped": {"forward": {"received": 200, "captured": 199}}}
-CORES = {"counting": "ports", "cores": 2}
+CORES = {"counting": "ports", "cores": 2, "by_trailer": False}
 BY_PORTS, HIDDEN = "less control frames", "hide a lost one"
 
 
@@ -287,7 +285,12 @@ BY_PORTS, HIDDEN = "less control frames", "hide a lost one"
         ({"cores": 2}, [], ["in faster ones and with several data path cores it counts"]),
         ({}, [{"cores": 1}], ["in faster ones it counts"]),
         ({"cores": 2}, [{"cores": 1}], ["in faster ones it counts"]),
+        ({}, [{"cores": 1, "by_trailer": False}], ["none is compared"]),
+        ({"lab": True}, [], ["in faster ones it counts", "cancel out"]),
+        ({"lab": True}, [{"counting": "trailer"}], ["in faster ones it counts"]),
+        ({"lab": True}, [{"counting": "trailer and marks"}], ["by a trailer", "cancel out"]),
         ({"counting": "ports"}, [], [BY_PORTS]),
+        ({"cores": 2, "start": "always"}, [], [BY_PORTS]),
         ({"counting": "ports"}, [{"cores": 1}], ["none is compared"]),
         ({}, [CORES], ["none is compared", HIDDEN]),
         ({}, [CORES | ALL_SEEN], ["some are compared", HIDDEN]),
@@ -317,7 +320,7 @@ def test_an_attached_server_is_used_with_its_own_cores(installation, monkeypatch
         expected = {"server": cores, "option": asked} if differs else None
         assert made.describe().get("other_cores") == expected
     assert (figures["counting"], figures["cores"]) == ("ports" if several else "trailer", cores)
-    assert figures["version"] == "v3.08"
+    assert (figures["version"], figures["by_trailer"]) == ("v3.08", not several)
 
 
 @pytest.mark.parametrize(
@@ -343,14 +346,14 @@ def test_running_server_with_several_cores_refuses_what_needs_one(installation, 
 def test_a_run_on_such_a_server_ends_before_its_first_trial(installation, monkeypatch, tmp_path):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
     monkeypatch.setattr(TrexOptions, "list_hosts", lambda *_: {})  # the fake answers nobody
-    flags = Flags(
-        plugin="mape-br",
-        tester="trex",
-        tester_options=fake_options(installation),
-        benchmarks=("throughput-frame-timeout",),
-        procedure={"frame_timeout": {"deadline_ms": 10.0}},
-    )
-    bound = bind(resolve(flags=flags))
+    flags = {
+        "plugin": "mape-br",
+        "tester": "trex",
+        "tester_options": fake_options(installation),
+        "benchmarks": ("throughput-frame-timeout",),
+        "procedure": {"frame_timeout": {"deadline_ms": 10.0}},
+    }
+    bound = bind(resolve(**flags))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         execute(bound, tmp_path / "run", Listener())
     assert not (tmp_path / "run").exists()
@@ -714,14 +717,13 @@ def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(installation)
 
 
 class Stuck:
-    """Ports whose send rings let so many frames go each time one more is put there.
+    """Ports whose send rings release frames each time another frame is pushed.
 
     Attributes:
         itself: frames that came by themselves whenever one looks.
     """
 
-    def __init__(self, virtual, goes, back, itself=()):
-        self.ports = {0: SimpleNamespace(is_virtual=lambda: virtual)}
+    def __init__(self, goes, back, itself):
         self.goes, self.back, self.came, self.pushed = list(goes), back, 100, 0
         self.itself = itertools.chain(itself, itertools.repeat(0))
 
@@ -737,29 +739,36 @@ class Stuck:
 
 
 @pytest.mark.parametrize(
-    ("virtual", "back", "itself", "goes", "stuck", "pushed"),
+    ("names", "known"),
+    [(["net_af_packet"] * 2, "net_af_packet"), (["net_af_packet", "net_memif"], ""), ([], "")],
+)
+def test_driver_of_ports_is_known_if_all_have_it(names, known):
+    assert choose_driver(names).name == known
+
+
+@pytest.mark.parametrize(
+    ("back", "itself", "goes", "stuck", "pushed"),
     [
-        *((True, back, (), goes, stuck, pushed) for back in (0, 1) for goes, stuck, pushed in (
+        *((back, (), goes, stuck, pushed) for back in (0, 1) for goes, stuck, pushed in (
             ([], 0, 2),
             ([1], 1, 2),
             ([277, 277, 5], 559, 4),
             ([92] * 89 + [4], 8192, 91),  # a whole ring of long frames
         )),
-        (False, 1, (), [9], 0, 0),
-        (True, 0, [0, 900, 400, 7], [], 0, 2),  # a device's queue, which it empties after the wait
-        (True, 0, [0, 900, 400, 7], [3], 3, 2),
-        (True, 0, [0, 0, 0, 1], [], 0, 2),  # a router advertisement meanwhile
-        (True, 0, itertools.repeat(1), [277], 0, 0),  # it never falls silent
-        (True, 0, [0, 0, *[50] * 100], [], 4900, af_packet.MAX_PUSHES),  # it does not end
+        (0, [0, 900, 400, 7], [], 0, 2),  # a device's queue, which it empties after the wait
+        (0, [0, 900, 400, 7], [3], 3, 2),
+        (0, [0, 0, 0, 1], [], 0, 2),  # a router advertisement meanwhile
+        (0, itertools.repeat(1), [277], 0, 0),  # it never falls silent
+        (0, [0, 0, *[50] * 100], [], 4900, af_packet.MAX_PUSHES),  # it does not end
     ],
 )  # fmt: skip
 def test_frames_that_stand_in_a_send_ring_are_pushed_out(
-    monkeypatch, virtual, back, itself, goes, stuck, pushed
+    monkeypatch, back, itself, goes, stuck, pushed
 ):
     module = SimpleNamespace(PacketBuffer=lambda frame, port_src, port_dst: frame)
     for name in ("trex", "trex.common", "trex.common.trex_client"):
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(af_packet, "PUSH_S", 0.0)
-    ports = Stuck(virtual, goes, back, itself)
+    ports = Stuck(goes, back, itself)
     assert af_packet.push_out_frames(ports, [0], lambda: stl.count_received(ports, [1])) == stuck
     assert ports.pushed == pushed

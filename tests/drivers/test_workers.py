@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.lab, needs_lab]
 
 @pytest.fixture(params=["fork", "forkserver"])
 def start(request, monkeypatch):
-    """Start holders by either mechanism, whatever threads pytest has."""
+    """Start holders by either mechanism, regardless of pytest's threads."""
     monkeypatch.setattr(workers, "_has_one_thread", lambda: request.param == "fork")
     started = []
 

@@ -305,7 +305,7 @@ class TwoServers:
 
 
 def connects(host: str, port: int) -> bool:
-    """Whether something listens at this address."""
+    """Check whether something listens at this address."""
     try:
         socket.create_connection((host, port), timeout=1).close()
     except OSError:

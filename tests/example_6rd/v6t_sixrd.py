@@ -152,7 +152,7 @@ class SixrdBorderRelay(StatelessTechnology):
         made = make_foreground(
             self, direction, sizes, outer, make_ipv6(p, host, p.server), draw_order=order
         )
-        # whichever bits of the CE vary, outside the 6rd prefix it is no customer's
+        # outside the 6rd prefix an address is no customer's, regardless of the CE bits
         other = IPv6Address(int(p.host(p.first_ce)) ^ 1 << 128 - p.prefix.prefixlen)
         spoofed = change_header(made, "spoof", "IPv6", src=str(other))
         return combine(self, made, [spoofed], direction, sizes, seed)

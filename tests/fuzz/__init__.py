@@ -1,1 +1,1 @@
-"""Inputs nobody would give on purpose, and what becomes of them."""
+"""Inputs that are invalid in unusual ways, and how v6t handles them."""

@@ -15,7 +15,7 @@ from .kept import originals
 
 
 def main() -> int:
-    """Attack, and print figures as they come."""
+    """Run the attack, and print figures as they come."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--jobs", type=int, default=2)

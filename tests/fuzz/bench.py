@@ -43,7 +43,7 @@ class Outcome:
 
     @property
     def trouble(self) -> str:
-        """What is wrong with it, empty if nothing is."""
+        """Describe the problem of an outcome; empty without one."""
         if self.status not in ALLOWED:
             return f"status {self.status}"
         if "Traceback" in self.said or "internal error" in self.said:
@@ -61,7 +61,7 @@ class Place:
     """A directory for one input after the other, and what was finished before."""
 
     def __init__(self) -> None:
-        """Make what nobody damages."""
+        """Make the files that are never damaged."""
         self._root = Path(tempfile.mkdtemp(prefix="v6t-fuzz-"))
         self._kept = {}
         for name, word in (("WHOLE", "RUN"), ("AUDITED", "AUDIT")):
@@ -72,7 +72,7 @@ class Place:
         shutil.rmtree(self._root, ignore_errors=True)
 
     def outcome(self, given: Input) -> Outcome:
-        """Carry one input out."""
+        """Execute one input."""
         here = self._root / "here"
         shutil.rmtree(here, ignore_errors=True)
         here.mkdir()
@@ -95,7 +95,7 @@ class Place:
 
     @staticmethod
     def _changed(given: Input, here: Path) -> bool:
-        """Whether results that nobody damaged are not what they were."""
+        """Check whether undamaged results have changed."""
         return any(
             (here / word.lower() / name).read_bytes() != octets
             for word in set(given.words) & originals().keys()
@@ -144,7 +144,7 @@ def _forget_peak() -> None:
 
 
 def _peak_mib() -> float:
-    """Of this program: what getrusage says includes whoever started it."""
+    """Return this program's peak memory; getrusage would include the process that started it."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024

@@ -72,7 +72,7 @@ def flags(draw: Any, most: int = 3) -> tuple[str, ...]:
 
 @st.composite
 def dry_runs(draw: Any) -> Input:
-    """``run --dry-run`` and ``dut plan`` with files and flags."""
+    """Draw ``run --dry-run`` and ``dut plan`` with files and flags."""
     files = {"run.yaml": draw(document(run_files())), "bed.yaml": draw(document(beds()))}
     head = draw(
         st.sampled_from((("run", "--dry-run"), ("run", "--dry-run", "--json"), ("dut", "plan")))
@@ -116,7 +116,7 @@ RIGHT = {
 
 @st.composite
 def calculations(draw: Any) -> Input:
-    """``calc``, ``explain``, ``plugins``, ``doctor``, ``completion`` and words that are no command."""
+    """Draw ``calc``, ``explain``, ``plugins``, ``doctor``, ``completion`` and unknown commands."""
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return Input((*draw(st.lists(TEXTS, max_size=3)),))
@@ -152,7 +152,7 @@ def _conf(known: tuple[str, ...]) -> st.SearchStrategy[bytes]:
 
 @st.composite
 def conversions(draw: Any) -> Input:
-    """``init --from-siitperf`` and ``--from-maptperf``."""
+    """Draw ``init --from-siitperf`` and ``--from-maptperf``."""
     tool, module = draw(st.sampled_from((("siitperf", siitperf), ("maptperf", maptperf))))
     text = draw(_conf(tuple(module.KNOWN_PARAMETERS)))
     if draw(st.integers(0, 3)) == 0:
@@ -177,7 +177,7 @@ SMALL: dict[str, Any] = {
 
 @st.composite
 def planned_campaigns(draw: Any) -> Input:
-    """``campaign --dry-run``."""
+    """Draw ``campaign --dry-run``."""
     known = campaigns() if draw(st.integers(0, 39)) == 0 else (SMALL,)  # those have many runs
     return Input(
         ("campaign", "--dry-run", "campaign.yaml", "--tester", "sim"),
@@ -194,7 +194,7 @@ SOFTWIRES = (
 
 @st.composite
 def tables(draw: Any) -> Input:
-    """Tables of address mappings and of softwires."""
+    """Draw tables of address mappings and of softwires."""
     text = draw(octets(draw(st.sampled_from((EAMS, SOFTWIRES)))))
     if draw(st.integers(0, 2)) == 0:
         words = [str(draw(VALUES)) for _ in range(draw(st.integers(1, 6)))]

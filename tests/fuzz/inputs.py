@@ -1,4 +1,4 @@
-"""Strategies: command lines and files, near to what is right or far from it.
+"""Strategies: command lines and files, valid and invalid.
 
 Most inputs are right ones with one or two things wrong: what is wrong everywhere is refused by the
 first check and never gets far.
@@ -18,7 +18,6 @@ from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.explain import list_all_settings
 from v6t.core.config.plugins import list_names, load_plugin
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags
 from v6t.core.config.yaml_file import YamlFile
 from v6t.drivers.duts.registry import list_driver_names as drivers
 
@@ -91,7 +90,7 @@ def run_files() -> tuple[dict[str, Any], ...]:
     made = []
     for name in list_names():
         try:
-            resolve(None, None, Flags(plugin=name))
+            resolve(None, None, plugin=name)
         except UsageError:
             continue
         listed = [
@@ -131,7 +130,7 @@ SSH = {"host": "dut.example.net", "user": "root", "port": 22, "jump": "a@b:22"}
 
 @cache
 def beds() -> tuple[dict[str, Any], ...]:
-    """Testbed files: the rehearsal's, and those of every driver."""
+    """List testbed files: the rehearsal's, and those of every driver."""
     made = [BED]
     for name in drivers():
         options: dict[str, Any] = {"ssh": SSH, "left": "eth1", "right": "eth2"}
@@ -143,18 +142,18 @@ def beds() -> tuple[dict[str, Any], ...]:
 
 @cache
 def campaigns() -> tuple[dict[str, Any], ...]:
-    """Campaign files that come with v6t."""
+    """List the campaign files that come with v6t."""
     return tuple(YamlFile(path).data for path in list_packaged_campaigns().values())
 
 
 @cache
 def settings() -> tuple[str, ...]:
-    """Names of settings."""
+    """List the names of settings."""
     return tuple(sorted({row.name for row in list_all_settings()}))
 
 
 def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Ways to everything within a value."""
+    """Yield the paths to everything within a value."""
     found = [here] if here else []
     if isinstance(value, list):
         value = dict(enumerate(value))
@@ -188,7 +187,7 @@ HOWS = ("replace", "replace", "replace", "remove", "rename", "beside", "wrap")
 
 @st.composite
 def changed(draw: Any, values: tuple[Any, ...], most: int = 2) -> Any:
-    """One of the values with up to so many changes."""
+    """Draw one of the values with up to ``most`` changes."""
     value = draw(st.sampled_from(values))
     for _ in range(draw(st.integers(0, most))):
         ways = paths(value)
@@ -234,7 +233,7 @@ def document(draw: Any, values: tuple[dict[str, Any], ...]) -> bytes | str:
 
 
 def _dump(value: Any) -> bytes:
-    """Block style at the top, JSON below: both are YAML."""
+    """Write block style at the top and JSON below: both are YAML."""
     if not isinstance(value, dict):
         return json.dumps(value).encode(errors="surrogatepass")
     lines = [f"{json.dumps(str(k))}: {json.dumps(v)}\n" for k, v in value.items()]

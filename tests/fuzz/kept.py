@@ -40,7 +40,7 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "CAMPAIGN": (
         ("campaign", "--resume", "CAMPAIGN", "--no-report"), ("trend", "CAMPAIGN"),
-        ("report", "CAMPAIGN", "--no-figures", "--format", "md,json,csv"),
+        ("report", "CAMPAIGN", "--figures", "none", "--format", "md,json,csv"),
     ),
 }  # fmt: skip
 """Commands that read such a directory."""
@@ -100,7 +100,7 @@ def _modify(path: Path) -> None:
 
 
 def _line(entry: Any) -> bytes:
-    """Of a journal, with its checksum."""
+    """Make a line of a journal with its checksum."""
     body = json.dumps(entry).encode(errors="surrogatepass")
     return f"{zlib.crc32(body):08x} ".encode() + body
 
@@ -126,7 +126,7 @@ def _audit() -> AuditRecord:
 
 @st.composite
 def damaged(draw: Any, word: str) -> Input:
-    """Commands that read such a directory, in which one file is not what it was."""
+    """Draw commands that read a directory in which one file is damaged."""
     name = draw(st.sampled_from(ATTACKED[word]))
     text = originals()[word].get(name, b"")
     return Input(draw(st.sampled_from(READERS[word])), {}, {name: draw(edited(name, text))})
@@ -146,7 +146,7 @@ LIVE = st.one_of(TEXTS, st.sampled_from(
 
 @st.composite
 def rehearsals(draw: Any) -> Input:
-    """Whole runs with the simulated tester, and audits, with odd flags."""
+    """Draw complete runs with the simulated tester, and audits, with odd flags."""
     kind = draw(st.integers(0, 7))
     if kind < 4:
         words = [*REHEARSAL, "-o", draw(PLACES)]

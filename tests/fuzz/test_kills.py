@@ -1,4 +1,4 @@
-"""kill -9 at random moments: what is resumed ends as if nothing had happened.
+"""kill -9 at random moments: a resumed run ends as if nothing had happened.
 
 Some moments are tried by `make test`; V6T_KILLS says how many (`make kills`: 100).
 """
@@ -38,7 +38,7 @@ LAB = (
     *("--duration", "0.2", "--resolution", "100", "--no-report", "--testbed", "gentle.yaml"),
 )
 GENTLE_BED = "line_rate: 3M\n"
-"""Other tests run beside it: no search for the tester's own limit."""
+"""Other tests run at the same time: the tester's own limit is not measured."""
 SERVER = (
     *("--plugin", "dns64", "--dut", "unbound", "--reps", "2", "--duration", "0.3"),
     *("--resolution-qps", "2000", "--no-report"),
@@ -51,7 +51,7 @@ def whole(path):
 
 
 def kill_at_random(words, path, dice, longest_s):
-    """Start, kill after a while unless it has ended, and look at what is left; whether it ended."""
+    """Start, kill at a random time, and check what is left; return whether it had ended."""
     process = subprocess.Popen(
         [*COMMAND, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
@@ -75,7 +75,7 @@ def command_for(path, words):
 
 
 def carried_out(words, path, dice, longest_s, kills):
-    """Killed and taken up again until it ends; the number of kills."""
+    """Kill and resume a run until it ends; return the number of kills."""
     count = 0
     while True:
         again = command_for(path, words)

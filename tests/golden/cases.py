@@ -209,7 +209,7 @@ def run_directory(path: Path) -> Parts:
             [cell for cell in row if re.fullmatch(r"-?[\d.]+(e-?\d+)?", cell)] for row in rows
         ]
         parts.setdefault("CSV", []).extend(" ".join(row) for row in values if row)
-    v6t("report", path, "--format", "md", "--no-figures", "-o", "pages")
+    v6t("report", path, "--format", "md", "--figures", "none", "-o", "pages")
     pages = [page.read_text() for page in sorted(Path("pages").glob("*.md"))]
     parts["report"] = [row for page in pages for row in table_numbers(page)]
     return parts
@@ -243,7 +243,7 @@ def resume_and_compare() -> Parts:
 
 
 def campaign() -> Parts:
-    """Carry out a small campaign."""
+    """Execute a small campaign."""
     Path("campaign.yaml").write_text(CAMPAIGN)
     parts, _ = command("campaign", "campaign.yaml", "--no-report", "-o", "out")
     summary = Path("out/summary.json")

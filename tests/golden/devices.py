@@ -14,7 +14,6 @@ from v6t.audit.packet_device.build import build_device
 from v6t.base.errors import EnvironmentLacking, UsageError, V6tError
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.config.warnings import list_result_warnings
 from v6t.drivers.duts.plan import ACTIONS, Change, Check, IfExists, Plan
 from v6t.drivers.duts.registry import list_driver_names as driver_names
@@ -61,7 +60,7 @@ def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
     parts: Parts = {}
     for name in driver_names():
         try:
-            bound = resolve_and_bind(None, path, Flags(plugin=technology, dut=name, params=params))
+            bound = resolve_and_bind(None, path, plugin=technology, dut=name, params=params)
             if not load_driver_type(name).configures_device:
                 continue
             driver, plan = bound.driver, bound.example_plan

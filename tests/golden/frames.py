@@ -34,7 +34,7 @@ links:
 CAPTURED_FRAMES = 40
 COMPARED_FRAMES = 6
 DAMAGED_OCTETS = (0, 11, 15, 22, 33, 45)
-"""Octets of Ethernet, IP and transport headers that are changed, each in a frame of its own."""
+"""Octets of Ethernet, IP and transport headers that are changed, each in a separate frame."""
 STRANGE_OCTETS = (0, 12, 14, 17, 20, 26, 34)
 """Octets of received frames that are changed: destination MAC, EtherType, lengths, addresses."""
 PCAP_HEADER_OCTETS, RECORD_HEADER_OCTETS = 24, 16

@@ -1,4 +1,4 @@
-"""What v6t computes is what is stored: see docs/development.md for the update of stored results."""
+"""Computed results equal the stored ones; docs/development.md describes how to update these."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ from v6t.core.audit_device import BoundDevice
 from v6t.core.audit_output import make_record, write_audit
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags
 from v6t.drivers.duts.kinds.jool import Jool
 from v6t.drivers.duts.kinds.jool_instances import MAPT, choose_program
 from v6t.tests.jool.built import built_mapt
@@ -31,7 +30,7 @@ LISTENING_S = {"wait_s": 0.6, "quiet_s": 0.15}
 
 @contextmanager
 def one_machine(standing: Standing) -> Iterator[None]:
-    """Whatever is audited as Jool stands in one machine."""
+    """Replace the device of every audit by Jool in one machine."""
 
     def audited_device(driver: Jool, technology: Any, intent: Any, build: Any) -> MachineDut:
         del technology, build
@@ -45,8 +44,8 @@ def one_machine(standing: Standing) -> Iterator[None]:
 
 
 def audited(plugin: str, place: Path, *, variants: bool) -> None:
-    """Ask everything, or all of the plugin's own configuration."""
-    bound = bind(resolve(flags=Flags(plugin, dut="jool")))
+    """Audit all configurations, or the plugin's own one."""
+    bound = bind(resolve(plugin=plugin, dut="jool"))
     image = JOOL.image()
     files = built_mapt().files(image) if choose_program(bound.intent) == MAPT else ()
     device, selection = choose_clauses(BoundDevice(bound), (), bound.settings.params)

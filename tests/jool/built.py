@@ -1,4 +1,4 @@
-"""Jool as somebody built it for the image's kernel: releases that Debian has not.
+"""Jool built for the image's kernel: releases that Debian does not have.
 
 ``JOOL_DIR`` names a directory with one directory for each version (``4.1.15``, ``4.2.0-rc3``); its kernel
 modules (``*.ko``) and programs are anywhere in it, as ``make install`` with a DESTDIR leaves them. They are
@@ -30,23 +30,23 @@ class Built:
 
     @property
     def version(self) -> str:
-        """As its directory is called."""
+        """Return the version, which is the directory's name."""
         return self.place.name
 
     @property
     def modules(self) -> list[Path]:
-        """Of the kernel."""
+        """Return the kernel modules."""
         return sorted(self.place.rglob("jool*.ko"))
 
     @property
     def programs(self) -> list[Path]:
-        """Those of its programs that it has."""
+        """List those of the programs that it has."""
         found = [p for name in PROGRAM_SOURCES for p in self.place.rglob(name)]
         return [p for p in found if p.is_file()]
 
     @property
     def translates_mapt(self) -> bool:
-        """Whether it is of the branch that has MAP-T."""
+        """Check whether it was built from the branch with MAP-T."""
         return any(p.stem == "jool_mapt" for p in self.modules)
 
     def files(self, image: Image) -> list[cpio.Entry]:
@@ -82,7 +82,7 @@ def built_mapt() -> Built:
 
 
 def kernel_of(image: Image) -> str:
-    """Version of its kernel, ``6.1.0-56-cloud-amd64``; as its boot header has it (kernel_version)."""
+    """Return the kernel's version by its boot header (kernel_version): ``6.1.0-56-cloud-amd64``."""
     text = image.kernel.read_bytes()
     at = int.from_bytes(text[0x20E:0x210], "little") + 0x200
     return text[at : text.index(b" ", at)].decode()

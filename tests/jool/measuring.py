@@ -53,7 +53,7 @@ def measured(
 
 
 def judged(run: Run) -> None:
-    """Every frame that was compared is the reference translation, and a rate was found."""
+    """Check that every compared frame matched and that a rate was found."""
     found = [point for point in run.points if point["benchmark"] == "throughput"]
     assert found
     for point in found:

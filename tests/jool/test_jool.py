@@ -39,7 +39,7 @@ releases = pytest.mark.parametrize("machine", [DEBIAN, NEWEST], indirect=True)
 
 
 def only(which):
-    """One machine's tests."""
+    """Select one machine's tests."""
     return pytest.mark.parametrize("machine", [which], indirect=True)
 
 
@@ -50,7 +50,7 @@ def image() -> Image:
 
 @pytest.fixture(scope="module")
 def machine(request, image):
-    """One that stands for all that is tried of a version; pytest has those of one behind each other."""
+    """Provide one machine for all tests of a version, which pytest runs one after the other."""
     version, files = "4.1.9", ()
     if request.param != DEBIAN:
         try:
@@ -95,7 +95,7 @@ def seen(request, machine):
 
 @pytest.fixture
 def as_one_device(machine, in_machine, seen, tmp_path):
-    """Frames of a technology through Jool are judged, and a throughput is found."""
+    """Provide a function that judges frames through Jool and finds a throughput."""
 
     def carried_out(plugin):
         more = CONNECTIONS if plugin == "nat64" else ()
@@ -117,10 +117,10 @@ def test_translators(as_one_device, plugin):
 
 @pytest.fixture
 def as_two_devices(machine, seen, request, monkeypatch, tmp_path):
-    """CE and PE are Jool, each in a machine of its own; frames are judged, a throughput is found."""
+    """Provide a function that measures with Jool as CE and PE in two machines."""
 
     def carried_out(variant, ce, pe):
-        """Of both the part's name and its technology."""
+        """Measure a variant; ``ce`` and ``pe`` are the name of the part and its technology."""
         other = machine.twin()
         request.addfinalizer(other.end)
         stand = {ce[1]: machine, pe[1]: other}

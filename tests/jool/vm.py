@@ -47,7 +47,7 @@ class JoolMachine(Machine):
         files: Sequence[cpio.Entry] = (),
         like: JoolMachine | None = None,
     ) -> None:
-        """Remember.
+        """Describe a machine that is not started yet.
 
         Args:
             image: to boot.
@@ -64,7 +64,7 @@ class JoolMachine(Machine):
         super().__init__(image, 22, [*PROCESSOR.split(), *cards], own, enter(pid), like)
 
     def start(self) -> None:
-        """Taps, then the machine; returns when its sshd lets us in."""
+        """Start the taps and the machine; return when its sshd accepts logins."""
         lines = [
             "ip tuntap add tap-mgmt mode tap",
             "ip address add 10.0.2.2/24 dev tap-mgmt",
@@ -75,8 +75,8 @@ class JoolMachine(Machine):
 
     @property
     def options(self) -> SshOptions:
-        """From within the namespace."""
-        # while it boots nobody answers: rather knock anew than wait for long
+        """Return the ssh options from within the namespace."""
+        # a booting machine does not answer: retry soon instead of waiting for long
         inside = {"lab": "jool-vm", "connect_deadline_s": 15.0}
         return super().options.model_copy(update=inside)
 
@@ -86,7 +86,7 @@ class JoolMachine(Machine):
 
 
 def bridged() -> list[str]:
-    """Commands that make a tap of each side, and the bridge that joins it to a cable."""
+    """Return commands that make a tap for each side, and the bridge that joins it to a cable."""
     lines = []
     for side in SIDES:
         lines += [
@@ -100,7 +100,7 @@ def bridged() -> list[str]:
 
 
 def carried_out(pid: int, lines: Sequence[str]) -> None:
-    """Commands in a process's namespaces."""
+    """Run commands in a process's namespaces."""
     done = NamespaceTransport(pid).run(" && ".join(lines))
     assert done.status == 0, done
 
@@ -123,7 +123,7 @@ class Stand(ABC, Generic[M]):
 
     @property
     def machine(self) -> M:
-        """It stands."""
+        """Return the running machine."""
         assert self._machine is not None
         return self._machine
 
@@ -163,7 +163,7 @@ class Stand(ABC, Generic[M]):
         return MachineDut(driver, intent, self, **keep)
 
     def end(self) -> None:
-        """No further configuration."""
+        """Stop the machine: no further configuration."""
         if self._machine is not None:
             self._machine.stop()
         if self._host is not None:
@@ -181,7 +181,7 @@ class Standing(Stand[JoolMachine]):
         version: str = "",
         like: Standing | None = None,
     ) -> None:
-        """Remember.
+        """Describe a machine that is not started yet.
 
         Args:
             image: to boot.
@@ -193,7 +193,7 @@ class Standing(Stand[JoolMachine]):
         self._image, self._files, self.version, self._like = image, files, version, like
 
     def twin(self) -> Standing:
-        """Another, which begins as this one is when the first of them is needed; nobody is logged in then."""
+        """Return another machine that starts from this one's state; nobody is logged in then."""
         return Standing(self._image, self._files, self.version, self)
 
     def _made(self) -> JoolMachine:
@@ -240,7 +240,7 @@ class MachineDut(LabDut):
         return self._standing.machine.transport()
 
     def describe(self):
-        """Facts for the manifest; who reads its rates is to know what they are of."""
+        """Describe the machine for the manifest, since it limits the rates."""
         told = super().describe()
         system = self.named(told.get("system", ""))
         emulated = " without hardware acceleration" if ACCELERATOR == "tcg" else ""

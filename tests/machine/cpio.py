@@ -36,7 +36,7 @@ def console() -> Entry:
 
 
 def archive(entries: list[Entry]) -> bytes:
-    """Every directory on the way to an entry is made before it; all belong to root."""
+    """Write an archive in which every directory precedes its entries; all belong to root."""
     ordered: dict[str, Entry] = {}
     for entry in entries:
         parts = entry.name.split("/")

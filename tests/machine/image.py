@@ -89,7 +89,7 @@ class Recipe:
         return found
 
     def _number(self) -> str:
-        """Another recipe makes another image."""
+        """Return a hash of the recipe: another recipe makes another image."""
         here = Path(__file__)
         text = here.read_bytes() + here.with_name("cpio.py").read_bytes() + repr(self).encode()
         return hashlib.sha256(text).hexdigest()[:12]

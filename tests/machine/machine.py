@@ -42,7 +42,7 @@ OFFLOADS_OFF = (
 
 
 class QemuProcess:
-    """A process of QEMU in a session of its own, with a directory for what belongs to it."""
+    """A QEMU process in its own session, with a directory for its files."""
 
     accelerator = ACCELERATOR
 
@@ -65,7 +65,7 @@ class QemuProcess:
 
     @property
     def console(self) -> str:
-        """The text of the machine's serial line."""
+        """Return the text of the machine's serial line."""
         path = self.place / "console.log"
         return path.read_bytes().decode(errors="replace").replace("\r", "") if path.exists() else ""
 
@@ -105,7 +105,7 @@ class Machine(QemuProcess):
         before: Sequence[str] = (),
         like: Machine | None = None,
     ) -> None:
-        """Remember.
+        """Describe a machine that is not started yet.
 
         Args:
             image: to boot.
@@ -125,7 +125,7 @@ class Machine(QemuProcess):
         self.accelerator = self._arguments[self._arguments.index("-accel") + 1]
 
     def start(self) -> None:
-        """Boot; returns when its sshd lets us in."""
+        """Boot; return when its sshd accepts logins."""
         first = ""
         if self._like is None:
             self._keys()
@@ -140,7 +140,7 @@ class Machine(QemuProcess):
 
     @property
     def options(self) -> SshOptions:
-        """How to log in."""
+        """Return the ssh options of a login."""
         return SshOptions(
             host=self.address,
             port=self._port,
@@ -157,7 +157,7 @@ class Machine(QemuProcess):
         return SshTransport(self.options)
 
     def reset(self) -> None:
-        """As its reset button: nothing is written, nobody is told, it boots anew. Returns at once."""
+        """Press the reset button: nothing is written or announced; it boots. Returns at once."""
         self._ask("system_reset")
 
     def kept(self) -> Path:
@@ -200,7 +200,7 @@ class Machine(QemuProcess):
                 return
 
     def _keys(self) -> None:
-        """They come in a second archive behind the image's: the image holds no secret."""
+        """Make the keys, which come in a second archive: the image contains no secret."""
         for name in ("hostkey", "id"):
             subprocess.run(
                 ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.place / name)],

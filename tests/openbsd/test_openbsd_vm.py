@@ -58,13 +58,13 @@ STATE = (
 
 
 def state(machine) -> list[str]:
-    """All that the driver changes, but for what counts."""
+    """Return all that the driver changes, without counters."""
     return machine.machine.run(STATE).splitlines()
 
 
 @pytest.fixture(scope="module")
 def machine():
-    """One that stands for all."""
+    """Boot one machine for all tests."""
     made = Standing()
     try:
         made.stand()
@@ -168,7 +168,7 @@ def test_it_is_measured(machine, technology, monkeypatch, tmp_path):
 
 
 def test_states_of_others_are_left_alone_and_not_counted(machine):
-    """More than a few, of hosts that the test knows nothing of, beside the operator's own session."""
+    """Many states of hosts that the test does not know, and the operator's own session."""
     with configured(machine, "nat44") as bed:
         run = bed.session.transport.run
         link = bed.links.left

@@ -48,14 +48,14 @@ class OpenBsdMachine(QemuProcess):
     """QEMU in a namespace."""
 
     def __init__(self, pid: int) -> None:
-        """Remember; `pid` is that of a process in the device's namespaces."""
+        """Describe a machine; ``pid`` is a process in the device's namespaces."""
         super().__init__()
         self._pid = pid
         self._user = "root"
         self._ports: dict[str, str] = {}
 
     def start(self) -> None:
-        """Taps, then the machine; returns when its sshd lets us in."""
+        """Start the taps and the machine; return when its sshd accepts logins."""
         carried_out(self._pid, bridged())
         words = [QEMU, *PLACE.split(), "-serial", f"file:{self.place}/console.log"]
         words += [*management_card(PORT), *tap_cards(MACS), *shlex.split(os.environ[BOOTS])]
@@ -78,7 +78,7 @@ class OpenBsdMachine(QemuProcess):
 
     @property
     def options(self) -> SshOptions:
-        """From within the namespace."""
+        """Return the ssh options from within the namespace."""
         return SshOptions(
             lab="openbsd-vm",
             user=self._user,
@@ -92,7 +92,7 @@ class OpenBsdMachine(QemuProcess):
         )
 
     def login(self, user: str) -> None:
-        """Log in as somebody else from now on, who becomes root by ``doas``."""
+        """Log in as another user from now on, who becomes root by ``doas``."""
         self._user = user
 
     def transport(self) -> LabTransport:
@@ -110,7 +110,7 @@ class OpenBsdMachine(QemuProcess):
         return done.out + done.err
 
     def ports(self) -> dict[str, str]:
-        """Its names for left and right."""
+        """Return its interface names for left and right."""
         if not self._ports:
             interfaces, _ = parse_ifconfig(self.run("ifconfig -A"))
             named = {i.mac: name for name, i in interfaces.items()}
@@ -120,7 +120,7 @@ class OpenBsdMachine(QemuProcess):
 
 class Standing(Stand[OpenBsdMachine]):
     def __init__(self, *, plain: bool = False) -> None:
-        """Remember.
+        """Describe a machine that is not started yet.
 
         Args:
             plain: PF is off until somebody needs it. A release has it on from its start, and then a router that
@@ -140,7 +140,7 @@ class Standing(Stand[OpenBsdMachine]):
         return OpenBsdMachine(self.namespace())
 
     def cable(self, macs: Mapping[str, str]) -> None:
-        """See the base class; its interfaces' addresses are those it has."""
+        """Check the addresses of the machine's interfaces, which are fixed."""
         assert {side: mac.lower() for side, mac in macs.items()} == {
             side: mac.lower() for side, mac in MACS.items()
         }
@@ -155,14 +155,14 @@ class OpenBsdDut(MachineDut):
 
     def __init__(self, driver, intent, standing: Standing, **keep) -> None:
         given = driver.options
-        # nobody names the interfaces of the lab's device; those of this one have names already
+        # the interfaces of the lab's device have no option; those of this one have names already
         driver.options = given.model_copy(update={side: side for side in SIDES})
         super().__init__(driver, intent, standing, **keep)
         driver.options = given.model_copy(update=standing.stand().ports())
         self.driver = driver  # with these; it has no modules that would stay in a lab
 
     def named(self, system: str) -> str:
-        """Whose sources it was built of, where somebody says so."""
+        """Return whose sources it was built from, if given."""
         return os.environ.get(VERSION) or system
 
 

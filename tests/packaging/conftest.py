@@ -24,7 +24,7 @@ def not_shipped(folder, names):
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """Directory with the sdist and the wheel made from it; needs no network."""
+    """Provide a directory with the sdist and the wheel made from it, built without a network."""
     home = tmp_path_factory.mktemp("packaging")
     shutil.copytree(CHECKOUT, home / "source", ignore=not_shipped)
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", home / "dist", home / "source")

@@ -24,33 +24,33 @@ ROOMS = (
 
 
 def setup():
-    """setup.cfg."""
+    """Load setup.cfg."""
     parser = configparser.ConfigParser(delimiters=("=",))
     assert parser.read(CHECKOUT / "setup.cfg"), "these tests need a checkout"
     return parser
 
 
 def listed(text):
-    """Lines of a setup.cfg value."""
+    """Return the lines of a setup.cfg value."""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def folders():
-    """Folders of the rooms that hold Python, relative to the checkout."""
+    """List the folders of packages with Python, relative to the checkout."""
     return sorted(
         {p.parent.relative_to(CHECKOUT) for room in ROOMS for p in (CHECKOUT / room).rglob("*.py")}
     )
 
 
 def modules():
-    """Files of the rooms, relative to the checkout."""
+    """List the modules of the packages, relative to the checkout."""
     return sorted(
         p.relative_to(CHECKOUT) for room in ROOMS for p in (CHECKOUT / room).rglob("*.py")
     )
 
 
 def run(*command, **rest):
-    """Output of a program that must succeed."""
+    """Run a program that must succeed, and return its output."""
     done = subprocess.run(
         [str(c) for c in command], capture_output=True, text=True, check=False, **rest
     )
@@ -65,7 +65,7 @@ def elsewhere(tmp_path):
 
 
 def pip_install(folders, work, python):
-    """``pip install`` of copies of packages: pip builds them and needs no network for that."""
+    """Run ``pip install`` on copies of packages, which pip builds without a network."""
     copies = [work / folder.name for folder in folders]
     for folder, copy in zip(folders, copies, strict=True):
         shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("__pycache__"))

@@ -147,7 +147,7 @@ MRR = ("--plugin", "siit", "--measure", "throughput,mrr", "--tester", "sim", "--
 
 
 def test_the_tutorials_benchmark_is_a_working_benchmark(v6t, extended):
-    """Planned, measured, written, shown, explained, compared: nobody had heard of it."""
+    """Plan, measure, write, show, explain and compare a benchmark unknown to v6t."""
     planned = json.loads(v6t("run", *MRR, "--preset", "rfc", "--dry-run", "--json"))
     (point, *_) = [p for p in planned["points"] if p["benchmark"] == "mrr"]
     assert point["trials"] == 10

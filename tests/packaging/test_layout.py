@@ -1,4 +1,4 @@
-"""What setup.cfg says about the package and what is there are the same."""
+"""setup.cfg and the files of the package agree."""
 
 import ast
 import importlib
@@ -16,7 +16,7 @@ from .support import CHECKOUT, ROOMS, folders, listed, modules, setup
 PROVIDED_BY = {"ruamel": "ruamel.yaml", "pydantic_core": "pydantic"}
 """Distributions that are called otherwise than what they provide."""
 
-FOREIGN = {f"drivers/trex/client/{name}.py" for name in ("stl", "rpc")}
+FOREIGN = {f"drivers/trex/client/{name}.py" for name in ("stl", "rpc", "worker")}
 """Run in an interpreter that has TRex's client: their imports come from there."""
 
 
@@ -77,7 +77,7 @@ def test_the_installed_entry_points_are_those_of_the_checkout():
 
 
 def imported(path):
-    """Top-level names of everything a module imports, wherever it does."""
+    """Return the top-level names of everything that a module imports anywhere."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -86,7 +86,7 @@ def imported(path):
 
 
 def names_of(requirements):
-    """Distributions of a list of requirements."""
+    """Return the distributions of a list of requirements."""
     return {re.match(r"[A-Za-z0-9_.-]+", line)[0] for line in listed(requirements)}
 
 

@@ -1,4 +1,4 @@
-"""Checksums of test frames, located by scapy and summed by arithmetic of their own."""
+"""Checksums of test frames, located by scapy and summed independently."""
 
 import numpy as np
 from scapy.layers.inet import IP, UDP
@@ -10,7 +10,7 @@ LENGTHS = {Ether: 14, Dot1Q: 4, Dot1AD: 4, IPv6: 40, UDP: 8}
 
 
 def offsets(frame):
-    """Where the innermost header of each kind begins."""
+    """Return where the innermost header of each kind begins."""
     found, at, layer = {}, 0, Ether(frame)
     while type(layer) in {*LENGTHS, IP} and not isinstance(layer, NoPayload):
         found[type(layer)] = at
@@ -29,7 +29,7 @@ def remainder(*parts):
 
 
 def verify(frames):
-    """Rows with a valid checksum in the IPv4 header next to UDP, and a valid one in UDP."""
+    """Check each row's checksums: UDP's, and that of the IPv4 header next to it."""
     none = np.zeros(len(frames), dtype=bool)
     found = offsets(frames[0].tobytes()) if len(frames) else {}
     if UDP not in found:

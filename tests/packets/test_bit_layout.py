@@ -24,7 +24,7 @@ def write_expression(layout, **values):
 
 @st.composite
 def layouts(draw):
-    """Disjoint copies of two variables to a field of up to 128 bits, and values."""
+    """Draw disjoint copies of two variables to a field of up to 128 bits, and values."""
     width = draw(st.integers(1, 128))
     widths = {"x": draw(st.integers(1, 64)), "y": draw(st.integers(65, 128))}
     piece = st.tuples(st.sampled_from("xy"), *[st.integers(0, 127)] * 3)

@@ -1,4 +1,4 @@
-"""Headers of any frame and what is wrong with them, against scapy."""
+"""Headers of any frame and their errors, compared with scapy."""
 
 import numpy as np
 import pytest

@@ -33,7 +33,7 @@ class QueryParams(Nat44Params):
     responder_ports: Ports = Field(NoPorts(min=0, max=0), description="queries have no such port")
 
     def list_port_fields(self):
-        """One field, which both ends share."""
+        """Return one field, which both ends share."""
         own = self.initiator_ports
         return [four_tuples.TupleField("identifiers", "ICMP.id", 15, own.min, own.count)]
 

@@ -25,7 +25,7 @@ OTHER_BR = "2001:db8:6::77"
 
 
 def some_rows():
-    """Softwires of several port sharings, shared and whole addresses, two lwAFTR addresses."""
+    """Provide softwires with several port sharings, whole addresses and two lwAFTR addresses."""
     chance = random.Random(7596)
     rows = []
     for number in range(1500):

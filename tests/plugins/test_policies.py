@@ -27,7 +27,7 @@ PORTS = {"min": 3000, "max": 3099}
 ONE_CUSTOMER = {"mape-br": {"ces": 1}, "mapt-br": {"ces": 1}, "lwaftr": {"softwires": 1}}
 """Parameters with which a port's PSID bits are constant."""
 WITHOUT_BACKGROUND = ("dslite-aftr", "ipv4aas", "nat46", "nat66")
-"""Technologies that refuse background traffic, whatever its ports."""
+"""Technologies that refuse background traffic, with any ports."""
 FIXED_HOSTS = {"nptv6": {"hosts": {"policy": "fixed"}}}
 
 

@@ -83,7 +83,7 @@ def test_table_uses_the_longest_prefix(entries, prefix, data):
 
 @st.composite
 def packets(draw):
-    """IPv4 UDP packets of one length with whatever in their fields."""
+    """Draw IPv4 UDP packets of one length with arbitrary fields."""
     size = draw(st.integers(0, 60))
     count = draw(st.integers(1, 5))
     made = []

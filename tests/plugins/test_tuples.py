@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.packets.arrays import sort_unique
 from v6t.plugins import four_tuples
 from v6t.plugins.nat44 import Nat44Params
@@ -94,13 +94,13 @@ def test_a17_more_frames_than_combinations_are_refused(source, wanted, code):
     params = {"initiator_ports.min": "1024", "initiator_ports.max": str(source),
               "responder_ports.min": "1", "responder_ports.max": "49151"}  # fmt: skip
     texts = {"connections.count": str(wanted)}
-    flags = Flags(plugin="nat44", tester="sim", params=params, procedure_texts=texts)
+    flags = {"plugin": "nat44", "tester": "sim", "params": params, "procedure": texts}
     with expect_error(code):
-        resolve(flags=flags)
+        resolve(**flags)
 
 
 def enumerated(fields, tuples):
-    """Values of the fields in the frames of a stream of its own, one row per frame."""
+    """Return the values of the fields in the frames of a stream, one row per frame."""
     first = fields[0].first
     layers = (
         Layer("Ether", {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}),

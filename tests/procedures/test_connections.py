@@ -126,7 +126,7 @@ def test_capacity_of_a_table_that_becomes_slower_depends_on_beta(share, beta, ca
 
 
 def by_number(rate_of_count):
-    """Make a device that makes so many connections at any rate up to ``rate_of_count(connections)``."""
+    """Make a device that opens connections at any rate up to ``rate_of_count(connections)``."""
 
     def measure(trial):
         asked = trial.connections

@@ -1,4 +1,4 @@
-"""RFC 9971's definitions: its own example, and its algorithms computed anew as oracle."""
+"""RFC 9971's definitions: its own example, and its algorithms reimplemented as oracle."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -24,7 +24,7 @@ def goal(final_s, sum_s, loss_percent, exceed_percent, name="goal", width=0.005)
 
 
 def trials(*groups):
-    """``(how many, seconds, loss in per cent)``."""
+    """Make trials from ``(how many, seconds, loss in per cent)``."""
     each = ((s, percent / 100) for many, s, percent in groups for _ in range(many))
     return [ObservedTrial(LOAD, *trial) for trial in each]
 
@@ -62,7 +62,7 @@ def sums(of, measured):
 
 
 def oracle_ratios(of, measured):
-    """Optimistic and pessimistic exceed ratio."""
+    """Return optimistic and pessimistic exceed ratio."""
     full_low, full_high, short_low, short_high = sums(of, measured)
     exceed = Fraction(str(of.exceed_ratio))
     coefficient = exceed / (1 - exceed)
@@ -78,7 +78,7 @@ def oracle_class(of, measured):
 
 
 def oracle_conditional(of, measured):
-    """Of every second the duration sum holds, in order of loss: the one the exceed ratio ends at."""
+    """Return the conditional throughput: the load without the loss that the exceed ratio allows."""
     full_low, full_high, *_ = sums(of, measured)
     whole = max(Fraction(str(of.duration_sum_s)), full_low + full_high)
     wanted = whole * (1 - Fraction(str(of.exceed_ratio)))
@@ -108,7 +108,7 @@ MEASURED = st.lists(st.builds(ObservedTrial, st.just(LOAD), DURATIONS, RATIOS), 
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(of=goals(), measured=MEASURED)
-# three of six bad tenths of a second are half of them, whatever floating point makes of the sums
+# three of six bad tenths of a second are half of them, regardless of floating-point sums
 @example(of=goal(0.1, 0.6, 0, 50), measured=trials((3, 0.1, 0), (3, 0.1, 1)))
 @example(of=goal(1, 10, 0, 10), measured=trials((9, 1, 0), (1, 1, 1)))
 @example(of=goal(1, 10, 0, 10), measured=trials((8, 1, 0), (2, 1, 1)))

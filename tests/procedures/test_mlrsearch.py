@@ -1,4 +1,4 @@
-"""MLRsearch with several goals: bounds from the same trials, what is irregular, replays."""
+"""MLRsearch with several goals: bounds from the same trials, irregular results and replays."""
 
 from dataclasses import replace
 from importlib.util import find_spec

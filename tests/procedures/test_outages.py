@@ -76,7 +76,7 @@ def test_bursts_have_exactly_so_many_frames():
 
 
 def test_the_search_is_binary():
-    """RFC 9004, section 6.2 with one verification: every burst halves what is left."""
+    """RFC 9004, section 6.2 with one verification: every burst halves the remaining range."""
     spec = bursts()
     tester = Recorded(by_rule(lambda _, t: t.frames - (t.frames > 123_456)))
     assert measure_back_to_back(spec, tester).repetitions[0].frames == 123_456

@@ -1,4 +1,4 @@
-"""Every frame leaves with valid checksums, whatever varies, and no more is computed than needed."""
+"""Every frame leaves with valid checksums, and no more is computed than needed."""
 
 from pathlib import Path
 

@@ -33,7 +33,7 @@ def compile_low(variable, **keys):
 
 
 def column(stream, width, count, core=0, cores=1):
-    """Values of the address's low bits in the first frames of one core."""
+    """Return the address's low bits in the first frames of one core."""
     frames = Machine(stream, core, cores).take(count)
     return [int.from_bytes(f[38:54], "big") & ((1 << width) - 1) for f in frames]
 

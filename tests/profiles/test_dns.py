@@ -1,4 +1,4 @@
-"""DNS messages against dnspython: questions, answers, and answers as they are judged."""
+"""DNS messages against dnspython: questions, answers and verdicts on answers."""
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 

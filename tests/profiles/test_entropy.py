@@ -26,7 +26,7 @@ def frames_of(traffic, count=400):
 
 
 def outer(frames):
-    """Addresses and what follows the outer header where ports may be, as rows."""
+    """Return addresses and the octets after the outer header where ports may be, as rows."""
     if frames[0, 14] >> 4 == 6:
         return frames[:, 22:54], frames[:, 54:58]
     return frames[:, 26:34], frames[:, 34:38]

@@ -1,4 +1,4 @@
-"""Bits of variables arrive where the bindings say, whatever the bindings are."""
+"""Bits of variables arrive where the bindings put them, for any bindings."""
 
 from collections import Counter as Tally
 from ipaddress import IPv4Address, IPv6Address
@@ -25,7 +25,7 @@ FIELDS = {
 
 
 def count_types(stream):
-    """How often each type of instruction occurs."""
+    """Count the instructions of each type."""
     return Tally(i["type"] for i in stream.program)
 
 
@@ -58,7 +58,7 @@ def variables(draw, name):
 
 @st.composite
 def cases(draw):
-    """Layers, variables and any number of bindings that do not overlap."""
+    """Draw layers, variables and any number of bindings that do not overlap."""
     layers = draw(TEMPLATES)
     names = [f"v{k}" for k in range(draw(st.integers(1, 3)))]
     chosen = {n: draw(variables(n)) for n in names}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 def sets(plugin, size=104, **params):
-    run = resolve(flags=Flags(plugin=plugin, params=params))
+    run = resolve(plugin=plugin, params=params)
     made = bind(run).technology
     return compile_directions(made, made.make_frame_pair(size), run.seed)
 

@@ -44,7 +44,7 @@ def frame_of(name):
 
 
 def segments(name, count, flags=ACK, data=b"", *, is_reversed=False):
-    """Layout and segments of connections 0, 1, 2 ... from ports 1024, 1025, 1026 ..."""
+    """Make layout and segments of connections 0, 1, 2 ... from ports 1024, 1025, 1026 ..."""
     frame = frame_of(name)[None, :]
     layout, which = TcpLayout(frame[0]), np.arange(count)
     read = layout.read_reversed_endpoints if is_reversed else layout.read_endpoints

@@ -74,12 +74,12 @@ MAPE_BINDINGS = (
 
 
 def mape(kind=Kind.UNIFORM, layers=FOUR_IN_SIX):
-    """Rule 2001:db8:ce::/51, 192.0.2.0/24, EA length 13, PSID offset 0 (Mapperf's Figure 8)."""
+    """Make traffic of Mapperf's Figure 8: 2001:db8:ce::/51, 192.0.2.0/24, EA length 13."""
     return single((Variable("ea", 13, kind), Variable("low", 11)), MAPE_BINDINGS, layers, 104)
 
 
 def background(weight=1):
-    """Native IPv6 with the ports of RFC 4814."""
+    """Make native IPv6 traffic with the ports of RFC 4814."""
     sport, dport = Variable("sport", 16, low=1024), Variable("dport", 16, low=1, high=49151)
     layers = (ETHER, IPV6, Layer("UDP", {"sport": sport, "dport": dport}))
     return TrafficClass("bg", Role.BACKGROUND, layers, 104, weight=weight)

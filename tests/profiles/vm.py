@@ -5,7 +5,6 @@ Follows ``trex_stl_stream_vm.{h,cpp}``, ``trex_stl_vm_splitter.cpp`` and the che
 expander.
 """
 
-import base64
 from itertools import islice
 
 U16, U32, U64 = 0xFFFF, 0xFFFFFFFF, (1 << 64) - 1
@@ -54,7 +53,7 @@ class Machine:
     """Runs the program of a stream, as TRex's core ``core`` of ``cores`` would."""
 
     def __init__(self, stream, core=0, cores=1):
-        self.packet = base64.b64decode(stream.trex["packet"]["binary"])
+        self.packet = stream.packet
         self.program = stream.program
         self.state = stream.trex["random_seed"] * (core + 1) * 514229 & U32
         variables = [i for i in self.program if i["type"] == "flow_var"]
@@ -146,7 +145,7 @@ def write_checksum(frame, field, start, end, addresses=b"", protocol=0):
 
 
 def ones_sum(octets):
-    """One's complement sum of 16-bit words (RFC 1071)."""
+    """Return the one's complement sum of 16-bit words (RFC 1071)."""
     octets = bytes(octets) + b"\0" * (len(octets) % 2)
     total = sum(int.from_bytes(octets[k : k + 2], "big") for k in range(0, len(octets), 2))
     while total >> 16:

@@ -1,4 +1,4 @@
-"""The tester's own error: known devices, what is compared, the certificate, and who quotes it."""
+"""The tester's own error: known devices, comparison, certificate and its users."""
 
 import json
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 from v6t.analysis.report.render import to_html, to_markdown
 from v6t.base.errors import TesterError, UsageError
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.drivers.delays import compute_ipdv, make_distribution
 from v6t.drivers.lab.privilege import available
 from v6t.tools.accuracy import certify as certifying
@@ -30,7 +30,7 @@ def every(interval_ns, count):
 
 
 def passed(known, arrived, batch=7):
-    """Numbers and times of the frames that leave, however they came in batches."""
+    """Return numbers and times of the frames that leave, for arrivals in batches."""
     behaviour = Behaviour(known, seed=3)
     rows, leave = [], []
     for first in range(0, len(arrived), batch):
@@ -206,7 +206,7 @@ def test_every_check_has_a_name_of_its_own_and_shows_something():
 
 
 def test_simulated_tester_is_rejected():
-    bound = bind(resolve(flags=Flags(plugin="ipv6-router", tester="sim")))
+    bound = bind(resolve(plugin="ipv6-router", tester="sim"))
     with pytest.raises(UsageError):
         certifying.check_certifiable(bound)
 
@@ -225,7 +225,7 @@ def short():
 
 
 class Interrupted:
-    """Whoever is told of the third check stops."""
+    """Interrupts its user at the third check."""
 
     def __init__(self):
         self.said = []
@@ -260,7 +260,7 @@ def test_a_check_that_was_stopped_is_not_made_again_at_half_the_rate(monkeypatch
 def test_the_embedded_tester_is_certified_after_an_interrupt(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(certifying, "checks", short)
-    bound = bind(resolve(flags=Flags(plugin="ipv6-router", tester="embedded")))
+    bound = bind(resolve(plugin="ipv6-router", tester="embedded"))
     stopped, out = Interrupted(), tmp_path / "certificate"
     with pytest.raises(KeyboardInterrupt):
         certifying.certify(bound, out, stopped)

@@ -1,4 +1,4 @@
-"""What a page says beside its numbers: what differs between rows, which rates last, what devices counted."""
+"""Marks on a page of results: differences of rows, sustained rates and device counters."""
 
 from types import SimpleNamespace
 

@@ -37,7 +37,7 @@ from v6t.tools.publish.publish import _again
 
 
 def run_publish(directory, place):
-    """``python -m v6t.tools.publish DIRECTORY PLACE`` in this process."""
+    """Run ``python -m v6t.tools.publish DIRECTORY PLACE`` in this process."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main([str(directory), str(place)])
@@ -156,7 +156,7 @@ LEADING = {
     "links_left": {"tester_mac": "3c:fd:fe:00:11:22", "dut_mac": "3c:fd:fe:00:11:23", "mtu": 1600,
         "vlan": 7, "background": {"vlan": 8, "device": "2a00:1::1/64", "tester": "2a00:1::2"}},
 }  # fmt: skip
-"""What leads somewhere, beside what describes the measurement."""
+"""Values that reveal a place, next to those that describe the measurement."""
 GONE = ("secret", "trex.", "/.ssh", "enp", "81:00", "3c:fd", "2a00:1:", "gateway", "lab.example")
 
 
@@ -259,7 +259,7 @@ def test_axes_that_lead_somewhere_are_not_published(changed, tmp_path):
 
 
 def models_of(model, above=()):
-    """Every option of a model, those of models below it too."""
+    """Yield every option of a model and of models below it."""
     for name, field in model.model_fields.items():
         yield name
         for inner in inner_models(field.annotation):
@@ -287,7 +287,7 @@ WITHHELD = {
     *("abort", "line_deadline_s", "busy", "pattern", "prepare", "configure", "confirm", "keep", "cancel"),
     *("idle_s", "module", "settle_s", "verify", "restore", "tidy", "compare", "but", "lines", "telemetry", "version_pattern"),
 }  # fmt: skip
-"""Options of which somebody has decided that they are no part of a measurement, or lead somewhere."""
+"""Options that are not part of a measurement or reveal a place, by decision."""
 
 
 def test_of_every_option_it_is_decided_whether_it_is_published():
@@ -656,7 +656,7 @@ def test_a_rate_that_nothing_passed_is_not_drawn_as_nothing():
 
 
 def test_what_was_not_measured_stands_beside_the_others_and_says_why():
-    """A record of nothing has no unit: it would be the only line of a table of its own."""
+    """A record without values has no unit and would be alone in a table."""
     ms = {"unit": "ms", "figures": (headline("PDV forward", 1.0, 1.0, 1.0),)}
     records = {
         "none": records_with({**UNMEASURED, "unit": None}, "pdv"),
@@ -676,7 +676,7 @@ def tables_of(records, benchmark):
 
 
 def blocks_of(records, benchmark):
-    """Its figures, too."""
+    """Return the blocks of a page, figures included."""
     runs = [
         SimpleNamespace(
             directory=f"00{n}-x", experiment="x", axes={}, records=[record],

@@ -1,4 +1,4 @@
-"""Raw data tell what counts: who computes a result from them anew gets the same."""
+"""The raw data are sufficient: results computed from them are the same."""
 
 import csv
 import io

@@ -134,12 +134,12 @@ class Nic:
 
     @property
     def address(self) -> str:
-        """On the PCI bus."""
+        """Return the address on the PCI bus."""
         return f"00:{self.slot:02x}.0"
 
     @property
     def arguments(self) -> list[str]:
-        """For QEMU."""
+        """Return QEMU's arguments."""
         off = f",{OFFLOADS_OFF}" if self.kind.startswith("virtio-net") else ""
         place = f"bus=pcie.0,addr={self.slot:#x},romfile="
         return [
@@ -149,7 +149,7 @@ class Nic:
 
 
 def nics(kind: str, wires: Sequence[int], first: int = 0, name: str = "nic") -> list[Nic]:
-    """NICs of a kind, each at a cable.
+    """Make NICs of a kind, each at a cable.
 
     Args:
         kind: as QEMU calls it.
@@ -167,7 +167,7 @@ class Guest(Machine):
     """The machine, logged in to."""
 
     def __init__(self, cards: Sequence[Nic], *, cpus: int = 2, mib: int = 4096) -> None:
-        """Remember.
+        """Describe a guest that is not started yet.
 
         Args:
             cards: its NICs.
@@ -189,7 +189,7 @@ class Guest(Machine):
         self._way: SshTransport | None = None
 
     def start(self) -> None:
-        """Boot, log in."""
+        """Boot and log in."""
         super().start()
         self.enter()
 

@@ -30,7 +30,7 @@ RUN = (
     *("--set-procedure", "latency.rate_fps=100", "--set-procedure", "latency.duration_s=12"),
     *("--set-procedure", "latency.tags=40", "--set-procedure", "latency.first_tag_s=1"),
     *("--set-procedure", "invalid_retries=5"),
-    # such a processor may be busy elsewhere: what is sent is little, and may take twice its time
+    # an emulated processor may be busy elsewhere: the load is small and may take twice its time
     *("--duration", "3", "--set-procedure", "sending_time_tolerance=2"),
     *("--no-report", "-o", f"{PLACE}/out"),
 )
@@ -48,23 +48,23 @@ def machine():
 
 
 def stepped(machine, seconds):
-    """Its clock goes on from another time; what it says before and after."""
+    """Step the machine's clock; return its time before and after."""
     return machine.done(f"date; date -s @$(($(date +%s) + {seconds}))")
 
 
 def entries(machine):
-    """Trials of the journal."""
+    """Return the trials of the journal."""
     lines = machine.run(f"cat {PLACE}/out/journal.jsonl").out.splitlines()
     return [json.loads(line.partition(" ")[2]) for line in lines]
 
 
 def delayed(machine):
-    """Those that time frames."""
+    """Return the trials that time frames."""
     return [e for e in entries(machine) if e["trial"]["key"].startswith("latency")]
 
 
 def steps_seen(machine):
-    """By how many seconds v6t saw the clock being stepped during a trial."""
+    """Return the length of each clock step that v6t noticed [s]."""
     faults = [fault for entry in entries(machine) for fault in entry["result"]["faults"]]
     print(faults)
     return [float(seen[1]) for seen in map(STEPPED.match, faults) if seen]
@@ -104,7 +104,7 @@ def test_the_clock_of_the_machine_that_measures(machine):
 
 
 def test_the_clock_of_the_device(machine, tmp_path):
-    """Lock and timer count seconds, not times of day; whoever is killed is undone in time all the same."""
+    """Lock and timer count seconds, not times of day: a killed v6t's changes are undone in time."""
     steps = [step("waits", deadline_s=240)]
     operator = Operator(machine, tmp_path, steps, undo_after_s=LIMIT_S)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
@@ -78,7 +78,7 @@ def forgotten(tmp_path, monkeypatch):
 
 
 def hugepages(guest, *, mounted):
-    """Whether programs can have them."""
+    """Unmount the hugepages, and mount them again if wanted."""
     guest.run("umount /dev/hugepages")
     if mounted:
         guest.done(MOUNT)
@@ -174,7 +174,7 @@ def test_a_cable_between_two_nics(guest, tmp_path, kind):
 
 @with_all
 def test_a_nic_that_a_driver_of_dpdk_has_already(guest, tmp_path):
-    """Whoever bound it wants it so: doctor says that, and it stays there."""
+    """Its owner wants it so: doctor reports the driver, and the NIC keeps it."""
     cards = CABLES["vmxnet3"]
     hugepages(guest, mounted=True)
     before = guest.driver(cards[0])
@@ -193,7 +193,7 @@ def test_a_nic_that_a_driver_of_dpdk_has_already(guest, tmp_path):
 
 
 def taken(guest, cards, driver):
-    """NICs are taken from the kernel's driver by hand."""
+    """Bind NICs to another driver by hand."""
     guest.done(f"modprobe {driver}")
     for card in cards:
         place = f"/sys/bus/pci/devices/0000:{card.address}"
@@ -252,7 +252,7 @@ def test_several_pairs_and_cores(guest, tmp_path, ports, cores):
         "catch_up_ms": 1000,  # where a thread waits for its CPU, what it is late is made up for
     }
     file = bed(guest, tmp_path / "bed.yaml", FOUR[:2], FOUR[1::-1], **arguments, **more)
-    bound = bind(resolve(testbed=file, flags=Flags(plugin="ipv4-router")))
+    bound = bind(resolve(testbed=file, plugin="ipv4-router"))
     tester = make_tester(bound, loopback=True)
     tester.open()
     try:

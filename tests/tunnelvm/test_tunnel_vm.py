@@ -33,7 +33,7 @@ OCTETS = [(outer, inner) for outer in (0, 1, 2, 0xB8, 0xBB) for inner in (2, 0x2
 
 @pytest.fixture(scope="module")
 def machine():
-    """One that stands for all; its image is made the first time."""
+    """Provide one machine for all tests; its image is made the first time."""
     made = Standing(TUNNEL.image())
     yield made
     made.end()
@@ -47,7 +47,7 @@ def in_machine(machine, monkeypatch):
 
 @pytest.fixture
 def in_chain(machine, monkeypatch):
-    """Of a chain the part with the tunnel is the machine; the other parts are namespaces."""
+    """Replace a chain's part with the tunnel by the machine; the others are namespaces."""
 
     def device(driver, intent, keep, part):
         if driver.name == DRIVER:

@@ -45,11 +45,6 @@ def read_owner(client: Any, port: int) -> str:
     return str(client.ports[port].get_owner() or "")
 
 
-def is_virtual(client: Any, port: int) -> bool:
-    """Return whether a port is not a NIC."""
-    return bool(client.ports[port].is_virtual())
-
-
 def is_link_down(client: Any, port: int) -> bool:
     """Return whether a port has lost its link, as the server last announced it.
 

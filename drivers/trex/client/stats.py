@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar, cast
 
-VIRTUAL_DRIVERS = ("net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
 _Parsed = TypeVar("_Parsed")
 
 
@@ -283,7 +282,7 @@ class PortFacts:
 
 def _parse_port(info: Mapping[str, Any], owner: str) -> PortFacts:
     # TRex's client reports yes or no, its server true or false
-    is_virtual = info.get("is_virtual") in (True, "yes") or info.get("driver") in VIRTUAL_DRIVERS
+    is_virtual = info.get("is_virtual") in (True, "yes")
     return _parse(PortFacts, info, owner=owner, is_virtual=is_virtual)
 
 

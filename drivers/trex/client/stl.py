@@ -26,7 +26,7 @@ from v6t.drivers.trex.client.stats import (
     parse_stats,
 )
 from v6t.drivers.trex.client.worker import Worker
-from v6t.drivers.trex.port_driver import list_drivers
+from v6t.drivers.trex.port_driver import choose_driver
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
 _STREAM_S, _LIST_S = 0.001, 0.03
@@ -85,11 +85,9 @@ class StlWorker(Worker):
         return owners
 
     def exchange(
-        self, frames: list[Any], receive: list[int], wait_s: float, quiet_s: float
-    ) -> list[Any]:
-        """Push single frames, [[port, base64], ...]; return what ports receive, oldest first."""
-        common = {"kind": "sample", "class": 0, "filter": "not arp", "limit": 1000, "snaplen": 0}
-        captures = [{"port": port, **common} for port in receive]
+        self, frames: list[Any], captures: list[dict[str, Any]], wait_s: float, quiet_s: float
+    ) -> list[Capture]:
+        """Push single frames, [[port, base64], ...]; return what captures got until they were quiet."""
         numbers = self._start_captures(captures)
         for port, text in frames:
             rpc.push_frames(self.client, [port], [base64.b64decode(text)])
@@ -100,9 +98,7 @@ class StlWorker(Worker):
             count = sum(status[number].stored for number in numbers)
             if count != known:
                 end, known = time.monotonic() + quiet_s, count
-        collected = self._collect_captures(captures, numbers)
-        arrivals = sorted((time_s, c.port, text) for c in collected for time_s, text in c.frames)
-        return [[port, text] for _, port, text in arrivals]
+        return self._collect_captures(captures, numbers)
 
     def load(self, port: int, streams: list[Any], first: int = 0) -> int:
         """Store streams of a port from a place on; each trial sets their rate and number of frames."""
@@ -172,8 +168,8 @@ class StlWorker(Worker):
         )
         faults: list[str] = []
         if count_arrivals(result, receive) < sum(frames.values()):
-            for driver in list_drivers():
-                faults += driver.find_faults(client, ports, lambda: count_received(client, receive))
+            driver = choose_driver(port.driver for port in self.facts.ports if port.index in ports)
+            faults = driver.find_faults(client, ports, lambda: count_received(client, receive))
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
         return replace(result, faults=faults, began_ago_s=time.monotonic() - start.began)
 
@@ -306,12 +302,12 @@ class StlWorker(Worker):
         collected = []
         for one, number in zip(captures, numbers):
             fetched: list[Any] = []
-            stored, matched = status[number]
-            if stored and one["kind"] in ("sample", "control"):
-                self.client.fetch_capture_packets(number, fetched, pkt_count=stored)
+            if (count := status[number].stored) and one["kind"] in ("sample", "control"):
+                self.client.fetch_capture_packets(number, fetched, pkt_count=count)
             # with something to call, the client waits until the file is written
             callback = (lambda endpoint: None) if "path" in one else None
             self.client.stop_capture(number, endpoint_cb=callback)
+            matched = status[number].matched
             frames = parse_frames(fetched)
             collected.append(Capture(one["kind"], one["port"], matched, one["class"], frames))
         return collected

@@ -128,7 +128,7 @@ class Worker:
 
         With several data path cores in software mode these receive, and drop all but ARP and ICMP.
         """
-        virtual = all(rpc.is_virtual(self.client, p) for p in self.ports)
+        virtual = all(p.is_virtual for p in self.facts.ports if p.index in self.ports)
         if self.in_service or (virtual and not self.facts.has_several_queues):
             return
         self.client.set_service_mode(ports=self.ports, enabled=True)

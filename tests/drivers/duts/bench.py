@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import socket
 import threading
 import time
 from collections import Counter
 from contextlib import closing, contextmanager
-from dataclasses import replace
 
 import numpy as np
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import Bench, compile_directions
 from v6t.core.runs.preflight import with_preflight_setup
 from v6t.drivers.duts.lab.device import LabDut
@@ -100,11 +97,10 @@ def standing(driver: str, intent, **options):
 
 
 def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
-    """Streams whose TOS or traffic class is another, of a tunnelled packet as well."""
+    """Return streams with other TOS or traffic class octets, also of tunnelled packets."""
 
     def changed(stream):
-        packet = np.frombuffer(base64.b64decode(stream.trex["packet"]["binary"]), np.uint8)
-        rows = packet[None, :].copy()
+        rows = np.frombuffer(stream.packet, np.uint8)[None, :].copy()
         networks = locate_headers(rows[0]).networks
         version, at = networks[0]
         if version == 6:
@@ -113,9 +109,7 @@ def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
         if networks[-1].version == 4:
             rows[0, at + 1] = inner if version == 6 else outer
             write_ipv4_checksum(rows, at)
-        binary = base64.b64encode(rows[0].tobytes()).decode()
-        packet_ = {**stream.trex["packet"], "binary": binary}
-        return replace(stream, trex={**stream.trex, "packet": packet_})
+        return stream.with_packet(rows[0].tobytes())
 
     return {
         way: StreamSet(way, tuple(changed(s) for s in given.streams))
@@ -123,9 +117,9 @@ def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
     }
 
 
-def proven(flags: Flags, testbed=None):
+def proven(flags, testbed=None):
     """Check a lab device's translation; return the mismatch, its read-backs and its description."""
-    bound = resolve_and_bind(testbed=testbed, flags=flags)
+    bound = resolve_and_bind(testbed=testbed, **flags)
     tool = bound.technology
     sizes = tool.make_frame_pair(bound.settings.frame_sizes[0])
     bench = Bench(bound)
@@ -147,8 +141,7 @@ def traffic_classes(plugin, octets, *, params=None, dut, **options):
 
     ``why`` is empty if every frame came back and is allowed.
     """
-    flags = Flags(plugin, params=params or {}, dut=dut, dut_params=options)
-    bound = resolve_and_bind(flags=flags)
+    bound = resolve_and_bind(plugin=plugin, params=params or {}, dut=dut, dut_params=options)
     run, tool = bound.settings, bound.technology
     sizes = tool.make_frame_pair(run.frame_sizes[0])
     made = compile_directions(tool, sizes, run.seed)

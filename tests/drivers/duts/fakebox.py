@@ -1,4 +1,4 @@
-"""A router's command line without a router: what is configured configures the namespace it stands in.
+"""A router's command line without a router: it configures the namespace that it runs in.
 
 ``python fakebox.py ios|junos`` is what an sshd starts for a login. Neither is a copy of a vendor's: each has
 the habits that a driver meets (modes, pages, refusals, questions, a candidate, a timer that rolls back), and
@@ -221,7 +221,7 @@ class Box:
                 self.terminal.show(said)
 
     def load(self) -> str:
-        """Figures that a processor and a table would have."""
+        """Return figures of a processor and a table."""
         drops = stored("drops", 7)
         return f"CPU0 utilization: 35%\nCPU1 utilization: 5%\nsessions: 1,200 of 4,000\nno route: {drops}"
 

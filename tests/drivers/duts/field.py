@@ -1,4 +1,4 @@
-"""A device as it stands in the field: behind a router, with a management link of its own.
+"""A device in the field: behind a router, with a separate management link.
 
     operator 10.9.9.2 -- router -- 10.8.8.2 mgmt, device, left and right -- nothing
 
@@ -110,7 +110,7 @@ class Field:
         raise AssertionError("the links do not come up")
 
     def configure_sshd(self, text: str) -> None:
-        """Start the device's sshd anew with another configuration."""
+        """Restart the device's sshd with another configuration."""
         self.device.shell("cat >/run/sshd-field", text)
         self.device.shell(
             "[ ! -e /run/sshd-field.pid ] || kill $(cat /run/sshd-field.pid); "
@@ -120,7 +120,7 @@ class Field:
         )
 
     def testbed(self, driver: str = "linux-router", host: str = DEVICE, **options: object) -> Path:
-        """A testbed file of the operator's."""
+        """Write a testbed file of the operator's."""
         import json
 
         ssh = {
@@ -137,7 +137,7 @@ class Field:
         return path
 
     def start(self, *words: object) -> warm.Process:
-        """``v6t WORDS`` at the operator's."""
+        """Start ``v6t WORDS`` at the operator's."""
         return warm.Process(
             [*map(str, words)],
             network=self.operator.pid,

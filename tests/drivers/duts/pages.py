@@ -146,7 +146,7 @@ def _plan(name: str) -> list[str]:
 
 
 def _shortened(lines: list[str]) -> Iterator[str]:
-    """Without the middle of long texts."""
+    """Remove the middle of long texts."""
     held: list[str] | None = None
     for line in lines:
         if held is None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.transport.here import NamespaceTransport
@@ -61,7 +60,7 @@ class Place:
 
     @property
     def named(self) -> Mapping[str, Any]:
-        """The program, where no package has it."""
+        """Return the program, if no package has it."""
         return {"program": matrix.program(self.driver)} if self.driver in matrix.NAMED else {}
 
 
@@ -83,12 +82,12 @@ class Site:
 
     @property
     def placed(self) -> dict[str, Place]:
-        """Those on machines."""
+        """Return the parts on machines."""
         return {name: place for name, place in self.parts.items() if place.machine}
 
     @property
     def machines(self) -> list[str]:
-        """By name, without repetition."""
+        """List the machines by name, without repetition."""
         return list(dict.fromkeys(place.machine for place in self.placed.values()))
 
     def lacking(self) -> str:
@@ -112,7 +111,7 @@ class Site:
         return [pytest.mark.vpp, pytest.mark.alone] if heavy else []
 
     def directory(self, name: str) -> str:
-        """Where a part's state is on its machine."""
+        """Return where a part's state is on its machine."""
         before = list(self.placed)[: list(self.placed).index(name)]
         beside = any(self.placed[b].machine == self.placed[name].machine for b in before)
         return f"{STATE_DIRECTORY}/part-{name}" if beside else STATE_DIRECTORY
@@ -194,7 +193,7 @@ class Standing:
 
     @property
     def hypervisor(self) -> str:
-        """What a virtual machine is; empty: there is none."""
+        """Describe a virtual machine's hypervisor; empty without one."""
         virtual = (s for s in self.servers.values() if isinstance(s, vmserver.Server))
         return next((server.hypervisor for server in virtual), "")
 
@@ -208,18 +207,18 @@ class Standing:
         return lambda command: transport.run(command).out
 
     def states(self) -> dict[str, str]:
-        """Of every part's place: what a configuration changes."""
+        """Survey what a configuration changes, at each part's place."""
         return {name: self.inside(name)(_SURVEY_SCRIPT) for name in self.site.placed}
 
     def records(self) -> dict[str, bool]:
-        """Whether a part's undo record is on its machine."""
+        """Check for each part whether its undo record is on its machine."""
         return {
             name: "record.json" in self.inside(name)(f"ls {self.site.directory(name)}")
             for name in self.site.placed
         }
 
     def cabled(self) -> None:
-        """Cables that lead nowhere, with the MAC addresses that the drivers look for."""
+        """Connect cables that lead nowhere, with the MAC addresses that the drivers look for."""
         for name, macs in self._macs().items():
             if not self.site.placed[name].virtual:
                 for side, mac in macs.items():
@@ -229,15 +228,15 @@ class Standing:
                     )
 
     def addressed(self) -> None:
-        """Virtual machines have their own interfaces, with these MAC addresses."""
+        """Give virtual machines their interfaces with these MAC addresses."""
         for name, macs in self._macs().items():
             server = self.servers[self.site.placed[name].machine]
             if isinstance(server, vmserver.Server):
                 server.has(macs)
 
     def _macs(self) -> dict[str, dict[str, str]]:
-        """Of each part's interfaces, by side."""
-        bound = resolve_and_bind(self.run, self.testbed, Flags())
+        """Return the MAC addresses of each part's interfaces, by side."""
+        bound = resolve_and_bind(self.run, self.testbed)
         assert isinstance(bound.driver, ChainDriver)
         return {
             part.name: {s: getattr(part.intent.links, s).dut_mac for s in ("left", "right")}
@@ -297,7 +296,7 @@ TWO, ONE = "464xlat", "map-t, CE on one machine"
 
 
 def asked_for(*always: str) -> list[Any]:
-    """All sites as parameters of a test, with their marks; some are not left for ``make sites``."""
+    """List all sites as test parameters with their marks; some run in ``make sites`` only."""
     found = []
     for name, site in SITES.items():
         asked = name in always or os.environ.get("V6T_SITES") == "1"

@@ -1,4 +1,4 @@
-"""A real sshd in namespaces of its own, with ways to make it misbehave."""
+"""A real sshd in its own namespaces, with ways to make it misbehave."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def make_plan(driver, intent, **options):
 
 
 def run_v6t(*words, enter=(), status=0):
-    """Run v6t in a process of its own, perhaps in another namespace; return it when it has ended."""
+    """Run v6t to its end in a new process, perhaps in another namespace."""
     done = subprocess.run(
         [*enter, *warm.command(), *map(str, words)],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=250,

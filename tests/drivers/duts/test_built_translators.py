@@ -42,7 +42,7 @@ class Built:
 
     @property
     def own(self):
-        """Options of the driver."""
+        """Return the driver's options."""
         return {"program": matrix.program(self.program_of or self.device), **self.options}
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs import dut
 from v6t.core.runs.bench import Bench, compile_directions, make_state_device
 from v6t.drivers.duts.chain.driver import ChainDriver
@@ -34,7 +34,7 @@ DEVICES = {
 
 
 def lacking(run):
-    """Debian's package of a program this machine does not have."""
+    """Return the Debian package of a program that this machine lacks."""
     driver = bind(run).driver
     drivers = [driver]
     if isinstance(driver, ChainDriver):
@@ -66,7 +66,7 @@ def establish(sizes, purpose="establish"):
 @pytest.mark.parametrize("name", DEVICES)
 def test_connections_go_through_and_are_counted(name):
     plugin, params = DEVICES[name]
-    run = resolve(flags=Flags(plugin, params=params))
+    run = resolve(plugin=plugin, params=params)
     if package := lacking(run):
         pytest.skip(f"needs {package}")
     tool = bind(run).technology
@@ -112,7 +112,7 @@ def test_a_part_that_cannot_be_made_leaves_no_other_one(tmp_path):
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
     options = {"parts.clat.options.program": str(program)}
-    run = resolve(flags=Flags("ipv4aas", dut_params=options))
+    run = resolve(plugin="ipv4aas", dut_params=options)
     if package := lacking(run):
         pytest.skip(f"needs {package}")
     before = namespaces()
@@ -126,7 +126,7 @@ def test_a_part_that_cannot_be_made_leaves_no_other_one(tmp_path):
 
 
 def namespaces():
-    """Network namespaces that this process has made and something of it lives in."""
+    """Return the network namespaces of this process's children."""
     found = set()
     for pid in children(os.getpid()):
         try:
@@ -161,11 +161,11 @@ AFTR = {"parts.aftr.driver": "vpp"}
 )
 def test_wrong_parts_are_rejected_before_anything_starts(variant, options, code):
     with expect_error(code):
-        resolve(flags=Flags("ipv4aas", params={"variant": variant}, dut_params=options))
+        resolve(plugin="ipv4aas", params={"variant": variant}, dut_params=options)
 
 
 def test_aftr_in_one_piece_stands_for_softwire_and_nat():
-    run = resolve(flags=Flags("ipv4aas", params={"variant": "ds-lite"}, dut_params=AFTR))
+    run = resolve(plugin="ipv4aas", params={"variant": "ds-lite"}, dut_params=AFTR)
     parts = bind(run).driver.get_parts(bind(run).technology.make_dut_intent())
     assert [(p.name, p.device, p.driver.name, p.stateful) for p in parts] == [
         ("b4", "CE", "reference", False), ("aftr", "PE", "vpp", True),
@@ -174,13 +174,13 @@ def test_aftr_in_one_piece_stands_for_softwire_and_nat():
 
 def test_another_driver_for_a_part_has_its_own_options():
     run = resolve(
-        flags=Flags("ipv4aas", params={"variant": "map-e"}, dut_params={"parts.br.driver": "vpp"})
+        plugin="ipv4aas", params={"variant": "map-e"}, dut_params={"parts.br.driver": "vpp"}
     )
     parts = bind(run).driver.get_parts(bind(run).technology.make_dut_intent())
     assert [part.driver.name for part in parts] == ["nftables", "reference", "vpp"]
     # what the lab's TAYGA needs is nothing for another translator
     clat = {"parts.clat.driver": "jool", "parts.plat.options.queue_length": "77"}
-    run = resolve(flags=Flags("ipv4aas", dut_params=clat))
+    run = resolve(plugin="ipv4aas", dut_params=clat)
     one, other = bind(run).driver.get_parts(bind(run).technology.make_dut_intent())
     assert one.driver.name == "jool"
     assert (other.driver.options.queue_length, other.driver.options.mend_checksums) == (77, True)
@@ -259,7 +259,7 @@ def test_two_parts_that_would_be_one_kernel_are_refused_before_anything_is_opene
     with expect_error("chain-conflict") as no:
         on_machines("map-t", napt=("nftables", BOX, {}), ce=("tayga", BOX, {}))
     assert "dut.options.parts.ce.options.ssh.netns: ce" in no.value.hint
-    # a stack of its own is no kernel's, and of shell lines nobody knows
+    # a separate network stack does not use the kernel's, and shell lines do not tell
     on_machines("464xlat", clat=("tayga", BOX, {}), plat=("vpp", BOX, {}))
     steps = {"steps": [{"command": "true", "why": "mine", "undo": "true"}]}
     on_machines("464xlat", clat=("tayga", BOX, {}), plat=("command", BOX, steps))
@@ -271,7 +271,7 @@ def test_the_lab_joins_no_two_parts_in_one_namespace():
         "parts.plat.driver": "vpp",
         "parts.plat.options.ssh.lab": "one",
     }
-    bound = bind(resolve(flags=Flags("ipv4aas", dut_params=given)))
+    bound = bind(resolve(plugin="ipv4aas", dut_params=given))
     with expect_error("chain-conflict"):
         make_lab_device(bound.driver, bound.device_view, bound.intent)
 
@@ -321,7 +321,7 @@ def test_machines_of_the_lab_that_do_not_stand_are_left_out():
 
 
 class Fake:
-    """A session that notes what is done to it."""
+    """A session that records the calls of its methods."""
 
     def __init__(self, name, log, fails=()):
         self.name, self._log, self._fails = name, log, fails
@@ -365,7 +365,7 @@ def test_parts_before_one_that_fails_are_left_as_they_were(action, fails, log):
 
 @pytest.mark.parametrize("action", ["confirm", "flush"])
 def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
-    bound = bind(resolve(flags=Flags("siit", dut="tayga")))
+    bound = bind(resolve(plugin="siit", dut="tayga"))
     made = {"begun": 2, "steps": 2, "finished": True, "undone": 0}
     fields = {"timer": "", "rollback_in_s": None, "driver": "tayga", "technology": "siit"}
     session, log = chain_of((), (), ())

@@ -1,4 +1,4 @@
-"""What every driver promises, whatever it drives: nothing is left, nothing foreign is touched."""
+"""Promises of every driver: nothing is left behind, nothing foreign is touched."""
 
 import re
 from dataclasses import replace

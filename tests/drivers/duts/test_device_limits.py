@@ -62,7 +62,7 @@ def nat64(**params):
         (nat64(prefix="64:ff9b:1::/48", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
         (nat64(prefix="64:ff9b::/64", responder_ipv4="9.9.9.9"), {}, VERSIONS[:2]),
         (nat64(prefix="2001:db8:64::/48", responder_ipv4="9.9.9.9"), {}, ()),
-        # private hosts behind the well-known prefix, and private customers with a mapping beside it
+        # private hosts behind the well-known prefix, and private customers along with a mapping
         (nat64(prefix="wkp", responder_ipv4="9.9.9.9"), {}, ()),
         (nat64(prefix="wkp", responder_ipv4="100.64.0.1"), {}, VERSIONS[3:]),
         (nat64(prefix="wkp", responder_ipv4="192.168.7.7"), {}, VERSIONS),

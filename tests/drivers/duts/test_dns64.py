@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import Bench
 from v6t.plugins.dns64 import Dns64, Dns64Params
 from v6t.trials.queries import Queries
@@ -26,9 +25,7 @@ class Asking:
         if package := missing(server, "directly"):
             pytest.skip(f"needs {package}")
         own = {"threads": str(threads)} if threads > 1 else {}
-        self.bound = resolve_and_bind(
-            flags=Flags(plugin="dns64", dut=server, params=params, dut_params=own)
-        )
+        self.bound = resolve_and_bind(plugin="dns64", dut=server, params=params, dut_params=own)
         self.bench = Bench(self.bound)
         self.bench.load({})
 
@@ -64,7 +61,7 @@ def test_every_query_is_answered_rightly_and_the_cache_does_what_is_asked(server
         assert half.answers.cached_names == 20
         assert half.answers.repeated_queries <= COUNT * 0.05
         assert half.answers.aaaa_queries <= COUNT * 0.6
-        # the cache was emptied in between: names of the trial before are asked anew
+        # the cache was emptied in between: names of the trial before are queried again
         again = device.ask(Queries(cached_share=1.0, timeout_s=2.0, cached_names=20))
         assert again.count_frames("received") == COUNT, again.answers
         assert again.answers.aaaa_queries <= COUNT * 0.05
@@ -103,7 +100,7 @@ def test_another_prefix_on_the_device_is_a_wrong_record():
 
 @pytest.mark.parametrize("upstream", ["ipv4", "ipv6"])
 def test_the_tester_answers_itself(upstream):
-    bound = resolve_and_bind(flags=Flags(plugin="dns64", params={"upstream": upstream}))
+    bound = resolve_and_bind(plugin="dns64", params={"upstream": upstream})
     bench = Bench(bound, loopback=True)
     bench.load({})
     try:

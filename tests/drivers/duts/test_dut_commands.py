@@ -5,7 +5,6 @@ import json
 import pytest
 from v6t.base.files import hold_lock
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags
 from v6t.core.runs.dut import LAB_DEVICE_GONE
 from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab
@@ -45,9 +44,9 @@ def test_command_without_a_device_to_configure_is_rejected(words, code):
 
 @pytest.fixture
 def lab_run(tmp_path):
-    """Directory of a run whose lab device has ended with it."""
-    settings = resolve(flags=Flags(plugin="nat44", dut="nftables"))
-    (tmp_path / "config.json").write_text(settings.model_dump_json())
+    """Provide the directory of a run whose lab device has ended with it."""
+    settings = resolve(plugin="nat44", dut="nftables")
+    (tmp_path / "config.json").write_text(json.dumps(settings.to_json()))
     return tmp_path
 
 

@@ -35,9 +35,9 @@ CELLS = os.environ.get("V6T_FAULTS", "3")
 LANES = int(os.environ.get("V6T_LANES", "1"))
 """Sites at which cells are tried side by side: a cell mostly waits for timers."""
 CUTS = ("sshd is killed", "the route is cut")
-"""Nobody can log in after these: the device's timer is what helps."""
+"""Faults that prevent every login: only the device's timer helps."""
 LIMIT_S = dict.fromkeys(CUTS, 3)
-"""Of the timer; else so long that it has no part in what is tried, on a busy machine, too."""
+"""Limit of the timer; otherwise so long that it does not expire on a busy machine either."""
 LONG_S = 30
 DISK, DISK_KIB = "/run/disk", 2048
 DEVICES = {
@@ -87,7 +87,7 @@ STATE = (
     + f"; ps -eo args | grep -E '{SERVERS}'; ip -6 rule; ls -d {snabb_lwaftr.SHARED_MEMORY_DIR} 2>/dev/null; true"
 )
 OPTIONS = {"knot-resolver": {"cache_mib": 1}, "vpp": {"start": True}}
-"""Of drivers for which the disk would be too small, or that are to start something of their own."""
+"""Options of drivers for which the disk is too small, or that start their own program."""
 OURS = ("guard", "progress", "record.json", "undo.sh", "undone", "undoing", "lock", "beat")
 
 
@@ -123,7 +123,7 @@ class FaultyTransport(SshTransport):
 
 @pytest.fixture(scope="module")
 def sites():
-    """One at a time, for many cells."""
+    """Provide a list for the current site, which serves many cells."""
     made = []
     yield made
     for each in made:
@@ -132,7 +132,7 @@ def sites():
 
 @pytest.fixture
 def site(sites, tmp_path_factory):
-    """Another one when a cell has not come to its end: the device may not be as it was."""
+    """Provide the site, or a new one after a cell that failed: its device may not be restored."""
     if not sites:
         sites.append(_built(tmp_path_factory.mktemp("field")))
     (found,) = sites
@@ -189,13 +189,13 @@ def do(site, fault, session):
 
 
 def settled(site):
-    """Whether the device's timer has nothing to do or has done it; a look that takes no process."""
+    """Check whether the device's timer is absent or has fired, without starting a process."""
     timer = Path(f"/proc/{site.device.pid}/root{DISK}/v6t/guard")
     return not timer.exists() or (timer / "fired").exists()
 
 
 def mend(site, fault):
-    """As an operator would."""
+    """Repair the fault as an operator would."""
     if fault == "the disk is full":
         site.device.shell(f"rm -f {DISK}/filler")
     elif fault == "the disk is read-only":
@@ -230,7 +230,7 @@ def attempt(work):
 
 
 def chosen():
-    """Those that are asked for, each at one of the sites."""
+    """List the selected cells, each at one of the sites."""
     if ":" in CELLS:
         found = cells(DEVICES | BUILT)[slice(*(int(n) if n else None for n in CELLS.split(":")))]
     elif CELLS == "all":
@@ -246,7 +246,7 @@ def chosen():
 
 
 def cells(devices):
-    """Every driver, fault, phase and step."""
+    """List every driver, fault, phase and step."""
     found = []
     for name, intent in devices.items():
         driver = made_by(name, {})
@@ -304,7 +304,7 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
     finally:
         session.close()
     if fault in CUTS and phase != "rollback":
-        # nobody can log in: the device helps itself, unless nothing was changed yet
+        # no login is possible: the device's timer restores it, unless nothing was changed yet
         until(lambda: settled(site), "the device's own timer", 60)
         assert state(site) == before
     mend(site, fault)
@@ -313,7 +313,7 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
         if fault in CUTS:
             until(lambda: settled(site), "the device's own timer, which is at work", 60)
         last = another(site, fault, intent, name)
-        # a router that has just come back may say for a moment that there is no way
+        # a router that has just come back may report for a moment that there is no route
         until(lambda: attempt(last.open) == "", "a login", 30)
         try:
             done = attempt(last.rollback)

@@ -84,7 +84,7 @@ def device(server, make_session, monkeypatch):
 
 
 def heal(server):
-    """Whatever the fault did to sshd is mended, as an operator would do."""
+    """Repair sshd after the fault, as an operator would."""
     for name in ("authorized_keys", "hostkey"):
         text = (server.directory / name).read_text()
         server.shell(f"umask 077; cat >/run/v6t-lab/{name}", text)
@@ -102,7 +102,7 @@ def arm(server, fault, phase):
 
 
 def at_connect(server, fault, tmp_path):
-    """Options with which the fault is there before the first command."""
+    """Return options with which the fault is present before the first command."""
     if fault == "refused":
         return {"inner_port": 2222}
     if fault == "authentication failure":

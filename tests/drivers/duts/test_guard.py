@@ -80,7 +80,7 @@ def configured(site):
 
 
 def test_a_configuration_that_cuts_its_own_session_is_undone_and_seen_to_be(device):
-    """Nobody at the console: v6t waits for the device's timer, logs in again, and looks."""
+    """No operator helps: v6t waits for the device's timer, logs in again and checks."""
     before = device.state()
     path = bed(device, [step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)])
     said = device.v6t("dut", "commit", "--testbed", path, *PLUGIN, status=4)
@@ -89,7 +89,7 @@ def test_a_configuration_that_cuts_its_own_session_is_undone_and_seen_to_be(devi
 
 
 def test_a_route_cut_in_the_middle_of_apply(device):
-    """By somebody else, and for good: the device is as it was, as its console shows."""
+    """The route stays cut; the console shows that the device is restored."""
     before = device.state()
     path = bed(device, [step("waits", deadline_s=5)])
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
@@ -132,7 +132,7 @@ def test_a_v6t_that_is_killed_in_apply(device):
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_a_v6t_that_wakes_up_leaves_the_device_to_who_has_it_now(hangs, device):
-    """No step of its own is carried out any more, and nothing of the other's is undone."""
+    """It executes no further step, and undoes nothing of the other's."""
     device.device.shell("cat >/run/late", "touch /run/too-late\n")
     path = bed(device, [step("waits", deadline_s=60), step("late", "rm -f /run/too-late")])
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
@@ -216,7 +216,7 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
 
 
 def trials(out: Path) -> int:
-    """Trials through the device; those of the tester's own capacity leave it out."""
+    """Count the trials through the device, without those of the tester's own capacity."""
     try:
         return (out / "journal.jsonl").read_bytes().count(b'"key":"throughput')
     except FileNotFoundError:

@@ -55,7 +55,7 @@ HINTS = [
     ("nat44", "vpp", "pool_ports={min: 2048, max: 65535}"),
     ("nat64", "vpp", "session_limit=200005"),
 ]
-"""Technology, driver, and what is wrong with it; options begin with ``dut:``."""
+"""Technology, driver and wrong settings; those of the driver begin with ``dut:``."""
 
 
 def command_of(technology, driver, wrong):

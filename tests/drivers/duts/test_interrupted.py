@@ -22,7 +22,7 @@ from .intents import ROUTER4
 
 
 class Stopped(HereTransport):
-    """Whoever uses it is interrupted once: when so many commands have been run; 0: never."""
+    """Interrupts its user once, after this number of commands; 0: never."""
 
     def __init__(self, after):
         super().__init__("a machine")
@@ -37,14 +37,14 @@ class Stopped(HereTransport):
 
 
 class StoppedLate(HereTransport):
-    """Whoever uses it is interrupted when the connection is given back."""
+    """Interrupts its user when the connection is closed."""
 
     def close(self):
         raise KeyboardInterrupt
 
 
 class StoppedWithin(HereTransport):
-    """Whoever uses it is interrupted while the record is written, of which a part is on the device."""
+    """Interrupts its user while the record is written, when a part of it is on the device."""
 
     def run(self, command, text="", deadline_s=None):
         if command.endswith("write_file record.json"):
@@ -54,7 +54,7 @@ class StoppedWithin(HereTransport):
 
 
 def session(place, transport):
-    """With a device that is a directory: two files are its configuration."""
+    """Make a session with a device that is a directory: two files are its configuration."""
     steps = [
         {
             "command": f"touch {place}/{name}",
@@ -77,7 +77,7 @@ def found(place):
 
 
 def apply(monkeypatch, device):
-    """``v6t dut commit`` of it."""
+    """Run ``v6t dut commit`` on it."""
     monkeypatch.setattr(dut, "_make_session", lambda *_, **__: device)
     return dut.commit(SimpleNamespace(rollback_command="this"))
 
@@ -135,7 +135,7 @@ def test_an_apply_that_is_stopped_too_late_says_that_the_device_stays_configured
 
 
 def test_a_lock_of_whose_taking_nobody_hears_is_given_back(tmp_path):
-    """The connection ended while it was taken, and its line meets nobody: that ends its shell."""
+    """The connection ends while the lock is taken: its output has no reader, which ends its shell."""
     place = tmp_path / "state"
     reads, writes = os.pipe()
     os.close(reads)

@@ -67,7 +67,7 @@ def beside(server, **options):
 
 
 def own(server, **changes):
-    """Options with the lab's key and host key."""
+    """Return options with the lab's key and host key."""
     given = {"user": "root", "identity": [str(server.directory / "id")], "config": ""}
     return {
         "host": "127.0.0.1",

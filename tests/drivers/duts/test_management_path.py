@@ -134,7 +134,7 @@ COLLISIONS = [
     ("linux-router", ROUTED6, behind("2001:db8:5::9", 0), "2001:db8:5::9, where this"),
     ("linux-router", routed("0.0.0.0/0"), behind("10.9.9.2", 0), "10.9.9.2"),
     ("linux-router", routed("10.9.9.0/25"), behind("10.9.9.2", 25), "10.9.9.2"),
-    # the two halves of everything beside a default route are longer than it
+    # the two halves of a default route are more specific than it
     ("nat46", MapTCe().make_dut_intent(), behind("10.9.9.2", 0), "0.0.0.0/1 would cut the path to 10.9.9.2"),
     ("nftables", quiet(intents.nat44()), behind("198.18.0.77"), "inside4 198.18.0.0/24"),
     ("nftables", quiet(intents.nat44()), behind("198.19.0.1"), "pool4 198.19.0.1/32"),
@@ -148,10 +148,10 @@ NO_COLLISIONS = [
     ("linux-router", routed("10.8.0.0/16"), ManagementPath((GATEWAY, SERVER))),
     ("linux-router", routed("10.9.8.0/24"), SEEN),
     ("linux-router", routed("198.18.0.0/15"), SEEN),
-    # the device reaches the client by 10.9.9.0/25, whatever the test does with 10.9.0.0/16
+    # the device reaches the client by 10.9.9.0/25, regardless of the test's 10.9.0.0/16
     ("linux-router", routed("10.9.0.0/16"), behind("10.9.9.2", 25)),
     ("linux-router", routed("10.9.9.0/24"), replace(SEEN, vrf="management")),
-    # everything in a mapping is no route
+    # a mapping of all addresses is not a route
     ("nat46", Clat().make_dut_intent(), behind("10.9.9.2", 0)),
     ("nat46", MapTCe().make_dut_intent(), behind("10.9.9.2", 24)),
     # routes outside of the kernel
@@ -360,7 +360,7 @@ def test_a_test_that_takes_nothing_is_configured_and_restored(site):
 
 @pytest.mark.parametrize("asked", ["route_updates", "live_change"])
 def test_what_is_changed_under_traffic_takes_nobodys_way(asked):
-    """It is no step of the plan, and a route all the same: an operator may live in documentation's networks."""
+    """It is not a step of the plan, but it is a route: an operator may use documentation addresses."""
     intent = intents.requiring(intents.ROUTER4, **{asked: True})
     change = planned("linux-router", intent, None)
     net = ip_network((change.route_update or change.live_change).show_command.split()[-1])

@@ -169,6 +169,10 @@ def test_value_takes_the_form_behind_the_colon(text, line):
     assert places.expand([text]) == [line]
 
 
+ROUTES = {"2001:db8:2::/64": "2001:db8::2", "2001:db8:3::/64": "2001:db8::2"}
+MANY = LinkIntent(["2001:db8::1/64", "2001:db8:1::1/64"], routes=ROUTES)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -176,19 +180,13 @@ def test_value_takes_the_form_behind_the_colon(text, line):
         ("{left:nosuch}", "unknown form 'nosuch'"),
         ("{left.mtu:dots}", "does not have this form"),
         ("{left.route6:power}", "does not have this form"),
+        ("{left.address6} {left.route6}", "cannot be combined"),
     ],
 )
 def test_unusable_placeholder_is_rejected_with_its_line(text, problem):
     with expect_error("invalid-placeholder", mentions=problem) as caught:
-        fill_in("interface {left}", f"say {text}")
+        fill_in("interface {left}", f"say {text}", intent=replace(intents.ROUTER6, left=MANY))
     assert caught.value.message.startswith(f"'say {text}': ")
-
-
-def test_values_of_two_groups_in_one_line_are_rejected():
-    routes = {"2001:db8:2::/64": "2001:db8::2", "2001:db8:3::/64": "2001:db8::2"}
-    side = LinkIntent(["2001:db8::1/64", "2001:db8:1::1/64"], routes=routes)
-    with expect_error("invalid-placeholder"):
-        fill_in("{left.address6} {left.route6}", intent=replace(intents.ROUTER6, left=side))
 
 
 @pytest.mark.parametrize(
@@ -283,12 +281,6 @@ def test_groups_select_the_reading(pattern, reading):
     assert find_reading_name(pattern) == reading
 
 
-@pytest.mark.parametrize("pattern", ["x", "(?P<load>x)", "(?P<core>x)", "(?P<busy>x)(?P<used>x)"])
-def test_groups_of_no_single_reading_are_rejected(pattern):
-    with expect_error("wrong-form", path=["telemetry", 0]):
-        make(telemetry=[{"command": "show x", "pattern": pattern}])
-
-
 def test_absence_is_not_proved_by_silence():
     check = CheckOptions(command="x", absent="10.0.0.0/8").make_check("x")
     assert check.find_problem("192.0.2.0/24") is None
@@ -311,13 +303,6 @@ def test_missing_lines_are_rejected(name):
         plan_of(make(**{name: []}))
 
 
-@pytest.mark.parametrize("line", ["a\x1b[2J", "a\tb", "a\u2028b"])
-@pytest.mark.parametrize("name", ["configure", "restore", "version_command"])
-def test_line_with_a_control_character_is_rejected(name, line):
-    with expect_error("wrong-form"):
-        make(**{name: line})
-
-
 def test_block_of_text_is_its_lines():
     assert make(configure="one\n\n  two  \n").options.configure == ("one", "  two")
 
@@ -334,8 +319,13 @@ def test_block_of_text_is_its_lines():
         ("ssh", {"host": "192.0.2.9", "become": "sudo -n"}, "conflict"),
         ("ssh", {"host": "192.0.2.9", "netns": "x"}, "conflict"),
         ("cli", {"answers": {"[Pp]assword: $": "s3cret"}}, "secret-in-file"),
+        ("configure", "a\x1b[2J", "wrong-form"),
+        ("restore", "a\tb", "wrong-form"),
+        ("version_command", "a\u2028b", "wrong-form"),
+        *(("telemetry", [{"command": "show x", "pattern": groups}], "wrong-form")
+          for groups in ("x", "(?P<load>x)", "(?P<core>x)", "(?P<busy>x)(?P<used>x)")),
     ],
-)
+)  # fmt: skip
 def test_invalid_option_is_rejected_before_any_login(option, value, code):
     with expect_error(code) as caught:
         make(**{option: value})

@@ -1,4 +1,4 @@
-"""Command lines behind a real sshd: configured, measured, put back, whatever goes wrong."""
+"""Command lines behind a real sshd: configuration, measurement and rollback, with faults."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def bed_file(server, directory: Path, **changes) -> Path:
     path = directory / "testbed.yaml"
     own = {"ssh": {"lab": server.name}, "state_dir": str(directory / "state"), **changes}
     options = {**DIALECTS[server.dialect], **own}
-    # other tests run beside it: nobody looks for the tester's own limit
+    # other tests run at the same time: the tester's own limit is not measured
     bed = {"line_rate": "1M", "dut": {"driver": "network-cli", "options": options}}
     path.write_text(json.dumps(bed))
     return path

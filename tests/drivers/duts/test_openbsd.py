@@ -1,4 +1,4 @@
-"""OpenBSD: rule sets read by pfctl's own parser, and its programs' outputs as they are printed.
+"""OpenBSD: rule sets checked by pfctl's own parser, and outputs of its programs.
 
 ``V6T_PFCTL`` names a ``pfctl`` that runs here. What is under ``captured`` was printed by a system built from
 sources of December 2024 and February 2025 (7.6 to 7.7), see the driver's page; of what stands here as text the
@@ -267,7 +267,7 @@ def flush_of(intent):
 
 
 def test_states_of_others_are_no_connections_and_keep_no_flush_from_its_end():
-    """What somebody else has belongs to another rule; a box in use has thousands."""
+    """States of others belong to other rules; a device in use has thousands."""
     said = read_captured("openbsd-pfctl-vsr.txt")
     reading = make_driver("openbsd-pf", {}).get_session_reading(intents.nat64())
     checker = flush_of(intents.nat64()).check.find_problem
@@ -286,7 +286,7 @@ def test_states_of_others_are_no_connections_and_keep_no_flush_from_its_end():
     [
         ("0", 0),
         ("$((t < 3 ? 20 : 0))", 3),
-        # a few that stay are somebody else's; many are not taken for that
+        # a few that remain belong to others; many do not
         ("$((t < 3 ? 20 : 4))", 33),
         ("$((t < 3 ? 20 : 11))", 239),
         # the last of many, while the purge goes on

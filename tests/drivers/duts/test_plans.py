@@ -47,13 +47,13 @@ SILENT = ("ethtool -k", "dslite sessions", "dns/empty")
 """Checks that accept silence: no offload that can be changed, no session, no file."""
 each_case = pytest.mark.parametrize("name", CASE)
 each_device = pytest.mark.parametrize("name", [c.name for c in CASES if c.driver != "chain"])
-"""The parts of a chain are cases of their own."""
+"""The parts of a chain are separate cases."""
 NAMES = [name for name in driver_names() if load_driver_type(name).configures_device]
 
 
 @each_case
 def test_plan_is_the_recorded_one(name):
-    """Compare all but the reasons of steps; ``V6T_GOLDEN=write pytest`` records anew."""
+    """Compare all but the reasons of steps; ``V6T_GOLDEN=write pytest`` records them again."""
     driver, _, plan = planned(name)
     steps = tuple(replace(step, why="") for step in plan.steps)
     text = format_plan(driver, replace(plan, steps=steps)) + "\n"
@@ -201,7 +201,7 @@ def test_telemetry_survives_silence_and_nonsense(name):
 
 
 def is_named_by_the_kernel(name):
-    """Whether its options name interfaces of the kernel: not VPP's own, no PCI addresses."""
+    """Check whether the options name kernel interfaces, not VPP's own or PCI addresses."""
     driver, _, _ = planned(name)
     of_vpp = driver.name == "vpp" and not driver.options.starts_vpp
     return not of_vpp and name != "snabb-lwaftr-pci" and driver.name not in ("network-cli", "chain")
@@ -293,18 +293,16 @@ def facts(**changes):
     return replace(Facts("Linux 6.1", "1", interfaces=ports), **changes)
 
 
-def test_the_port_with_the_wanted_mac_is_suggested():
-    options = make_driver("linux-router", {"left": "eth9"}).options
-    with expect_error("unknown-interface"):
-        check_interfaces(options, intents.ROUTER4, facts())
-
-
-def test_no_carrier_is_seen_before_an_hour_of_lost_frames():
-    ports = dict(facts().interfaces)
-    ports["right"] = replace(ports["right"], has_carrier=False)
-    with expect_error("no-carrier"):
+@pytest.mark.parametrize(
+    ("options", "has_carrier", "code"),
+    [({"left": "eth9"}, True, "unknown-interface"), ({}, False, "no-carrier")],
+)
+def test_unusable_interface_is_rejected(options, has_carrier, code):
+    ports = facts().interfaces
+    ports = {**ports, "right": replace(ports["right"], has_carrier=has_carrier)}
+    with expect_error(code):
         check_interfaces(
-            make_driver("linux-router", {}).options, intents.ROUTER4, facts(interfaces=ports)
+            make_driver("linux-router", options).options, intents.ROUTER4, facts(interfaces=ports)
         )
 
 
@@ -333,20 +331,17 @@ def test_thousands_of_neighbours_get_room():
 
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf", "snabb-lwaftr"])
 def test_a_device_that_asks_gets_no_neighbours(name):
-    """Nothing else changes; a program without neighbour discovery of its own keeps being told."""
+    """Nothing else changes; a program without neighbour discovery keeps its static entries."""
     (case, *_) = [c for c in CASES if c.driver == name and "neighbours" not in c.options]
-    plans = []
-    for way in ("static", "resolved"):
-        driver = make_driver(name, {**case.options, "neighbours": way})
-        plans.append(
-            [
-                s.command + s.text
-                for s in driver.plan(case.intent, driver.make_example_facts(case.intent)).steps
-            ]
-        )
-    told, asks = plans
-    entries = [c for c in told if c not in asks]
-    assert [c for c in told if c in asks] == asks
+
+    def commands(neighbours):
+        driver = make_driver(name, {**case.options, "neighbours": neighbours})
+        plan = driver.plan(case.intent, driver.make_example_facts(case.intent))
+        return [step.command + step.text for step in plan.steps]
+
+    static, resolved = commands("static"), commands("resolved")
+    entries = [c for c in static if c not in resolved]
+    assert [c for c in static if c in resolved] == resolved
     hosts = {str(a) for side in (case.intent.left, case.intent.right) for a in side.neighbors}
     assert bool(entries) is (name != "snabb-lwaftr")
     assert all(any(host in c for host in hosts) for c in entries)
@@ -363,7 +358,7 @@ SEEN = {
 
 
 def wanted(name):
-    """Programs that a driver's device must have, whatever it is made."""
+    """List the programs that a driver's device must have for every technology."""
     programs = tuple(getattr(make_driver(name, {}), "programs", ()))
     return programs[:1] if name == "vpp" else programs  # its client comes with it
 

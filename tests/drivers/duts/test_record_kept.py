@@ -1,4 +1,4 @@
-"""The undo record is kept until the device is as it was; what is beside it cannot mislead."""
+"""The undo record is kept until the device is restored; other files cannot mislead."""
 
 import queue
 import re
@@ -137,7 +137,7 @@ def test_what_an_interrupted_removal_leaves_is_nothing(server, device):
     ],
 )
 def test_a_directory_of_somebody_else_is_not_used(made, code, server, device):
-    """Whoever can write there would have v6t run his script as root."""
+    """Its owner could make v6t run a script as root."""
     server.shell("mkdir -m 755 /run/elsewhere; " + made.format(d="/run/elsewhere/v6t"))
     with expect_error(code, mentions="/run/elsewhere"):
         device(state_dir="/run/elsewhere/v6t")
@@ -213,7 +213,7 @@ class Answering(Deaf):
 
 
 def test_a_sign_of_life_is_had_at_once():
-    """Nobody waits for the next line's turn, and what was said before proves nothing."""
+    """It does not wait for the next line, and earlier output proves nothing."""
     far = Answering()
     beats = Heartbeat(far, 3600.0)
     for number in (1, 2, 3):
@@ -227,7 +227,7 @@ def test_a_sign_of_life_is_had_at_once():
 
 @pytest.fixture(params=["procps", "BusyBox"])
 def either_ps(request, server):
-    """BusyBox's looks for no single process."""
+    """Provide a device with either ps: BusyBox's cannot select a process."""
     if request.param == "procps":
         yield
         return

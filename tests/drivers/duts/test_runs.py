@@ -37,7 +37,7 @@ dut:
 QUICK = (
     *("--plugin", "siit", "--mode", "forward", "--frame-size", "84", "--reps", "1"),
     *("--duration", "0.2", "--resolution", "500", "--no-report"),
-    # other tests run beside it
+    # other tests run at the same time
     *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
 )
 

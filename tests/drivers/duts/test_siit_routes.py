@@ -51,7 +51,7 @@ def translator(**given: Any) -> Siit:
 
 
 def exits_of(technology: Siit) -> dict[Any, set[str]]:
-    """Where a router with a translator beside it sends each network."""
+    """Return where a router with a translator sends each network."""
     intent = technology.make_dut_intent()
     exits: dict[Any, set[str]] = {}
     for side in ("left", "right"):
@@ -70,7 +70,7 @@ def exit_for(exits: dict[Any, set[str]], address: Any) -> set[str]:
 
 
 def hosts_of(wanted: Any, technology: Siit) -> list[tuple[Any, Any]]:
-    """Both addresses of every host that is mapped there and back."""
+    """Return both addresses of every host that is mapped in both directions."""
     mappings, pairs = technology.params.mappings, []
     for number in range(int(wanted.first), int(wanted.last_host) + 1):
         ipv4 = ip_address(number)
@@ -135,7 +135,7 @@ def translators(draw: Any) -> Siit:
 
 
 def is_unambiguous(technology: Siit) -> bool:
-    """Whether every host that has an IPv6 address is the one that this address maps back to."""
+    """Check whether every host's IPv6 address maps back to that host."""
     params, mappings = technology.params, technology.params.mappings
     for wanted in (params.ipv6_hosts, params.ipv4_hosts):
         for number in range(int(wanted.first), int(wanted.last_host) + 1):

@@ -205,7 +205,7 @@ def stop(pid_file, name, before=""):
 def test_ours_is_ended_and_another_one_that_has_its_number_is_left_alone(
     sleeper, tmp_path, name, status
 ):
-    """The other one is no failure: ours has ended long ago."""
+    """The other process is not a failure: ours has ended long ago."""
     file = tmp_path / "pid"
     file.write_text(f"{sleeper.pid}\n")
     stopping = stop(file, name)

@@ -17,7 +17,6 @@ from v6t.core.cli.stopping import (
     make_stop_messages,
 )
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags
 from v6t.drivers.duts.lab.ssh import LabSshServer
 from v6t.drivers.transport.here import NamespaceTransport
 from v6t.tests.core import warm
@@ -117,7 +116,7 @@ def test_a_step_that_a_signal_interrupts_has_no_effect_afterwards(device):
 
 @pytest.mark.lab
 def test_a_terminal_that_is_closed(device):
-    """Whatever is written to it fails; the device is put back all the same."""
+    """Every write to it fails; the device is restored all the same."""
     before = device.state()
     path = bed(device, [step("waits")])
     words = ["nsenter", "-t", str(device.operator.pid), "-n", "--", *COMMAND]
@@ -185,7 +184,7 @@ def remote(tmp_path, **options):
     bed = {"tester": {"kind": "trex"}, "dut": {"driver": "nftables", "options": {
         "ssh": {"host": "dut.example.net"}, **options}}}  # fmt: skip
     (tmp_path / "bed.yaml").write_text(json.dumps(bed))
-    return resolve(None, tmp_path / "bed.yaml", Flags(plugin="nat44"))
+    return resolve(None, tmp_path / "bed.yaml", plugin="nat44")
 
 
 def test_words_of_a_run_with_a_device_elsewhere(tmp_path):
@@ -224,7 +223,7 @@ def test_words_of_a_campaign_name_every_run_whose_device_is_configured(tmp_path)
     ],
 )
 def test_command_is_printed_only_for_a_device_that_outlives_v6t(tester, options, is_left):
-    run = resolve(flags=Flags(plugin="nat44", tester=tester, dut="nftables"))
+    run = resolve(plugin="nat44", tester=tester, dut="nftables")
     run = run.model_copy(update={"dut": run.dut.model_copy(update={"options": options})})
     assert bool(make_device_stop_messages(run, "this").second) == is_left
 
@@ -299,13 +298,13 @@ def test_the_command_that_restores_is_whole(dut, words, expected, tmp_path):
     ],
 )
 def test_audit_before_a_run_has_a_whole_rollback_command(words, expected, tmp_path, monkeypatch):
-    """There is no run directory yet that could name the device."""
+    """No run directory could name the device yet."""
     places = {"bed": tmp_path / "a bed.json", "run": tmp_path / "run"}
     trex = {"kind": "trex", "options": {"ssh": {"host": "trex.example.net"}}}
     places["bed"].write_text(json.dumps({"tester": trex, "dut": CHAIN}))
     places["run"].mkdir()
-    settings = resolve(None, places["bed"], Flags(plugin="dslite-aftr"))
-    (places["run"] / "config.json").write_text(settings.model_dump_json())
+    settings = resolve(None, places["bed"], plugin="dslite-aftr")
+    (places["run"] / "config.json").write_text(json.dumps(settings.to_json()))
     audited = []
 
     def check_core(device, _clauses):

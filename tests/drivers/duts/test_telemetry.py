@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bottleneck import check_has_driver
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.facts import parse_linux_facts
@@ -118,7 +118,7 @@ def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
 
 def test_a_device_without_driver_cannot_be_watched():
     with expect_error("missing-driver"):
-        check_has_driver(bind(resolve(flags=Flags("siit"))))
+        check_has_driver(bind(resolve(plugin="siit")))
 
 
 def watch_here(readings):
@@ -165,13 +165,13 @@ SNABB = """softwire-state {
   ingress-packet-drops 5;
 }
 """
-# iproute2 6.1, beside programs with packet sockets that they did not read
+# iproute2 6.1, with other programs whose packet sockets were not read
 SOCKETS = """Netid Recv-Q Send-Q Local Address:Port Peer Address:PortProcess
 p_raw 8960   0                  *:lo               *     skmem:(r8960,rb8192,t0,tb212992,f0,w0,o0,bl0,d1193)
 p_raw 0      0                  *:left             *     skmem:(r0,rb212992,t0,tb212992,f0,w0,o0,bl0,d7)
 """
 TOLD = {
-    # by the first word of the reading: what is printed, and the figures that are losses
+    # by the first word of the reading: the output, and the figures that are losses
     "cpu": ("proc-stat.txt", set()),
     "process": ("12 1000 200 3\nnr_periods 9\nnr_throttled 4\n", set()),
     "perf": ("4000000,,cycles,8000000,100.00,,\n", set()),

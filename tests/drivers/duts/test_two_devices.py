@@ -123,14 +123,14 @@ def test_every_machines_own_timer_undoes_what_kill_9_left(standing, tmp_path):
         fired = f"cat {place}/guard/fired 2>/dev/null"
         until(lambda shell=shell, fired=fired: shell(fired), f"the timer of {name}", 90)
         assert "undid everything" in shell(fired), shell(f"cat {place}/guard/said")
-    # what is killed may take a moment to end
+    # a killed process may take a moment to end
     until(lambda: standing.states() == before, "all is as before", 10)
     done = run_v6t("dut", "rollback", *flags(standing))
     assert done.stderr.count("rolled back after") == len(standing.site.placed)
 
 
 def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
-    """Whoever runs undo.sh need not know where the part is."""
+    """``undo.sh`` works without knowledge of where the part is."""
     site = sites.SITES["464xlat, one machine"]
     if site.lacking():
         pytest.skip(site.lacking())
@@ -142,7 +142,7 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
         for name in reversed(list(site.placed)):
             server.shell(f"sh {site.directory(name)}/undo.sh")
         assert standing.states() == before
-        # a whole device is nothing beside parts that are still recorded
+        # a whole device does not count while parts are still recorded
         server.shell(
             "rm -f /run/v6t/record.json /run/v6t/undo.sh /run/v6t/progress /run/v6t/undone"
         )

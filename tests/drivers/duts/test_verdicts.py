@@ -133,7 +133,7 @@ VERDICTS = {
     "waiting process, hardly throttled": ("cpu", process((10, 85), quota=(10, 1), idle=0), {}),
     "busy core of others": ("cpu", process((10, 20), quota=(10, 0), idle=0), {}),
     "process with time left": ("unknown", process((10, 20), quota=(10, 0)), {}),
-    # whatever its queues count
+    # regardless of its queues' counters
     "waiting process that drops": ("cpu", process((22, 58), idle=0, dropped=50.0), {"lost": 150}),
     "the same beside an idle core": ("cpu", process((22, 58), idle=60, dropped=50.0), {"lost": 150}),
     "process with time left that drops": ("queue", process((22, 5), idle=60, dropped=50.0), {"lost": 150}),

@@ -10,7 +10,6 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import Bench, compile_directions
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.kinds.vpp import process
@@ -44,8 +43,8 @@ MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
 
 
 def vpp_proven(plugin, params, testbed=None, **options):
-    """See :func:`.bench.proven`, of a VPP."""
-    flags = Flags(plugin, params=params, dut="vpp", dut_params={**OWN, **options})
+    """Check the translation of a VPP, see :func:`.bench.proven`."""
+    flags = {"plugin": plugin, "params": params, "dut": "vpp", "dut_params": {**OWN, **options}}
     return proven(flags, testbed)
 
 
@@ -66,13 +65,12 @@ def test_every_frame_is_the_reference_translation(plugin, params):
 
 
 def test_mix04_the_background_passes_beside_map_e(tmp_path):
-    """VPP drops native IPv6 on an interface with MAP-E; on VLANs of its own it passes.
+    """VPP drops native IPv6 on an interface with MAP-E; on separate VLANs it passes.
 
     Its ip6-map does so to frames that come in pairs, and lets single ones pass: a frame at a time tells nothing.
     """
     mixed = {"n": "2", "m": "1"}
-    flags = Flags("mape-br", params=mixed, dut="vpp", dut_params=OWN)
-    bound = resolve_and_bind(flags=flags)
+    bound = resolve_and_bind(plugin="mape-br", params=mixed, dut="vpp", dut_params=OWN)
     sizes = bound.technology.make_frame_pair(bound.settings.frame_sizes[0])
     bench = Bench(bound)
     try:
@@ -291,7 +289,7 @@ def test_frames_of_another_psid_are_told_by_their_reason():
 
 
 def exchange(bed, intent, src, dst, port, payload):
-    """One frame from the left; a B4's is IPv4 in IPv6."""
+    """Send a frame from the left; a B4 sends IPv4 in IPv6."""
     if intent.technology != "dslite-aftr":
         return bed.through("forward", src, dst, port, 53, payload)
     link = bed.links.left
@@ -427,7 +425,7 @@ COUNTED = re.compile(r"^ +[rt]x (packets|bytes)|^ +(drops|punts?|ip[46]) +\d+$|l
 
 
 def shape(cli):
-    """Everything the driver may touch: no counters, and none of what VPP itself never forgets."""
+    """Return all state that the driver may touch, without counters and what VPP never removes."""
     rows = [row for command in SHOWN for row in cli(command).splitlines()]
     rows = [re.sub(r" [a-z46-]+( [a-z]+)? +\d+$", "", r) if "/0/0/0" in r else r for r in rows]
     # an interface that had an address has a node that refuses ARP
@@ -464,7 +462,7 @@ OTHER = "02:00:00:00:00:99"
     [
         (f"{OTHER} static", [OTHER]),
         (f"{intents.LINKS.left.tester_mac} static", [intents.LINKS.left.tester_mac]),
-        # learnt: VPP learns it anew
+        # learned: VPP learns it again
         (f"{OTHER}", []),
         (f"{intents.LINKS.left.tester_mac}", []),
     ],

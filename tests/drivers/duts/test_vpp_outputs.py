@@ -323,7 +323,7 @@ ZERO = {
 
 
 def test_what_jool_drops_is_lost_here_and_what_it_hands_back_is_not():
-    """Its own management and neighbour discovery are no loss of the traffic under test."""
+    """Management traffic and neighbour discovery are not losses of the traffic under test."""
     grown = {
         "JSTAT_DST_OUTPUT": 40, "JSTAT46_DST": 90, "JSTAT_POOL6_MISMATCH": 7, "JSTAT_JOOLD_MISSING_ACK": 5,
     }  # fmt: skip
@@ -337,7 +337,7 @@ def test_what_jool_drops_is_lost_here_and_what_it_hands_back_is_not():
 
 
 def test_counters_that_are_zero_are_asked_for_too():
-    """Of one that is listed from its first packet on nobody could say how much it has grown."""
+    """The growth of a counter that is listed from its first packet on would be unknown."""
     for intent in (intents.SIIT, intents.nat64()):
         told = make_driver("jool", {}).get_telemetry_readings(intent)
         assert " stats display --all --csv" in told["jool"].command

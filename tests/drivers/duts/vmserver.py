@@ -46,7 +46,7 @@ for each in $(ps -o pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do
   [ $each = $p ] || kill -9 $each 2>/dev/null
 done; true
 """
-"""Ends all sessions but that of whoever says so."""
+"""Ends all sessions but the one that runs this command."""
 
 
 def lacking() -> str:
@@ -58,7 +58,7 @@ def lacking() -> str:
 
 @functools.cache
 def _first(recipe: Recipe) -> JoolMachine:
-    """One that has booted, for all others to begin as; nobody logs in to it."""
+    """Return a booted machine whose state all others start from; nobody logs in to it."""
     standing = Standing(recipe.image())
     atexit.register(standing.end)
     return standing.stand()
@@ -80,11 +80,11 @@ class Server(ssh.LabSshServer):
 
     @property
     def hypervisor(self) -> str:
-        """What it is."""
+        """Return the hypervisor."""
         return self._machine.hypervisor
 
     def has(self, macs: Mapping[str, str]) -> None:
-        """Its interfaces have these addresses, by side, as those of a device elsewhere do."""
+        """Give its interfaces these addresses, by side, as those of a real device have."""
         for side, mac in macs.items():
             self.shell(f"ip link set dev {side} address {mac}")
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
@@ -50,7 +51,7 @@ class Base:
     """Parameters that one alternative value at a time is put into."""
 
     plugin: str
-    params: Values = field(default_factory=dict)
+    params: Values = field(default_factory=dict, hash=False)
     without: frozenset[str] = frozenset()
     """Parameters that mean nothing together with these."""
 
@@ -98,12 +99,7 @@ BASES = (
 )
 
 TWO = {"initiator_count": 2, "responder_count": 2, "enumerate_ips": 3}
-FOUR = {
-    "initiator_count": 4,
-    "responder_count": 4,
-    "enumerate_ips": 3,
-    "initiator_ports": FEW_PORTS,
-}
+FOUR = {**MANY, "responder_count": 4}
 SERVERS = (
     {},
     {"responder_ipv4": "198.19.0.8"},
@@ -112,13 +108,42 @@ SERVERS = (
 SECOND_DOMAIN = {
     "rule_ipv6": "2001:db8:cf::/51", "rule_ipv4": "198.51.100.0/24", "ea_len": 13, "ces": 10
 }  # fmt: skip
+ONE_VALUE: Values = {
+    "ttl": 100, "negative_percent": 10, "server_ipv4": "203.0.113.99",
+    # translators
+    "clat.ipv6_hosts": {"first": "198.19.0.9"}, "clat.ipv4_hosts": {"first": "198.18.0.9"},
+    "siit.ipv6_hosts": {"first": "198.18.0.9"}, "siit.ipv4_hosts": {"first": "198.19.0.9"},
+    "bg_ipv6_side": "2001:2:0:3::9", "bg_ipv4_side": "2001:2:0:8000::9",
+    "clat.clat_ipv6": "2001:2:0:4::/120", "plat_prefix": "2001:db8:65::/96", "prefix": "2001:db8:65::/96",
+    # DNS64
+    "names": "64.0.0.0/3", "own_prefix": "2001:2:0:bbbb::/96", "ttl_s": 60, "client_ports": 32,
+    # stateful
+    "initiator_ports": {"min": 4096, "max": 4200}, "responder_ports": {"min": 1, "max": 20},
+    "pool_ports": {"min": 2000, "max": 65535}, "udp_timeout_s": 77, "session_limit": 200_000,
+    "initiator_ipv4": "198.18.0.99", "initiator_ipv6": "2001:2::99", "clients_prefix": "2001:db8:47::/96",
+    "b4_ipv6": "2001:db8:b5::1:0", "aftr_ipv6": "2001:db8:6::77/64", "internal_ipv4": "10.9.0.0",
+    # routers
+    "left_networks": 4, "right_networks": 4, "left_ipv4": "198.18.0.99", "right_ipv4": "198.19.0.99",
+    "left_ipv6": "2001:2::99", "right_ipv6": "2001:2:0:8000::99",
+    "left_hosts": {"policy": "random"}, "right_hosts": {"policy": "random"},
+    "internal": "fd01:203:406::/48", "external": "2001:db8:2::/48",
+    "hosts": {"policy": "random", "offset": 12}, "server": "2001:2:0:8000::99",
+    # softwires
+    "softwires": 32, "ipv4_pool": "198.19.0.0/16", "b4_prefix": "2001:db8:b500::/40", "simulated": 3,
+    "br_address": "2001:db8:6::77", "b4_address": "2001:db8:b4:2:0:c612:1:9", "ipv4_address": "198.18.0.2",
+    # MAP
+    "ce_ipv4": "192.0.2.190", "share": 2, "domains": [SECOND_DOMAIN],
+    # two devices
+    "public_ports": {"min": 2000, "max": 65535}, "ipv4aas.clat_ipv6": "2001:2:0:4::/96",
+    "ce_middle_ipv6": "2001:db8:6::19/64", "pe_middle_ipv6": "2001:db8:6::11/64",
+    "ce_mac": "02:00:00:00:03:11", "pe_mac": "02:00:00:00:03:12", "middle_mtu": 1600,
+}  # fmt: skip
+"""Another value by ``parameter`` or ``technology.parameter``."""
 VALUES: Mapping[str, Sequence[Values]] = {
+    **{name: [{name.rpartition(".")[2]: value}] for name, value in ONE_VALUE.items()},
     "n": [{"n": 2, "m": 1}],
     "m": [{"n": 3, "m": 1}],
-    "ttl": [{"ttl": 100}],
     "initiator_offset": [{**FOUR, "initiator_offset": offset} for offset in (8, 10, 12, 13)],
-    "negative_percent": [{"negative_percent": 10}],
-    "server_ipv4": [{"server_ipv4": "203.0.113.99"}],
     "dut_left_ipv6": [{"dut_left_ipv6": "2001:db8:aa::1/64", "tester_left_ipv6": "2001:db8:aa::2"}],
     "dut_right_ipv6": [{"dut_right_ipv6": "2001:db8:ab::1/64", "tester_right_ipv6": "2001:db8:ab::2"}],
     "tester_left_ipv6": [{"tester_left_ipv6": "2001:db8:6::99"}, {"tester_left_ipv6": "2001:2:0:f000::99"}],
@@ -132,69 +157,22 @@ VALUES: Mapping[str, Sequence[Values]] = {
     "tester_right_ipv4": [{"dut_right_ipv4": "192.168.19.1/29", "tester_right_ipv4": "192.168.19.3"}],
     "dut_ipv4": [{"dut_ipv4": "192.168.29.1/30", "tester_ipv4": "192.168.29.2"}],
     "tester_ipv4": [{"dut_ipv4": "192.168.19.1/29", "tester_ipv4": "192.168.19.3"}],
-    # translators
     "lowest_ipv6_mtu": [{"lowest_ipv6_mtu": 1400}, {"lowest_ipv6_mtu": 1500, "df": False}],
-    "clat.ipv6_hosts": [{"ipv6_hosts": {"first": "198.19.0.9"}}],
-    "clat.ipv4_hosts": [{"ipv4_hosts": {"first": "198.18.0.9"}}],
-    "siit.ipv6_hosts": [{"ipv6_hosts": {"first": "198.18.0.9"}}],
-    "siit.ipv4_hosts": [{"ipv4_hosts": {"first": "198.19.0.9"}}],
-    "bg_ipv6_side": [{"bg_ipv6_side": "2001:2:0:3::9"}],
-    "bg_ipv4_side": [{"bg_ipv4_side": "2001:2:0:8000::9"}],
     "clat_ipv4": [{"clat_ipv4": "198.18.0.0/25", "clat_ipv6": "2001:2:0:2::/121"}],
-    "clat.clat_ipv6": [{"clat_ipv6": "2001:2:0:4::/120"}],
-    "plat_prefix": [{"plat_prefix": "2001:db8:65::/96"}],
     "eam": [
         {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"},
                  {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1001::/120"}]},
     ],
-    "prefix": [{"prefix": "2001:db8:65::/96"}],
-    # DNS64
-    "names": [{"names": "64.0.0.0/3"}],
-    "own_prefix": [{"own_prefix": "2001:2:0:bbbb::/96"}],
-    "ttl_s": [{"ttl_s": 60}],
-    "client_ports": [{"client_ports": 32}],
     # stateful
-    "initiator_ports": [{"initiator_ports": {"min": 4096, "max": 4200}}],
-    "responder_ports": [{"responder_ports": {"min": 1, "max": 20}}],
     "initiator_count": [{**of, **more} for of in (TWO, FOUR) for more in SERVERS],
     "responder_count": [{**of, **more, "responder_count": 8} for of in (TWO, FOUR) for more in SERVERS],
     "enumerate_ports": [{"enumerate_ports": 1, "enumerate_ips": i} for i in (0, 1)],
     "enumerate_ips": [{**FOUR, **more, "enumerate_ips": 1, "enumerate_ports": 1} for more in SERVERS],
     "pool_first": [{"pool_first": "198.19.0.77"}, {"pool_first": "2001:2:0:2::77"}],
     "pool_count": [{"pool_first": "198.19.0.77", "pool_count": 2}, {"pool_first": "2001:2:0:2::77", "pool_count": 2}],
-    "pool_ports": [{"pool_ports": {"min": 2000, "max": 65535}}],
     "responder_ipv4": [{"responder_ipv4": "198.19.0.99"}, {"responder_ipv4": "198.19.0.98", "responder_ipv6": "2001:2:0:1::98"}],
     "responder_ipv6": [{"responder_ipv6": "2001:2:0:1::99"}, {"responder_ipv6": "2001:2:0:9::2"}],
     "port_block": [{"port_block": 2000, "initiator_ports": {"min": 4096, "max": 4200}}],
-    "udp_timeout_s": [{"udp_timeout_s": 77}],
-    "session_limit": [{"session_limit": 200_000}],
-    "initiator_ipv4": [{"initiator_ipv4": "198.18.0.99"}],
-    "initiator_ipv6": [{"initiator_ipv6": "2001:2::99"}],
-    "clients_prefix": [{"clients_prefix": "2001:db8:47::/96"}],
-    "b4_ipv6": [{"b4_ipv6": "2001:db8:b5::1:0"}],
-    "aftr_ipv6": [{"aftr_ipv6": "2001:db8:6::77/64"}],
-    "internal_ipv4": [{"internal_ipv4": "10.9.0.0"}],
-    # routers
-    "left_networks": [{"left_networks": 4}],
-    "right_networks": [{"right_networks": 4}],
-    "left_ipv4": [{"left_ipv4": "198.18.0.99"}],
-    "right_ipv4": [{"right_ipv4": "198.19.0.99"}],
-    "left_ipv6": [{"left_ipv6": "2001:2::99"}],
-    "right_ipv6": [{"right_ipv6": "2001:2:0:8000::99"}],
-    "left_hosts": [{"left_hosts": {"policy": "random"}}],
-    "right_hosts": [{"right_hosts": {"policy": "random"}}],
-    "internal": [{"internal": "fd01:203:406::/48"}],
-    "external": [{"external": "2001:db8:2::/48"}],
-    "hosts": [{"hosts": {"policy": "random", "offset": 12}}],
-    "server": [{"server": "2001:2:0:8000::99"}],
-    # softwires
-    "softwires": [{"softwires": 32}],
-    "ipv4_pool": [{"ipv4_pool": "198.19.0.0/16"}],
-    "b4_prefix": [{"b4_prefix": "2001:db8:b500::/40"}],
-    "simulated": [{"simulated": 3}],
-    "br_address": [{"br_address": "2001:db8:6::77"}],
-    "b4_address": [{"b4_address": "2001:db8:b4:2:0:c612:1:9"}],
-    "ipv4_address": [{"ipv4_address": "198.18.0.2"}],
     # MAP
     "rule_ipv6": [{"rule_ipv6": "2001:db8:d0::/51"}, {"rule_ipv6": "2001:db8:d0::/53"}, {"rule_ipv6": "2001:db8:d0::/56"}],
     "rule_ipv4": [
@@ -209,35 +187,22 @@ VALUES: Mapping[str, Sequence[Values]] = {
     "psid_len": [{"psid_len": 5}, {"psid_len": 7}, {"psid_len": 4, "initiator_ports": FEW_PORTS}],
     "psid": [{"psid": 5}, {"psid": 0x35}],
     "ce_psid": [{"ce_psid": 8}, {"ce_psid": 0x35}],
-    "ce_ipv4": [{"ce_ipv4": "192.0.2.190"}],
     "ces": [{"ces": 500}, {"ces": "all"}],
-    "share": [{"share": 2}],
-    "domains": [{"domains": [SECOND_DOMAIN]}],
     "dmr": [{"dmr": "2001:db8:eeee::/64"}, {"dmr": "2001:db8:eeee::/96"}],
     # two devices
     "public_ipv4": [{"public_ipv4": "198.19.0.77"}, {"public_ipv4": "192.0.2.36"}],
     "public_count": [{"public_ipv4": "198.19.0.77", "public_count": 2}],
-    "public_ports": [{"public_ports": {"min": 2000, "max": 65535}}],
-    "ipv4aas.clat_ipv6": [{"clat_ipv6": "2001:2:0:4::/96"}],
-    "ce_middle_ipv6": [{"ce_middle_ipv6": "2001:db8:6::19/64"}],
-    "pe_middle_ipv6": [{"pe_middle_ipv6": "2001:db8:6::11/64"}],
-    "ce_mac": [{"ce_mac": "02:00:00:00:03:11"}],
-    "pe_mac": [{"pe_mac": "02:00:00:00:03:12"}],
-    "middle_mtu": [{"middle_mtu": 1600}],
 }  # fmt: skip
-"""Other values by ``parameter`` or ``technology.parameter``, with those of other parameters that they need."""
+"""Other values, with those of other parameters that they need."""
 OPTIONS: Mapping[str, Values] = {"ip6-tunnel": {"checks": True}}
 """Options of drivers that use more of a device configuration with them."""
 FILES = {"eam_file", "binding_table"}
 """Parameters that name files; :func:`alternatives` leaves them out."""
 
 
-FIXED: Mapping[str, set[str]] = {
-    **{
-        plugin: {"n", "m", "bg_sport", "bg_dport"} for plugin in ("dslite-aftr", "ipv4aas", "nat46")
-    },
-    "nat66": {"n", "m", "bg_sport", "bg_dport"},
-}
+FIXED: Mapping[str, frozenset[str]] = dict.fromkeys(
+    ("dslite-aftr", "ipv4aas", "nat46", "nat66"), frozenset({"n", "m", "bg_sport", "bg_dport"})
+)
 """Parameters with one valid value: nothing but foreground is possible there."""
 
 
@@ -276,34 +241,18 @@ class Alternative:
 
     @cached_property
     def intent(self) -> DeviceIntent:
-        """What the device must be."""
+        """Return the device configuration."""
         return self.technology.make_dut_intent()
 
-    @cached_property
-    def configured(self) -> str:
-        """The same as text."""
-        return configuration(self.intent)
 
-
-_ACCEPTED: dict[tuple[str, str], list[Alternative]] = {}
-
-
+@cache
 def accepted(base: Base, name: str) -> list[Alternative]:
     """List the alternatives of a parameter that its technology accepts."""
-    key = (base.name, name)
-    if key not in _ACCEPTED:
-        _ACCEPTED[key] = []
-        for values in alternatives(base, name):
-            try:
-                _ACCEPTED[key].append(Alternative(values, base.technology(**values)))
-            except (UsageError, ValueError):
-                continue
-    return _ACCEPTED[key]
-
-
-def configuration(intent: DeviceIntent) -> str:
-    """Return everything of an intent, in a form that can be compared."""
-    return repr(intent)
+    found = []
+    for values in alternatives(base, name):
+        with suppress(UsageError, ValueError):
+            found.append(Alternative(values, base.technology(**values)))
+    return found
 
 
 Batch = tuple[Direction, Any, Any, Any]
@@ -317,24 +266,19 @@ def frames(base: Base, values: Values) -> list[Batch]:
         own = base.technology(**{**values, "df": df})
         for size in SIZES[: 1 if own.stateful else 2]:
             opening: Any = None
+            learned = _learned(own) if own.stateful else None
             for direction in DIRECTIONS:
                 try:
-                    streams = compile_traffic(
-                        own.build_traffic(direction, own.make_frame_pair(size))
-                    ).streams
+                    traffic = own.build_traffic(direction, own.make_frame_pair(size))
+                    streams = compile_traffic(traffic).streams
                 except UsageError:
                     continue
-                batches = [
-                    Expander(s).frames(0, ROWS)
-                    for s in streams
-                    if s.name == "fg" or not own.stateful
-                ]
+                wanted = [s for s in streams if s.name == "fg" or not own.stateful]
+                batches = [Expander(stream).frames(0, ROWS) for stream in wanted]
                 if direction == "forward":
                     opening = batches[0]
-                learned = _learned(own) if own.stateful else None
-                found += [
-                    (direction, rows, opening, learned) for rows in batches if opening is not None
-                ]
+                if opening is not None:
+                    found += [(direction, rows, opening, learned) for rows in batches]
     return found
 
 
@@ -352,11 +296,8 @@ def emitted(technology: Any, batches: Sequence[Batch]) -> list[bytes | None]:
             expected = technology.expect_for_connections(direction, rows, opening, learned)
         else:
             expected = technology.expect(direction, rows)
-        lengths = expected.length.tolist()
-        out += [
-            row[:n].tobytes() if n else None
-            for row, n in zip(expected.frames, lengths, strict=True)
-        ]
+        rows_out = zip(expected.frames, expected.length.tolist(), strict=True)
+        out += [row[:n].tobytes() if n else None for row, n in rows_out]
     return out
 
 
@@ -371,7 +312,7 @@ class Device:
 
     @property
     def made(self) -> Any:
-        """The driver."""
+        """Make the driver."""
         return make_driver(self.driver, json.loads(self.options))
 
     @property
@@ -404,12 +345,12 @@ def planned(driver: Any, intent: DeviceIntent) -> Any:
         UsageError: the driver refuses.
     """
     if not driver.configures_device:
-        return configuration(intent)
+        return repr(intent)
     key = (
         driver.name,
         driver.options.model_dump_json(),
         str(driver.chain_membership),
-        configuration(intent),
+        repr(intent),
     )
     if key not in _PLANS:
         try:
@@ -447,7 +388,7 @@ def devices(base: Base) -> Iterator[Device]:
 
 
 def _can_be_part(name: str, part: PartIntent) -> bool:
-    """Whether a driver knows how to configure a part of a chain."""
+    """Check whether a driver can configure a part of a chain."""
     kind = load_driver_type(name)
     if accepts_any_technology(name) or not kind.configures_device:
         return False

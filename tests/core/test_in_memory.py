@@ -1,0 +1,178 @@
+"""Results go to the report in memory, and what is on disk is read at most once."""
+
+import json
+from collections import Counter
+
+import pytest
+import v6t
+from v6t.base import files
+from v6t.base.errors import TesterError
+from v6t.core.campaigns import campaign as campaigns
+from v6t.core.runs import bottleneck, journal, plan, results, rundir
+from v6t.core.runs.results import share_conditions
+from v6t.core.runs.rundir import format_json
+from v6t.tests.core.support import SIM, measure_run, remove_crash, simulate
+from v6t.tests.core.support import v6t as command
+
+FAST = [*SIM, "--frame-size", "104", "--mode", "forward", "--reps", "1"]
+CAMPAIGN = """\
+name: two
+run: {plugin: siit, modes: [forward], procedure: {repetitions: 1}}
+testbeds:
+  model: {tester: {kind: sim, options: {capacity_fps: 100000}}}
+experiments:
+  - {name: sizes, matrix: {frame_sizes: [104, 296]}}
+"""
+
+
+@pytest.fixture
+def read_files(monkeypatch):
+    """Count how often each file of a run is read."""
+    counts, read = Counter(), files.read_octets
+
+    def count(path, *limit):
+        counts[path.name] += path.exists()
+        return read(path, *limit)
+
+    for module in (files, journal, rundir):
+        monkeypatch.setattr(module, "read_octets", count)
+    return counts
+
+
+@pytest.fixture
+def unread(read_files):
+    """Check that configuration, results and journal of a run are not read."""
+    yield
+    names = ("config.json", "results.json", "journal.jsonl")
+    assert {name: read_files[name] for name in names} == dict.fromkeys(names, 0)
+
+
+@pytest.fixture
+def campaign_file(tmp_path):
+    path = tmp_path / "campaign.yaml"
+    path.write_text(CAMPAIGN)
+    return path
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--report", "--fail-below", "1"]])
+def test_a_run_is_shown_and_reported_without_reading_it(options, unread, tmp_path):
+    done = command(*FAST, *options, "-o", tmp_path / "out")
+    assert done.status == 0, done.err
+    assert (tmp_path / "out" / "report.html").exists() == ("--report" in options)
+    if "--json" in options:
+        stored = (tmp_path / "out" / "results.json").read_text()
+        assert json.loads(done.out) == json.loads(stored)
+
+
+def test_the_bottleneck_is_added_in_memory_with_the_streams_of_the_plan(
+    unread, monkeypatch, tmp_path
+):
+    compiled, compile_streams = [], plan.compile_streams
+    watched = []
+
+    def count(*arguments):
+        compiled.append(compile_streams(*arguments))
+        return compiled[-1]
+
+    def examine(run_plan, record, duration_s, record_dir):
+        watched.extend(run_plan.stream_sets.values())
+        return [{"device": "dut", "rate_fps": record["median"]}]
+
+    monkeypatch.setattr(plan, "compile_streams", count)
+    monkeypatch.setattr(bottleneck, "check_has_driver", lambda bound: None)
+    monkeypatch.setattr(bottleneck, "_examine_point", examine)
+    monkeypatch.setattr(bottleneck, "describe_entry", lambda entry: [])
+    done = command(*FAST, "--json", "--bottleneck", "-o", tmp_path / "out")
+    assert done.status == 0, done.err
+    stored = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [e["device"] for e in stored["bottleneck"]] == ["dut"]
+    assert json.loads(done.out) == stored
+    assert watched == compiled and len(compiled) == 1
+
+
+def test_a_wrong_translation_is_reported_without_reading_the_run(unread, tmp_path):
+    wrong = ["--set-tester", "mismatch=3", "--report", "-o", tmp_path / "out"]
+    assert command(*FAST, *wrong).code == "translation-incorrect"
+    assert "translat" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_program_reports_its_run_without_reading_it(unread, tmp_path):
+    run = v6t.run("siit", tester="sim", modes="forward", frame_sizes=104, output=tmp_path / "out")
+    assert run.status == "complete"
+    assert run.report("md")[0].exists()
+
+
+def test_a_program_reads_a_stored_run_once(read_files, tmp_path):
+    measure_run(simulate(modes=("forward",)), tmp_path / "out")
+    read_files.clear()
+    run = v6t.load(tmp_path / "out")
+    assert run.status == "complete"
+    assert run.report("md")[0].exists()
+    assert read_files["results.json"] == read_files["config.json"] == 1
+
+
+@pytest.mark.parametrize("crashes", [False, True], ids=["complete", "interrupted"])
+def test_resume_reads_each_file_once(crashes, read_files, tmp_path):
+    device = {"crash_at": 20} if crashes else {}
+    try:
+        measure_run(simulate(modes=("forward", "reverse"), device=device), tmp_path / "out")
+    except TesterError:
+        remove_crash(tmp_path / "out")
+    read_files.clear()
+    assert command("resume", tmp_path / "out", "--json", "--report").status == 0
+    names = ("config.json", "manifest.json", "results.json", "journal.jsonl")
+    assert {name: read_files[name] for name in names} == dict.fromkeys(names, 1)
+
+
+def test_what_is_stored_is_what_was_in_memory(tmp_path):
+    data = measure_run(simulate(modes=("forward",)), tmp_path / "out")
+    stored = results.load_run(tmp_path / "out")
+    written, read = (format_json(share_conditions(d.results)) for d in (data, stored))
+    assert written == read
+    assert [r.to_json() for r in stored.records] == [r.to_json() for r in data.records]
+    assert (stored.manifest, stored.config, stored.trials) == (
+        data.manifest, data.config, data.trials,
+    )  # fmt: skip
+
+
+def test_a_campaign_plans_each_run_once_and_reports_it_without_reading_it(
+    unread, campaign_file, monkeypatch, tmp_path
+):
+    planned, make_plan = [], campaigns.plan
+    monkeypatch.setattr(campaigns, "plan", lambda *a: planned.append(1) or make_plan(*a))
+    done = command("campaign", campaign_file, "--report", "-o", tmp_path / "out")
+    assert done.status == 0, done.err
+    assert "2 of 2 runs complete" in done.out
+    assert len(planned) == 2
+    assert len([*(tmp_path / "out").glob("*/report.html")]) == 2
+
+
+def test_a_resumed_campaign_reads_complete_runs_once(campaign_file, read_files, tmp_path):
+    assert command("campaign", campaign_file, "-o", tmp_path / "out").status == 0
+    read_files.clear()
+    assert command("campaign", "--resume", tmp_path / "out").status == 0
+    assert read_files["results.json"] == read_files["config.json"] == 2
+
+
+@pytest.mark.parametrize(("digest", "status"), [("0" * 64, 2), ("", 0)], ids=["other", "none"])
+def test_a_plan_made_again_is_that_of_the_campaign(digest, status, campaign_file, tmp_path):
+    directory = tmp_path / "out"
+    campaigns.create_campaign(campaigns.plan_campaign(campaign_file), directory)
+    stored = json.loads((directory / "campaign.json").read_text())
+    stored["runs"][0]["plan_sha256"] = digest
+    (directory / "campaign.json").write_text(json.dumps(stored))
+    done = command("campaign", "--resume", directory)
+    assert done.status == status
+    assert ("was planned with other" in done.err) == bool(status)
+    again = campaigns.plan_campaign(campaign_file)
+    assert again.runs[1].plan_sha256 == stored["runs"][1]["plan_sha256"]
+
+
+def test_more_runs_of_a_file_use_the_plans_just_made(campaign_file, monkeypatch, tmp_path):
+    campaigns.create_campaign(campaigns.plan_campaign(campaign_file), tmp_path / "out")
+    campaign_file.write_text(CAMPAIGN.replace("[104, 296]", "[104, 296, 512]"))
+    planned, make_plan = [], campaigns.plan
+    monkeypatch.setattr(campaigns, "plan", lambda *a: planned.append(1) or make_plan(*a))
+    done = command("campaign", campaign_file, "--resume", tmp_path / "out")
+    assert (done.status, len(planned)) == (0, 3), done.err
+    assert "3 of 3 runs complete" in done.out
