@@ -286,9 +286,10 @@ def _parse_port(info: Mapping[str, Any], owner: str) -> PortFacts:
     return _parse(PortFacts, info, owner=owner, is_virtual=is_virtual)
 
 
-def is_link_lost(attributes: Mapping[str, Any]) -> bool:
+def is_link_lost(attributes: Any) -> bool:
     """Return whether a port's attributes say that its link is down."""
-    return attributes.get("link", {}).get("up") is False
+    link = attributes.get("link", {}) if isinstance(attributes, dict) else {}
+    return isinstance(link, dict) and link.get("up") is False
 
 
 @dataclass(frozen=True)
