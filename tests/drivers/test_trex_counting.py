@@ -163,7 +163,7 @@ def test_each_fault_of_the_tester_is_named_once(raw, change, says):
 )
 def test_a_link_that_went_down_is_no_matter_of_the_rate(raw, events, disturbed):
     raw.update(events=events)
-    attachment = SimpleNamespace(cpu_limit=85.0, facts=ServerFacts())
+    attachment = SimpleNamespace(cpu_limit=85.0, facts=ServerFacts(), uses_trailer=True)
     tester, stats = SimpleNamespace(attachment=attachment), parse_trial(raw)
     result = TrexTester._make_result(tester, trial(2000.0, 1.0), [], stats, "")
     assert result.is_disturbed is disturbed
