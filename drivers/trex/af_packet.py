@@ -15,7 +15,7 @@ from typing import Any
 
 from v6t.drivers.trex.client.host import read
 from v6t.drivers.trex.client.rpc import push_frames
-from v6t.drivers.trex.port_driver import PortDriver
+from v6t.drivers.trex.port_driver import DRIVERS, PortDriver
 
 _LINUX_NAME = re.compile(r"(?!-|\.\.?$|dummy$)[A-Za-z0-9_.@-]{1,15}")
 _IFACE = re.compile(r",iface=([^,]+)")
@@ -80,6 +80,9 @@ class AfPacket(PortDriver):
         stuck = push_out_frames(client, ports, count)
         text = "frames left TRex's send rings after the trial: the interface took no more before"
         return [f"{stuck} {text}"] if stuck else []
+
+
+DRIVERS.append(AfPacket())
 
 
 def push_out_frames(client: Any, ports: list[int], count_arrivals: Callable[[], int]) -> int:

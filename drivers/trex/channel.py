@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from v6t.base.errors import TesterError
 from v6t.drivers.lab.netns import enter_command
 from v6t.drivers.transport.ssh_client import SshClient
-from v6t.drivers.trex.port_driver import list_drivers
+from v6t.drivers.trex.interfaces import list_driver_files
 
 DEADLINE_S = 20.0  # For an answer of the worker
 _WATCH_S = 0.25  # Interval of calls of ``watch`` during a request
@@ -40,7 +40,7 @@ _COMMON_MODULES = (
     "drivers/trex/client/stats.py",
     "drivers/trex/client/rpc.py",
     "drivers/trex/client/answering.py",
-    *(type(one).__module__.partition(".")[2].replace(".", "/") + ".py" for one in list_drivers()),
+    *list_driver_files(),
     "drivers/trex/client/worker.py",
 )
 STL_MODULES = (*_COMMON_MODULES, "drivers/trex/client/stl.py")

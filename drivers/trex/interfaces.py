@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from v6t.base.errors import InvalidValue
-from v6t.drivers.trex.port_driver import find_driver, list_drivers
+from v6t.drivers.trex.port_driver import DRIVERS, find_driver
+
+with suppress(ImportError):  # without this module, its ports are not supported
+    import v6t.drivers.trex.af_packet  # noqa: F401
 
 _MEMIF_LINK_FIELDS = {"id", "role", "socket", "socket-abstract"}  # That join ports
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]")
 _PCI_LIKE = re.compile(r"(?:[0-9a-fA-F]+:)?[0-9a-fA-F]+:[0-9a-fA-F]+(?:\.[0-9a-fA-F]+)?(?:/\d+)?")
 _VDEV = re.compile(r"--vdev=[A-Za-z0-9_.:@/=,-]+")
+
+
+def list_driver_files() -> Iterator[str]:
+    """List the files of the modules about drivers of ports, for the worker."""
+    for driver in DRIVERS:
+        yield type(driver).__module__.partition(".")[2].replace(".", "/") + ".py"
 
 
 def is_pci(interface: str) -> bool:
@@ -55,7 +65,7 @@ def check_interface(name: str) -> None:
             "0000:03:00.0, with four digits or no domain, a device up to 1f and a function up to 7",
             code="wrong-form",
         )
-    forms = ", ".join(["a PCI address", *(driver.interface_form for driver in list_drivers())])
+    forms = ", ".join(["a PCI address", *(driver.interface_form for driver in DRIVERS)])
     raise InvalidValue(
         f"'{name}' is not an interface: write {forms} or --vdev=...", code="wrong-form"
     )

@@ -6,7 +6,6 @@ Runs in v6t and, sent as text, in the interpreter of TRex's client (Python 3.8, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any
 
 
@@ -50,24 +49,16 @@ class PortDriver:
 
 
 _ANY = PortDriver()
-
-
-@lru_cache
-def list_drivers() -> tuple[PortDriver, ...]:
-    """List the drivers that have a module; without its module a driver is not supported."""
-    try:
-        from v6t.drivers.trex.af_packet import AfPacket
-    except ImportError:
-        return ()
-    return (AfPacket(),)
+DRIVERS: list[PortDriver] = []
+"""Drivers of which more is known; each module adds its own when it is imported."""
 
 
 def find_driver(interface: str) -> PortDriver:
     """Return the driver with which TRex opens an interface, as a user names it."""
-    return next((one for one in list_drivers() if one.opens(interface)), _ANY)
+    return next((one for one in DRIVERS if one.opens(interface)), _ANY)
 
 
 def choose_driver(names: Iterable[str]) -> PortDriver:
     """Return the driver of ports by the names that TRex reports."""
     found = set(names)
-    return next((one for one in list_drivers() if found == {one.name}), _ANY)
+    return next((one for one in DRIVERS if found == {one.name}), _ANY)

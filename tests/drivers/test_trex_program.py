@@ -252,7 +252,7 @@ def test_one_module_and_its_import_know_ports_on_linux_interfaces():
                 node.value = ast.Constant(None)  # a docstring
         if re.search("af_?packet|linux_driver|on_linux", ast.unparse(tree), re.IGNORECASE):
             knowing.add(path.name)
-    assert knowing == {"af_packet.py", "port_driver.py"}
+    assert knowing == {"af_packet.py", "interfaces.py"}
 
 
 WITHOUT_AF_PACKET = """
