@@ -220,13 +220,17 @@ def read_config(path: Path, manifest: Any = None) -> Settings:
     digest = manifest.get(CONFIG_DIGEST) if isinstance(manifest, dict) else None
     try:
         octets = read_octets(path)
-        if digest not in (None, compute_digest(octets)):
-            problem = f"{path} or {MANIFEST} beside it was changed after the run began"
-            hint = "restore them; to measure with other settings, start a new run"
-            raise UsageError(problem, hint, code="damaged-file")
-        return Settings.from_config(parse_json(octets))
+        config = parse_json(octets)
     except OSError as exc:
         raise explain_read_error(path, exc) from exc
+    except ValueError as exc:
+        raise UsageError(f"{path} is not valid JSON: {exc}", code="invalid-json") from exc
+    if digest not in (None, compute_digest(octets)):
+        problem = f"{path} or {MANIFEST} beside it was changed after the run began"
+        hint = "restore them; to measure with other settings, start a new run"
+        raise UsageError(problem, hint, code="damaged-file")
+    try:
+        return Settings.from_config(config)
     except ValueError as exc:
         problem = f"{path} is not a configuration of this version of v6t"
         raise UsageError(problem, code="damaged-file") from exc

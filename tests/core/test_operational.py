@@ -158,7 +158,7 @@ def test_reconfiguration_1_a_run_becomes_files_again(here):
     assert v6t("init", "--from-run", "out", "--dir", "again").status == 0
     again = resolve(here / "again" / "run.yaml", here / "again" / "testbed.yaml")
     before = json.loads((here / "out" / "config.json").read_text())
-    assert same(before, again.model_dump(mode="json"))
+    assert same(before, again.to_json())
 
 
 def test_reconfiguration_2_backup_and_restore(here):

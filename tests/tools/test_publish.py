@@ -155,6 +155,7 @@ LEADING = {
         "workers": "1-3", "params": {"host": "2001:db8::1"}}},
     "links_left": {"tester_mac": "3c:fd:fe:00:11:22", "dut_mac": "3c:fd:fe:00:11:23", "mtu": 1600,
         "vlan": 7, "background": {"vlan": 8, "device": "2a00:1::1/64", "tester": "2a00:1::2"}},
+    "links_right": {"vlan": 9, "background": {"vlan": 8, "device": "2a00:1::3/64", "tester": "2a00:1::4"}},
 }  # fmt: skip
 """Values that reveal a place, next to those that describe the measurement."""
 GONE = ("secret", "trex.", "/.ssh", "enp", "81:00", "3c:fd", "2a00:1:", "gateway", "lab.example")
