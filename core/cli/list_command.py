@@ -30,7 +30,7 @@ def command(directory: Path | None) -> CommandResult:
 
 
 def _print_runs(directory: Path, runs: Sequence[RunSummary]) -> None:
-    """Print a table of runs, or a notice that there are none."""
+    """Print a table of runs; without runs, print how to make one."""
     from v6t.analysis.sheet import Column, make_table
 
     if not runs:

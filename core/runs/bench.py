@@ -259,7 +259,7 @@ class Bench:
 
     @property
     def _driver_session(self) -> DeviceSession:
-        """Session with the device; DutError is raised if there is none."""
+        """Session with the device; raises DutError without a device driver or an open tester."""
         if self.session is None:
             raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session

@@ -256,7 +256,7 @@ def report_damage(directory: Path) -> Iterator[None]:
 
 
 def resolve_run_path(path: Path | None) -> Path:
-    """Return the path, or that of the latest run if it is None or ``latest``."""
+    """Return the path of a run; None and ``latest`` stand for the latest run."""
     if path is not None and (str(path) != LATEST or path.exists()):
         return path
     return find_latest_runs(1)[0]

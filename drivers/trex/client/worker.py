@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import os
 import shutil
 import sys
@@ -16,7 +17,7 @@ from v6t.drivers.trex.client.service import Trouble, make_one_line
 from v6t.drivers.trex.client.stats import ServerFacts, parse_server
 
 
-class Worker:
+class Worker(abc.ABC):
     """The requests of any worker, as methods; their arguments and answers are JSON values.
 
     Attributes:
@@ -81,13 +82,13 @@ class Worker:
             {port: rpc.read_owner(client, port) for port in ports},
         )
 
+    @abc.abstractmethod
     def acquire(self, ports: list[int], force: bool) -> dict[str, str]:
         """Acquire ports; return the owners they were taken from, by port."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def release(self, client: Any) -> None:
         """Stop traffic, release the ports and disconnect."""
-        raise NotImplementedError
 
     def server_flags(self) -> list[str] | None:
         """Return the command line of the server if it runs on this host, else nothing."""
