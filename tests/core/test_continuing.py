@@ -174,7 +174,8 @@ def test_resume_without_config_digest_compares_nothing(begun):
 
 @pytest.mark.parametrize("command", [["show"], ["report", "--format", "md"], ["compare"]])
 @pytest.mark.parametrize(
-    "what", ["changed config", "no journal", "cut journal", "flipped byte in line -1"]
+    "what",
+    ["changed config", "no journal", "cut journal", "flipped byte in line -1", "flipped results"],
 )
 def test_reading_damaged_complete_run_is_refused(what, command, complete):
     damage(complete, what)

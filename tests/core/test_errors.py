@@ -6,6 +6,7 @@ import pytest
 from v6t.base import errors
 from v6t.base.errors import DutError
 from v6t.core.cli import main as main_module
+from v6t.core.runs.results import read_results
 from v6t.drivers.lab import privilege
 from v6t.drivers.trex import installation
 from v6t.tests.core.support import SIM, bound_by_permissions, tree, v6t, v6t_process
@@ -189,8 +190,8 @@ def test_permissions(arguments, code, tmp_path, monkeypatch):
 def test_a_run_whose_journal_may_not_be_written_is_not_resumed(tmp_path):
     out = tmp_path / "out"
     assert v6t(*SIM, "--reps", 1, "--mode", "forward", "-o", out).status == 0
-    content = json.loads((out / "results.json").read_text())
-    (out / "results.json").write_text(json.dumps({**content, "status": "running"}))
+    content = read_results(out) | {"status": "running"}
+    (out / "results.json").write_text(json.dumps(content))
     (out / "journal.jsonl").chmod(0o400)
     before = tree(out)
     with bound_by_permissions():

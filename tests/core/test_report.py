@@ -427,7 +427,7 @@ def test_what_limits_the_device_is_told(run, tmp_path):
         "says": "core 3 had no time left",
         "evidence": ["core 3: 0 % idle in 6 of 6 seconds"],
     }
-    results = json.loads((path / "results.json").read_text()) | {"bottleneck": [entry]}
+    results = read_results(path) | {"bottleneck": [entry]}
     (path / "results.json").write_text(json.dumps(results))
     write.write_run_report(path, formats=["html", "md"], figures="none")
     found = Page((path / "report.html").read_text())

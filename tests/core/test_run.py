@@ -6,7 +6,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.reporting.write import FILES_BY_FORMAT, write_run_report
 from v6t.core.runs.events import Listener
-from v6t.core.runs.results import read_results, share_conditions
+from v6t.core.runs.results import make_document, read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.core.support import count_new_trials, measure_run, simulate
@@ -43,7 +43,7 @@ def test_records_say_what_they_are(tmp_path):
 
 def test_conditions_that_all_records_share_are_written_once():
     records = [{"conditions": {"seed": 1, "trials": [n]}} for n in (1, 2)]
-    written = share_conditions({"results": records})
+    written = make_document({"results": records})
     assert written["conditions"] == {"seed": 1}
     assert [r["conditions"] for r in written["results"]] == [{"trials": [1]}, {"trials": [2]}]
 
