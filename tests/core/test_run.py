@@ -1,7 +1,9 @@
 """Whole runs with the simulated tester: results, resume, faults."""
 
 import pytest
+from v6t.analysis.warnings import list_run_warnings
 from v6t.base.errors import BeyondTester
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.reporting.write import FILES_BY_FORMAT, write_run_report
@@ -56,6 +58,17 @@ def test_a_wrong_device_is_not_measured(tmp_path):
     assert content["status"] == "translation incorrect"
     assert content["finding"]["why"]
     assert content["results"] == []
+
+
+def test_warnings_about_the_tester_are_among_those_of_the_results(tmp_path, monkeypatch):
+    describe, cores = SimTester.describe, {"server": 1, "option": 4}
+    monkeypatch.setattr(
+        SimTester, "describe", lambda self: {**describe(self), "other_cores": cores}
+    )
+    outcome = measure_run(simulated(), tmp_path / "out")
+    (text,) = [c for c in read_results(tmp_path / "out")["caveats"] if "not 4 as in" in c]
+    warnings = list_run_warnings(outcome, load_presentations())
+    assert [w.code for w in warnings if w.text == text] == ["condition"]
 
 
 def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, monkeypatch):
