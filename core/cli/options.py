@@ -447,6 +447,10 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
 
         run_file, own_testbed = read_run_files(path)
         return run_file, files or own_testbed
+    if path.is_dir():
+        from v6t.core.runs.rundir import make_no_run_error
+
+        raise make_no_run_error(path)
     if not path.exists():
         from v6t.core.config.plugins import is_technology
 

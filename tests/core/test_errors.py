@@ -103,7 +103,7 @@ BAD = [
     ("not-a-number", "loss_curve.0.0", [*SIM, "--set-tester", "loss_curve=[[.nan, 0]]"]),
     # files and directories
     ("file-not-found", "", ["run", "nope.yaml"]),
-    ("not-a-regular-file", "", ["run", "."]),
+    ("no-such-run", "", ["run", "."]),
     ("not-a-regular-file", "", [*SIM, "--testbed", "/dev/null"]),
     ("file-unwritable", "", [*SIM, "-o", "/dev/null/x"]),
     ("file-unwritable", "", [*SIM, "-o", "/proc/x"]),

@@ -57,7 +57,7 @@ ODD = {
     "a pipe": ("not-a-regular-file",),
     "a device": ("not-a-regular-file",),
     "larger": ("file-too-large",),
-    "a folder": ("not-a-regular-file",),
+    "a folder": ("not-a-regular-file", "no-such-run"),
 }
 """Codes of files that are none."""
 
