@@ -516,7 +516,7 @@ def test_the_picture_of_a_run_of_an_earlier_version_asks_the_plugin(
 
 def test_matplotlib_waits_until_it_is_needed():
     script = (
-        "import sys, v6t.core.cli.main, v6t.core.cli.run_command, v6t.core.cli.report_command, "
+        "import sys, v6t.core.cli.main, v6t.core.cli.run_commands, v6t.core.cli.results_commands, "
         "v6t.core.runs.runner, v6t.core.cli.results_view; sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
