@@ -38,6 +38,7 @@ from v6t.core.cli.stopping import (
     write_stderr_line,
 )
 from v6t.core.cli.terminal import print_table, print_text
+from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs.events import Listener, Listeners, RunDataCollector, format_duration
 from v6t.core.runs.results import COMPLETE
 from v6t.core.runs.rundir import CONFIG
@@ -51,8 +52,6 @@ _PR_SET_PDEATHSIG = 1  # option of prctl(2)
 
 def show_packaged_campaigns() -> None:
     """Print names and titles of the campaigns that come with v6t."""
-    from v6t.core.config.yaml_file import YamlFile
-
     for name, path in list_packaged_campaigns().items():
         print(f"{name:<16} {YamlFile(path).data.get('title', '')}")
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import Settings
+from v6t.drivers.duts.options import DutOptions
 
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHOW_CURSOR = b"\x1b[?25h"  # terminal code; a state line hides the cursor
@@ -58,8 +59,6 @@ def make_stop_messages(runs: Mapping[Path, Settings], resume_command: str) -> St
 
 def make_device_stop_messages(run: Settings, rollback_command: str) -> StopMessages:
     """Return the messages to print when a command that configures a device is stopped."""
-    from v6t.drivers.duts.options import DutOptions
-
     device = ", ".join(_list_hosts(run))
     if not device:
         return StopMessages(STOPPING, ())

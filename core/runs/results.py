@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
@@ -18,6 +18,8 @@ from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
 from v6t.base.files import acquire_lock
 from v6t.benchmarks import registry
+from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.point import Measurement
 from v6t.core.config.bound import load_technology
 from v6t.core.config.settings import Settings
 from v6t.core.runs.journal import Journal, read_journal
@@ -39,13 +41,8 @@ from v6t.core.runs.rundir import (
     read_optional_json,
     report_damage,
 )
+from v6t.plugins.base import Technology
 from v6t.profiles.mixes import describe_sequence
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.base import Benchmark
-    from v6t.benchmarks.point import Measurement
-    from v6t.plugins.base import Technology
-
 
 SCHEMA = "v6t-results/1"  # schema identifier in results.json
 DIGEST = "sha256"  # key of the digest in results.json; earlier versions wrote none
