@@ -309,3 +309,23 @@ def test_what_a_device_said_is_only_ever_a_word(old, tmp_path):
     done = run_shell(build_undo_script(record), check=False)
     assert done.returncode == 0, done
     assert out.read_text() == old
+
+
+@pytest.mark.parametrize(
+    ("state", "runs"), [("old", 1), ("another", 2)], ids=["restored meanwhile", "still different"]
+)
+def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, runs, tmp_path):
+    delete = "echo >>runs; [ ! -e deleted ] && touch deleted"  # fails if it is repeated
+    step = entry(command=delete, before="cat state", old="old")
+    record = UndoRecord("me", "b", "d", "t", "now", str(tmp_path), (step, entry(number=2)))
+    (tmp_path / PROGRESS).write_text("1\n2\n")
+    (tmp_path / "state").write_text("another")
+    store = UndoStore(HereTransport("here"), str(tmp_path))
+    assert run_shell(build_undo_script(record)).stdout == ""
+    store.mark_for_undo([1])
+    assert store.read_undone_steps() == {2}
+    (tmp_path / "state").write_text(state)
+    done = run_shell(build_undo_script(record), check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "runs").read_text() == "\n" * runs
+    assert store.read_undone_steps() == {1, 2}
