@@ -346,7 +346,7 @@ def _describe_configuration(status: dict[str, Any], rollback_command: str) -> st
     if status["timer"]:
         return f"{status['timer']}; `{rollback_command}` checks it"
     if record["undone"]:
-        undone = f"{record['undone']} of {record['steps']} steps are undone"
+        undone = f"{record['undone']} of {record['to_undo']} steps are undone"
         return f"{undone}; `{rollback_command}` checks it"
     steps = f"{record['steps']} steps"
     if not record["finished"]:

@@ -329,3 +329,14 @@ def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, ru
     assert (done.returncode, done.stdout) == (0, "")
     assert (tmp_path / "runs").read_text() == "\n" * runs
     assert store.read_undone_steps() == {1, 2}
+
+def test_status_counts_the_begun_steps_that_have_an_undo(tmp_path):
+    undo = (entry(number=1), entry(number=2, command=""), entry(number=3))
+    record = UndoRecord("me", "b", "command", "x", "now", str(tmp_path), undo)
+    transport = HereTransport("here")
+    UndoStore(transport, str(tmp_path)).write(record)
+    (tmp_path / PROGRESS).write_text("1\n2\n")
+    run_shell(f"sh {tmp_path}/{SCRIPT}")
+    driver = make_driver("command", {"state_dir": str(tmp_path)})
+    configured = Session(driver, transport, ROUTER4).status()["configured"]
+    assert (configured["steps"], configured["to_undo"], configured["undone"]) == (3, 1, 1)
