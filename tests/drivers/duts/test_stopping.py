@@ -289,12 +289,16 @@ def test_the_command_that_restores_is_whole(dut, words, expected, tmp_path):
     )
 
 
+VPP = ["--driver", "vpp", "--set-dut", "ssh.host=vpp.example.net"]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         (["dslite-aftr", "--testbed", "{bed}"], ["dslite-aftr", "--testbed", "{bed}"]),
         (["{run}"], ["{run}"]),
-        (["{run}", "--testbed", "{bed}"], ["--testbed", "{bed}", "--plugin", "dslite-aftr"]),
+        (["{run}", "--testbed", "{bed}"], ["{run}", "--testbed", "{bed}"]),
+        (["{run}", *VPP], ["{run}", *VPP]),
     ],
 )
 def test_audit_before_a_run_has_a_whole_rollback_command(words, expected, tmp_path, monkeypatch):
@@ -316,7 +320,8 @@ def test_audit_before_a_run_has_a_whole_rollback_command(words, expected, tmp_pa
     command = shlex.split(audited[0].rollback_command)
     assert command == ["v6t", "dut", "rollback", *(word.format(**places) for word in expected)]
     again = dut_command.rollback.make_context("rollback", command[3:]).params
-    assert dut_command.resolve_device_run(again, any_technology=True).settings.dut == settings.dut
+    named = dut_command.resolve_device_run(again, any_technology=True)
+    assert named.settings.dut == audited[0].settings.dut
 
 
 def audit(device, path, out):
