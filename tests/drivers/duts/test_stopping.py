@@ -236,17 +236,16 @@ def test_verify_refuses_a_simulated_device(tmp_path):
     assert done.code == "unsupported-by-tester"
 
 
-def test_words_of_a_chain_name_its_devices(tmp_path):
+def test_words_of_a_chain_name_its_devices_and_their_rollback_timers(tmp_path):
     parts = {
-        n: {"driver": "nftables", "options": {"ssh": {"host": f"{n}.example.net"}}} for n in "ab"
+        host: {"driver": "nftables", "options": {"ssh": {"host": host}, **limit}}
+        for host, limit in (("a", {"undo_after_s": 30}), ("b", {"undo_after_s": "0"}), ("c", {}))
     }
-    run = remote(tmp_path).model_copy(
-        update={"dut": remote(tmp_path).dut.model_copy(update={"options": {"parts": parts}})}
-    )
-    assert (
-        "putting a.example.net, b.example.net back"
-        in make_device_stop_messages(run, "--testbed x").first
-    )
+    dut = remote(tmp_path).dut.model_copy(update={"options": {"parts": parts}})
+    run = remote(tmp_path).model_copy(update={"dut": dut})
+    message = make_device_stop_messages(run, "--testbed x").first
+    assert "putting a, b, c back" in message
+    assert "restores a after 30 s, c after 60 s)" in message
 
 
 CHAIN = {
