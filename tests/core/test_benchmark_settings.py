@@ -1,4 +1,4 @@
-"""Benchmarks' own settings: where they stand, where they stood, their flags, and two in one place."""
+"""Settings of benchmarks: their sections, flags and conflicts."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Errors in the code of an added plugin or driver name who wrote it, and where."""
+"""Errors in the code of a plugin or driver name its distribution and the place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run is bound once: every name looked up and every parameter validated one time."""
+"""Binding a run validates every parameter once."""
 
 import pytest
 from v6t.core.config.plugins import load_plugin

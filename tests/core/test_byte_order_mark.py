@@ -1,4 +1,4 @@
-"""Files that editors of Windows wrote: a byte order mark before the first character."""
+"""Files with a byte order mark, as written by editors on Windows."""
 
 import pytest
 from v6t.base.files import read_json, read_text

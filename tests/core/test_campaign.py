@@ -1,4 +1,4 @@
-"""Campaigns: matrices, interruption, several testbeds, the papers' experiments."""
+"""Campaigns: matrices, interruption, several testbeds, and the campaigns of papers."""
 
 import json
 import os

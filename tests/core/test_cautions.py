@@ -1,4 +1,4 @@
-"""What the opened tester says against its own figures and against the testbed."""
+"""Warnings about the tester, its capacity and the testbed."""
 
 from contextlib import nullcontext
 

@@ -1,4 +1,4 @@
-"""Clauses of a run's report: each follows in a run by the book, and deviates once the run is damaged."""
+"""Clauses in the report: a correct run follows each one, and a damaged run deviates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command itself: quick to start, helpful, quiet about secrets, honest about its output."""
+"""The command line: start-up time, help, secrets and output errors."""
 
 import errno
 import json
@@ -116,7 +116,7 @@ def test_help_of_every_command(path):
     assert command.help.split("\n")[0].split(".")[0][:40] in " ".join(done.out.split())
     for parameter in command.get_params(click.Context(command)):
         if isinstance(parameter, click.Option):
-            assert parameter.help, f"{parameter.name} says nothing about itself"
+            assert parameter.help, f"{parameter.name} lacks help"
             assert (parameter.opts[-1] in done.out) != parameter.hidden
 
 

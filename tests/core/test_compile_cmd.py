@@ -1,4 +1,4 @@
-"""``v6t compile``: what TRex would send, as profile, module, capture and words."""
+"""``v6t compile``: streams as profile, module, capture and text."""
 
 import ast
 import base64

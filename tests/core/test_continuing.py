@@ -1,4 +1,4 @@
-"""Results are never lost: a complete run is only read, and nothing known is replaced by less."""
+"""Resumed and complete runs: no result is lost or replaced by less."""
 
 import json
 import shutil

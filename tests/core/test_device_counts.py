@@ -1,4 +1,4 @@
-"""Counters of a driven device over each benchmark, reported with the results of ordinary runs."""
+"""Counters of a device over each benchmark."""
 
 import json
 

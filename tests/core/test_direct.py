@@ -1,4 +1,4 @@
-"""Runs without a device: the tester's ports joined, every benchmark as ever."""
+"""Runs without a device, with the ports of the tester connected to each other."""
 
 import pytest
 from v6t.core.config.bound import bind

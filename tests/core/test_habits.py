@@ -1,4 +1,4 @@
-"""What people type: units, `all`, `latest`, nothing at all."""
+"""Convenient input: units, `all`, `latest`, and no arguments."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Results go to the report in memory, and what is on disk is read at most once."""
+"""Reports are written from memory, and stored results are read at most once."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The example files: they parse, they rehearse, every commented line in them works."""
+"""The example files of ``v6t init``: they are valid, and so is every commented line."""
 
 import json
 import re

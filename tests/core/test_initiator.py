@@ -1,4 +1,4 @@
-"""The Initiator at the tester's right port (ST-01): one setting, and everything else follows."""
+"""The setting ``initiator: right``, which swaps the sides of the device (ST-01)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Files that are none, or that cost more than they are worth: one sentence, and no waiting."""
+"""Unusual files, such as pipes, directories and huge files, are rejected at once."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Ctrl-C and its relatives: traffic stops, the lab goes, the run says how to continue, and does."""
+"""Signals: a stopped run keeps its trials, removes the lab and can be resumed."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The journal survives being cut anywhere and notices being changed."""
+"""The journal: truncated files are read, and changed files are detected."""
 
 import pytest
 from v6t.core.runs.journal import Journal

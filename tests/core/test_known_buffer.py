@@ -1,4 +1,4 @@
-"""Back-to-back before the kernel's router with a buffer of known size, by the embedded tester (RFC 9004)."""
+"""Back-to-back frames of a kernel router with a buffer of known size (RFC 9004)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Limits that a device is told, against what the benchmarks open."""
+"""Limits of the device, compared with the connections that benchmarks open."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Runs listed and shown again, and technologies named by other names."""
+"""Lists of runs, stored results, and aliases of technologies."""
 
 import json
 import shutil

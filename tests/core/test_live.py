@@ -1,4 +1,4 @@
-"""A run followed from a browser: pages, access and cost."""
+"""The live view: pages, access control and robustness."""
 
 import http.client
 import json
@@ -280,7 +280,7 @@ def test_a_campaign_is_followed(text, now, title, tmp_path):
         try:
             lines = (found[1] for line in campaign.stderr if (found := LIVE.match(line)))
             url = next(lines, None)
-            assert url is not None, "the campaign ended without a page"
+            assert url is not None, "no page"
             threading.Thread(target=campaign.stderr.read, daemon=True).start()
             for _ in range(600):
                 state = json.loads(asked(url, "/now")[2])

@@ -1,4 +1,4 @@
-"""What commands show and keep: -q, -v, log files."""
+"""Verbosity and log files."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Files of siitperf, Maptperf and Mapperf: taken over whole, rehearsed, refused with their line."""
+"""Conversion of files of siitperf, Maptperf and Mapperf."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Modifiers: any benchmark runs under them, and every result says so (RFC 2544 section 11)."""
+"""Modifiers of RFC 2544, section 11, and their effect on results."""
 
 import json
 import shutil

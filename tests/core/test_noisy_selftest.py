@@ -1,4 +1,4 @@
-"""A self-test that one noisy moment made too low is noticed, and made again."""
+"""A self-test that noise made too low is detected and repeated."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""``v6t run --plugin T --dut D`` with nothing else is a run, as far as can be said before it."""
+"""Plans of ``v6t run --plugin T --dut D`` without further options, for every pair."""
 
 import pytest
 from v6t.core.config.compatibility import list_technologies

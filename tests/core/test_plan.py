@@ -1,4 +1,4 @@
-"""``--dry-run``: what would happen, how long it takes, what the device must be; nothing happens."""
+"""``--dry-run``: the plan of a run, its duration and the requirements for the device."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Reconfiguration: other rules are added, changed and removed while traffic is sent."""
+"""Reconfiguration: objects are added, changed and removed under traffic."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Plugins come from entry points: broken ones are shown, doubled ones refused, others work."""
+"""Plugins from entry points: broken ones are listed, duplicates are rejected."""
 
 import json
 

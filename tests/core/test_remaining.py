@@ -1,4 +1,4 @@
-"""How long a run still takes: learned from what it took so far."""
+"""The estimate of the remaining time of a run, and the state line."""
 
 import io
 import random

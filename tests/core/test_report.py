@@ -1,4 +1,4 @@
-"""Reports: whole, true to results.json, safe, the same octets every time."""
+"""Reports: complete, equal to results.json, safe and reproducible."""
 
 import csv
 import json
@@ -69,7 +69,7 @@ class Page(HTMLParser):
         self.elements, self.text, self.caption, self.row = [], "", None, None
         self.feed(text)
         self.close()
-        assert self.open == [], "elements are left open"
+        assert self.open == [], "unclosed elements"
 
     def handle_starttag(self, tag, attrs):
         self.elements.append(tag)

@@ -1,4 +1,4 @@
-"""Words of reports: none about IPv6 where there is none, commands as one types them."""
+"""Wording of reports: no IPv6 where it is not used, commands as typed."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Whole runs with the simulated tester: results, resume, faults."""
+"""Complete runs with the simulated tester: results, resume and faults."""
 
 import pytest
 from v6t.base.errors import BeyondTester

@@ -1,4 +1,4 @@
-"""Tables at every width: no figure is cut, and no mark leaves its number."""
+"""Tables at every width: no figure is truncated, and marks stay with their figures."""
 
 import re
 

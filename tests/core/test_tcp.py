@@ -1,4 +1,4 @@
-"""The TCP benchmarks (RFC 8219 section 8) in simulated runs: known truths are found, nothing is lost."""
+"""The TCP benchmarks (RFC 8219 section 8) in simulated runs with known results."""
 
 import json
 

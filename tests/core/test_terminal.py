@@ -1,4 +1,4 @@
-"""The live line on a real terminal: at every width, through a change of it, and through Ctrl-C."""
+"""The state line on a terminal: widths, resizing and Ctrl-C."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""The self-test gate: measured, remembered, forgotten when anything changes (SELF-01 to SELF-03)."""
+"""The self-test: measured, cached, and invalidated by changes (SELF-01 to SELF-03)."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The probe for entropy (GEN-12) and the flows of RFC 8219 section 10 (SC-04) as whole runs."""
+"""The RSS probe (GEN-12) and the flows of RFC 8219 section 10 (SC-04) in complete runs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The run in two sentences: rates as shares of links, and what they rest on."""
+"""The summary sentences of a run: rates as shares of links, and their limits."""
 
 import pytest
 from v6t.analysis.blocks import Paragraph

@@ -1,4 +1,4 @@
-"""`make results`: the campaign of all devices and its page, by a command line that is not v6t's."""
+"""`make results`: the campaign of all devices and its page."""
 
 import os
 import shutil

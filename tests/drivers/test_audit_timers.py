@@ -1,4 +1,4 @@
-"""``v6t audit --timers hours`` of the kernel's NAT44 from end to end: hours pass in its table alone."""
+"""``v6t audit --timers hours`` of the kernel NAT44 with a simulated clock."""
 
 from __future__ import annotations
 

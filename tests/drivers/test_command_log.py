@@ -1,4 +1,4 @@
-"""What the log of a command holds, and what it must not hold."""
+"""Content of the command log, and secrets that it must not contain."""
 
 import json
 import logging

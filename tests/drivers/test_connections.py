@@ -1,4 +1,4 @@
-"""Learning, replaying and preparing connections: the parts, without any lab."""
+"""Learning, replaying and preparing connections, without a lab."""
 
 from __future__ import annotations
 
@@ -451,7 +451,7 @@ def test_incomplete_or_faulty_phase_one_has_no_phase_two(changes, faults):
     device, (result,) = prepared(Scripted(**changes), alpha=1.0)
     assert device.log == ["flush", "count", "establish", "count"]
     assert result.faults == faults
-    assert result.is_disturbed, "phase 1 has a rate of its own"
+    assert result.is_disturbed, "not a loss"
 
 
 @pytest.mark.parametrize(

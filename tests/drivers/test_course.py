@@ -1,4 +1,4 @@
-"""What testers tell of a trial's time: a device's hiccup, and steps of the clock."""
+"""Timelines of trials: hiccups of the device and steps of the clock."""
 
 import time
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The embedded tester and its lab with real frames: what only this tester does, and what it leaves."""
+"""The embedded tester and its lab with real frames, and what remains afterwards."""
 
 import contextlib
 import os

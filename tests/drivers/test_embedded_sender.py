@@ -1,4 +1,4 @@
-"""What the embedded tester stamps when it sends, and counts when it receives."""
+"""Stamps and counts of the sender and receiver of the embedded tester."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The embedded tester's connections of TCP without frames: times, resets, ICMP errors and late segments."""
+"""TCP connections of the embedded tester without frames: times, resets, ICMP errors, late segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test frames of any protocol through the lab: known by their marks and by nothing else."""
+"""Test frames of any protocol in the lab, identified by their trailers only."""
 
 from contextlib import closing
 

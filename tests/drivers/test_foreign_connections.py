@@ -1,4 +1,4 @@
-"""Connections of other transports: learned, replayed, judged, and ICMP queries through the kernel."""
+"""Connections of other transports, and ICMP queries through the kernel."""
 
 import shutil
 from dataclasses import replace

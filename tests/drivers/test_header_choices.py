@@ -169,7 +169,7 @@ def answers(name, direction, octet, inner, change, oracle=None):
 def accepted(*args, **kwargs):
     found = answers(*args, **kwargs)
     assert found.checked == 3
-    assert found.matched in (0, 3), "frames of one kind are judged alike"
+    assert found.matched in (0, 3), "different verdicts"
     assert (found.mismatch is None) == (found.matched == 3)
     return found.matched == 3
 

@@ -1,4 +1,4 @@
-"""Receive packet steering on the lab's interfaces, in all namespaces and on no others."""
+"""Receive packet steering on the interfaces of the lab and no others."""
 
 import os
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Frames of an earlier trial that arrive in a later one: never counted, learned or compared."""
+"""Late frames of an earlier trial are never counted, learned or compared."""
 
 import base64
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Cells of the matrix, other testers and accuracy: measured with real parts, and recorded."""
+"""Recorded measurements: the matrix of testers and devices, other testers, and accuracy."""
 
 import os
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Answers for the tester's hosts, judged by Scapy, and single frames through TRex's ports."""
+"""Neighbor answers for the hosts of the tester, checked by Scapy, and frames of the ports of TRex."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages tell of a device what a test has seen of it: four facts of a run, kept row by row."""
+"""Facts about devices that tests record for the documentation."""
 
 import json
 import shutil

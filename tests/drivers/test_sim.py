@@ -1,4 +1,4 @@
-"""The simulated device does what its options say: procedures are judged by it."""
+"""The simulated device behaves as its options describe."""
 
 import math
 from dataclasses import replace

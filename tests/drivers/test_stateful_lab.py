@@ -1,4 +1,4 @@
-"""RFC 9693 and connections of TCP with real frames, through NATs of the kernel and TAYGA in the lab."""
+"""RFC 9693 and TCP connections with real frames, through kernel NATs and TAYGA in the lab."""
 
 import shutil
 import subprocess

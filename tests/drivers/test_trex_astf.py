@@ -1,4 +1,4 @@
-"""Connections of TCP by TRex's stateful engine: what it is given, and what its counters mean."""
+"""TCP connections by the stateful engine of TRex: profiles and counters."""
 
 import base64
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""What the workers with TRex's client read of its answers, and what each worker consists of."""
+"""The workers of the TRex client: parsed answers, and the modules of each worker."""
 
 from __future__ import annotations
 

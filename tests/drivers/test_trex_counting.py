@@ -1,4 +1,4 @@
-"""Raw counters of a real trial (TRex v3.08) to a trial result, and every fault of the tester."""
+"""Conversion of recorded counters (TRex v3.08) to a trial result, and faults of the tester."""
 
 import copy
 import json

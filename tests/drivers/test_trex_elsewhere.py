@@ -1,4 +1,4 @@
-"""TRex on a host behind a real sshd, with one and two pairs of ports; connections it learned."""
+"""TRex on a remote host over SSH, with one and two pairs of ports, and learned connections."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A real TRex in the lab, wherever TREX_DIR names an installation. Rates stay dependable ones."""
+"""A real TRex, named by TREX_DIR, in the lab, at low rates."""
 
 import json
 import os
@@ -80,7 +80,7 @@ def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
             assert time.monotonic() - began < 1.0 + 5.0 + 1.0
         timer.join()
     assert all(faketrex.gone(p) for p in processes)
-    assert not list(Path("/var/run/dpdk").glob(f"v6t{os.getpid()}n*")), "megabytes of every server"
+    assert not list(Path("/var/run/dpdk").glob(f"v6t{os.getpid()}n*")), "leftover DPDK files"
 
 
 def test_stolen_ports_end_the_trial():

@@ -1,4 +1,4 @@
-"""The shell that a server runs in: ports closed to others, NICs given back, nothing left behind."""
+"""The shell program that starts a TRex server: closed ports, restored NICs, cleanup."""
 
 import ast
 import os

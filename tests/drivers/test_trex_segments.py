@@ -1,4 +1,4 @@
-"""Two rates on TRex, times of losses and flows that begin in turn, without one."""
+"""Two rates, times of losses and successive flows of TRex, without a server."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""How long TRex was sending, from looks at its port counters: streams, connections and both phases."""
+"""The sending time of TRex, computed from readings of port counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How TRex servers that v6t starts are configured, one or several."""
+"""Configuration of the TRex servers that v6t starts."""
 
 from __future__ import annotations
 

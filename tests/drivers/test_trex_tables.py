@@ -1,4 +1,4 @@
-"""Tables and streams without stamps on TRex: marks, blocks of lists, counts and refusals."""
+"""Streams without stamps on TRex: marks, lists, counts and limits."""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""The worker's protocol, with an installation that only looks like TRex."""
+"""The protocol of the TRex worker, with a fake installation."""
 
 import ast
 import itertools

@@ -1,4 +1,4 @@
-"""Devices of several parts: in the lab, with real and reference parts, and their errors."""
+"""Chains of several devices: real and reference parts in the lab, and errors."""
 
 import os
 from types import SimpleNamespace

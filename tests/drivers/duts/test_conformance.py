@@ -1,4 +1,4 @@
-"""Promises of every driver: nothing is left behind, nothing foreign is touched."""
+"""Requirements for every driver: rollback is complete, and foreign objects are not touched."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Settings and versions that a driver's program cannot do are refused before any change."""
+"""Settings and versions that a driver does not support are rejected before any change."""
 
 from __future__ import annotations
 

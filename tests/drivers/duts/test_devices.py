@@ -1,4 +1,4 @@
-"""Real devices in namespaces, reached directly and through a real sshd: frames, and nothing left."""
+"""Real devices in namespaces, reached directly and over SSH: frames, rollback and removal."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def test_frames_go_through_both_ways(device, way):
     intent, src, dst, new_src, new_dst, ttl = FRAMES[device]
     with standing(device, intent, **WAYS[way]) as bed:
         out = bed.through("forward", src, dst, 5000, 53, b"there it goes")
-        assert out is not None, "the frame was dropped"
+        assert out is not None, "frame dropped"
         assert (out.payload.src, out.payload.dst) == (new_src, new_dst)
         assert out.payload.ttl == ttl
         assert (out.src, out.dst) == (intent.links.right.dut_mac, intent.links.right.tester_mac)
         back = bed.through("reverse", new_dst, new_src, 53, out["UDP"].sport, b"here it returns")
-        assert back is not None, "the answer was dropped"
+        assert back is not None, "answer dropped"
         assert (back.payload.src, back.payload.dst) == (dst, src)
         assert len(bed.session.verify()) > 5
         if device in STATEFUL:

@@ -1,4 +1,4 @@
-"""DNS64 servers in namespaces: configured, asked, judged, emptied, restored; a wrong one is caught."""
+"""DNS64 servers in namespaces: configuration, answers, flush, rollback and wrong answers."""
 
 from __future__ import annotations
 

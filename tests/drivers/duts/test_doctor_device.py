@@ -1,4 +1,4 @@
-"""``v6t doctor`` and a device in the field: reached, read, nothing changed; and what it says, on a terminal."""
+"""``v6t doctor`` with a remote device: checks without changes, and safe output."""
 
 import json
 

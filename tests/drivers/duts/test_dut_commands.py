@@ -1,4 +1,4 @@
-"""``v6t dut``: plans for every pair, and a device elsewhere over TCP to a real sshd."""
+"""``v6t dut``: plans for every pair, and a remote device over SSH."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Every fault in every phase against a real sshd, and a reboot: the device is restored, or the user is told."""
+"""Every fault in every phase against a real sshd, and reboots."""
 
 from functools import partial
 

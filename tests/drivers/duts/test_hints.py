@@ -1,4 +1,4 @@
-"""Capabilities of drivers as users see them, and refusals that end with options that work."""
+"""Capabilities of drivers in commands, and hints that lead to valid options."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""Ctrl-C after each single command on a device, and on the way from one device to the next."""
+"""Ctrl-C after each single command on a device, and between the devices of a chain."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Ways to log in to a real sshd: configuration file, agent, password, through another host."""
+"""Logins to a real sshd: configuration file, agent, password and jump host."""
 
 import json
 import os

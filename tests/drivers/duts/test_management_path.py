@@ -1,4 +1,4 @@
-"""The operator's own way to a device is never taken: by no route, address, pool or interface."""
+"""The management path to a device is protected from routes, addresses, pools and interfaces."""
 
 from dataclasses import replace
 from ipaddress import ip_address, ip_network

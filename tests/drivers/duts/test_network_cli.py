@@ -1,4 +1,4 @@
-"""Lines, prompts, figures and undo of devices with a command line, without any device."""
+"""The driver for command lines without a device: lines, prompts, figures and undo."""
 
 import importlib.util
 import shutil

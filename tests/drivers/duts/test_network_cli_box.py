@@ -329,6 +329,6 @@ def test_run_measures_frames_through_the_device(tmp_path):
         assert not (tmp_path / "out" / "dut-undo.json").exists()
         assert not list((tmp_path / "state").glob("*"))
         assert server.configuration == []
-        assert server.find_pid(), "whoever put it there wants it back"
+        assert server.find_pid(), "server is still running"
     finally:
         server.stop()

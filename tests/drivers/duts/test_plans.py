@@ -1,4 +1,4 @@
-"""Plans of all drivers: as recorded, and with the properties every driver has."""
+"""Plans of all drivers: recorded plans, and common properties."""
 
 import os
 import re

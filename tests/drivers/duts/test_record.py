@@ -1,4 +1,4 @@
-"""The script that takes everything back, run by a shell."""
+"""The undo script, run by a shell."""
 
 import contextlib
 import gzip

@@ -1,4 +1,4 @@
-"""The undo record is kept until the device is restored; other files cannot mislead."""
+"""The undo record is kept until the device is restored; other files are never used."""
 
 import queue
 import re

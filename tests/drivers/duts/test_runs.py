@@ -1,4 +1,4 @@
-"""Whole runs on a device behind a real sshd: restored at the end, and after a kill -9."""
+"""Complete runs on a device behind a real sshd: restored at the end and after SIGKILL."""
 
 import json
 import os
@@ -115,7 +115,7 @@ def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, whole, tmp
         begun = journal.read_bytes()
         drawn.append(begun.count(b"\n"))
         pid = LabSshServer(NAME).find_pid()
-        assert pid, "a device elsewhere does not vanish with its tester"
+        assert pid, "the device survives"
         inside, record = NamespaceTransport(pid, "inside"), path / "dut-undo.json"
         assert "v6t-nat64" in inside.run("ip -o link show").out
         assert inside.run("cat /run/v6t/record.json").out == record.read_text()

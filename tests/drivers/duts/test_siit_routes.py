@@ -1,4 +1,4 @@
-"""Routes and own addresses of translators: every host is reached, no packet returns, nothing collides."""
+"""Routes and addresses of translators: every host is reachable, without loops or collisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SSH transport against a real sshd: logins, deadlines, broken connections, odd output."""
+"""The SSH transport against a real sshd: logins, deadlines, broken connections, unusual output."""
 
 import subprocess
 import sys
@@ -148,7 +148,7 @@ def test_devices_of_a_test_process_that_was_killed_are_removed(server):
     place, pid = subprocess.run(ended, capture_output=True, text=True, check=False).stdout.split()
     assert Path(place).exists()
     assert Path(place) != server.directory
-    assert Path(f"/proc/{pid}").exists(), "a device elsewhere does not vanish with its tester"
+    assert Path(f"/proc/{pid}").exists(), "the device survives"
     subprocess.run([sys.executable, "-c", words + "s.end(m)"], check=True)
     assert not Path(place).exists()
     assert not Path(f"/proc/{pid}").exists()

@@ -1,4 +1,4 @@
-"""Steps: one read before and after a change, the usual steps, and how a process of v6t is ended."""
+"""Steps: recorded states, common steps, and how processes are stopped."""
 
 import ast
 import os

@@ -1,4 +1,4 @@
-"""Ctrl-C once, Ctrl-C twice, a terminal that is closed: the device is put back, or it is said how."""
+"""Signals and closed terminals: the device is restored, or the rollback command is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs of devices: recorded, read, watched every second, and what counts as lost."""
+"""Telemetry: recorded outputs, sampling, and which figures are losses."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""CE and PE of ipv4aas behind real sshd, also two parts on one machine: measured, locked, lost, restored."""
+"""CE and PE of ipv4aas behind real sshds: measurement, locks, crashes and rollback."""
 
 import json
 import os

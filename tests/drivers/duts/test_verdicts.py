@@ -1,4 +1,4 @@
-"""Verdicts on devices: from their own figures, the tester's, and at which rate they were seen."""
+"""Verdicts on bottlenecks from figures of the device and the tester."""
 
 from dataclasses import replace
 

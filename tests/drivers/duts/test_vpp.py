@@ -1,4 +1,4 @@
-"""A real VPP in the lab, if this machine has one: in PATH, or named by V6T_VPP."""
+"""A real VPP in the lab, in PATH or named by V6T_VPP."""
 
 import os
 import re
@@ -165,7 +165,7 @@ def test_the_printed_plan_makes_the_papers_frame():
         right.send(bytes(Ether(src=link.tester_mac, dst=link.dut_mac) / packet / b"of the paper"))
         out = left.await_udp(b"of the paper")
         shell.run("kill $(cat /run/v6t/vpp.pid)")
-    assert out is not None, "the frame was dropped"
+    assert out is not None, "frame dropped"
     assert (out[IPv6].src, out[IPv6].dst) == ("2001:db8:6::1", "2001:db8:ce:a11:0:c000:250:11")
     assert (out[IPv6].nh, out[IP].dst, out[UDP].dport) == (4, "192.0.2.80", 35336)
 
@@ -187,11 +187,11 @@ def test_sessions_come_and_go(technology_name):
         for port in range(5000, 5020):
             payload = b"from port %d" % port
             out = exchange(bed, intent, src, dst, port, payload)
-            assert out is not None, "the frame was dropped"
+            assert out is not None, "frame dropped"
             assert (out.payload.src, out.payload.dst) == (new_src, new_dst)
             assert out[IP].ttl == 63
             back = bed.through("reverse", new_dst, new_src, 53, out[UDP].sport, b"to %d" % port)
-            assert back is not None, "the answer was dropped"
+            assert back is not None, "answer dropped"
             assert back[UDP].dport == port
             if technology_name == "dslite-aftr":
                 assert (back[IPv6].src, back[IPv6].dst) == ("2001:db8:6::1", src)
@@ -211,7 +211,7 @@ def test_sessions_come_and_go(technology_name):
         assert bed.dut.report()["table"]["used"] == 0
         assert bed.session.verify()
         out = exchange(bed, intent, src, dst, 6000, b"once more")
-        assert out is not None, "nothing passes after the flush"
+        assert out is not None, "no traffic after flush"
         assert any("undone" in line for line in bed.session.rollback())
 
 
@@ -346,7 +346,7 @@ def test_it_is_driven_over_ssh():
         pytest.skip(f"needs {package}")
     with standing("vpp", intents.paper_mape(), ssh={"lab": sshserver.unique("vpp")}, **OWN) as bed:
         out = bed.through("reverse", "203.0.113.56", "192.0.2.80", 41999, 35336, b"over ssh")
-        assert out is not None, "the frame was dropped"
+        assert out is not None, "frame dropped"
         assert out[IPv6].dst == "2001:db8:ce:a11:0:c000:250:11"
         assert len(bed.session.verify()) > 10
 

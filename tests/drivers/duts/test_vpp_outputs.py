@@ -1,4 +1,4 @@
-"""What VPP 26.06 and Debian's Jool 4.1.9 printed, and what their functions are told, refuse and count."""
+"""Captured outputs of VPP 26.06 and Jool 4.1.9, and what their drivers reject."""
 
 from contextlib import nullcontext
 from dataclasses import replace
