@@ -78,7 +78,7 @@ def test_a_run_configures_verifies_measures_and_restores(whole):
     assert not LabSshServer(NAME).find_pid()
 
 
-def test_an_interrupted_run_restores_and_says_how_to_go_on(testbed, tmp_path):
+def test_interrupted_run_restores_device_and_prints_resume_command(testbed, tmp_path):
     path = tmp_path / "run"
     with measuring("run", *QUICK, "--testbed", testbed, "-o", path) as process:
         process.send_signal(signal.SIGINT)

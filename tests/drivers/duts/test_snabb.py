@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 
-def test_it_keeps_the_ttl_at_the_tunnels_end_counts_and_is_put_back():
+def test_snabb_keeps_ttl_counts_packets_and_is_restored():
     intent = intents.lwaftr()
     link = intent.links.left
     with standing("snabb-lwaftr", intent, **OWN) as bed:
@@ -44,7 +44,7 @@ def test_it_keeps_the_ttl_at_the_tunnels_end_counts_and_is_put_back():
         assert "hugetlbfs" not in left
 
 
-def test_frames_that_it_does_not_fetch_are_counted_and_are_its_own():
+def test_unfetched_frames_are_counted_as_device_losses():
     """Its worker is stopped: a core that polls would look as busy as ever."""
     intent = intents.lwaftr()
     link = intent.links.left
