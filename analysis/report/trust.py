@@ -166,8 +166,8 @@ def _list_limits(data: RunData) -> Iterator[Block]:
             yield Collapsible(f"{len(lines)} observations behind it", [BulletList(lines)])
     elif data.config["dut"]["driver"] != "reference" and not data.simulated:
         yield Paragraph(
-            "Nobody watched what limits the device: `v6t dut bottleneck` measures the found rates "
-            "once more and does."
+            "The bottleneck of the device was not determined. `v6t dut bottleneck` measures the "
+            "results again and finds it."
         )
 
 

@@ -163,7 +163,7 @@ def _compute_vectors_per_call(samples: Sequence[Sample]) -> dict[str, float]:
                 continue
             called = last[calls] - first.get(calls, 0.0)
             taken = vectors - first.get(name, 0.0)
-            if first and called > 0 and taken >= 0:  # less than before: it was told to forget
+            if first and called > 0 and taken >= 0:  # smaller values: the counters were cleared
                 seconds.setdefault((thread, node), []).append(taken / called)
     found: dict[str, float] = {}
     for (_, node), shares in seconds.items():
@@ -178,7 +178,7 @@ def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
         return {}
     links = [n for n in samples[-1].figures if n.startswith(LINK_PREFIX) or n == INTERFACES_READING]
     packets = sum(_measure_growth(samples, link, "rx.packets") for link in links)
-    # of a VPP, unless too few to be told from rounding
+    # clocks of VPP, unless rounding hides them
     first, last = (
         sum(v for n, v in s.figures.get("runtime", {}).items() if n.endswith(".clocks"))
         for s in (samples[0], samples[-1])

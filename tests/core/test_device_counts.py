@@ -1,4 +1,4 @@
-"""Counters of a driven device over each benchmark, reported with the results of ordinary runs."""
+"""Counters of a device over each benchmark."""
 
 import json
 
@@ -39,7 +39,7 @@ class Device:
         return Sample(figures, 2.0 * self.read_s, READINGS)
 
 
-def test_a_reading_ends_one_benchmark_and_begins_the_next():
+def test_one_reading_ends_and_begins_benchmarks():
     device, counts = Device(), DeviceCounts(())
     counts.end(device, WHERE)
     assert counts.entries == [] and device.read_s == 0, "no trial was made"
@@ -62,7 +62,7 @@ def test_a_reading_ends_one_benchmark_and_begins_the_next():
     assert Entry.model_validate(json.loads(json.dumps(first))).to_json() == first
 
 
-def test_frames_of_no_benchmark_are_none_of_the_next():
+def test_discarded_reading_is_not_counted():
     """Those of a preflight, at another frame size or in another mode."""
     device, counts = Device(), DeviceCounts(())
     counts.begin(device)
@@ -76,7 +76,7 @@ def test_frames_of_no_benchmark_are_none_of_the_next():
     assert counts.entries[1]["table"]["before"]["used"] == 80.0
 
 
-def test_a_benchmark_without_a_trial_has_no_entry():
+def test_benchmark_without_trial_has_no_entry():
     device, counts = Device(), DeviceCounts(())
     counts.begin(device)
     counts.end(device, WHERE)
@@ -85,7 +85,7 @@ def test_a_benchmark_without_a_trial_has_no_entry():
     assert device.read_s == 2
 
 
-def test_what_a_resumed_run_measures_again_replaces_its_entry():
+def test_repeated_benchmark_replaces_its_entry():
     before = DeviceCounts(())
     before.begin(Device())
     before.end(Device(), WHERE)
@@ -99,7 +99,7 @@ def test_what_a_resumed_run_measures_again_replaces_its_entry():
     ]
 
 
-def test_a_device_that_cannot_be_read_has_no_entry():
+def test_unreadable_device_has_no_entry():
     for session in (None, Device(silent=True)):
         counts = DeviceCounts(())
         counts.begin(session)
@@ -110,7 +110,7 @@ def test_a_device_that_cannot_be_read_has_no_entry():
 @pytest.mark.lab
 @pytest.mark.slow
 @pytest.mark.skipif(not POSSIBLE, reason=WHY)
-def test_an_ordinary_run_keeps_what_the_device_counted(tmp_path):
+def test_run_stores_device_counters(tmp_path):
     procedure = {
         "repetitions": 1, "trial_duration_s": 0.2, "pause_s": 0.0, "residual_wait_s": 0.1,
         "resolution_ratio": 0.5, "sending_time_tolerance": 2.0,

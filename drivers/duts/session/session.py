@@ -93,7 +93,7 @@ class Session(Transaction, DeviceSession):
         reason = self.find_interruption()
         if reason:
             text = f"{self.name}: {reason} while it was measured: it may no longer be configured"
-            _LOG.log(NOTICE, "%s", text)  # the rollback may raise an error of its own
+            _LOG.log(NOTICE, "%s", text)  # the rollback may raise another error
             raise ConnectionLost(text, self.undo_hint, code="check-failed")
 
     def describe(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class Session(Transaction, DeviceSession):
         return {name: self._read_figures(reading) for name, reading in readings.items()}
 
     def _read_figures(self, reading: Reading | None) -> dict[str, float]:
-        """Run the command of a reading and return its figures; empty if the reading is None."""
+        """Run the command of a reading and return its figures; empty without a reading."""
         return dict(reading.parse(self.transport.run(reading.command).out)) if reading else {}
 
     @property

@@ -29,7 +29,12 @@ from v6t.drivers.duts.session.shell import build_call, format_assignments, read_
 from v6t.drivers.transport.contract import Output, Transport
 
 RECORD_SCHEMA = "v6t-undo/1"  # version of the format of undo records
-RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
+RECORD, SCRIPT, PROGRESS, UNDONE = (
+    "record.json",
+    "undo.sh",
+    "progress",
+    "undone",
+)  # in the state directory
 STEP_PATIENCE_S = 5  # time that ``undo.sh`` waits for an interrupted step to end
 UNDO_LIMIT_S = 180.0  # time limit for undoing all steps that have the default limit
 
@@ -183,7 +188,7 @@ def describe_undo(entries: Iterable[UndoEntry]) -> str:
 
 
 PART_PREFIX = "part-"  # prefix of the state directories of a chain's further parts on a machine
-LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"
+LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"  # copies in the run directory
 
 
 class DamagedRecordError(DeviceNotRestoredError):
@@ -294,7 +299,7 @@ class UndoStore:
         if self._record_dir is not None:
             for name in (LOCAL_RECORD, LOCAL_SCRIPT):
                 (self._record_dir / name).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # files of somebody else are in it
+            with contextlib.suppress(OSError):  # the directory contains other files
                 self._record_dir.rmdir()
 
     def start_timer(self, limit_s: int, *, absolute: bool = False) -> None:
