@@ -328,6 +328,7 @@ def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, ru
     assert (tmp_path / "runs").read_text() == "\n" * runs
     assert store.read_undone_steps() == {1, 2}
 
+
 def test_status_counts_the_begun_steps_that_have_an_undo(tmp_path):
     undo = (entry(number=1), entry(number=2, command=""), entry(number=3))
     record = UndoRecord("me", "b", "command", "x", "now", str(tmp_path), undo)
