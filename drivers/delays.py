@@ -59,7 +59,7 @@ def _make(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
 
 
 def summarize_us(parts: Sequence[NDArray[np.int64]]) -> dict[str, float] | None:
-    """Compute percentiles [µs] of delays [ns] in several arrays; None: there are none."""
+    """Compute percentiles [µs] of delays [ns] in several arrays, or None without any."""
     import numpy as np
 
     count = sum(map(len, parts))

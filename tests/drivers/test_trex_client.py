@@ -1,4 +1,4 @@
-"""What the workers with TRex's client read of its answers, and what each worker consists of."""
+"""The workers of the TRex client: parsed answers, and the modules of each worker."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_failed_reading_of_queue_drops_is_not_zero(error):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("answer", "is_fault"), [("'N/A'", False), ("1 / 0", True)])
-def test_trial_whose_queue_drops_cannot_be_read_is_a_fault(tmp_path, monkeypatch, answer, is_fault):
+def test_unreadable_queue_drops_are_a_tester_fault(tmp_path, monkeypatch, answer, is_fault):
     fake = faketrex.API.replace(
         "def get_rel(self, name): return 0", f"def get_rel(self, name): return {answer}"
     )
