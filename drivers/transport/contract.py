@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from v6t.base.errors import DutError
+
+if TYPE_CHECKING:
+    from v6t.drivers.transport.process import HeldCommand
 
 DEADLINE_S = 30.0  # Default for a command
 ON_DEVICE = "on the device"
@@ -77,26 +80,6 @@ class Output:
         """Last line of standard error, else of standard output."""
         lines = (self.err.strip() or self.out.strip()).splitlines()
         return lines[-1].strip()[:300] if lines else f"status {self.status}"
-
-
-class HeldCommand(Protocol):
-    """A command that runs until it is released."""
-
-    def line(self, deadline_s: float) -> str:
-        """Return the next line of output; raise ConnectionLost or DeadlinePassed."""
-
-    def send(self, text: str) -> None:
-        """Write to its standard input without waiting; raise ConnectionLost if it has ended."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether it, or the connection, is known to have ended."""
-
-    def read_error(self) -> str:
-        """Wait a moment for its end; return what it printed on standard error."""
-
-    def release(self) -> None:
-        """Close its standard input and wait a moment for its end. May be called twice."""
 
 
 class Transport(Protocol):

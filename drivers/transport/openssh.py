@@ -24,8 +24,8 @@ from v6t.drivers.transport.contract import (
     for_shell,
 )
 from v6t.drivers.transport.process import (
+    HeldCommand,
     Process,
-    ProcessHeld,
     begin,
     build_clean_environment,
     finish,
@@ -126,10 +126,10 @@ class SshTransport:
             )
         return Output.decode(self.name, int(status[0]), out, before)
 
-    def hold(self, command: str) -> ProcessHeld:
+    def hold(self, command: str) -> HeldCommand:
         log_start(self.name, command, logging.INFO)
         line = for_shell(command, self._options.become, netns=self._options.netns)
-        return ProcessHeld(self.name, begin([*self._words(), line]), lambda: not self._alive)
+        return HeldCommand(self.name, begin([*self._words(), line]), lambda: not self._alive)
 
     @property
     def terminal_command(self) -> list[str]:

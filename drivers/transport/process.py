@@ -1,4 +1,4 @@
-"""Commands run by a local program that takes them elsewhere: ``ssh``, ``nsenter``."""
+"""Commands run by a local program, here or elsewhere, and transports to this machine and its namespaces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from v6t.base.errors import DutError
-from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, decode_output
+from v6t.drivers.transport.command_log import log_start, run_logged
+from v6t.drivers.transport.contract import (
+    DEADLINE_S,
+    ON_DEVICE,
+    ConnectionLost,
+    DeadlinePassed,
+    Output,
+    decode_output,
+    for_shell,
+)
 from v6t.drivers.transport.redaction import ENABLE_PASSWORD, LOGIN_PASSWORD, redact
 
 Process = subprocess.Popen[bytes]
@@ -118,16 +127,24 @@ def kill(process: Process) -> None:
     process.wait()
 
 
-class ProcessHeld:
-    """A local program that runs until it is released."""
+class HeldCommand:
+    """A command of a device that runs, through a local program, until it is released.
 
-    def __init__(self, name: str, process: Process, gone: Callable[[], bool] = lambda: False):
+    Args:
+        name: device, for messages.
+        is_disconnected: whether the connection to the device has ended.
+    """
+
+    def __init__(
+        self, name: str, process: Process, is_disconnected: Callable[[], bool] = lambda: False
+    ) -> None:
         self._name = name
         self._process = process
-        self._gone = gone
+        self._is_disconnected = is_disconnected
         self._buffer = b""
 
     def line(self, deadline_s: float) -> str:
+        """Return the next line of output; raise ConnectionLost or DeadlinePassed."""
         out = self._process.stdout
         end = time.monotonic() + deadline_s
         while b"\n" not in self._buffer and out is not None:
@@ -147,6 +164,7 @@ class ProcessHeld:
         return text
 
     def send(self, text: str) -> None:
+        """Write to its standard input without waiting; raise ConnectionLost if it has ended."""
         try:
             if self._process.stdin is not None and not self.ended:
                 os.write(self._process.stdin.fileno(), text.encode())
@@ -161,9 +179,11 @@ class ProcessHeld:
 
     @property
     def ended(self) -> bool:
-        return self._gone() or self._process.poll() is not None
+        """Whether it, or the connection, is known to have ended."""
+        return self._is_disconnected() or self._process.poll() is not None
 
     def read_error(self) -> str:
+        """Wait a moment for its end; return what it printed on standard error."""
         err = self._process.stderr
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(2)
@@ -172,6 +192,7 @@ class ProcessHeld:
         return decode_output(os.read(err.fileno(), 65536))[0]
 
     def release(self) -> None:
+        """Close its standard input and wait a moment for its end. May be called twice."""
         with contextlib.suppress(OSError, ValueError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
@@ -184,3 +205,68 @@ class ProcessHeld:
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+class LocalTransport:
+    """Transport that runs commands as this user on this machine."""
+
+    where = "on this machine"
+    log_level = logging.INFO  # Level of the log records of its commands
+
+    def __init__(self, name: str, before: Sequence[str] = ()) -> None:
+        self.name = name
+        self.condition = ""
+        self._before = list(before)
+
+    def open(self) -> None:
+        """Do nothing, since commands need no connection."""
+
+    def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
+        limit = deadline_s or DEADLINE_S
+        return run_logged(
+            self.name, command, text, self.log_level, lambda: self._run(command, text, limit)
+        )
+
+    def _run(self, command: str, text: str, limit: float) -> Output:
+        process = begin(self._words(command, self.condition))
+        outputs = finish(process, text, limit)
+        if outputs is None:
+            raise DeadlinePassed(
+                f"{self.name}: a command did not end within {limit:g} s: {command[:120]}",
+                code="timeout",
+            )
+        if process.returncode == -signal.SIGKILL:
+            raise ConnectionLost(
+                f"{self.name}: it vanished during: {command[:120]}", code="connection-lost"
+            )
+        return Output.decode(self.name, process.returncode, *outputs)
+
+    def hold(self, command: str) -> HeldCommand:
+        log_start(self.name, command, self.log_level)
+        return HeldCommand(self.name, begin(self._words(command)))
+
+    def close(self) -> None:
+        """Do nothing, since commands need no connection."""
+
+    def _words(self, command: str, condition: str = "") -> list[str]:
+        """Return the command line that runs a shell line."""
+        return [*self._before, "sh", "-c", for_shell(command, condition=condition)]
+
+
+class NamespaceTransport(LocalTransport):
+    """Transport into the network, process and mount namespaces of a process."""
+
+    where = ON_DEVICE
+
+    def __init__(self, pid: int, name: str = "lab device") -> None:
+        super().__init__(name, enter(pid))
+        self.pid = pid
+
+    def open(self) -> None:
+        if self.run("true").status:
+            raise DutError(f"{self.name}: its namespaces cannot be entered", code="lab-failed")
+
+
+def enter(pid: int) -> list[str]:
+    """Return the command that runs another one in the namespaces of a process."""
+    return ["nsenter", "-t", str(pid), "-n", "-m", "-p", "--"]

@@ -27,7 +27,7 @@ from v6t.drivers.duts.session.undo_store import (
     build_undo_script,
     format_here_document,
 )
-from v6t.drivers.transport.here import HereTransport
+from v6t.drivers.transport.process import LocalTransport
 
 from .field import until
 from .intents import ROUTER4
@@ -69,7 +69,7 @@ def test_a_command_reads_its_own_input_or_none():
         assert done.stdout == said, shell
 
 
-class Timed(HereTransport):
+class Timed(LocalTransport):
     """Remembers how long each command might have taken."""
 
     def __init__(self):
@@ -251,7 +251,7 @@ def test_a_step_that_undoes_everything_itself_does_not_wait_for_ever(device, mon
 
 def test_log_of_a_device_is_kept_with_each_part_of_a_run(tmp_path):
     driver = make_driver("nftables", {"state_dir": str(tmp_path), "log_connections": True})
-    session = Session(driver, HereTransport("here"), ROUTER4, tmp_path)
+    session = Session(driver, LocalTransport("here"), ROUTER4, tmp_path)
     for text in ("one\n", "two\n"):  # the second is that of a resumed run
         (tmp_path / "connections.log").write_text(text)
         session._save_artefacts()
