@@ -50,7 +50,7 @@ def _make(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
 
 
 def summarize_us(parts: Sequence[NDArray[np.int64]]) -> dict[str, float] | None:
-    """Compute percentiles [µs] of delays [ns] in several arrays; None: there are none."""
+    """Compute percentiles [µs] of delays [ns] in several arrays, or None without any."""
     count = sum(map(len, parts))
     if not count:
         return None

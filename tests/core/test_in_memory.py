@@ -1,4 +1,4 @@
-"""Results go to the report in memory, and what is on disk is read at most once."""
+"""Reports are written from memory, and stored results are read at most once."""
 
 import json
 from collections import Counter
@@ -124,7 +124,7 @@ def test_resume_reads_each_file_once(crashes, read_files, tmp_path):
     assert {name: read_files[name] for name in names} == dict.fromkeys(names, 1)
 
 
-def test_what_is_stored_is_what_was_in_memory(tmp_path):
+def test_stored_data_equals_data_in_memory(tmp_path):
     data = measure_run(simulate(modes=("forward",)), tmp_path / "out")
     stored = results.load_run(tmp_path / "out")
     written, read = (format_json(share_conditions(d.results)) for d in (data, stored))

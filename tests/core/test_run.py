@@ -1,4 +1,4 @@
-"""Whole runs with the simulated tester: results, resume, faults."""
+"""Complete runs with the simulated tester: results, resume and faults."""
 
 import pytest
 from v6t.base.errors import BeyondTester
@@ -25,7 +25,7 @@ def simulated(**options):
     return simulate(device=options, procedure={"repetitions": 3, "resolution_fps": 10_000.0})
 
 
-def test_records_say_what_they_are(tmp_path):
+def test_records_have_key_fields(tmp_path):
     outcome = measure_run(simulated(capacity_fps=1_000_000), tmp_path / "out")
     assert outcome.status == "complete"
     records = read_results(tmp_path / "out")["results"]
@@ -48,7 +48,7 @@ def test_conditions_that_all_records_share_are_written_once():
     assert [r["conditions"] for r in written["results"]] == [{"trials": [1]}, {"trials": [2]}]
 
 
-def test_a_wrong_device_is_not_measured(tmp_path):
+def test_incorrect_device_is_not_measured(tmp_path):
     with expect_error("translation-incorrect") as caught:
         measure_run(simulated(mismatch=3), tmp_path / "out")
     assert "expected" in caught.value.message
@@ -58,7 +58,7 @@ def test_a_wrong_device_is_not_measured(tmp_path):
     assert content["results"] == []
 
 
-def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, monkeypatch):
+def test_rate_beyond_tester_skips_only_that_benchmark(tmp_path, monkeypatch):
     """IPDV at the rate that was found may be more than a tester can give: no run ends for it."""
     measure = SimTester.measure
 
@@ -81,7 +81,7 @@ def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, mon
     assert count_new_trials(tmp_path / "out") == 0
 
 
-def test_a_run_killed_before_it_began_leaves_no_obstacle(tmp_path):
+def test_run_killed_at_start_can_be_repeated(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     for name in (".lock", "manifest.json", ".config.json.part"):

@@ -1,4 +1,4 @@
-"""What the log of a command holds, and what it must not hold."""
+"""Content of the command log, and secrets that it must not contain."""
 
 import json
 import logging
@@ -71,7 +71,7 @@ def test_held_command_is_logged_when_it_starts_and_its_lines_at_level_debug(capl
     ]  # fmt: skip
 
 
-def test_command_is_not_logged_where_nobody_listens(caplog):
+def test_command_is_not_logged_above_debug_level(caplog):
     assert logged(caplog, "true", level=logging.WARNING) == []
 
 

@@ -1,4 +1,4 @@
-"""RFC 9693 and connections of TCP with real frames, through NATs of the kernel and TAYGA in the lab."""
+"""RFC 9693 and TCP connections with real frames, through kernel NATs and TAYGA in the lab."""
 
 import shutil
 import subprocess
@@ -187,7 +187,7 @@ def test_capacity_of_limited_table_is_found_exactly(nat44):
 
 
 @pytest.mark.parametrize("nat44", [EMBEDDED], indirect=True)
-def test_connection_of_somebody_else_ends_the_run(nat44, monkeypatch):
+def test_foreign_connection_ends_the_run(nat44, monkeypatch):
     nat44.establish()
     state = nat44.bench.open().device_state()
     count = state.count_sessions
@@ -204,7 +204,7 @@ def test_connection_of_somebody_else_ends_the_run(nat44, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [EMBEDDED])
-def test_loopback_learns_and_replays_its_own_frames(kind):
+def test_loopback_learns_and_replays_frames(kind):
     with StatefulLab(kind, "nat64", loopback=True) as lab:
         result = lab.use(replace(USE, reuse=False), duration_s=0.5)
         assert (result.connections.learned, result.connections.sessions) == (COUNT, None)

@@ -1,4 +1,4 @@
-"""What the workers with TRex's client read of its answers, and what each worker consists of."""
+"""The workers of the TRex client: parsed answers, and the modules of each worker."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_failed_reading_of_queue_drops_is_not_zero(error):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("answers", "faults"), [(["'N/A'"], [0]), (["1 / 0", "0"], [1, 0])])
-def test_trial_whose_queue_drops_cannot_be_read_is_repeated(tmp_path, monkeypatch, answers, faults):
+def test_trial_with_unreadable_queue_drops_is_repeated(tmp_path, monkeypatch, answers, faults):
     fake = faketrex.API.replace(
         "def get_rel(self, name): return 0",
         f"answers = {answers}\n    def get_rel(self, name): return eval(self.answers.pop(0))",

@@ -151,7 +151,7 @@ class Standing(Stand[OpenBsdMachine]):
 
 
 class OpenBsdDut(MachineDut):
-    """The lab's device is that machine; its interfaces have the names that it gives them."""
+    """Lab device that is the OpenBSD machine; the machine names its interfaces."""
 
     def __init__(self, driver, intent, standing: Standing, **keep) -> None:
         given = driver.options

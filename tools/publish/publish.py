@@ -1,4 +1,4 @@
-"""A campaign as a page in a repository: Markdown, figures, tables and what others need to compare with it.
+"""Write a campaign as a page in a repository: Markdown, figures, tables and data for comparisons.
 
 Nothing of it says where on which machine the campaign was made: see :mod:`v6t.tools.publish.public`.
 Everything is read before anything is written, and the page appears whole or not at all.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PAGE, TABLE, FIGURES = "index.md", "summary.csv", "figures"
 MARKER, SCHEMA = "page.json", "v6t-page/1"
-"""The file by which a page is known: it names all others, so that nothing else is ever removed."""
+"""Index of a page's files; only files that it lists are ever removed."""
 
 
 def publish(directory: Path, place: Path) -> list[Path]:
@@ -216,7 +216,7 @@ v6t trend {where} again
 
 
 def _beds(campaign: Campaign) -> str:
-    """Return the command's options for the testbeds; the lab needs none."""
+    """Return the command's options for the testbeds; empty for the lab."""
     testers = [run.config["tester"] for run in campaign.runs]
     if any(tester["kind"] == "sim" for tester in testers):
         return " --tester sim"

@@ -78,7 +78,7 @@ class LabDut(LabDevice):
     def describe_parts(self) -> list[str]:
         login = self.driver.options.ssh
         if login is not None:
-            LabSshServer(login.lab)  # an error shows that no sshd can be started
+            LabSshServer(login.lab)  # raises an error if no sshd can be started
         try:
             process, pid = namespaces.start_namespaces(persistent=False)
         except OSError as exc:

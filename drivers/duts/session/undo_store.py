@@ -2,8 +2,9 @@
 
 On the device the record is a directory: ``record.json`` describes the changes, and ``undo.sh`` undoes them
 (also by hand). ``progress`` and ``undone`` hold the numbers of steps begun and undone; ``verified`` in
-``progress`` shows that the commit has ended and been read back. ``doing`` and ``undoing`` hold the process
-that is, or was last, at work on the device.
+``progress`` shows that the commit has ended and been read back, ``again-N`` in ``undone`` that the undo of
+step N succeeded but did not restore its state. ``doing`` and ``undoing`` hold the process that is, or was
+last, at work on the device.
 
 A configuration can cut off the session that makes it. The timer, a process on the device, therefore counts
 the seconds without a beat of the v6t that holds the lock, and then runs ``undo.sh``. With ``--revert-in``
@@ -28,7 +29,12 @@ from v6t.drivers.duts.session.shell import build_call, format_assignments, read_
 from v6t.drivers.transport.contract import Output, Transport
 
 RECORD_SCHEMA = "v6t-undo/1"  # version of the format of undo records
-RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
+RECORD, SCRIPT, PROGRESS, UNDONE = (
+    "record.json",
+    "undo.sh",
+    "progress",
+    "undone",
+)  # in the state directory
 STEP_PATIENCE_S = 5  # time that ``undo.sh`` waits for an interrupted step to end
 UNDO_LIMIT_S = 180.0  # time limit for undoing all steps that have the default limit
 
@@ -182,7 +188,7 @@ def describe_undo(entries: Iterable[UndoEntry]) -> str:
 
 
 PART_PREFIX = "part-"  # prefix of the state directories of a chain's further parts on a machine
-LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"
+LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"  # copies in the run directory
 
 
 class DamagedRecordError(DeviceNotRestoredError):
@@ -278,7 +284,7 @@ class UndoStore:
         return self._transport.run(f"sh {path}", deadline_s=deadline_s)
 
     def mark_for_undo(self, numbers: Iterable[int]) -> None:
-        """Mark steps as not undone, so that ``undo.sh`` undoes them again."""
+        """Have ``undo.sh`` repeat the undo of steps if their state still differs from the old one."""
         self._call("mark_for_undo", *sorted(numbers))
 
     def remove(self) -> None:
@@ -293,7 +299,7 @@ class UndoStore:
         if self._record_dir is not None:
             for name in (LOCAL_RECORD, LOCAL_SCRIPT):
                 (self._record_dir / name).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # files of somebody else are in it
+            with contextlib.suppress(OSError):  # the directory contains other files
                 self._record_dir.rmdir()
 
     def start_timer(self, limit_s: int, *, absolute: bool = False) -> None:

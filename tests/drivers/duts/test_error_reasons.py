@@ -1,4 +1,4 @@
-"""Errors of a device show its own reason and a hint that helps."""
+"""Errors of a device show its reason and a useful hint."""
 
 from pathlib import Path
 

@@ -80,7 +80,7 @@ class CliTransport:
         self._closed = threading.Event()
         try:
             self._login.open()
-            # not a terminal: ssh would give its modes to the device's
+            # no terminal, because ssh would pass its modes on to the device
             self._socket, theirs = socket.socketpair()
             with theirs:
                 end = theirs.fileno()
@@ -127,11 +127,11 @@ class CliTransport:
             except DutError as exc:
                 error = exc
                 if isinstance(exc, DeadlinePassed):
-                    self.close()  # the device may take anything typed now for an answer
+                    self.close()  # the device may take the next line as an answer
                 elif self.is_alive:
                     self._return_to_home_prompt()
             except BaseException:
-                self.close()  # the rest of an answer must not become that of the next line
+                self.close()  # the rest of this answer must not be read as the next one
                 raise
             self._typed_s = time.monotonic()
         if error and not self.is_alive:
@@ -218,7 +218,7 @@ class CliTransport:
         self._send(typed + "\n")
         self._await_prompt(f"after '{line}'", at_login=at_login)
         lines = self._complete_lines
-        # a device that repeats nothing may refuse a line by words that end with it
+        # without echo, an error message may end with the typed line
         refusal = self._options.find_error(
             "\n".join(t for t in lines if t.strip() != typed.strip())
         )
