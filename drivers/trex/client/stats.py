@@ -205,7 +205,7 @@ _TCP_FAULTS = {
     "tcps_keepprobe": "sent keepalive probes",
     "rss_redirect_drops": "lost frames on the way between its cores",
 }
-"""Descriptions of TRex's counters of its own faults."""
+"""Descriptions of TRex's counters of faults inside TRex."""
 _WRONG_SEGMENT_COUNTERS = (
     "err_l3_cs",
     "err_l4_cs",

@@ -1,7 +1,7 @@
 """Worker with TRex's client of either engine: server, ports, and answers for the tester's hosts.
 
 TRex hands neighbor requests that pass a filter to a socket of ZeroMQ and sends what comes back from it,
-whatever traffic runs.
+also while traffic runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NeighborResponder:
     TRex connects to :meth:`endpoint` afterwards.
 
     Args:
-        zmq: module of ZeroMQ; None if there are no hosts.
+        zmq: module of ZeroMQ; None without hosts.
         directory: has the sockets.
         hosts: by port.
 
