@@ -75,7 +75,7 @@ def parse_interfaces(
 @all_option
 @list_option
 @json_option
-def command(
+def audit_command(
     suites: tuple[str, ...],
     clauses: tuple[str, ...],
     no_variants: bool,

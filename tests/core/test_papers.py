@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from v6t.analysis.scaling import count_cores
+from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import CampaignRun, Overrides, plan_campaign
 from v6t.core.campaigns.file import read_campaign
-from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.bound import bind
 from v6t.tests.core.papers import NOT_SAID, PAPERS
 
