@@ -18,13 +18,13 @@ from v6t.drivers.transport.contract import (
     ON_DEVICE,
     ConnectionLost,
     DeadlinePassed,
+    HeldCommand,
     Output,
     Unreachable,
     decode_output,
     for_shell,
 )
 from v6t.drivers.transport.process import (
-    HeldCommand,
     Process,
     begin,
     build_clean_environment,

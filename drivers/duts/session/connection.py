@@ -21,8 +21,7 @@ from collections.abc import Mapping
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.duts.session import shell
-from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, Output, Transport
-from v6t.drivers.transport.process import HeldCommand
+from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, HeldCommand, Output, Transport
 
 PART_SEPARATOR = ", part "  # separates the run from the name of a chain's part in a lock's owner
 # Holder of the lock while the rollback timer acts.

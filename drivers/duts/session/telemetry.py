@@ -16,7 +16,7 @@ from v6t.drivers.duts.session.shell import (
     build_batch_script,
     parse_sections,
 )
-from v6t.drivers.transport.process import HeldCommand
+from v6t.drivers.transport.contract import HeldCommand
 
 SAMPLE_END = f"{SECTION_HEADING} tick"  # line that ends each sample
 LINE_DEADLINE_S = 10.0  # time limit for one line of a sample

@@ -19,11 +19,16 @@ from v6t.drivers.duts.kinds.network_cli.options import CliOptions, check_one_lin
 from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import describe_failure, log_command
-from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, DeadlinePassed, Output
+from v6t.drivers.transport.contract import (
+    MAX_OUTPUT_OCTETS,
+    ON_DEVICE,
+    ConnectionLost,
+    DeadlinePassed,
+    HeldCommand,
+    Output,
+)
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.process import (
-    MAX_OUTPUT_OCTETS,
-    HeldCommand,
     Process,
     build_clean_environment,
     kill,
