@@ -37,7 +37,7 @@ def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Findi
         return
     if installation is None:
         state: State = "missing" if options != TrexOptions() else "note"
-        text = "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded lab needs none"
+        text = "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded tester does not need it"
         yield "TRex", state, text
         return
     yield "TRex", "ok", f"{installation}, version {read_version(installation)}"

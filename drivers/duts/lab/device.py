@@ -30,7 +30,7 @@ class LabDut(LabDevice):
     ) -> None:
         options = driver.options
         if options.ssh is not None and not options.ssh.lab:
-            problem = "a device reached over SSH cannot be between the cables of the lab"
+            problem = "a device that is reached over SSH cannot be in the lab"
             hint = "use --tester trex with this testbed, or ssh.lab instead of ssh.host"
             raise UsageError(problem, hint, code="unsupported-by-device")
         if options.machine_wide_options:
