@@ -1,4 +1,4 @@
-"""What these tests share: a wheel of the checkout, and a fresh environment with it."""
+"""Shared fixtures: a wheel of the checkout, and a fresh environment with it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import pytest
 
 from .support import CHECKOUT, make_environment, run
 
-ANYWHERE = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
-ON_TOP = {"build", "dist", "out", "runs"}
-"""Made by tools; below the rooms such a name is a package's."""
+ignore_generated = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
+TOP_LEVEL_OUTPUT = {"build", "dist", "out", "runs"}
+"""Directories that tools create at the top; further below, these names may be packages."""
 
 
 def not_shipped(folder, names):
     """Return what a checkout contains but its repository does not."""
-    return ANYWHERE(folder, names) | (ON_TOP if Path(folder) == CHECKOUT else set())
+    return ignore_generated(folder, names) | (
+        TOP_LEVEL_OUTPUT if Path(folder) == CHECKOUT else set()
+    )
 
 
 @pytest.fixture(scope="session")

@@ -10,12 +10,12 @@ import venv
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-"""Where the rooms are."""
+"""Root of the packages."""
 
 SLOW_BED = "line_rate: 1M\n"
-"""As a testbed: no search for a rate takes all cores until it knows the tester's own limit."""
+"""Testbed with a low line rate, so that searches do not take all cores."""
 SLOWLY = ("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10")
-"""A machine that runs other tests may spoil a trial."""
+"""Settings that tolerate trials disturbed by other tests."""
 
 ROOMS = (
     "analysis", "audit", "base", "benchmarks", "core", "drivers", "intent", "packets", "plugins", "procedures",
@@ -27,7 +27,7 @@ ROOMS = (
 def setup():
     """Load setup.cfg."""
     parser = configparser.ConfigParser(delimiters=("=",))
-    assert parser.read(CHECKOUT / "setup.cfg"), "these tests need a checkout"
+    assert parser.read(CHECKOUT / "setup.cfg"), "not a checkout"
     return parser
 
 
@@ -91,7 +91,7 @@ def make_environment(home: Path, *paths: str | Path) -> Path:
     """Make an environment that also finds the packages in these folders; return its programs."""
     venv.create(home, with_pip=False, symlinks=True)
     (site,) = home.glob("lib/python*/site-packages")
-    # a directory in a .pth file is searched, its own .pth files are not: no editable v6t
+    # Python ignores .pth files in directories named by a .pth file, so the editable v6t stays out
     (site / "dependencies.pth").write_text("".join(f"{path}\n" for path in paths))
     return home / "bin"
 
