@@ -224,8 +224,10 @@ def test_what_a_recording_lacks_is_not_what_the_device_lost(opened, monkeypatch,
         assert "499 of 500" in reason
 
 
-@pytest.mark.parametrize("options", [{}, {"counting": "ports"}, {"cores": 4, "counting": "ports"}])
-@pytest.mark.parametrize("slow", [1, 2])
+@pytest.mark.parametrize(
+    ("options", "slow"),
+    [({}, 1), ({}, 2), ({"counting": "ports"}, 2), ({"cores": 4, "counting": "ports"}, 2)],
+)
 def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, options, slow):
     """A tester that sends at half the rate is detected with each way to count frames."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
@@ -308,8 +310,7 @@ def test_warnings_follow_from_the_trials_of_the_run(options, figures, expected):
     assert all(text in warning for text, warning in zip(expected, warnings, strict=True))
 
 
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("asked", [None, 1, 2])
+@pytest.mark.parametrize(("several", "asked"), [(False, 1), (False, 2), (True, None), (True, 1)])
 def test_an_attached_server_is_used_with_its_own_cores(installation, monkeypatch, several, asked):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1" if several else "")
     cores = 1 + several

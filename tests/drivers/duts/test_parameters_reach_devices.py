@@ -58,7 +58,7 @@ def test_parameter_outside_the_configuration_changes_no_frame(base):
         for other in walk.accepted(base, name):
             if base.plugin == "dns64" or repr(other.intent) != repr(configured):
                 continue
-            frames = own + walk.frames(base, other.values)
+            frames = own + walk.frames(base, other.values, walk.SIZES[:1])
             if walk.emitted(technology, frames) != walk.emitted(other.technology, frames):
                 changed.append(other.values)
     assert changed == []
