@@ -241,12 +241,14 @@ def test_configuration_of_somebody_else_is_flushed_by_nobody_and_replaced_on_req
 @on_device
 def test_compare_and_status_take_no_lock(server, dut):
     held = server.inside.hold(
-        'mkdir -p /run/v6t; ln -s "$$ alice@elsewhere process 1" /run/v6t/lock; echo ok; cat'
+        'mkdir -p /run/v6t; ln -s "$$ alice@elsewhere process 1" /run/v6t/lock; echo ok; cat; '
+        "rm /run/v6t/lock"
     )
     assert held.line(10) == "ok"
     dut("compare", "--plugin", "nat44", status=7)
     assert json.loads(dut("status", "--json").out)["lock"] == "alice@elsewhere process 1"
     held.release()
+    until(lambda: "lock" not in server.shell("ls /run/v6t"), "its end")
 
 
 @on_device
