@@ -294,7 +294,7 @@ class Presentations:
         if known is not None and not values.get("not_measured"):
             try:
                 return known.record.model_validate(values)
-            except ValidationError:  # of another version: shown as it stands
+            except ValidationError:  # record of another version: shown unchanged
                 pass
         return Record.model_validate(values)
 

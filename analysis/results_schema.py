@@ -49,6 +49,9 @@ class DeviceCounts(RecordModel):
     """dropped frames by the device's name of the reason, in all trials; empty: it counted none"""
     lost_for: dict[str, str]
     """kind of each reason: `queue`, `ingress`, `room`, `entry`, `no connection`, `rule`, `all` of them"""
+    changes: dict[str, Number] = Field(
+        {}, description="changes of the other figures of the driver's own readings"
+    )
     table: dict[str, dict[str, Number]]
     """connection table `before` and `after`: `used`, `limit`, `full` [%]; empty: it shows none"""
 
@@ -68,6 +71,8 @@ class Results(RecordModel):
     """after an incorrect translation: the frame as sent, expected and received"""
     fail_below_fps: Number | None = None
     """value of `--fail-below`: a lower throughput fails in JUnit results [fps per direction]"""
+    sha256: str | None = None
+    """SHA-256 of all other content, formatted as in this file; files of earlier versions have none"""
     bottlenecks: Sequence[Bottleneck] = Field((), alias="bottleneck", description="device limits")
     device_counts: Sequence[DeviceCounts] = Field((), alias="device", description="device counters")
 

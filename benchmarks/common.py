@@ -41,7 +41,7 @@ POINT_COLUMNS: tuple[Column[Any], ...] = (
 COUNTING_METHOD_COLUMN: Column[Any] = Column(
     "counted\nby", lambda row: _get_record(row).counted_by or ABSENT, wide=True, optional=True
 )
-"""How test frames were told from others, where testers differ."""
+"""How the tester distinguished test frames from others."""
 OFFERED_RATE_COLUMN: Column[Any] = Column(
     "offered fps\nper direction",
     lambda row: format_offered_rate(_get_record(row), _get_record(row).offered_rates[0]),

@@ -170,7 +170,7 @@ class ResolutionSettings(StrictModel):
     """Shares of names with a native AAAA record [%]; 0 is always measured."""
     timeout_s: float = Field(MAX_TIMEOUT_S, gt=0, le=60, description="Time limit for an answer.")
     delta: float = Field(default=0.1, ge=0.1, le=10)
-    """The self-test covers rates up to 1 / (2 (1 + delta)) of its own (section 9.2.1)."""
+    """Rates up to 1 / (2 (1 + delta)) of the self-test's rate are valid (section 9.2.1)."""
     cached_names: int = Field(1000, ge=1, le=65_000, description="Names queried in advance.")
     resolution_qps: Annotated[float | None, Flag("--resolution-qps")] = Field(default=None, gt=0)
     """Stop when the bracket is this narrow [queries/s]; None: ``resolution_ratio`` of the upper
@@ -215,7 +215,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             yield f"queries time out after {settings.timeout_s:g} s: RFC 8219 section 9.2 allows at most 1 s"
         simulated = context.tester.simulates
         if not context.has_driver and not simulated and "flush" not in context.driver.hooks:
-            yield "nobody empties the device's cache between trials: names are asked once in a run only"
+            yield "the device's cache is not emptied between trials; names are queried only once in a run"
 
     def list_pairs(self, context: RunContext) -> list[tuple[int, int]]:
         """List the shares of cached names and of native AAAA records [%]; the required pair is first.
@@ -277,7 +277,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         conditions = point.make_conditions(
             queries=queries,
             residual_wait_s=max(settings.timeout_s, p.residual_wait_s),
-            # a device that was asked too much goes on working on it for a while
+            # an overloaded device keeps processing old queries for a while
             pause_s=max(settings.timeout_s, p.pause_s),
             variant=f"c{cached:03d}-a{aaaa:03d}/" if pair != (0, 0) else "",
         )

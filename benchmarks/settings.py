@@ -83,7 +83,7 @@ class ProcedureSettings(StrictModel):
     residual_wait_s: float = Field(ge=0, le=3600, description="Wait for late frames [s].")
     pause_s: float = Field(ge=0, le=86_400, description="Rest before each trial [s].")
     repetitions: Annotated[RepetitionCount, Flag("--reps")]
-    """Repetitions of each benchmark without a number of its own."""
+    """Repetitions of each benchmark that sets no number itself."""
     resolution_fps: Annotated[float | None, Flag("--resolution")] = Field(default=None, ge=0.001)
     """Stop when the bracket is this narrow [fps]; None: ``resolution_ratio`` of the upper bound. For slow
     devices: an eighth of the rate that failed."""

@@ -363,7 +363,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             known = any(r.tester_ceiling for r in records)
             limited = sum(r.tester_limited for r in records)
             yield judge("RFC 8219 section 4 (SELF-01, SELF-02)", "the tester is not the bottleneck",
-                        f"{limited} of {len(records)} points above the margin of its own capacity"
+                        f"{limited} of {len(records)} points above the margin of the tester's capacity"
                         if known else "its capacity is not known",
                         not limited if known else None)  # fmt: skip
 

@@ -1,1 +1,1 @@
-"""Tests, mirroring the rooms they test."""
+"""Tests, in folders named like the packages that they test."""

@@ -1,4 +1,4 @@
-"""Settings for all tests: no report by default; shared fixtures are made once."""
+"""Settings for all tests, and their distribution to the workers of pytest-xdist."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import tempfile
 import pytest
 from hypothesis import settings
 
-# a failure can be repeated
+# failures are reproducible
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 os.environ.setdefault("V6T_REPORT", "0")
 
-MEMORY, LEAST_FREE_OCTETS = "/dev/shm", 4 << 30
+MEMORY_DIR, MIN_FREE_OCTETS = "/dev/shm", 4 << 30
 
 
 def use_memory_for_temporary_files() -> None:
     """Set TMPDIR to a file system in memory, if there is a large one.
 
-    v6t syncs a journal after each trial. On a disk, tests would wait for that a third of their time.
+    v6t syncs a journal after each trial; on a disk, tests would spend a third of their time waiting.
     """
-    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
+    if "TMPDIR" in os.environ or not os.access(MEMORY_DIR, os.W_OK):
         return
-    system = os.statvfs(MEMORY)
-    large = system.f_bavail * system.f_frsize >= LEAST_FREE_OCTETS
+    system = os.statvfs(MEMORY_DIR)
+    large = system.f_bavail * system.f_frsize >= MIN_FREE_OCTETS
     if large and not system.f_flag & os.ST_NOEXEC:
-        os.environ["TMPDIR"] = MEMORY
+        os.environ["TMPDIR"] = MEMORY_DIR
         tempfile.tempdir = None
 
 
 use_memory_for_temporary_files()
 
-# thousands of tests are made at collection, none of them garbage
+# collection creates thousands of objects, none of them garbage
 gc.disable()
 
 
@@ -50,10 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt what was collected from garbage collection: it lives to the end."""
+    """Exempt the collected tests from garbage collection, because they live to the end."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(250_000, 20, 20)  # as v6t's own processes have it
+    gc.set_threshold(250_000, 20, 20)  # the thresholds of v6t itself
     gc.enable()
 
 
@@ -72,10 +72,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Distribute tests that wait for devices among those that compute.
+    """Alternate tests that wait for devices with tests that compute.
 
-    In the order of the files all of them would wait at one time and compute at another. What stays
-    on one worker comes first: a long row that begins late is what all others wait for at the end.
+    In file order, all workers would wait at one time and compute at another. Groups that stay on one
+    worker come first: a long group that starts late would delay the end of the whole run.
     """
     if not hasattr(config, "workerinput"):
         return

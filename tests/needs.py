@@ -1,4 +1,4 @@
-"""What a machine may lack for a test, and the sentence by which the test is skipped."""
+"""Requirements of tests, and the reasons for which tests are skipped."""
 
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ def compare_with_first(
             unknown = [r for r in both if not presentations.has_presentation(r)]
             if unknown:
                 left_out.append(
-                    f"{place}: the benchmark '{unknown[0].benchmark}' is not installed, or of another "
-                    "version: nobody here knows what of it can be compared"
+                    f"{place}: the benchmark '{unknown[0].benchmark}' is not installed or has "
+                    "another version, so its results cannot be compared"
                 )
                 continue
             before, after = (

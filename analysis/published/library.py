@@ -157,7 +157,7 @@ def find_references(
 def _find_value(
     entry: Mapping[str, Any], record: Record, presentation: Presentation[Any]
 ) -> tuple[float | None, str] | None:
-    """Return the measured value for a published number with its direction; None if there is none."""
+    """Return the measured value for a published number with its direction, or None."""
     metric = str(entry["metric"])
     direction = next((d for d in ("forward", "reverse") if metric.endswith(f" {d}")), "")
     metric = metric.removesuffix(f" {direction}")

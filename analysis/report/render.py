@@ -1,4 +1,4 @@
-"""A document as one HTML file or as Markdown, by the templates beside this module."""
+"""A document as one HTML file or as Markdown, made by the templates in this folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_WORD_CELL = 24  # shorter texts of cells are not broken into lines
 MAX_CARD_ROWS = 100  # tables with more rows than this stay tables in every window
-MIN_WINDOW, MARGIN = 24, 3  # smallest width of a window, and margin beside a table [rem]
+MIN_WINDOW, MARGIN = 24, 3  # smallest width of a window, and margin next to a table [rem]
 COMPACT_WIDTH = 60  # wider tables are printed in a smaller font [rem]
 # width of a letter and padding of a cell, in tables of normal (False) and compact (True) font [rem]
 _LETTER_WIDTH, _CELL_PADDING = {False: 0.56, True: 0.5}, {False: 1.2, True: 0.7}

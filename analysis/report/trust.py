@@ -166,8 +166,8 @@ def _list_limits(data: RunData) -> Iterator[Block]:
             yield Collapsible(f"{len(lines)} observations behind it", [BulletList(lines)])
     elif data.config["dut"]["driver"] != "reference" and not data.simulated:
         yield Paragraph(
-            "Nobody watched what limits the device: `v6t dut bottleneck` measures the found rates "
-            "once more and does."
+            "The bottleneck of the device was not determined. `v6t dut bottleneck` measures the "
+            "results again and finds it."
         )
 
 
@@ -181,7 +181,8 @@ def _make_counts_table(data: RunData) -> Table:
             for when, table in entry["table"].items()
             for name, value in table.items()
         ]
-        values = (drops or [("dropped, by its counters", "0")]) + entries
+        changes = [(name, f"{value:+,.6g}") for name, value in entry.get("changes", {}).items()]
+        values = (drops or [("dropped, by its counters", "0")]) + changes + entries
         rows += [(*place, *value) for value in values]
     names = [*make_text_columns("octets", "direction", "benchmark", "device", "figure"), "value"]
     return make_text_table("What the device counted over all trials of each benchmark", names, rows)

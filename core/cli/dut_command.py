@@ -37,7 +37,7 @@ dut_options = combine_options(device_options, json_option)
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
-def command() -> None:
+def dut_command() -> None:
     """Control the device under test without a run.
 
     `plan` needs neither a device nor a testbed file. The others reach the device the testbed
@@ -45,7 +45,7 @@ def command() -> None:
     """
 
 
-@command.command(name="list", short_help="list the device drivers")
+@dut_command.command(name="list", short_help="list the device drivers")
 @json_option
 def list_drivers() -> CommandResult:
     """List the device drivers, their technologies, and whether their programs are installed here."""
@@ -67,7 +67,7 @@ def list_drivers() -> CommandResult:
     return CommandResult(lambda: [*map(asdict, drivers)], partial(print_table, table))
 
 
-@command.command(short_help="print every command, its undo and its check")
+@dut_command.command(short_help="print every command, its undo and its check")
 @dut_options
 def plan(**arguments: Any) -> CommandResult:
     """Print what the driver would do, without connecting to the device or a tester."""
@@ -78,7 +78,7 @@ def plan(**arguments: Any) -> CommandResult:
     return make_result(value, [dut.format_plan(run.driver, run.example_plan)])
 
 
-@command.command(short_help="show how the device differs from the plan")
+@dut_command.command(short_help="show how the device differs from the plan")
 @dut_options
 def compare(**arguments: Any) -> CommandResult:
     """Compare the plan with the present state of the device, without changing the device.
@@ -100,7 +100,7 @@ def compare(**arguments: Any) -> CommandResult:
     return make_result(value, [*lines, summary], status=status)
 
 
-@command.command(short_help="configure the device and leave it so")
+@dut_command.command(short_help="configure the device and leave it so")
 @dut_options
 @click.option(
     "--revert-in",
@@ -121,7 +121,7 @@ def commit(revert_in: int | None, replace_existing: bool, **arguments: Any) -> C
         return _make_action_result(dut.commit(run, revert_in, replace=replace_existing))
 
 
-@command.command(short_help="stop the rollback timer")
+@dut_command.command(short_help="stop the rollback timer")
 @dut_options
 def confirm(**arguments: Any) -> CommandResult:
     """Stop the rollback timer of a configured device, which then stays configured."""
@@ -131,7 +131,7 @@ def confirm(**arguments: Any) -> CommandResult:
         return _make_action_result(dut.confirm(run))
 
 
-@command.command(short_help="configure, read back, send frames both ways, roll back")
+@dut_command.command(short_help="configure, read back, send frames both ways, roll back")
 @dut_options
 @frame_size_option
 def verify(**arguments: Any) -> CommandResult:
@@ -143,7 +143,7 @@ def verify(**arguments: Any) -> CommandResult:
         return _make_action_result(dut.verify(run))
 
 
-@command.command(short_help="lock, configuration, rollback timer and counters")
+@dut_command.command(short_help="lock, configuration, rollback timer and counters")
 @dut_options
 def status(**arguments: Any) -> CommandResult:
     """Show the lock and the configuration with their owners, the rollback timer and counters."""
@@ -154,7 +154,7 @@ def status(**arguments: Any) -> CommandResult:
         return make_result(state, _describe_status(state, run.rollback_command))
 
 
-@command.command(short_help="empty its session table")
+@dut_command.command(short_help="empty its session table")
 @dut_options
 def flush(**arguments: Any) -> CommandResult:
     """Empty the connection table of a configured device, and check that it is empty."""
@@ -164,7 +164,7 @@ def flush(**arguments: Any) -> CommandResult:
         return _make_action_result(dut.flush(run))
 
 
-@command.command(short_help="undo what v6t did")
+@dut_command.command(short_help="undo what v6t did")
 @dut_options
 @flag("--forget", text="Drop the undo record even if the device is not as it was.")
 @flag("--by-script", text="Run undo.sh where the undo record is damaged.")
@@ -181,7 +181,7 @@ def rollback(forget: bool, by_script: bool, **arguments: Any) -> CommandResult:
         return make_result(done, done)
 
 
-@command.command(short_help="watch it at the rates a run has found")
+@dut_command.command(short_help="watch it at the rates a run has found")
 @click.argument("run_file", type=PATH_TYPE, metavar="DIRECTORY")
 @click.option("--duration", "duration_s", type=float, default=10.0, help="Seconds at each rate.")
 @json_option
@@ -245,8 +245,8 @@ def resolve_device_run(
         from v6t.core.config.bound import bind
         from v6t.core.runs.rundir import read_config
 
-        run = bind(read_config(directory))
-        return with_rollback_command(run, {**arguments, "testbed": None})
+        command = shlex.join([*ROLLBACK_COMMAND, str(directory)])
+        return replace(bind(read_config(directory)), rollback_command=command)
     run_file, testbed = read_run_files(arguments)
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
 
@@ -291,14 +291,12 @@ def with_rollback_command(run: BoundRun, arguments: dict[str, Any]) -> BoundRun:
 
     words = [*ROLLBACK_COMMAND]
     options = {"--testbed": "testbed", "--driver": "dut", "--set-dut": "dut_params"}
-    if (directory := _find_run_dir(arguments)) is not None:
-        if arguments["testbed"] is None:
-            return replace(run, rollback_command=shlex.join([*words, str(directory)]))
-        # `v6t dut rollback` with a run directory takes the device of that run.
-        arguments = {**arguments, "run_file": None, "plugin": run.settings.plugin}
+    run_file: Path | None = arguments["run_file"]
     named = arguments["dut"] or find_driver_name(arguments["testbed"])
-    if run.driver.is_chain or run.driver.name != named:  # not without the technology
-        words += [str(arguments["run_file"])] if arguments["run_file"] is not None else []
+    is_directory = run_file is not None and run_file.is_dir()
+    # a directory has the testbed, too; some drivers are not found without the technology
+    if is_directory or run.driver.is_chain or run.driver.name != named:
+        words += [str(run_file)] if run_file is not None else []
         options |= {"--plugin": "plugin", "--set": "params"}
     for option, name in options.items():
         value = arguments[name]
@@ -310,9 +308,12 @@ def with_rollback_command(run: BoundRun, arguments: dict[str, Any]) -> BoundRun:
 
 
 def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
-    """Return the run directory, or None if a run file or no file is given."""
+    """Return the run directory, or None if files or options describe the device."""
     path: Path | None = arguments["run_file"]
-    return path if path is not None and path.is_dir() else None
+    options = ("plugin", "testbed", "dut", "params", "dut_params")
+    if path is None or not path.is_dir() or any(arguments.get(name) for name in options):
+        return None
+    return path
 
 
 def _make_action_result(text: str) -> CommandResult:
@@ -346,7 +347,7 @@ def _describe_configuration(status: dict[str, Any], rollback_command: str) -> st
     if status["timer"]:
         return f"{status['timer']}; `{rollback_command}` checks it"
     if record["undone"]:
-        undone = f"{record['undone']} of {record['steps']} steps are undone"
+        undone = f"{record['undone']} of {record['to_undo']} steps are undone"
         return f"{undone}; `{rollback_command}` checks it"
     steps = f"{record['steps']} steps"
     if not record["finished"]:

@@ -124,7 +124,7 @@ class BoundRun:
         if self.tester.simulates:
             return self.tester.timeout_s
         own = self.driver.get_timeout_s(self.intent) if self.has_driver else self.tester.timeout_s
-        # a device that somebody else configures is described by the same settings
+        # the same settings describe a device that the user configures
         configured = getattr(self.intent.configuration, "udp_timeout_s", 0) or None
         return min((limit for limit in (own, configured) if limit is not None), default=None)
 

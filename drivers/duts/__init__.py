@@ -1,1 +1,1 @@
-"""Devices under test: how they are configured, proved, emptied, watched and put back."""
+"""Devices under test: configuration, verification, flush, telemetry and rollback."""

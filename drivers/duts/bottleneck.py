@@ -148,7 +148,7 @@ class _VerdictRules:
         nodes = summary.vectors_per_call.items()
         self.node, self.vectors = max(nodes, key=itemgetter(1), default=("", 0.0))
         self.worst = _find_largest(summary.distinct_drops) if summary.drops else ""
-        # losses for want of room have nothing to do with time
+        # losses due to a full table have nothing to do with CPU time
         room = (LossReason.TABLE_FULL, LossReason.NO_ENTRY)
         self.lacks_room = bool(self.worst) and summary.lost_for[self.worst] in room
 
@@ -177,7 +177,7 @@ class _VerdictRules:
         return "table", f"{problem}, or no port: {reason} grew"
 
     def judge_rule_drops(self) -> _Finding | None:
-        """Return a finding if rules drop most of the lost frames, whatever the frame rate."""
+        """Return a finding if rules drop most of the lost frames, at any frame rate."""
         refused = self.summary.select_drops(LossReason.RULE, LossReason.NO_CONNECTION)
         if not refused or not self._is_at_least_half(sum(refused.values())):
             return None
@@ -284,8 +284,8 @@ def _judge_full_cores(median_idle: Mapping[str, float], tester_limit: str) -> _F
     if not busy:
         return None
     explanation = f"{', '.join(busy)} had no time left ({len(busy)} of {len(median_idle)} cores)"
-    if tester_limit:  # a tester at its limit works on them, too
-        return "unknown", f"{explanation}, and nobody can tell whose time it was: {tester_limit}"
+    if tester_limit:  # a tester at its limit may use the same cores
+        return "unknown", f"{explanation}, but the tester may have used it: {tester_limit}"
     return "cpu", explanation
 
 

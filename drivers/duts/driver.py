@@ -312,7 +312,7 @@ def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
     for port_side in ("left", "right"):
         name = getattr(options, port_side)
         expected_mac = getattr(intent.links, port_side).dut_mac.lower()
-        side = intent.links.port_of(port_side)  # as the testbed file calls it
+        side = intent.links.port_of(port_side)  # side in the testbed file
         if name in protected:
             problem = f"the {side} interface {name} must not be changed: {protected[name]}"
             hint = f"name another one with dut.options.{side}"

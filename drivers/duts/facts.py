@@ -30,7 +30,7 @@ LINUX_SURVEY_COMMANDS = {
     "cpus": "cat /sys/devices/system/cpu/online",
     "conntrack_max": "cat /proc/sys/net/netfilter/nf_conntrack_max",
     "conntrack_buckets": "cat /proc/sys/net/netfilter/nf_conntrack_buckets",
-    # a network namespace shows the host's limit and may not change it
+    # a network namespace cannot change the host's limit
     "conntrack_fixed": "f=/proc/sys/net/netfilter/nf_conntrack_max; "
     "[ ! -e $f ] || [ -w $f ] || echo read-only",
     "gc_thresh3": "cat /proc/sys/net/ipv4/neigh/default/gc_thresh3",

@@ -186,7 +186,7 @@ def _parse_peer(role: str, fields: str) -> ManagementPeer | None:
     if address is None or not words or words[0] in _UNREACHABLE_ROUTE_TYPES:
         return None
     interfaces = tuple(dict.fromkeys(re.findall(r"\bdev (\S+)", route)))
-    # without the matched prefix any route could take its place
+    # without the matched prefix, any route might replace it
     length = 0
     if how == "matched" and words[0] != "default":
         net = _parse_network(words[1] if words[0] == "local" else words[0])

@@ -145,7 +145,7 @@ class LinuxOptions(DutOptions):
 
 
 def require_ssh(ssh: SshOptions | None, device: str, setting: str) -> SshOptions:
-    """Return the SSH options of a device; raise UsageError that names the setting if there are none."""
+    """Return the SSH options of a device; raise UsageError that names the setting if they are missing."""
     if ssh is None:
         hint = f"give {setting} in the testbed file; with TRex, --set-tester lab=true tries it here"
         raise UsageError(f"how is {device} reached?", hint, code="missing-setting")

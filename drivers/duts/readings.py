@@ -17,7 +17,7 @@ class LossReason(str, Enum):
     TABLE_FULL = "room"  # a table of connections was full, or a NAT had no free port
     NO_ENTRY = "entry"  # a connection was not created: no free port, or a race of two frames
     NO_CONNECTION = "no connection"  # frames of no known connection; the table may have been full
-    RULE = "rule"  # dropped by a rule or as untranslatable, whatever the frame rate
+    RULE = "rule"  # dropped by a rule or as untranslatable, at any frame rate
     TOTAL = "all"  # any reason: other counters count the same frames by reason
 
 

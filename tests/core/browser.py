@@ -1,4 +1,4 @@
-"""Chromium without a window, as readers of reports and live pages use it."""
+"""Headless Chromium for tests of reports and live pages."""
 
 import shutil
 import subprocess

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 NOT_SAID = "not said"
-"""What a paper leaves open."""
+"""Value of a setting that the paper does not state."""
 Values = dict[str, Any]
 G = 1e9
 FIXED = "fixed"
@@ -34,7 +34,7 @@ class Series:
 
 
 def axis(name: str, *values: Any) -> list[Values]:
-    """List values of one setting."""
+    """Return one settings dictionary for each value of a setting."""
     return [{name: value} for value in values]
 
 
@@ -134,7 +134,7 @@ _UNBIASED = {
 
 
 def _hosts(first: int, last: int) -> list[Values]:
-    """Nothing, ports, addresses, both."""
+    """Return the variants of enumeration: nothing, ports, addresses, both."""
     hosts = {"params.left_hosts": (first, last), "params.right_hosts": (first, last)}
     none = {"params.left_hosts.policy": FIXED, "params.right_hosts.policy": FIXED}
     return [{**PORTS_FIXED, **none}, {**RFC4814, **none}, {**PORTS_FIXED, **hosts},

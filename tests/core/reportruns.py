@@ -13,7 +13,7 @@ FINE = {"repetitions": 6, "resolution_fps": 5_000.0, "trial_duration_s": 1.0}
 
 
 def made(path, *benchmarks, device=None, procedure=None, modes=("bidirectional",), seed=1, **rest):
-    """Rehearse a run in a new directory; ``device`` and ``procedure`` as in the files."""
+    """Simulate a run in a new directory; ``device`` and ``procedure`` are settings of the files."""
     run = simulate(
         *(benchmarks or ("throughput",)),
         device={"capacity_noise": 0.01, **(device or {})},

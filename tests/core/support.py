@@ -31,7 +31,7 @@ RUN_FILES = [
     *(".lock", "config.json", "journal.jsonl", "log.txt", "manifest.json"),
     *("medians.csv", "results.csv", "results.json", "trials.csv"),
 ]
-"""What a finished run of one benchmark leaves in its directory."""
+"""Files of a finished run of one benchmark."""
 
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -41,7 +41,7 @@ _NO_SETUID_FIXUP = 1 << 2
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended; ``code`` is the printed error code, which ``err`` lacks."""
+    """Result of a command; ``code`` is the printed error code, which is removed from ``err``."""
 
     status: int
     out: str
@@ -84,7 +84,7 @@ def v6t_process(*arguments: object, **environment: str) -> Done:
 
 @contextlib.contextmanager
 def bound_by_permissions() -> Iterator[None]:
-    """Make file permissions apply to root, in this thread and for a while."""
+    """Make file permissions apply to root, in this thread and within the context."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     # effective, permitted, inheritable: of the first 32 capabilities, then of the others
@@ -131,7 +131,7 @@ def replace_config(path, change):
 
 
 def remove_crash(path):
-    """Let the simulated tester of a run no longer fail."""
+    """Remove the simulated crash from the settings of a run."""
     replace_config(path, lambda config: config["tester"]["options"].pop("crash_at"))
 
 
@@ -141,7 +141,7 @@ def read_trial_keys(path):
 
 
 def measure_run(run, path):
-    """Carry out a resolved run in a directory."""
+    """Execute a resolved run in a directory."""
     return execute(bind(run), path, Listener())
 
 

@@ -17,7 +17,7 @@ ROWS = 50
 
 
 class Screen:
-    """What is seen, scrolled-off lines included; too narrow a line is broken, as terminals do.
+    """Text on the screen, with lines that have scrolled off; long lines are wrapped, as terminals do.
 
     Attributes:
         cursor: whether it is visible.
@@ -85,7 +85,7 @@ class Session:
     """A command on a new terminal, which receives Ctrl-C as from a person."""
 
     def __init__(self, command: list[str], columns: int) -> None:
-        """Start it."""
+        """Start the command."""
         self.screen = Screen(columns)
         fixed = {"COLUMNS", "LINES", "NO_COLOR"}
         kept = {name: value for name, value in os.environ.items() if name not in fixed}
@@ -95,7 +95,7 @@ class Session:
         )  # fmt: skip
 
     def press(self, keys: str) -> None:
-        """Type."""
+        """Type keys."""
         self._child.send(keys)
 
     def resize(self, columns: int) -> None:

@@ -1,4 +1,4 @@
-"""Impossible addresses end a command with status 2, whichever command and file gives them."""
+"""Impossible addresses in any command or file are rejected with status 2."""
 
 import pytest
 from v6t.tests.core.support import v6t

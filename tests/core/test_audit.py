@@ -20,7 +20,7 @@ from v6t.base.errors import DutError, UsageError
 from v6t.core import audit_device, audit_output
 from v6t.core.audit_device import BoundDevice, ProbedDevice
 from v6t.core.audit_output import AUDIT_FILES, CAPTURE_NAME
-from v6t.core.cli.run_command import _audit_device
+from v6t.core.cli.run_commands import _audit_device
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.runs.rundir import CONFIG
@@ -154,7 +154,7 @@ def test_impossible_audit_is_rejected(words: list[str], code: str) -> None:
         (["--plugin", "siit", "--clause", "no-such"], {"--plugin", "siit", "--list"}),
     ],
 )
-def test_hint_names_what_can_be_audited(words: list[str], advice: set[str]) -> None:
+def test_hint_names_auditable_technologies_and_drivers(words: list[str], advice: set[str]) -> None:
     hint = v6t("audit", *words).err.partition("\n")[2]
     assert advice <= set(hint.replace(",", " ").replace("`", " ").split())
 
@@ -222,7 +222,7 @@ def test_findings_are_printed_though_the_disk_is_full(
     assert "rfc7915-5.1-udp" in done.out
 
 
-def test_device_in_use_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_in_use_is_not_audited(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
     class Held:
@@ -241,7 +241,7 @@ def test_device_in_use_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("interrupted", [True, False])
-def test_interruption_while_the_device_is_reset_is_no_answer(interrupted: bool) -> None:
+def test_interruption_during_reset_is_raised(interrupted: bool) -> None:
     class Session:
         def rollback(self) -> None:
             error = KeyboardInterrupt() if interrupted else OSError()
@@ -271,7 +271,7 @@ def test_audits_are_compared(tmp_path: Path) -> None:
     assert v6t("compare", one, two, "--published").status == 2
 
 
-def test_directory_of_run_or_audit_is_not_mistaken(tmp_path: Path) -> None:
+def test_run_and_audit_directories_are_distinguished(tmp_path: Path) -> None:
     for name, file in (("run", CONFIG), ("audit", "audit.json")):
         (tmp_path / name).mkdir()
         (tmp_path / name / file).write_text("{}")

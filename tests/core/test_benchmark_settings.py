@@ -1,4 +1,4 @@
-"""Benchmarks' own settings: where they stand, where they stood, their flags, and two in one place."""
+"""Settings of benchmarks: their sections, flags and conflicts."""
 
 import sys
 
@@ -23,7 +23,7 @@ class Clashing(Throughput):
 """
 
 
-def test_a_flag_stands_for_the_settings_of_what_is_measured():
+def test_flag_sets_option_of_measured_benchmarks():
     assert registry.list_flags()["--rate"] == ["latency.rate_fps", "delay_variation.rate_fps"]
     done = v6t(*SIM, "--measure", "pdv", "--rate", "2000", "--dry-run", "--json")
     assert done.status == 0, done.err
@@ -32,7 +32,7 @@ def test_a_flag_stands_for_the_settings_of_what_is_measured():
 
 
 @pytest.mark.slow
-def test_two_benchmarks_with_settings_in_one_place(tmp_path, monkeypatch):
+def test_benchmarks_with_same_settings_section_are_rejected(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     write_distribution(tmp_path, "odd-bench", benchmarks="clashing = odd_bench:Clashing")

@@ -1,4 +1,4 @@
-"""Errors in the code of an added plugin or driver name who wrote it, and where."""
+"""Errors in the code of a plugin or driver name its distribution and the place."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ RUN = ("run", "--plugin", "faulty", "--reps", "1", "--duration", "0.2", "--mode"
 def install(tmp_path, monkeypatch):
     """Provide a function that installs a module as a distribution with a technology and a driver."""
     importlib.import_module(
-        "v6t.core.cli.run_command"
+        "v6t.core.cli.run_commands"
     )  # its help names what is there: for all tests after this
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -75,7 +75,7 @@ def install_plugin(install, method=""):
 
 
 @pytest.mark.parametrize("where", FAULTS)
-def test_an_error_of_a_plugins_own_code(where, install, tmp_path):
+def test_error_in_plugin_code_names_distribution(where, install, tmp_path):
     module = install_plugin(install, FAULTS[where])
     more = ["--dry-run"] if where == "make_dut_intent" else ["-o", str(tmp_path / "out")]
     said = expect_refusal(v6t(*RUN, "--tester", "sim", *more))
@@ -103,17 +103,17 @@ def expect_blame(install, method, out):
 
 @lab
 @pytest.mark.lab
-def test_an_error_in_a_receivers_process(install, tmp_path):
+def test_plugin_error_in_receiver_process_is_reported(install, tmp_path):
     expect_blame(install, RECEIVER, tmp_path / "out")
 
 
 @lab
 @pytest.mark.lab
-def test_an_error_in_the_devices_process_is_no_loss(install, tmp_path):
+def test_plugin_error_in_device_process_is_reported(install, tmp_path):
     expect_blame(install, DEVICE, tmp_path / "out")
 
 
-def test_a_sentence_of_v6t_about_what_a_plugin_asked_of_it(install, tmp_path):
+def test_usage_error_caused_by_plugin_names_it(install, tmp_path):
     module = install_plugin(install, ASKED)
     place = f"'faulty' of odd-things caused it ({place_of(module, 'here')})"
     run = (*RUN, "--tester", "sim", "-o", str(tmp_path / "out"))
@@ -121,7 +121,7 @@ def test_a_sentence_of_v6t_about_what_a_plugin_asked_of_it(install, tmp_path):
         assert place in expect_refusal(v6t(*command), "frame-too-small")
 
 
-def test_a_sentence_about_what_a_user_asked_blames_no_plugin(install):
+def test_usage_error_caused_by_user_names_no_plugin(install):
     install_plugin(install)
     done = v6t(*RUN, "--tester", "sim", "--set", "rule_ipv6=foo", "--dry-run")
     assert "odd" not in expect_refusal(done, "not-a-prefix")
@@ -153,7 +153,7 @@ Mrr.make_main_table = _sheet
 """
 
 
-def test_a_table_that_fails_takes_nothing_from_the_others(install, tmp_path):
+def test_failing_table_keeps_other_tables(install, tmp_path):
     module = install(MRR.read_text() + BROKEN_SHEET, benchmarks="mrr = odd_things:Mrr")
     out = tmp_path / "out"
     run = ("run", "--plugin", "mape-br", "--tester", "sim", "--mode", "forward", "-o", out)
@@ -166,7 +166,7 @@ def test_a_table_that_fails_takes_nothing_from_the_others(install, tmp_path):
     assert said in (out / "report.md").read_text().replace("\\", "")
 
 
-def test_a_name_that_is_not_the_entry_points(install):
+def test_plugin_name_must_equal_entry_point(install):
     install(PLUGIN, plugins="other = odd_things:Faulty")
     done = v6t("plugins", "--check", "other")
     assert done.status == 2
@@ -190,13 +190,13 @@ def error_of_plugin(install, text):
         ("import json\n\nraise SystemExit(7)\n", "SystemExit: 7"),
     ],
 )
-def test_where_a_module_fails_to_load(text, error, install, tmp_path):
+def test_load_error_names_file_and_line(text, error, install, tmp_path):
     said = error_of_plugin(install, text)
     assert error in said
     assert f"({tmp_path / 'odd_things.py'}, line 3)" in said
 
 
-def test_what_an_incomplete_class_lacks(install):
+def test_incomplete_plugin_class_error_lists_missing_methods(install):
     said = error_of_plugin(
         install,
         "from v6t.plugins.base import Technology\nclass Faulty(Technology):\n    name = 'faulty'\n",

@@ -1,4 +1,4 @@
-"""A run is bound once: every name looked up and every parameter validated one time."""
+"""Binding a run validates every parameter once."""
 
 import pytest
 from v6t.core.config.plugins import load_plugin
@@ -41,7 +41,7 @@ def test_parameters_are_validated_as_often_as_needed(plugin, report, validations
     assert len(count) == 1
 
 
-def test_parameters_that_the_device_alone_believes_are_a_second_set(validations):
+def test_device_params_are_validated_separately(validations):
     count = validations("mape-br")
     run = ("run", "--plugin", "mape-br", "--set-dut", "psid_offset=4", "--dry-run")
     assert v6t(*run).status == 0

@@ -1,4 +1,4 @@
-"""Files that editors of Windows wrote: a byte order mark before the first character."""
+"""Files with a byte order mark, as written by editors on Windows."""
 
 import pytest
 from v6t.base.files import read_json, read_text
@@ -35,7 +35,7 @@ def test_campaign_with_a_mark_is_read(tmp_path):
     ("read", "text"),
     [(read_siitperf, "IP-L-Vers 6\nIP-R-Vers 4\n"), (read_maptperf, "NUM-OF-CEs 1000\n")],
 )
-def test_file_of_another_tester_with_a_mark_is_read_whole(tmp_path, read, text):
+def test_siitperf_file_with_byte_order_mark_is_read(tmp_path, read, text):
     found = read(_write(tmp_path / "other.conf", text))
     assert len(found.parameter_targets) == len(text.splitlines())
     assert not any(what.startswith("not known") for _, what in found.parameter_targets)

@@ -85,7 +85,7 @@ def test_an_address_that_is_not_shared():
     assert "none (not shared)" in v6t("calc", "map", *rule, "--ipv4", "192.0.2.18").out
 
 
-def test_text_says_the_same_as_json():
+def test_text_output_equals_json_output():
     name = ["--psid", 9, "--ipv4", "192.0.2.189"]
     found = calc("map", *FIGURE_8, *name)
     lines = v6t("calc", "map", *FIGURE_8, *name).out.splitlines()
@@ -163,7 +163,7 @@ RFC_6052 = {
 
 
 @pytest.mark.parametrize("prefix", RFC_6052)
-def test_rfc6052_both_ways(prefix):
+def test_rfc6052_addresses_are_embedded_and_extracted(prefix):
     expected = {"prefix": prefix, "ipv4": "192.0.2.33", "ipv6": RFC_6052[prefix]}
     assert calc("rfc6052", "--prefix", prefix, "--ipv4", "192.0.2.33") == expected
     assert calc("rfc6052", "--prefix", prefix, "--ipv6", RFC_6052[prefix]) == expected
@@ -213,7 +213,7 @@ V6PLUS = [
     ([*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:5054:ff:fe12:3456"], None),
     ([*V6PLUS[1:], "--ipv6", "240b:10:1234:5600::"], None),
 ])  # fmt: skip
-def test_identifier_is_noted_if_it_names_another_ce(arguments, expected):
+def test_interface_identifier_of_other_ce_gives_a_warning(arguments, expected):
     found = notes("map", *arguments)
     assert [expected in note for note in found] == [True] * (expected is not None)
 
@@ -230,6 +230,6 @@ def test_rule_of_a_provider_with_the_draft_format():
     ("2001:db8::/32", "2001:db8:c000:201::1", "2001:db8:c000:201::"),
     ("2001:db8::/64", "2001:db8::c0:2:100:0", None),
 ])  # fmt: skip
-def test_bits_beside_the_embedded_address_are_noted(prefix, address, embedded):
+def test_nonzero_suffix_bits_give_a_warning(prefix, address, embedded):
     found = notes("rfc6052", "--prefix", prefix, "--ipv6", address)
     assert [f"is {embedded};" in note for note in found] == [True] * (embedded is not None)

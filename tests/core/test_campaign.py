@@ -1,4 +1,4 @@
-"""Campaigns: matrices, interruption, several testbeds, the papers' experiments."""
+"""Campaigns: matrices, interruption, several testbeds, and the campaigns of papers."""
 
 import json
 import os
@@ -18,9 +18,9 @@ from v6t.base.errors import DutError, TranslationError, UsageError
 from v6t.benchmarks.registry import load_presentations
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.core.campaigns import campaign as campaigns
-from v6t.core.campaigns import workers
+from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import Overrides, create_campaign, plan_campaign
-from v6t.core.campaigns.packaged import list_packaged_campaigns
+from v6t.core.cli.campaign_console import CampaignExecution
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.modifiers import MODIFIERS
 from v6t.tests.core import warm
@@ -158,7 +158,7 @@ def test_named_values_numbers_and_mixtures_have_their_curves(tmp_path):
     assert page.count("<svg") == 3  # names, numbers, mixtures
 
 
-def test_scale_up_over_cores_is_by_its_own_formula(tmp_path):
+def test_scale_up_over_cores_is_computed_per_core(tmp_path):
     """Cores are those of the device: S_CPU, not S_C."""
     runs = [
         CampaignRun(
@@ -230,7 +230,7 @@ def killed(process, directory, trials):
         process.wait()
 
 
-def test_killed_twice_it_ends_with_the_same_summary(tmp_path):
+def test_killed_campaign_ends_with_same_summary(tmp_path):
     slow = SMALL.replace("capacity_noise: 0.05", "capacity_noise: 0.05, trial_delay_s: 0.03")
     path, whole, torn = written(tmp_path, slow), tmp_path / "whole", tmp_path / "torn"
     assert v6t("campaign", path, "--no-report", "-o", whole).status == 0
@@ -295,7 +295,7 @@ def test_report_is_not_written_into_another_run(small, tmp_path):
     assert tree(copy) == before
 
 
-def test_one_failed_run_does_not_end_the_others(tmp_path):
+def test_failed_run_does_not_stop_campaign(tmp_path):
     text = SMALL.replace(
         "      params.ces: [64, 128, 256]",
         "      tester.options: [{mismatch: 1}]\n      params.ces: [64]",
@@ -308,7 +308,7 @@ def test_one_failed_run_does_not_end_the_others(tmp_path):
     assert "3 of 4" in done.out
 
 
-def test_a_run_that_is_stopped_but_not_put_back_ends_the_campaign(tmp_path, monkeypatch):
+def test_interrupted_run_with_failed_rollback_ends_campaign(tmp_path, monkeypatch):
     """The error takes the interrupt's place; no further run is begun for all that."""
     made = []
 
@@ -336,7 +336,7 @@ def two_testbeds(tmp_path):
     return written(tmp_path, text)
 
 
-def test_a_terminal_that_is_closed_ends_every_testbeds_run_in_order(tmp_path):
+def test_closed_terminal_ends_runs_of_all_testbeds(tmp_path):
     """All processes hear of it at once, and those that make the runs put their devices back, too."""
     out = tmp_path / "out"
     words = ["campaign", str(two_testbeds(tmp_path)), "-o", str(out)]
@@ -392,7 +392,7 @@ def test_another_testbed_takes_the_place_of_the_campaigns(tmp_path):
 LONGER = SMALL.replace("[64, 128, 256]", "[32, 64, 128]")
 
 
-def test_what_the_file_has_got_since_is_added(small, tmp_path):
+def test_resume_adds_new_runs_of_file(small, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(small, out)
     before = journalled(out)
@@ -417,7 +417,7 @@ def test_what_the_file_has_got_since_is_added(small, tmp_path):
 @pytest.mark.parametrize(
     "change", [("repetitions: 2", "repetitions: 3"), ("name: small", "name: other")]
 )
-def test_what_was_planned_otherwise_is_not_mixed_with_it(change, small, tmp_path):
+def test_resume_with_changed_plan_is_rejected(change, small, tmp_path):
     plan = (small / "campaign.json").read_text()
     file = written(tmp_path, SMALL.replace(*change))
     expect_refusal(v6t("campaign", file, "--resume", small), "campaign-changed")
@@ -487,7 +487,7 @@ def test_a_plan_that_was_changed_by_hand_is_refused(arguments, changes, code, tm
     assert tree(tmp_path).keys() - {"out/.lock"} == before.keys() - {"out/.lock"}
 
 
-def test_a_testbed_whose_tester_is_one_value_is_refused_with_another_tester_too(tmp_path):
+def test_scalar_tester_section_is_rejected_despite_tester_option(tmp_path):
     file = written(tmp_path, SMALL.replace("{kind: sim, options", "4 #"))
     expect_refusal(v6t("campaign", file, "--tester", "sim", "--dry-run"), "not-a-section")
 
@@ -529,7 +529,7 @@ def test_settings_change_along_with_an_axis(tmp_path):
         (("params: {dut", "modes: {dut"), "unknown-name"),
     ],
 )
-def test_what_changes_along_must_fit_its_axis(change, code, tmp_path):
+def test_along_values_must_fit_their_axis(change, code, tmp_path):
     done = v6t("campaign", written(tmp_path, ALONG.replace(*change)), "--dry-run")
     expect_refusal(done, code)
 
@@ -549,7 +549,7 @@ PAPERS = {
 }
 
 
-def test_there_is_a_campaign_for_every_paper():
+def test_every_paper_has_a_campaign():
     from v6t.analysis.published.library import list_sources
 
     assert sorted(list_packaged_campaigns()) == sorted([*PAPERS, COMPLETE, ZOO])
@@ -597,17 +597,17 @@ def test_every_section_of_rfc_8219_has_its_experiment():
 def one_process(monkeypatch):
     """Run testbeds in this process one after the other: each new one would import v6t."""
 
-    def work(directory, groups, report, meanwhile):
-        begin = "--report" if report else "--no-report"
-        done = [v6t("campaign", "--resume", directory, "--group", g, begin) for g in groups]
+    def work(execution, groups):
+        begin = "campaign", "--resume", execution._directory, "--no-report", "--group"
+        done = [v6t(*begin, group) for group in groups]
         assert [d for d in done if d.status] == []
         return 0
 
-    monkeypatch.setattr(workers, "run_in_parallel", work)
+    monkeypatch.setattr(CampaignExecution, "_execute_in_parallel", work)
 
 
 @pytest.mark.usefixtures("one_process")
-def test_all_of_rfc_8219_can_be_rehearsed(tmp_path):
+def test_rfc_8219_campaign_can_be_simulated(tmp_path):
     """A part of each section, as a demonstration."""
     out = tmp_path / "out"
     wanted = ("7.7-reset", "8-connections")
@@ -655,7 +655,7 @@ def shortened(path, tmp_path):
 
 @pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize("name", PAPERS)
-def test_a_papers_campaign_can_be_rehearsed(name, tmp_path):
+def test_paper_campaign_can_be_simulated(name, tmp_path):
     paper, tables = PAPERS[name]
     out, file = tmp_path / "out", shortened(list_packaged_campaigns()[name], tmp_path)
     done = v6t("campaign", file, "--tester", "sim", "--reps", 1, "--no-report", "-o", out)

@@ -1,4 +1,4 @@
-"""What the opened tester says against its own figures and against the testbed."""
+"""Warnings about the tester, its capacity and the testbed."""
 
 from contextlib import nullcontext
 
@@ -55,20 +55,20 @@ def test_warnings_about_the_open_tester(tester, words):
     assert all(word in text for word, text in zip(words, found, strict=True))
 
 
-def test_port_in_the_lab_may_hear_its_own_address_only():
+def test_lab_port_without_promiscuous_mode_gives_no_warning():
     run = resolve(plugin="mape-br", tester="sim")
     assert not [*list_tester_warnings(run, {"ports": DEAF_PORTS}, in_lab=True)]
 
 
 @pytest.mark.parametrize(("params", "warned"), [({"n": "1", "m": "0"}, True), ({}, False)])
-def test_run_without_foreground_is_warned_of(params, warned):
+def test_run_without_foreground_gives_a_warning(params, warned):
     run = resolve(plugin="siit", tester="sim", params=params)
     assert any("0 % foreground" in text for text in list_result_warnings(bind(run))) is warned
 
 
 @pytest.mark.parametrize(("tester", "tolerance", "told"),
                          [("trex", 1.00001, True), ("trex", 1.0001, False), ("sim", 1.00001, False)])  # fmt: skip
-def test_a_sending_time_that_may_not_be_proven_is_told(tester, tolerance, told):
+def test_unprovable_sending_time_gives_a_warning(tester, tolerance, told):
     asked = {"trial_duration_s": 60, "sending_time_tolerance": tolerance}
     said = list_setting_warnings(bind(resolve(plugin="mape-br", tester=tester, procedure=asked)))
     words = "sending may take 600 µs longer than a trial of 60 s, but the tester may measure"
@@ -76,7 +76,7 @@ def test_a_sending_time_that_may_not_be_proven_is_told(tester, tolerance, told):
 
 
 @pytest.mark.parametrize("tester", ["embedded", "sim"])
-def test_a_device_elsewhere_is_not_reached_without_ssh(tester, tmp_path, monkeypatch):
+def test_missing_ssh_client_gives_a_warning(tester, tmp_path, monkeypatch):
     """A dry run, which needs no ssh, warns too; without a driver there is no warning."""
     bed = tmp_path / "bed.yaml"
     bed.write_text("dut: {driver: linux-router, options: {ssh: {lab: elsewhere}}}")
@@ -101,7 +101,7 @@ def on_trex(*measured, params=None, **options):
     )
 
 
-def test_what_a_tester_cannot_do_at_every_rate_of_the_medium_is_told_beforehand():
+def test_benchmarks_limited_to_lower_rates_give_warnings():
     """At the rate that is found, hours later, it would only be left out."""
     run = on_trex("throughput", "latency", "pdv", "ipdv", "system-recovery")
     said = [text for text in list_setting_warnings(bind(run)) if "up to" in text]
@@ -116,7 +116,7 @@ def test_what_a_tester_cannot_do_at_every_rate_of_the_medium_is_told_beforehand(
     ("options", "refused"),
     [({}, False), ({"counting": "ports"}, True), ({"counting": "trailer"}, False)],
 )
-def test_frames_that_must_be_dropped_are_refused_where_nothing_tells_them(options, refused):
+def test_negative_traffic_needs_a_tester_that_identifies_frames(options, refused):
     on_trex("throughput", **options)
     telling = expect_error("unsupported-by-tester", path=["procedure"])
     with telling if refused else nullcontext():
@@ -136,7 +136,7 @@ def test_frames_that_must_be_dropped_are_refused_where_nothing_tells_them(option
         ("siit", {"prefix": "64:ff9b::/96", "ipv6_hosts.first": "10.0.0.1"}, "10.0.0.1"),
     ],
 )
-def test_private_address_behind_the_well_known_prefix_is_noted(plugin, params, address):
+def test_private_address_with_well_known_prefix_gives_a_warning(plugin, params, address):
     bound = bind(resolve(plugin=plugin, params=params, tester="sim", dut="reference"))
     assert len([c for c in list_setting_warnings(bound) if "RFC 6052" in c and address in c]) == 1
 
@@ -149,6 +149,6 @@ def test_private_address_behind_the_well_known_prefix_is_noted(plugin, params, a
         ("siit", {"prefix": "64:ff9b::/96"}),
     ],
 )
-def test_other_prefixes_and_global_addresses_are_not_noted(plugin, params):
+def test_other_prefixes_and_global_addresses_give_no_warning(plugin, params):
     bound = bind(resolve(plugin=plugin, params=params, tester="sim", dut="reference"))
     assert not [c for c in list_setting_warnings(bound) if "RFC 6052" in c]

@@ -1,4 +1,4 @@
-"""Clauses of a run's report: each follows in a run by the book, and deviates once the run is damaged."""
+"""Clauses in the report: a correct run follows each one, and a damaged run deviates."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ def test_a_damaged_run_deviates(book, name):
 
 
 @pytest.mark.parametrize("clause", MENDED)
-def test_a_run_that_did_it_follows(book, clause):
+def test_correct_run_follows_every_clause(book, clause):
     for data in book:
         assert found(MENDED[clause](data))[clause] == "follows"
 
@@ -354,7 +354,7 @@ def test_ports_that_are_not_pseudorandom_deviate(book):
         assert found(replace(data, params={**data.params, **change}))[key] == "deviates"
 
 
-def test_what_a_run_does_not_tell_is_not_known(book):
+def test_clauses_without_trials_are_not_known(book):
     """Without its trials nothing is claimed of them."""
     streams, _ = book
     verdicts = found(replace(streams, trials=[]))

@@ -1,4 +1,4 @@
-"""The command itself: quick to start, helpful, quiet about secrets, honest about its output."""
+"""The command line: start-up time, help, secrets and output errors."""
 
 import errno
 import json
@@ -49,7 +49,7 @@ def test_starts_without_heavy_imports(arguments):
     assert imported_by(*arguments) == "[]"
 
 
-def test_the_help_of_run_imports_the_settings_its_flags_are_of_and_no_more():
+def test_help_of_run_imports_only_settings_models():
     assert imported_by("run", "--help") == "['pydantic']"
 
 
@@ -71,14 +71,14 @@ def bad(tmp_path):
         "init --from-siitperf fifo", "init --from-siitperf conf",
     ],
 )  # fmt: skip
-def test_a_bad_file_is_told_before_anything_else_is_imported(words, bad):
+def test_invalid_file_is_rejected_before_heavy_imports(words, bad):
     said = imported_by(*(str(bad.get(word, word)) for word in words.split()), status=2)
     *complaint, heavy = said.splitlines()
     assert complaint[0].startswith("v6t: ")
     assert set(json.loads(heavy.replace("'", '"'))) <= {"ruamel"}
 
 
-def test_a_flag_of_a_setting_is_known_whatever_else_is_said():
+def test_setting_flags_work_with_other_options():
     """They are looked for only where one is used."""
     done = v6t("run", "--plugin", "siit", "--tester", "sim", "--reps", "1", "--dry-run", "--json")
     assert (done.status, json.loads(done.out)["run"]["procedure"]["repetitions"]) == (0, 1)
@@ -94,14 +94,14 @@ def test_the_check_of_imports_sees_imports():
 def test_help_names_every_command():
     done = v6t("--help")
     assert (done.status, done.err) == (0, "")
-    for name, summary in main.COMMANDS.items():
+    for name, (_, summary) in main.COMMANDS.items():
         assert f"  {name} " in done.out
         assert summary in done.out
     assert v6t("-h").out == done.out
 
 
 @pytest.mark.parametrize("group", ["calc", "dut"])
-def test_help_of_group_cuts_no_summary(group):
+def test_group_help_shows_complete_summaries(group):
     assert "..." not in v6t(group, "--help").out.split("Commands:")[1]
 
 
@@ -116,7 +116,7 @@ def test_help_of_every_command(path):
     assert command.help.split("\n")[0].split(".")[0][:40] in " ".join(done.out.split())
     for parameter in command.get_params(click.Context(command)):
         if isinstance(parameter, click.Option):
-            assert parameter.help, f"{parameter.name} says nothing about itself"
+            assert parameter.help, f"{parameter.name} lacks help"
             assert (parameter.opts[-1] in done.out) != parameter.hidden
 
 
@@ -195,7 +195,7 @@ def test_debug_adds_the_traceback(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_said():
+def test_full_disk_is_reported():
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [*COMMAND, "compile", "--plugin", "mape-br"],
@@ -218,7 +218,7 @@ EARLY = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", EARLY)
-def test_a_reader_that_leaves_early_is_no_error(words):
+def test_closed_output_pipe_is_not_an_error(words):
     process = subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     assert process.stderr.read() == b""
@@ -249,7 +249,7 @@ def test_json_of_a_run_is_its_results_file(tmp_path):
     assert any("DEMONSTRATION" in c for c in content["caveats"])
 
 
-def test_modes_of_a_run_follow_the_umask_but_for_what_may_hold_secrets(tmp_path):
+def test_file_modes_follow_umask_except_for_secrets(tmp_path):
     out = tmp_path / "deep" / "out"
     before = os.umask(0o022)
     try:
@@ -272,7 +272,7 @@ def test_the_table_names_directions_caveats_and_directory(tmp_path):
     assert re.search(r"104/64 +forward +throughput 980,000 fps", done.err)
 
 
-def test_runs_without_a_name_get_one_each(tmp_path, monkeypatch):
+def test_unnamed_runs_get_unique_directories(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     short = [*SIM, "--reps", 1, "--mode", "forward", "--label", "../a b/\n"]
     assert v6t(*short).status == 0
@@ -304,7 +304,7 @@ def test_selftest_measures_the_tester_alone(tmp_path, monkeypatch):
     assert tree(tmp_path) == {}
 
 
-def test_a_selftest_says_where_the_line_rate_alone_was_its_bound(tmp_path):
+def test_selftest_reports_line_rate_bound(tmp_path):
     bed = tmp_path / "bed.yaml"
     bed.write_text("tester: {kind: sim}\nline_rate: 100M\n")
     what = ["selftest", "--plugin", "mape-br", "--testbed", bed, "--mode", "forward"]
@@ -315,7 +315,7 @@ def test_a_selftest_says_where_the_line_rate_alone_was_its_bound(tmp_path):
 
 
 @pytest.mark.slow
-def test_nothing_of_the_environment_is_written_down(tmp_path):
+def test_environment_is_not_stored(tmp_path):
     secret = "correct horse battery staple"  # noqa: S105
     environment = {"V6T_PASSWORD": secret, "SSH_AUTH_SOCK": secret, "MY_API_TOKEN": secret}
     out = tmp_path / "out"
@@ -331,7 +331,7 @@ def test_a_suggestion_needs_a_likeness():
     assert "Did you mean" not in expect_refusal(v6t("qqqqq"), "unknown-command")
 
 
-def test_a_checkout_without_git_is_one_without_a_commit(monkeypatch):
+def test_source_commit_without_git_is_unknown(monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert find_commit() is None
 
@@ -359,7 +359,7 @@ def test_interrupt_during_the_imports_ends_with_130(monkeypatch, capsys):
         (MemoryError(), "resource-missing"),
     ],
 )
-def test_lack_of_space_or_memory_is_no_defect_and_trials_of_a_run_are_saved(
+def test_full_disk_or_memory_is_not_an_internal_error(
     error, code, command, is_measuring, monkeypatch
 ):
     def fail(*arguments, **keywords):

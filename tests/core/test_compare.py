@@ -8,7 +8,7 @@ import pytest
 from v6t.analysis.published.library import collect_facts
 from v6t.core.reporting import write
 from v6t.core.reporting.compare import compare_runs
-from v6t.core.runs.results import load_run
+from v6t.core.runs.results import load_run, read_results
 from v6t.drivers.lab import privilege
 from v6t.tests.core.reportruns import made
 from v6t.tests.core.support import read_schema, replace_config, tree, v6t, v6t_process
@@ -88,13 +88,13 @@ def make_slower(tmp_path, repetitions):
     return lines(tmp_path / "a", tmp_path / "b")["throughput", "rate"]
 
 
-def test_single_repetitions_decide_nothing(tmp_path):
+def test_single_repetitions_are_undecided(tmp_path):
     line = make_slower(tmp_path, 1)
     assert line.verdict == "undecided"
     assert "one repetition" in line.words
 
 
-def test_few_repetitions_are_said(tmp_path):
+def test_few_repetitions_are_undecided(tmp_path):
     line = make_slower(tmp_path, 2)
     assert (line.verdict, line.improved) == ("undecided", None)
     assert "2 repetitions" in line.words
@@ -144,7 +144,7 @@ def test_page_of_a_comparison_names_the_runs_and_draws_factors(runs, tmp_path):
         assert text in page
 
 
-def test_a_coarse_search_claims_no_small_difference(tmp_path):
+def test_difference_below_resolution_is_no_difference(tmp_path):
     coarse = {"procedure": {"resolution_fps": 300_000.0}}
     made(tmp_path / "a", device={"capacity_noise": 0.0}, **coarse)
     made(tmp_path / "b", device={"capacity_noise": 0.0, "capacity_fps": 1_150_000}, **coarse)
@@ -166,14 +166,14 @@ def test_a_coarse_search_claims_no_small_difference(tmp_path):
         ({"procedure": {"search": "mlrsearch"}}, "search: binary and mlrsearch"),
     ],
 )
-def test_unlike_is_refused(change, words, plain, tmp_path):
+def test_unlike_runs_are_rejected(change, words, plain, tmp_path):
     made(tmp_path / "b", **change)
     said = expect_refusal(v6t("compare", plain, tmp_path / "b"), "not-comparable")
     assert words in said
     assert "--anyway" in said
 
 
-def test_anyway_compares_and_says_what_differs(plain, tmp_path):
+def test_anyway_compares_unlike_runs_and_lists_differences(plain, tmp_path):
     made(tmp_path / "b", params={"ces": "100"}, procedure={"loss_tolerance": 0.001})
     done = v6t("compare", plain, tmp_path / "b", "--anyway")
     assert done.status == 0
@@ -248,12 +248,12 @@ def test_comparison_is_written_to_a_file_and_printed_as_json(runs, tmp_path):
     assert json.loads(done.out) == json.loads((tmp_path / "all.json").read_text())
 
 
-def test_published_results_have_no_json_form(runs):
+def test_published_comparison_as_json_is_rejected(runs):
     done = v6t("compare", runs / "first", "--published", "--json")
     expect_refusal(done, "conflicting-options")
 
 
-def test_a_simulated_run_has_no_published_reference(runs):
+def test_simulated_run_has_no_published_reference(runs):
     done = v6t("compare", runs / "first", "--published")
     assert done.status == 0
     assert "frames: sent" in done.out
@@ -262,7 +262,7 @@ def test_a_simulated_run_has_no_published_reference(runs):
 
 def pretended(path, content, config):
     """Change a run directory as if frames had been sent for as long as in the papers."""
-    results = json.loads((path / "results.json").read_text())
+    results = read_results(path)
     for record in results["results"]:
         record.update(content)
     (path / "results.json").write_text(json.dumps(results))
@@ -298,7 +298,7 @@ def test_a_run_under_published_conditions_has_a_reference_line(tmp_path):
         ({"n": "10", "m": "9"}, "vpp", "traffic: bidirectional 100% fg published, 9 of 10"),
     ],
 )
-def test_published_result_under_another_condition_is_no_reference(params, driver, words, tmp_path):
+def test_published_result_with_other_conditions_is_skipped(params, driver, words, tmp_path):
     path = made(tmp_path / "run", params=params)
     pretended(path, PUBLISHED, {"dut": {**VPP, "driver": driver}})
     done = v6t("compare", path, "--published")
@@ -327,7 +327,7 @@ dut: {options: {faults: {slow_ns: %d}}}
 
 @pytest.mark.lab
 @pytest.mark.alone
-def test_the_reference_relay_against_a_slowed_one(tmp_path):
+def test_slowed_device_is_found_slower(tmp_path):
     can, how = privilege.available()
     if not can:
         pytest.skip(how)

@@ -1,4 +1,4 @@
-"""``v6t compile``: what TRex would send, as profile, module, capture and words."""
+"""``v6t compile``: streams as profile, module, capture and text."""
 
 import ast
 import base64
@@ -111,7 +111,7 @@ def test_ports_and_addresses_of_a_capture_differ(tmp_path):
 
 @pytest.mark.parametrize("direction", WAYS)
 @pytest.mark.parametrize("size", SIZES)
-def test_words_mention_every_instruction(direction, size):
+def test_text_format_lists_every_instruction(direction, size):
     shape = [*MIXED, "--direction", direction, "--frame-size", size]
     streams = json.loads(compiled(*shape))
     text = compiled(*shape, "--format", "text")
@@ -179,7 +179,7 @@ def test_a_file_is_overwritten_only_by_force(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["stl-json", "stl-py", "text"])
-def test_a_file_holds_what_stdout_would(kind, tmp_path):
+def test_output_file_equals_standard_output(kind, tmp_path):
     path = tmp_path / ("mape.py" if kind == "stl-py" else "mape.json")
     done = v6t(*COMPILE, "--format", kind, "-o", path)
     assert (done.status, done.out, done.err) == (0, "", "")
@@ -197,14 +197,14 @@ def test_a_name_that_trex_cannot_load_is_noted(kind, name, tmp_path):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_failed_write_leaves_nothing(kind, tmp_path):
+def test_failed_write_leaves_no_file(kind, tmp_path):
     (tmp_path / "there").mkdir()
     done = v6t(*COMPILE, "--format", kind, "--count", 5, "--overwrite", "-o", tmp_path / "there")
     expect_refusal(done, "file-unwritable")
     assert tree(tmp_path) == {"there": None}
 
 
-def test_many_ces_make_no_larger_profile():
+def test_number_of_ces_does_not_enlarge_profile():
     wide = [
         *("--set", "rule_ipv6=fd00:db8::/32", "--set", "rule_ipv4=10.0.0.0/8"),
         *("--set", "ea_len=30", "--set", "ces=all"),
@@ -214,7 +214,7 @@ def test_many_ces_make_no_larger_profile():
 
 @pytest.mark.parametrize("direction", WAYS)
 @pytest.mark.parametrize(("ports", "space"), [((1024, 1024), 1), ((1024, 1033), 10)])
-def test_a_stateful_space_of_any_size_is_written_out(direction, ports, space, tmp_path):
+def test_stateful_profile_of_any_size_is_written(direction, ports, space, tmp_path):
     """However many connections a run makes when nothing is said."""
     low, high = ports
     at = tmp_path / "small.pcap"
@@ -243,7 +243,7 @@ def test_expected_capture_holds_the_translation_of_each_forwarded_frame(tmp_path
     assert all(raw[26:30] == frames[t][66:70] for t, raw in translated.items())
 
 
-def test_expected_capture_is_written_beside_any_format(tmp_path):
+def test_expected_capture_is_written_with_any_format(tmp_path):
     done = v6t(*COMPILE, "--frame-size", "imix", "--count", 24, "--expected", tmp_path / "e.pcap")
     assert done.status == 0 and json.loads(done.out)
     assert len({len(p) for p in rdpcap(str(tmp_path / "e.pcap"))}) == 3

@@ -82,7 +82,7 @@ def test_flags_win_over_every_setting_of_the_files(tmp_path):
 
 
 @pytest.mark.parametrize("field", ["count", "validate_connections"])
-def test_text_may_stand_for_a_number_or_a_truth_value(field, tmp_path):
+def test_text_is_converted_to_number_or_boolean(field, tmp_path):
     values = {"count": ("'12'", 12), "validate_connections": ("no", False)}
     text, expected = values[field]
     run = resolved(tmp_path, f"procedure: {{connections: {{{field}: {text}}}}}")
@@ -107,7 +107,7 @@ def test_links_of_the_testbed_reach_the_technology(tmp_path):
     assert run.line_rate_bps == 2.5e9
 
 
-def test_a_resolved_run_survives_its_file(tmp_path):
+def test_resolved_run_does_not_need_its_file(tmp_path):
     run = resolved(tmp_path, "params: {ces: all}\nlabel: 2001-01-01", "line_rate: 1G")
     config = run.to_json()
     assert {"links_left", "links_right", "line_rate_bps", "suited"} <= config.keys()
@@ -117,7 +117,7 @@ def test_a_resolved_run_survives_its_file(tmp_path):
     assert again.label == "2001-01-01"
 
 
-def test_caveats_name_every_departure_from_the_rfc(tmp_path):
+def test_warnings_name_every_departure_from_the_rfc(tmp_path):
     lab = {"lab": "true"}
     # no departure: where, and how frames are counted
     shared, told, marks = list_result_warnings(
@@ -136,7 +136,7 @@ def test_caveats_name_every_departure_from_the_rfc(tmp_path):
 
 
 @pytest.mark.parametrize(("tags", "told"), [(250, True), (499, True), (500, False)])
-def test_fewer_tags_than_the_rfcs_are_a_departure(tmp_path, tags, told):
+def test_fewer_tags_than_rfc_requires_give_a_warning(tmp_path, tags, told):
     latency = {"duration_s": 2.0, "first_tag_s": 0.5, "tags": tags}
     run = resolved(tmp_path, "benchmarks: [latency]", procedure={"latency": latency})
     said = " ".join(list_result_warnings(bind(run)))
@@ -156,7 +156,7 @@ def test_another_driver_keeps_the_shared_options_of_the_testbed_file(tmp_path):
     assert "own, version" in warning
 
 
-def test_options_of_a_testbed_file_without_driver_are_those_of_the_given_one(tmp_path):
+def test_testbed_options_apply_to_driver_of_command_line(tmp_path):
     bed = "dut: {options: {ssh: {host: box}}}"
     run = resolved(tmp_path, None, bed, plugin="nat44", dut="nftables")
     assert run.dut.options == {"ssh": {"host": "box"}}
@@ -255,7 +255,7 @@ BED_COMPLAINTS = [
 ]  # fmt: skip
 
 
-def test_a_driver_without_vlans_for_the_background_says_so(tmp_path):
+def test_driver_without_background_vlans_rejects_them(tmp_path):
     links = "left: {vlan: 5, background: {vlan: 6}}, right: {vlan: 5, background: {vlan: 6}}"
     (tmp_path / "bed.yaml").write_text(f"dut: {{driver: openbsd-pf}}\nlinks: {{{links}}}")
     with expect_error("no-background", path=["dut", "driver"]):
@@ -264,7 +264,7 @@ def test_a_driver_without_vlans_for_the_background_says_so(tmp_path):
 
 @pytest.mark.parametrize("preset", ["quick", "rfc"])
 @pytest.mark.parametrize("name", ["ipv4-router", "ipv6-router", "mape-br", "nat64", "siit"])
-def test_sizes_that_nobody_gave_exist_on_tagged_links_too(name, preset, tmp_path):
+def test_default_frame_sizes_fit_tagged_links(name, preset, tmp_path):
     """The smallest frame is longer by its tag; the others are those of RFC 8219 section 5.1.1."""
     (tmp_path / "bed.yaml").write_text("links: {left: {vlan: 5}, right: {vlan: 6}}")
     plain = resolve(plugin=name, preset=preset).frame_sizes
@@ -301,7 +301,7 @@ def test_a_plugin_or_tester_of_a_file_that_does_not_exist(tmp_path):
         resolved(tmp_path, None, "tester:\n  options: {corse: 1}", tester="trex")
 
 
-def test_a_wrong_flag_is_not_blamed_on_the_file(tmp_path):
+def test_invalid_option_error_does_not_name_the_file(tmp_path):
     run = "params: {ea_len: 13}\nprocedure: {repetitions: 2}\nmodes: [forward]\nframe_sizes: [168]"
     bed = "dut: {options: {params: {ea_len: 13}}}\ntester: {options: {surplus: 1}}"
     for flags in (
@@ -324,7 +324,7 @@ def test_a_wrong_flag_is_not_blamed_on_the_file(tmp_path):
 @pytest.mark.parametrize(
     "data", [b"\xff\xfe\x00", b"\x80", "plugin: mape-br".encode("utf-16")], ids=repr
 )
-def test_a_file_that_is_no_text(data, tmp_path):
+def test_binary_file_is_rejected(data, tmp_path):
     (tmp_path / "run.yaml").write_bytes(data)
     with expect_error("not-text", mentions="run.yaml"):
         YamlFile(tmp_path / "run.yaml")

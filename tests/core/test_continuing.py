@@ -1,4 +1,4 @@
-"""Results are never lost: a complete run is only read, and nothing known is replaced by less."""
+"""Resumed and complete runs: no result is lost or replaced by less."""
 
 import json
 import shutil
@@ -110,6 +110,14 @@ def damage(path, what):
     lines = journal.read_bytes().splitlines(keepends=True)
     if what == "trials asked otherwise":
         rewrite(path, lambda e: unmarked(with_another_field(e)))
+    elif what == "lost line":
+        journal.write_bytes(b"".join(lines[:10] + lines[11:]))
+    elif what == "repeated line":
+        journal.write_bytes(b"".join(lines[:10] + lines[9:]))
+    elif what == "flipped results":
+        flip_byte(
+            path / "results.json", (path / "results.json").read_bytes().index(b'"median": ') + 11
+        )
     elif what == "another run":
         measure_run(simulated(delay_us=30), path.parent / "other")
         shutil.copy(path.parent / "other" / "journal.jsonl", path)
@@ -135,6 +143,7 @@ def damage(path, what):
         *((what, None) for what in ("trials asked otherwise", "another run")),
         *((what, None) for what in ("no journal", "empty journal")),
         *((f"flipped byte in line {number}", "damaged-file") for number in (0, 20, -1)),
+        *((what, "damaged-file") for what in ("lost line", "repeated line")),
     ],
 )
 def test_resume_with_a_damaged_journal_changes_nothing(what, code, directory, request):
@@ -155,7 +164,7 @@ def test_resume_with_damaged_settings_changes_nothing(what, code, begun):
     assert tree(begun) == before
 
 
-def test_resume_without_config_digest_compares_nothing(begun):
+def test_resume_without_config_digest_is_accepted(begun):
     """The manifests of version 0.1.0 have none."""
     manifest = json.loads((begun / "manifest.json").read_text())
     del manifest["config_sha256"]
@@ -165,7 +174,8 @@ def test_resume_without_config_digest_compares_nothing(begun):
 
 @pytest.mark.parametrize("command", [["show"], ["report", "--format", "md"], ["compare"]])
 @pytest.mark.parametrize(
-    "what", ["changed config", "no journal", "cut journal", "flipped byte in line -1"]
+    "what",
+    ["changed config", "no journal", "cut journal", "flipped byte in line -1", "flipped results"],
 )
 def test_reading_damaged_complete_run_is_refused(what, command, complete):
     damage(complete, what)
@@ -182,7 +192,7 @@ def test_published_run_is_read_without_journal(complete):
     assert load_run(complete).status == "complete"
 
 
-def test_a_journal_of_unmarked_lines_whose_trials_are_others_costs_nothing(complete):
+def test_foreign_journal_without_run_id_is_rejected_unchanged(complete):
     """The run's manifest is lost: replaying finds it."""
     (complete / "manifest.json").unlink()
     rewrite(complete, lambda e: unmarked(with_another_field(e)))
@@ -195,7 +205,7 @@ def test_a_journal_of_unmarked_lines_whose_trials_are_others_costs_nothing(compl
     assert kept == {name: text for name, text in before.items() if name != "log.txt"}
 
 
-def test_what_is_known_again_is_not_replaced_by_less_meanwhile(begun, monkeypatch):
+def test_resume_never_shrinks_results_file(begun, monkeypatch):
     """At no moment of a resumed run does results.json hold less than before."""
     from v6t.core.runs.results import ResultFiles
 
@@ -212,14 +222,14 @@ def test_what_is_known_again_is_not_replaced_by_less_meanwhile(begun, monkeypatc
     assert known[-1] == 3
 
 
-def test_results_that_are_lost_come_from_the_journal_again(complete):
+def test_lost_results_are_restored_from_journal(complete):
     before = (complete / "results.json").read_bytes()
     (complete / "results.json").unlink()
     assert count_new_trials(complete) == 0
     assert (complete / "results.json").read_bytes() == before
 
 
-def test_a_journal_goes_on_where_the_manifest_is_lost(begun, tmp_path):
+def test_journal_is_resumed_without_manifest(begun, tmp_path):
     (begun / "manifest.json").unlink()
     resume(begun, Listener())
     measure_run(simulated(), tmp_path / "whole")
@@ -241,7 +251,7 @@ def without_a_count(entry):
 
 @pytest.mark.parametrize("change", [of_the_future, without_a_count])
 @pytest.mark.parametrize("command", ["resume", "report", "compare"])
-def test_a_journal_of_another_version_is_a_sentence(command, change, complete):
+def test_journal_of_other_version_is_rejected(command, change, complete):
     rewrite(complete, change)
     before = tree(complete)
     code = "journal-other-version" if change is of_the_future else "damaged-file"
@@ -251,7 +261,7 @@ def test_a_journal_of_another_version_is_a_sentence(command, change, complete):
 
 @pytest.mark.parametrize("command", ["resume", "report", "compare"])
 @pytest.mark.parametrize("schema", ["v6t-results/9", None, 7])
-def test_results_of_another_version_are_a_sentence(schema, command, complete):
+def test_results_of_other_version_are_rejected(schema, command, complete):
     content = read_results(complete) | {"schema": schema}
     (complete / "results.json").write_text(json.dumps(content))
     before = tree(complete)
@@ -263,7 +273,7 @@ def test_results_of_another_version_are_a_sentence(schema, command, complete):
 
 
 @pytest.mark.parametrize(("waits", "same"), [(2.0, True), (3.0, False)])
-def test_a_setting_that_trials_did_not_have_is_at_its_default(waits, same, tmp_path):
+def test_missing_trial_setting_has_its_default(waits, same, tmp_path):
     """A later version knows one more setting of trials and asks for its default."""
     asked = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0, residual_wait_s=waits)
     journal = Journal(tmp_path / "journal.jsonl")

@@ -1,4 +1,4 @@
-"""Counters of a driven device over each benchmark, reported with the results of ordinary runs."""
+"""Counters of a device over each benchmark."""
 
 import json
 
@@ -6,6 +6,7 @@ import pytest
 from v6t.analysis.results_schema import DeviceCounts as Entry
 from v6t.base.errors import DutError
 from v6t.core.runs.device import DeviceCounts
+from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.lab.privilege import available
@@ -13,6 +14,7 @@ from v6t.tests.core.support import v6t_process
 from v6t.tests.drivers.duts import intents
 
 READINGS = make_driver("nftables", {}).get_telemetry_readings(intents.nat44())
+QUEUE = Reading("cat queue", float, loss_reasons={"dropped": LossReason.QUEUE})
 WHERE = {"benchmark": "throughput", "frame_sizes": {"ipv6": 84, "ipv4": 64}, "direction": "forward"}
 POSSIBLE, WHY = available()
 
@@ -35,11 +37,12 @@ class Device:
         figures = {
             "link left": {"rx.dropped": 7.0 * self.read_s, "rx.packets": 99.0},
             "table": table,
+            "queue": {"waiting": 5.0 - self.read_s, "dropped": 0.0},
         }
-        return Sample(figures, 2.0 * self.read_s, READINGS)
+        return Sample(figures, 2.0 * self.read_s, {**READINGS, "queue": QUEUE})
 
 
-def test_a_reading_ends_one_benchmark_and_begins_the_next():
+def test_one_reading_ends_and_begins_benchmarks():
     device, counts = Device(), DeviceCounts(())
     counts.end(device, WHERE)
     assert counts.entries == [] and device.read_s == 0, "no trial was made"
@@ -53,6 +56,7 @@ def test_a_reading_ends_one_benchmark_and_begins_the_next():
     first, second = counts.entries
     assert first["drops"] == second["drops"] == {"link left rx.dropped": 7.0}
     assert first["lost_for"] == {"link left rx.dropped": "queue"}
+    assert first["changes"] == {"queue waiting": -1.0}
     assert (first["seconds"], first["direction"], second["direction"]) == (
         2.0,
         "forward",
@@ -62,7 +66,7 @@ def test_a_reading_ends_one_benchmark_and_begins_the_next():
     assert Entry.model_validate(json.loads(json.dumps(first))).to_json() == first
 
 
-def test_frames_of_no_benchmark_are_none_of_the_next():
+def test_discarded_reading_is_not_counted():
     """Those of a preflight, at another frame size or in another mode."""
     device, counts = Device(), DeviceCounts(())
     counts.begin(device)
@@ -76,7 +80,7 @@ def test_frames_of_no_benchmark_are_none_of_the_next():
     assert counts.entries[1]["table"]["before"]["used"] == 80.0
 
 
-def test_a_benchmark_without_a_trial_has_no_entry():
+def test_benchmark_without_trial_has_no_entry():
     device, counts = Device(), DeviceCounts(())
     counts.begin(device)
     counts.end(device, WHERE)
@@ -85,7 +89,7 @@ def test_a_benchmark_without_a_trial_has_no_entry():
     assert device.read_s == 2
 
 
-def test_what_a_resumed_run_measures_again_replaces_its_entry():
+def test_repeated_benchmark_replaces_its_entry():
     before = DeviceCounts(())
     before.begin(Device())
     before.end(Device(), WHERE)
@@ -99,7 +103,7 @@ def test_what_a_resumed_run_measures_again_replaces_its_entry():
     ]
 
 
-def test_a_device_that_cannot_be_read_has_no_entry():
+def test_unreadable_device_has_no_entry():
     for session in (None, Device(silent=True)):
         counts = DeviceCounts(())
         counts.begin(session)
@@ -110,7 +114,7 @@ def test_a_device_that_cannot_be_read_has_no_entry():
 @pytest.mark.lab
 @pytest.mark.slow
 @pytest.mark.skipif(not POSSIBLE, reason=WHY)
-def test_an_ordinary_run_keeps_what_the_device_counted(tmp_path):
+def test_run_stores_device_counters(tmp_path):
     procedure = {
         "repetitions": 1, "trial_duration_s": 0.2, "pause_s": 0.0, "residual_wait_s": 0.1,
         "resolution_ratio": 0.5, "sending_time_tolerance": 2.0,
@@ -135,5 +139,6 @@ def test_an_ordinary_run_keeps_what_the_device_counted(tmp_path):
         "seconds",
         "drops",
         "lost_for",
+        "changes",
         "table",
     }

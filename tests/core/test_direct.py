@@ -1,4 +1,4 @@
-"""Runs without a device: the tester's ports joined, every benchmark as ever."""
+"""Runs without a device, with the ports of the tester connected to each other."""
 
 import pytest
 from v6t.core.config.bound import bind
@@ -30,7 +30,7 @@ def direct(plugin, *benchmarks, tester="sim", options=None, **procedure):
     )
 
 
-def test_it_is_the_tester_that_is_measured(tmp_path):
+def test_direct_connection_measures_the_tester(tmp_path):
     limits = {"tester_fps": 700_000, "capacity_fps": 1000, "delay_us": 500, "tester_delay_us": 3}
     bound = direct("ipv4-router", "throughput", "latency", options=limits)
     execute(bound, tmp_path / "out", Listener())
@@ -52,12 +52,12 @@ def test_connections_are_made_without_a_device(tmp_path):
     assert record["conditions"]["device"] == "cable"
 
 
-def test_nobody_asks_for_a_driver_where_there_is_no_device():
+def test_direct_connection_needs_no_driver():
     said = list(list_setting_warnings(direct("ipv4-router", "throughput", tester="trex")))
     assert not any("no driver" in text for text in said)
 
 
-def test_a_cable_has_no_options():
+def test_cable_rejects_options():
     done = v6t("run", "--plugin", "ipv4-router", "--dut", "cable", "--set-dut", "x=1", "--dry-run")
     expect_refusal(done, "unknown-setting")
 

@@ -21,7 +21,7 @@ RUN = ("run", "--plugin", "ipv4aas")
         ("map-t", ["CE napt", "CE ce", "PE br"]),
     ],
 )
-def test_a_variant_needs_no_further_argument(variant, parts):
+def test_variant_needs_no_further_option(variant, parts):
     done = v6t(*RUN, "--variant", variant, "--dry-run", "--json")
     assert done.status == 0, done.err
     plan = json.loads(done.out)
@@ -51,14 +51,14 @@ def test_without_a_variant_it_is_464xlat_on_the_embedded_lab():
         (["--set", "prefix=64:ff9b::/96", "--dry-run"], "unsupported-by-device"),
     ],
 )
-def test_bad_input_is_one_sentence(arguments, code):
+def test_invalid_input_gives_one_error(arguments, code):
     done = v6t(*RUN, *arguments)
     assert done.status == 2
     assert done.code == code
     assert done.err.count("v6t: ") == 1
 
 
-def test_the_stateful_device_and_little_headroom_are_said_beside_the_numbers():
+def test_stateful_device_and_full_ports_give_warnings():
     given = {"variant": "map-t", "initiator_ports.min": "4096", "initiator_ports.max": "12031"}
     said = [*list_result_warnings(bind(resolve(plugin="ipv4aas", params=given)))]
     assert any("CE is stateful" in line for line in said)

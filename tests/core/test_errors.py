@@ -6,6 +6,7 @@ import pytest
 from v6t.base import errors
 from v6t.base.errors import DutError
 from v6t.core.cli import main as main_module
+from v6t.core.runs.results import read_results
 from v6t.drivers.lab import privilege
 from v6t.drivers.trex import installation
 from v6t.tests.core.support import SIM, bound_by_permissions, tree, v6t, v6t_process
@@ -102,7 +103,7 @@ BAD = [
     ("not-a-number", "loss_curve.0.0", [*SIM, "--set-tester", "loss_curve=[[.nan, 0]]"]),
     # files and directories
     ("file-not-found", "", ["run", "nope.yaml"]),
-    ("not-a-regular-file", "", ["run", "."]),
+    ("no-such-run", "", ["run", "."]),
     ("not-a-regular-file", "", [*SIM, "--testbed", "/dev/null"]),
     ("file-unwritable", "", [*SIM, "-o", "/dev/null/x"]),
     ("file-unwritable", "", [*SIM, "-o", "/proc/x"]),
@@ -124,9 +125,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("code", "part", "arguments"), BAD)
-def test_wrong_input_has_a_code_and_leaves_nothing_behind(
-    code, part, arguments, tmp_path, monkeypatch
-):
+def test_invalid_input_has_a_code_and_leaves_no_files(code, part, arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert part in expect_refusal(v6t(*arguments), code)
     assert tree(tmp_path) == {}
@@ -158,7 +157,7 @@ def test_a_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monk
     assert tree(tmp_path) == before
 
 
-def test_a_directory_that_holds_anything_is_left_alone(tmp_path):
+def test_nonempty_directory_is_not_used(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     expect_refusal(v6t(*SIM, "-o", tmp_path), "file-exists")
     assert tree(tmp_path) == {"thesis.tex": b"years of work"}
@@ -186,11 +185,11 @@ def test_permissions(arguments, code, tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["secret.yaml", "shut"]
 
 
-def test_a_run_whose_journal_may_not_be_written_is_not_resumed(tmp_path):
+def test_run_with_read_only_journal_is_not_resumed(tmp_path):
     out = tmp_path / "out"
     assert v6t(*SIM, "--reps", 1, "--mode", "forward", "-o", out).status == 0
-    content = json.loads((out / "results.json").read_text())
-    (out / "results.json").write_text(json.dumps({**content, "status": "running"}))
+    content = read_results(out) | {"status": "running"}
+    (out / "results.json").write_text(json.dumps(content))
     (out / "journal.jsonl").chmod(0o400)
     before = tree(out)
     with bound_by_permissions():
@@ -211,7 +210,7 @@ def test_a_damaged_run_is_not_touched(tmp_path):
 @pytest.mark.parametrize(
     ("variable", "code", "status"), [("", "missing-program", 3), (".", "missing-installation", 2)]
 )
-def test_trex_that_is_not_there(variable, code, status, tmp_path, monkeypatch):
+def test_missing_trex_is_reported(variable, code, status, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(installation, "DEFAULT_LOCATION", tmp_path / "opt")
     monkeypatch.delenv("TREX_DIR", raising=False)
@@ -224,7 +223,7 @@ def test_trex_that_is_not_there(variable, code, status, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("uid", [0, 1000])
 @pytest.mark.parametrize("command", ["run", "selftest"])
-def test_no_permission_for_the_lab(command, uid, tmp_path, monkeypatch):
+def test_missing_lab_permission_is_reported(command, uid, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(privilege.shutil, "which", lambda name: f"/bin/{name}")
     monkeypatch.setattr(privilege.os, "geteuid", lambda: uid)
@@ -234,7 +233,7 @@ def test_no_permission_for_the_lab(command, uid, tmp_path, monkeypatch):
     assert tree(tmp_path) == {}
 
 
-def test_no_ip_command(tmp_path, monkeypatch):
+def test_missing_ip_command_is_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     expect_refusal(
         v6t_process("run", "--plugin", "mape-br", PATH=str(tmp_path)), "missing-program", 3
@@ -260,7 +259,7 @@ def test_each_kind_of_error_has_its_exit_status(monkeypatch):
         assert (done.status, done.err) == (status, "v6t: what is wrong\n     what to do\n")
 
 
-def test_a_defect_is_one_line_unless_asked(monkeypatch):
+def test_internal_error_is_one_line_without_debug(monkeypatch):
     def fail(*_args, **_rest):
         raise ZeroDivisionError("division by zero")
 

@@ -38,7 +38,7 @@ IMIX = "imix:64x28,570x16,1518x4"
         (" imix: 64x7, 1518x1 ", "imix:64x7,1518x1"),
     ],
 )
-def test_what_people_write(written, meant):
+def test_mix_notations_are_normalized(written, meant):
     assert normalize_mix(written) == meant
     assert resolve(plugin="siit", frame_sizes=(written.strip(), 84)).frame_sizes == (
         meant,
@@ -50,7 +50,7 @@ def test_what_people_write(written, meant):
     "written", ["imix:", "imix:64", "imix:64x0,70x1", "imix:64x1", "imix:84x1,84x2", "imix:5x1,9x1",
                 "imix:64x1,9000x1", "imix:nobody", "imix:64x99999,128x1"]
 )  # fmt: skip
-def test_what_is_no_mix(written):
+def test_invalid_mix_is_rejected(written):
     with pytest.raises(UsageError):
         resolve(plugin="siit", frame_sizes=(written,))
 
@@ -133,7 +133,7 @@ def test_frames_of_all_sizes_belong_to_the_same_connections(plugin):
     assert len({s.trex["random_seed"] for s in made.streams}) == 1
 
 
-def test_both_links_carry_it():
+def test_mix_is_sent_on_both_links():
     """The medium's rate is that of the mean frame on the side where it is larger, gap included."""
     for plugin, mean in (("siit", (84 * 28 + 570 * 16 + 1518 * 4) / 48), ("mape-br", (104 * 28 + 570 * 16 + 1518 * 4) / 48)):  # fmt: skip
         told = json.loads(v6t("run", "--plugin", plugin, "--tester", "sim", "--frame-size", "imix",
@@ -203,7 +203,7 @@ def test_every_benchmark_is_measured_and_named(rehearsed):
     assert "RFC 6985" in page
 
 
-def test_it_is_resumed_exported_and_compared(rehearsed):
+def test_run_with_mix_is_resumed_exported_and_compared(rehearsed):
     run, out = rehearsed
     assert resume(out, Listener()).status == "complete"
     assert make_settings_files(run)["run.yaml"]["frame_sizes"] == [IMIX, 84]

@@ -1,4 +1,4 @@
-"""What people type: units, `all`, `latest`, nothing at all."""
+"""Convenient input: units, `all`, `latest`, and no arguments."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def test_a_number_with_its_unit(written):
 
 
 @pytest.mark.parametrize("written", KEPT, ids="=".join)
-def test_another_unit_stays_a_text_that_is_no_number(written):
+def test_quantity_with_unknown_unit_stays_text(written):
     assert convert_quantity(*written) == written[1]
 
 
@@ -67,7 +67,7 @@ def test_flags_take_units():
         ("--reps", "5x", "k, M or G"),
     ],
 )
-def test_a_wrong_unit_is_told_which_there_are(flag, text, wanted):
+def test_unknown_unit_error_lists_units(flag, text, wanted):
     with expect_error("not-a-number") as told:
         bound(setting_flags={flag: text}, benchmarks=("throughput", "latency"))
     assert wanted in told.value.hint
@@ -93,7 +93,7 @@ def test_a_rate_in_bits_counts_preamble_and_gap():
         )
 
 
-def test_all_is_what_suits_the_technology():
+def test_all_selects_suitable_benchmarks():
     stateless = set(bound(benchmarks=("all",)).settings.benchmarks)
     assert {"throughput", "latency", "system-recovery"} <= stateless
     assert not {"connection-rate", "rss-probe", "throughput-frame-timeout"} & stateless
@@ -104,7 +104,7 @@ def test_all_is_what_suits_the_technology():
     assert not {"throughput-frame-timeout", "resolution"} & set(nat44.settings.benchmarks)
 
 
-def test_all_leaves_out_what_needs_an_absent_library(monkeypatch):
+def test_all_skips_benchmarks_without_library(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
     run = bound(benchmarks=("all",))
     assert "mlrsearch" not in run.settings.benchmarks
@@ -118,7 +118,7 @@ def test_all_leaves_out_what_needs_an_absent_library(monkeypatch):
             check_capabilities(run, partial(make_tester, run))
 
 
-def test_nested_options_of_flags_leave_their_neighbours_alone(tmp_path):
+def test_nested_flag_options_keep_other_options(tmp_path):
     testbed = tmp_path / "bed.yaml"
     testbed.write_text(
         "tester: {kind: trex, options: {ssh: {host: one, port: 2222}}}\n"
@@ -135,7 +135,7 @@ def test_nested_options_of_flags_leave_their_neighbours_alone(tmp_path):
     assert settings.dut.options["ssh"] == {"host": "four", "port": 2223}
 
 
-def test_nothing_at_all_is_help_and_the_demonstration():
+def test_no_arguments_print_help():
     shown = v6t()
     assert shown.status == 0
     assert "Commands:" in shown.out
@@ -171,7 +171,7 @@ def test_the_latest_run(tmp_path, monkeypatch):
         ("median", "in the middle"),
     ],
 )
-def test_explain_knows_settings_benchmarks_and_terms(word, said):
+def test_explain_covers_settings_benchmarks_and_terms(word, said):
     assert said in " ".join(v6t("explain", word).out.split())
     assert said in " ".join(v6t("explain", *word.split()).out.split())
 
@@ -200,7 +200,7 @@ def test_printed_list_is_accepted_by_set(name):
             assert model.model_validate(given) == model()
 
 
-def test_all_leaves_out_what_the_tester_cannot_measure_and_says_so(tmp_path, monkeypatch):
+def test_all_skips_and_lists_unsupported_benchmarks(tmp_path, monkeypatch):
     monkeypatch.setattr("v6t.drivers.sim.tester.SimTester.capabilities", {"connections"})
     done = v6t("run", "nat44", "--tester", "sim", "--measure", "all", "--dry-run")
     assert done.status == 0, done.err

@@ -1,4 +1,4 @@
-"""Hints of stateful technologies: following each of them leads to a run that works."""
+"""Hints of stateful technologies: following each hint gives a valid run."""
 
 import shlex
 

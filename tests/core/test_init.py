@@ -1,4 +1,4 @@
-"""The example files: they parse, they rehearse, every commented line in them works."""
+"""The example files of ``v6t init``: they are valid, and so is every commented line."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def uncommented(text):
     return re.sub(r"^( *)# (?=(?: *)[a-z_]+:( |$))", r"\1", text, flags=re.MULTILINE)
 
 
-def test_it_says_what_to_do_next(tmp_path, monkeypatch):
+def test_init_prints_next_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = v6t("init", "--dir", "a/b").out.splitlines()
     assert out == [
@@ -45,7 +45,7 @@ def test_it_says_what_to_do_next(tmp_path, monkeypatch):
     ]
 
 
-def test_the_files_rehearse(made):
+def test_written_files_can_be_simulated(made):
     done = v6t(
         *("run", "run.yaml", "--testbed", "testbed.yaml", "--tester", "sim", "--json"),
         *("-o", "out"),
@@ -56,7 +56,7 @@ def test_the_files_rehearse(made):
     assert {r["repetitions"] for r in records} == {2}
 
 
-def test_the_files_say_the_defaults(made):
+def test_written_files_contain_the_defaults(made):
     """A user who deletes a line keeps what it said."""
     from_files = resolve(made / "run.yaml", made / "testbed.yaml")
     default = resolve(plugin="mape-br")
@@ -99,13 +99,13 @@ def test_names_in_the_example_exist():
 
 
 @pytest.mark.parametrize("existing", ["run.yaml", "testbed.yaml"])
-def test_nothing_is_overwritten(existing, tmp_path):
+def test_existing_files_are_not_overwritten(existing, tmp_path):
     (tmp_path / existing).write_text("mine")
     expect_refusal(v6t("init", "--dir", tmp_path), "file-exists")
     assert tree(tmp_path) == {existing: b"mine"}
 
 
-def test_a_link_to_nowhere_is_not_followed(tmp_path):
+def test_dangling_link_is_not_followed(tmp_path):
     (tmp_path / "testbed.yaml").symlink_to(tmp_path / "elsewhere")
     expect_refusal(v6t("init", "--dir", tmp_path), "file-exists")
     assert [p.name for p in tmp_path.iterdir()] == ["testbed.yaml"]

@@ -1,4 +1,4 @@
-"""The Initiator at the tester's right port (ST-01): one setting, and everything else follows."""
+"""The setting ``initiator: right``, which swaps the sides of the device (ST-01)."""
 
 import json
 
@@ -48,7 +48,7 @@ def test_the_technologys_left_is_the_cable_at_the_right_port(run):
     assert first == bytes.fromhex("020000000b01020000000b02")
 
 
-def test_the_device_has_its_private_side_there(run):
+def test_device_has_private_side_at_initiator(run):
     driver = bind(run).driver
     assert (driver.options.left, driver.options.right) == ("eth2", "eth1")
     plan = driver.plan(bind(run).intent, driver.make_example_facts(bind(run).intent))
@@ -58,7 +58,7 @@ def test_the_device_has_its_private_side_there(run):
     assert "eth1" not in step.command
 
 
-def test_a_device_wired_the_other_way_is_told_by_the_files_names(run):
+def test_interface_errors_use_names_of_testbed_file(run):
     bound = bind(run)
     ports = {"eth1": Interface("02:00:00:00:0a:01"), "eth2": Interface("02:00:00:00:0b:01")}
     facts = Facts("Linux 6.1", "1", interfaces=ports)
@@ -90,19 +90,19 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
     assert swapped.orient_ports(links) == options
 
 
-def test_who_is_played_follows(run):
+def test_emulated_hosts_follow_the_initiator(run):
     intent = bind(run).technology.make_dut_intent()
     hosts = intent.emulated_links.link_at("right").hosts
     assert set(hosts) == set(map(str, intent.left.neighbors))
 
 
-def test_it_survives_the_files_of_a_run(run, tmp_path):
+def test_initiator_is_kept_in_run_files(run, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(run.to_json()))
     files = write_run_files(tmp_path / "config.json", tmp_path / "again")
     assert resolve(*files) == run
 
 
-def test_a_port_that_is_none():
+def test_unknown_port_is_rejected():
     with expect_error("unknown-name", mentions="middle"):
         resolve(plugin="nat44", initiator="middle")
 
@@ -111,7 +111,7 @@ def never_measured(trial):
     raise AssertionError(trial)
 
 
-def test_a_capacity_is_of_one_way_round(run):
+def test_capacity_key_depends_on_initiator(run):
     keys = set()
     links = run.links.model_copy(update={"left": run.links.right})
     for initiator in ("left", "right"):
@@ -144,7 +144,7 @@ Rev-sport-min 1024\nRev-sport-max 2047\nRev-dport-min 5\nRev-dport-max 9\nStatef
     assert became["Rev-sport-min"] == "params.initiator_ports.min"
 
 
-def test_a_driver_without_interfaces_has_nothing_to_turn():
+def test_driver_without_interfaces_is_not_swapped():
     assert (
         make_driver("reference", {}, swapped=True).options == make_driver("reference", {}).options
     )
@@ -155,7 +155,7 @@ def test_a_driver_without_interfaces_has_nothing_to_turn():
 @pytest.mark.parametrize(
     ("plugin", "dut"), [("mape-br", None), ("ipv4-router", "linux-router"), ("ipv4aas", None)]
 )
-def test_frames_match_through_a_device_wired_the_other_way(plugin, dut):
+def test_frames_match_through_swapped_device(plugin, dut):
     settings = resolve(plugin=plugin, dut=dut, initiator="right")
     bound = bind(settings)
     sizes = bound.technology.make_frame_pair(settings.frame_sizes[0])

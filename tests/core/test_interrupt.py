@@ -1,4 +1,4 @@
-"""Ctrl-C and its relatives: traffic stops, the lab goes, the run says how to continue, and does."""
+"""Signals: a stopped run keeps its trials, removes the lab and can be resumed."""
 
 import contextlib
 import json
@@ -89,7 +89,7 @@ def whole(tmp_path_factory):
     return out
 
 
-def test_an_interrupted_rehearsal_and_its_resumes_continue(tmp_path, whole):
+def test_interrupted_simulation_can_be_resumed(tmp_path, whole):
     out = tmp_path / "out"
     words = [*SIM, *SHAPE, *SLOW, "-o", str(out)]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -112,7 +112,7 @@ def test_an_interrupted_rehearsal_and_its_resumes_continue(tmp_path, whole):
     assert trials(out) == trials(whole)
 
 
-def test_a_second_signal_ends_it_at_once(tmp_path):
+def test_second_signal_ends_run_without_data_loss(tmp_path):
     """Even while the first one is being obeyed nothing that was measured is lost."""
     out = tmp_path / "out"
     process = started(out, *SIM, *SHAPE, *SLOW)
@@ -127,7 +127,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
     assert v6t("resume", out).status == 0
 
 
-def test_a_terminal_that_is_closed_costs_nothing(tmp_path, whole):
+def test_closed_terminal_loses_no_trials(tmp_path, whole):
     """Every line that is written to it from then on fails."""
     out = tmp_path / "out"
     process, terminal = pty.fork()
@@ -146,7 +146,7 @@ def test_a_terminal_that_is_closed_costs_nothing(tmp_path, whole):
     assert trials(out)[: len(before)] == before
 
 
-def test_nobody_who_listens_costs_nothing(tmp_path, whole):
+def test_closed_standard_error_does_not_stop_run(tmp_path, whole):
     """The run continues when standard error is a pipe without a reader."""
     out = tmp_path / "out"
     words = [*SIM, *SHAPE, "--set-tester", "capacity_noise=0.05", "--no-report", "-o", str(out)]
@@ -175,7 +175,7 @@ def test_interrupted_before_anything_began(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_signal_that_cannot_be_explained_stops_all_the_same():
+def test_signal_stops_run_without_stop_message():
     def means():
         raise OSError("the run's directory is gone")
 
@@ -183,7 +183,7 @@ def test_a_signal_that_cannot_be_explained_stops_all_the_same():
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_second_signal_that_cannot_be_explained_ends_it_all_the_same(tmp_path):
+def test_second_signal_ends_process_without_stop_message(tmp_path):
     program = tmp_path / "program.py"
     program.write_text("""\
 import os, signal
@@ -211,7 +211,7 @@ with handle_signals(Words):
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "", "stopping\n")
 
 
-def test_a_worker_hears_of_one_stop_once():
+def test_worker_handles_one_interrupt_only():
     """From the terminal and from who started it: what it does about the first is not disturbed."""
     before = [signal.getsignal(number) for number in HANDLED_SIGNALS]
     done = []
@@ -268,7 +268,7 @@ def test_an_interrupted_lab_is_removed(number, everyone, tmp_path):
     assert len(set(trials(out))) == len(trials(out))
 
 
-def test_a_run_that_sleeps_and_wakes(tmp_path, whole):
+def test_suspended_run_continues(tmp_path, whole):
     """A closed lid, or Ctrl-Z: the run goes on where it was, with the same results."""
     out = tmp_path / "out"
     process = started(out, *SIM, *SHAPE, *SLOW)
@@ -285,7 +285,7 @@ def test_a_run_that_sleeps_and_wakes(tmp_path, whole):
     assert trials(out) == trials(whole)
 
 
-def test_durations_are_counted_by_a_clock_that_nobody_steps():
+def test_durations_use_monotonic_clock():
     """Time of day is for stamps that people read, and for those in frames (see drivers/clock.py)."""
     root = Path(__file__).parents[2]
     stamps = {
@@ -293,7 +293,7 @@ def test_durations_are_counted_by_a_clock_that_nobody_steps():
         "drivers": {"clock"},
         # next to the stamp of a trial's first frame, in a trial during which no clock was stepped
         "drivers/duts/session": {"telemetry", "transaction"},
-        "drivers/embedded": {"tester", "sender", "dns", "tcp", "tcp_end"},
+        "drivers/embedded": {"tester", "sender", "dns", "tcp", "tcp_ends"},
         "drivers/trex": {"tester", "astf"},
     }
     words = ("time.time()", "time.time_ns(", "datetime.now", "utcnow")

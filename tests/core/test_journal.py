@@ -1,4 +1,4 @@
-"""The journal survives being cut anywhere and notices being changed."""
+"""The journal: truncated files are read, and changed files are detected."""
 
 import pytest
 from v6t.core.runs.journal import Journal
@@ -32,7 +32,7 @@ def test_round_trip(tmp_path):
     assert journal.entries["t3"] == counted(997)
 
 
-def test_cut_at_every_octet_keeps_the_whole_lines_before(tmp_path):
+def test_truncated_journal_keeps_complete_lines(tmp_path):
     data = written(tmp_path / "j", 3)
     ends = [i + 1 for i, octet in enumerate(data) if octet == 10]
     for size in range(len(data) + 1):
@@ -49,7 +49,7 @@ def test_cut_at_every_octet_keeps_the_whole_lines_before(tmp_path):
         again.close()
 
 
-def test_known_trials_are_not_measured_again(tmp_path):
+def test_recorded_trials_are_not_measured_again(tmp_path):
     journal = Journal(tmp_path / "j")
     asked = []
 

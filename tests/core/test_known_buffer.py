@@ -1,4 +1,4 @@
-"""Back-to-back before the kernel's router with a buffer of known size, by the embedded tester (RFC 9004)."""
+"""Back-to-back frames of a kernel router with a buffer of known size (RFC 9004)."""
 
 import json
 
@@ -28,7 +28,7 @@ dut:
 """
 
 
-def test_a_known_buffer_is_found_and_its_search_reported(tmp_path):
+def test_buffer_of_known_size_is_measured_and_reported(tmp_path):
     """322 frames of 124 octets wait, 2,016 leave in a second, 3,378 come: 799 to 832 of them pass."""
     (tmp_path / "bed.yaml").write_text(BED)
     bursts = {

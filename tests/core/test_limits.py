@@ -1,4 +1,4 @@
-"""Limits that a device is told, against what the benchmarks open."""
+"""Limits of the device, compared with the connections that benchmarks open."""
 
 from dataclasses import replace
 
@@ -72,7 +72,7 @@ def test_session_limit_below_the_first_table_of_a_search_is_refused(benchmark):
     run("nat44", benchmark, dut="vpp", session_limit=1000)
 
 
-def test_preflight_opens_no_more_than_the_session_limit():
+def test_preflight_respects_session_limit():
     nat = Nat44(Nat44Params(session_limit=20))
     opened = []
 

@@ -1,4 +1,4 @@
-"""Runs listed and shown again, and technologies named by other names."""
+"""Lists of runs, stored results, and aliases of technologies."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ def test_list_reads_the_state_of_a_run_that_is_not_complete(run, tmp_path):
         assert [found.state for found in list_runs(tmp_path)] == ["in progress"]
 
 
-def test_list_leaves_out_what_is_no_run(tmp_path):
+def test_list_skips_directories_without_run(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.json").write_text("{")
     assert list_runs(tmp_path) == []
@@ -90,7 +90,7 @@ def test_lists_are_separated_by_commas():
     assert {p["frame_sizes"]["ipv6"] for p in points} == {104, 512}
 
 
-def test_rfc_stands_for_the_sizes_of_rfc_8219():
+def test_rfc_keyword_selects_sizes_of_rfc_8219():
     done = v6t(*SIM, "--frame-size", "rfc", "--mode", "forward", "--dry-run", "--json")
     sizes = [p["frame_sizes"]["ipv6"] for p in json.loads(done.out)["points"]]
     assert len(sizes) > 5 and 1518 in sizes
@@ -127,7 +127,7 @@ def test_baseline_that_is_better_ends_with_status_7(tmp_path):
     assert "worse" in done.out
 
 
-def test_baseline_that_is_no_run_is_rejected_before_the_run(tmp_path):
+def test_baseline_without_run_is_rejected_before_measuring(tmp_path):
     expect_refusal(v6t(*SHORT, "--baseline", tmp_path, "-o", tmp_path / "out"), "no-such-run")
     assert not (tmp_path / "out").exists()
 

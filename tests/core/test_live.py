@@ -1,4 +1,4 @@
-"""A run followed from a browser: pages, access and cost."""
+"""The live view: pages, access control and robustness."""
 
 import http.client
 import json
@@ -83,7 +83,7 @@ def test_addresses(text, address):
 @pytest.mark.parametrize(
     "text", ["run.yaml", "host:80", "127.0.0.1:x", "127.0.0.1:70000", "[::1]:x", "[::1"]
 )
-def test_what_is_no_address_is_refused_before_anything_is_on_disk(text, tmp_path):
+def test_invalid_live_address_is_rejected_without_files(text, tmp_path):
     with expect_error("wrong-form", mentions="ADDRESS:PORT"):
         parse_address(text)
     done = v6t("run", "--plugin", "mape-br", "--tester", "sim", "-o", tmp_path / "out",
@@ -98,11 +98,11 @@ def test_what_is_no_address_is_refused_before_anything_is_on_disk(text, tmp_path
         (("", "localhost", "127.0.0.1:81", "evil.example:80", "127.0.0.1.evil.example:80"), False),
     ],
 )
-def test_own_host_is_an_address_or_localhost(hosts, expected):
+def test_host_header_must_be_address_or_localhost(hosts, expected):
     assert [is_own_host(host, 80) for host in hosts] == [expected] * len(hosts)
 
 
-def test_nothing_but_three_texts_is_served(view, tmp_path):
+def test_only_three_paths_are_served(view, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text("{}")
     assert asked(view.url)[0] == asked(view.url, "/now")[0] == asked(view.url, "/report")[0] == 200
@@ -112,14 +112,14 @@ def test_nothing_but_three_texts_is_served(view, tmp_path):
         assert asked(view.url, method=method)[0] == 501
 
 
-def test_names_of_others_are_turned_away(view):
+def test_foreign_host_header_is_rejected(view):
     status, _, text = asked(view.url, "/report", Host="rebound.example:8219")
     assert status == 421 and "report" not in text
     port = urlsplit(view.url).port
     assert asked(view.url, "/now", Host=f"localhost:{port}")[0] == 200
 
 
-def test_a_browser_is_told_to_ask_nobody_else(view):
+def test_content_security_policy_forbids_other_hosts(view):
     _, head, page = asked(view.url)
     policy = head["Content-Security-Policy"]
     assert "default-src 'none'" in policy and "connect-src 'self'" in policy
@@ -129,7 +129,7 @@ def test_a_browser_is_told_to_ask_nobody_else(view):
     assert "Python" not in head["Server"]
 
 
-def test_only_other_addresses_are_warned_of(tmp_path):
+def test_only_remote_addresses_give_a_warning(tmp_path):
     heard = Heard()
     with LiveView(("127.0.0.1", 0), tmp_path, heard.on_message):
         pass
@@ -140,13 +140,13 @@ def test_only_other_addresses_are_warned_of(tmp_path):
     assert "everybody who reaches" in heard.messages[0] and "without password" in heard.messages[0]
 
 
-def test_a_taken_port_is_one_sentence(view, tmp_path):
+def test_occupied_port_is_rejected(view, tmp_path):
     port = urlsplit(view.url).port
     with expect_error("socket-failed"):
         LiveView(("127.0.0.1", port), tmp_path)
 
 
-def test_clients_that_say_nothing_keep_nobody_out_for_long(view):
+def test_idle_clients_do_not_block_others(view):
     where = urlsplit(view.url)
     idle = [socket.create_connection((where.hostname, where.port)) for _ in range(8)]
     try:
@@ -156,7 +156,7 @@ def test_clients_that_say_nothing_keep_nobody_out_for_long(view):
             one.close()
 
 
-def test_it_ends_with_the_run(tmp_path):
+def test_live_view_ends_with_run(tmp_path):
     with LiveView(("127.0.0.1", 0), tmp_path) as view:
         url = view.url
     with pytest.raises(OSError, match="."):
@@ -165,7 +165,7 @@ def test_it_ends_with_the_run(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_report_is_that_of_the_run_and_made_only_for_those_who_look(tmp_path, monkeypatch):
+def test_report_is_built_only_on_request(tmp_path, monkeypatch):
     made = []
     build = run_report.build_document
 
@@ -191,7 +191,7 @@ def test_the_report_is_that_of_the_run_and_made_only_for_those_who_look(tmp_path
     assert len(made) < heard.steps
 
 
-def test_a_report_that_cannot_be_made_costs_nothing(tmp_path):
+def test_failing_report_does_not_stop_run(tmp_path):
     def broken():
         raise ValueError("a presentation of somebody else")
 
@@ -280,7 +280,7 @@ def test_a_campaign_is_followed(text, now, title, tmp_path):
         try:
             lines = (found[1] for line in campaign.stderr if (found := LIVE.match(line)))
             url = next(lines, None)
-            assert url is not None, "the campaign ended without a page"
+            assert url is not None, "no page"
             threading.Thread(target=campaign.stderr.read, daemon=True).start()
             for _ in range(600):
                 state = json.loads(asked(url, "/now")[2])
@@ -305,7 +305,7 @@ def campaign_in(tmp_path, text=CAMPAIGN):
 
 
 @pytest.mark.parametrize("text", [CAMPAIGN, TWO_BEDS], ids=["one testbed", "two testbeds"])
-def test_a_taken_port_is_said_before_a_campaign_begins(view, tmp_path, text):
+def test_occupied_port_is_rejected_before_campaign(view, tmp_path, text):
     page = "--live=" + urlsplit(view.url).netloc
     (tmp_path / "campaign.yaml").write_text(text)
     done = v6t("campaign", tmp_path / "campaign.yaml", "-o", tmp_path / "out", page)
@@ -317,7 +317,7 @@ def test_a_taken_port_is_said_before_a_campaign_begins(view, tmp_path, text):
     assert [path.name for path in directory.iterdir()] == ["campaign.json"]
 
 
-def test_the_page_of_several_testbeds_is_made_once_for_each_run_that_ends(tmp_path):
+def test_page_is_built_once_per_finished_run(tmp_path):
     made = []
     seen = iter([("a", 0), ("b", 1), ("c", 1), ("d", 2)])
     with LiveView(("127.0.0.1", 0), tmp_path, render=lambda: made.append(1) or "x") as view:
@@ -329,7 +329,7 @@ def test_the_page_of_several_testbeds_is_made_once_for_each_run_that_ends(tmp_pa
         assert json.loads(asked(view.url, "/now")[2])["now"] == "d"
 
 
-def test_no_words_of_one_run_under_the_name_of_another(tmp_path):
+def test_messages_of_runs_are_kept_apart(tmp_path):
     with LiveView(("127.0.0.1", 0), tmp_path) as view:
         over = Verdict(passed=True, valid=True)
         view.on_run_start("001-first")
@@ -344,7 +344,7 @@ def test_no_words_of_one_run_under_the_name_of_another(tmp_path):
         assert json.loads(asked(view.url, "/now")[2])["now"] == "the report"
 
 
-def test_complete_runs_are_read_once_and_one_that_cannot_be_hides_no_other(tmp_path, monkeypatch):
+def test_complete_runs_are_read_once_despite_damaged_run(tmp_path, monkeypatch):
     campaign, directory = campaign_in(tmp_path, CAMPAIGN.replace("0.1", "0.0"))
     assert run_campaign(directory, campaign.runs, Listener()) == []
     (directory / campaign.runs[1].directory / "config.json").write_text("{")
@@ -368,6 +368,6 @@ def test_progress_of_a_campaign_counts_its_complete_runs(tmp_path):
     assert (words.startswith("1 of 2 "), complete) == (True, 1)
 
 
-def test_what_is_replaced_has_its_height_at_once():
+def test_replaced_sections_are_laid_out_immediately():
     """A page whose parts had to be seen to be laid out would jump at each update."""
     assert "#report section, #report figure { content-visibility: visible; }" in PAGE_HTML

@@ -1,4 +1,4 @@
-"""What commands show and keep: -q, -v, log files."""
+"""Verbosity and log files."""
 
 import logging
 
@@ -36,7 +36,7 @@ def test_every_command_has_both_flags():
             assert {"-v", "--verbose", "-q", "--quiet"} <= flags, path
 
 
-def test_both_flags_at_once_are_refused():
+def test_verbose_with_quiet_is_rejected():
     done = v6t("explain", "-v", "-q", "throughput")
     assert (done.status, done.out) == (2, "")
 
@@ -78,7 +78,7 @@ def test_log_file_without_record_is_not_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_known_secret_and_control_characters_are_in_no_handler(tmp_path, monkeypatch, capsys):
+def test_secrets_and_control_characters_are_removed_from_logs(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("V6T_DUT_PASSWORD", "hunter2")
     log.configure_verbosity(log.NORMAL)
     with open_log(tmp_path):

@@ -78,7 +78,7 @@ def find_column(table, name):
     return [column.name for column in table.columns].index(name)
 
 
-def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, monkeypatch):
+def test_tester_without_loopback_is_created_once(tmp_path, monkeypatch):
     """A second tester for the delays would need the ports of the first: TRex on NICs."""
     made, make = [], bench.make_tester
     monkeypatch.setattr(Sim, "can_loop_back", False)
@@ -123,9 +123,7 @@ def test_every_benchmark_reports_the_devices_truth(tmp_path):
     assert found["reset"]["directions"]["reverse"]["average"] == pytest.approx(0.5, abs=1e-4)
 
 
-def test_every_table_says_how_frames_were_counted_where_a_tester_knows_several_ways(
-    tmp_path, monkeypatch
-):
+def test_tables_name_counting_method(tmp_path, monkeypatch):
     measure = SimTester.measure
     chosen = ("throughput", "frame-loss", "back-to-back", "latency", "pdv")
 
@@ -183,7 +181,7 @@ def test_one_table_per_benchmark(tmp_path):
     assert "corrected" in done.out
 
 
-def test_throughput_is_measured_where_it_is_needed(tmp_path):
+def test_missing_throughput_is_measured_for_latency(tmp_path):
     measure_run(wanted("latency", **QUICK), tmp_path / "out")
     assert list(by_benchmark(tmp_path / "out")) == ["throughput", "latency"]
     measure_run(
@@ -197,7 +195,7 @@ def test_throughput_is_measured_where_it_is_needed(tmp_path):
 QUICK_LATENCY = {"repetitions": 2}
 
 
-def test_a_device_without_throughput_has_no_latency(tmp_path):
+def test_latency_without_throughput_is_not_measured(tmp_path):
     device = {**DEVICE, "dead_zones": "[[1500, 1e12]]"}
     # a 256th of it, where a search ends in which nothing passed, is in that zone
     coarse = {**QUICK, "resolution_fps": 800_000.0}
@@ -246,7 +244,7 @@ def test_resumes_in_the_middle_of_any_benchmark(tmp_path, plugin, benchmarks, cr
         assert read_trial_keys(cut) == read_trial_keys(whole)
 
 
-def test_kills_in_any_benchmark_change_nothing(tmp_path):
+def test_killed_and_resumed_run_has_same_results(tmp_path):
     """Check that killed and resumed runs have the results and trials of an undisturbed one."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     device = {**DEVICE, "loss_probability": 0.02}
@@ -298,13 +296,13 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
         (["--measure", "reset", "--set-procedure", "reset.hook=kick"], "unknown-name"),
     ],
 )  # fmt: skip
-def test_bad_input_is_one_sentence_before_any_traffic(tmp_path, arguments, code):
+def test_invalid_input_is_rejected_before_traffic(tmp_path, arguments, code):
     done = v6t(*SIM, *arguments, "-o", tmp_path / "out")
     expect_refusal(done, code)
     assert not (tmp_path / "out").exists()
 
 
-def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatch):
+def test_unsupported_benchmark_is_rejected_before_traffic(tmp_path, monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
     bound = bind(wanted("latency", **QUICK_LATENCY))
     check_capabilities(bound, lambda: make_tester(bound))
@@ -313,7 +311,7 @@ def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatc
     assert not (tmp_path / "out").exists()
 
 
-def test_run_lacking_something_at_its_start_leaves_no_directory(tmp_path, monkeypatch):
+def test_run_that_cannot_start_leaves_no_directory(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise EnvironmentLacking("no interfaces", code="missing-interface")
 
@@ -323,20 +321,20 @@ def test_run_lacking_something_at_its_start_leaves_no_directory(tmp_path, monkey
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_library_is_said(monkeypatch):
+def test_missing_library_is_reported(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
     bound = bind(wanted("throughput", search="mlrsearch"))
     with expect_error("missing-package"):
         check_capabilities(bound, lambda: make_tester(bound))
 
 
-def test_the_plan_knows_every_benchmark():
+def test_plan_contains_every_benchmark():
     planned = plan(bind(wanted(*ALL, **QUICK_ALL)))
     assert {p.benchmark for p in planned.points} == set(ALL)
     assert all(p.trials > 0 and p.duration_s > 0 for p in planned.points)
 
 
-def test_bursts_slower_than_the_medium_are_refused_unless_wanted(tmp_path):
+def test_bursts_below_media_rate_are_not_measured(tmp_path):
     device = {**DEVICE, "tester_fps": 3_000_000}
     run = wanted("back-to-back", device=device, back_to_back={"at": "media"}, **QUICK_LATENCY)
     measure_run(run, tmp_path / "out")
@@ -354,7 +352,7 @@ def test_bursts_slower_than_the_medium_are_refused_unless_wanted(tmp_path):
 @pytest.mark.parametrize(
     ("verifications", "search"), [(0, "binary search"), (3, "binary search with loss verification")]
 )
-def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, search):
+def test_back_to_back_reports_search_parameters(tmp_path, verifications, search):
     """RFC 9004 section 6.2: the algorithm and its input parameters MUST be reported."""
     told = {"repetitions": 2, "longest_s": 0.5, "resolution_frames": 333, "residual_wait_s": 0.25,
             "verifications": verifications, "at": "tester"}  # fmt: skip
@@ -378,7 +376,7 @@ RESET_TRIAL = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
                     device_event=DeviceEvent("software-reset", 0.01))  # fmt: skip
 
 
-def test_hooks_run_beside_the_trial(tmp_path):
+def test_hooks_run_during_the_trial(tmp_path):
     done, result = tmp_path / "done", TrialResult({})
     hook = partial(run_hook, "software-reset", Hook(command=f"touch {done}"))
 
@@ -402,12 +400,12 @@ def test_hooks_that_fail(command):
         measure_with_event(RESET_TRIAL, lambda trial: time.sleep(0.05), hook)
 
 
-def test_a_hook_that_hangs():
+def test_hanging_hook_is_stopped():
     with expect_error("timeout"):
         run_hook("software-reset", Hook(command="sleep 60", timeout_s=0.05))
 
 
-def test_a_hook_is_tried_again_as_often_as_asked(tmp_path, monkeypatch):
+def test_failing_hook_is_retried(tmp_path, monkeypatch):
     monkeypatch.setattr(device_module, "RETRY_PAUSE_S", 0.0)
     script = tmp_path / "third.sh"
     script.write_text(f"echo x >> {tmp_path / 'tries'}; test $(wc -l < {tmp_path / 'tries'}) = 3\n")
@@ -430,7 +428,7 @@ def test_a_testbed_names_a_hook_by_its_command_or_with_limits():
             ReferenceOptions.model_validate({"hooks": wrong})
 
 
-def test_a_driven_device_has_hooks_that_reset_it_and_no_others():
+def test_configured_device_accepts_reset_hooks_only():
     hooks = {"software-reset": "ssh dut systemctl restart tayga"}
     driver = make_driver("tayga", {"hooks": hooks})
     assert driver.hooks == {"software-reset": Hook(command=hooks["software-reset"])}
@@ -443,7 +441,7 @@ def said_of(values):
     return [str(w) for w in list_warnings([known.read_record(values)], known)]
 
 
-def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
+def test_loss_without_valid_trial_is_unknown(tmp_path):
     """The tester carries less than was asked for: no delay, and no count of lost frames either."""
     run = wanted(
         "latency", device={"tester_fps": 40_000}, latency={"rate_fps": 100_000.0}, **QUICK_LATENCY
@@ -456,7 +454,7 @@ def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
     assert {row[find_column(table, "lost")] for row in table.rows} == {"undefined"}
 
 
-def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
+def test_rates_above_tester_capacity_give_warnings(tmp_path):
     device = {**DEVICE, "capacity_fps": 700_000, "tester_fps": 1_050_000}
     run = wanted("frame-loss", "latency", device=device, frame_loss={"step": 0.05}, **QUICK)
     measure_run(run, tmp_path / "out")

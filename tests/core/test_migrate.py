@@ -1,4 +1,4 @@
-"""Files of siitperf, Maptperf and Mapperf: taken over whole, rehearsed, refused with their line."""
+"""Conversion of files of siitperf, Maptperf and Mapperf."""
 
 import json
 
@@ -71,7 +71,7 @@ def test_the_sample_of_siitperf(tmp_path):
     assert "RFC 4814" in (tmp_path / "here" / "run.yaml").read_text()
 
 
-def test_the_other_way_round(tmp_path):
+def test_swapped_siitperf_sides_become_nat46(tmp_path):
     turned = SIITPERF.replace("IP-L-Vers 6", "IP-L-Vers 4").replace("IP-R-Vers 4", "IP-R-Vers 6")
     turned = turned.replace("IPv6-L-Virt ::", "IPv6-L-Virt 2001:2:0:1000::2")
     turned = turned.replace("IPv4-L-Real 0.0.0.0", "IPv4-L-Real 198.18.0.9")
@@ -90,9 +90,7 @@ EVERY_FILE = [
 
 
 @pytest.mark.parametrize(("text", "peer"), EVERY_FILE, ids=range(len(EVERY_FILE)))
-def test_run_of_a_converted_file_accounts_for_every_parameter_and_can_be_rehearsed(
-    text, peer, tmp_path
-):
+def test_converted_file_covers_all_parameters_and_can_be_simulated(text, peer, tmp_path):
     taken(tmp_path, text, peer=peer)
     here = tmp_path / "here"
     comments = (here / "run.yaml").read_text().splitlines()
@@ -155,14 +153,14 @@ def test_a_stateful_nat44_with_many_addresses(tmp_path):
     assert run.procedure.connections.reading == "linear"
 
 
-def test_without_enumeration_every_frame_would_not_be_a_connection(tmp_path):
+def test_stateful_file_without_enumeration_is_enumerated(tmp_path):
     text = NAT64.replace("Enumerate-ports 3", "Enumerate-ports 0")
     run = taken(tmp_path, text, peer="siitperf")
     assert bind(run).technology.params.enumerate_ports == 3
     assert "enumerates neither" in (tmp_path / "here/run.yaml").read_text()
 
 
-def test_what_trex_cannot_enumerate_is_refused_at_once(tmp_path):
+def test_enumeration_impossible_for_trex_is_rejected(tmp_path):
     source = tmp_path / "siitperf.conf"
     ports = ("Fwd-sport-min 1024\nFwd-sport-max 41023", "Fwd-sport-min 1\nFwd-sport-max 39990")
     source.write_text(NAT64.replace(*ports))
@@ -173,7 +171,7 @@ def test_what_trex_cannot_enumerate_is_refused_at_once(tmp_path):
     assert not (tmp_path / "here").exists()
 
 
-def test_a_parameter_that_is_not_known_is_said(tmp_path):
+def test_unknown_parameter_gives_a_warning(tmp_path):
     source = tmp_path / "siitperf.conf"
     source.write_text(SIITPERF + "IP-L-Ver 6\n")
     done = v6t("init", "--from-siitperf", source, "--dir", tmp_path / "here")
@@ -223,7 +221,7 @@ def test_refused_arguments(tmp_path):
     expect_refusal(v6t("init", "--from-maptperf", tmp_path / "none.conf"), "file-not-found")
 
 
-def test_nothing_is_overwritten(tmp_path):
+def test_existing_files_are_not_overwritten(tmp_path):
     source = tmp_path / "mapperf.conf"
     source.write_text(MAPPERF)
     (tmp_path / "run.yaml").write_text("mine")

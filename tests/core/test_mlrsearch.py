@@ -112,7 +112,7 @@ def test_an_irregular_result_is_marked_everywhere(run):
     assert "2 irregular" in page
 
 
-def test_nothing_found_is_irregular_too(tmp_path):
+def test_zero_throughput_is_irregular(tmp_path):
     dead = {**STEADY, "dead_zones": "[[1500, 1e12]]"}
     record = measured(tmp_path / "out", device=dead, goals=GOALS[:2])
     for found in record.goals:
@@ -122,7 +122,7 @@ def test_nothing_found_is_irregular_too(tmp_path):
 
 
 @pytest.mark.parametrize("at", [9, 20])
-def test_a_search_is_taken_up_where_it_was(tmp_path, at):
+def test_search_is_resumed(tmp_path, at):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     measured(whole, device=DEVICE)
     with pytest.raises(TesterError):
@@ -161,12 +161,12 @@ def test_the_records_of_a_run_are_read_again(run):
     assert again.to_json() == record.to_json()
 
 
-def test_means_stand_beside_every_goal(tmp_path):
+def test_every_goal_has_means_on_request(tmp_path):
     record = measured(tmp_path / "out", device=DEVICE, goals=GOALS[:2], means=True)
     assert all(found.means and found.conditional_throughput.means for found in record.goals)
 
 
-def test_the_plan_names_the_goals_and_what_they_are_not():
+def test_plan_warns_about_nonstandard_goals():
     bound = bind(wanted("mlrsearch", mlrsearch={"goals": RFC_GOALS}, trial_duration_s=60.0))
     point = plan(bound).points[0]
     assert (point.benchmark, point.trials > 0) == ("mlrsearch", True)
@@ -179,7 +179,7 @@ def test_the_plan_names_the_goals_and_what_they_are_not():
     assert "no throughput of RFC 2544" in said[1]
 
 
-def test_what_the_rfc_does_not_recommend_is_said():
+def test_unrecommended_goals_give_warnings():
     goals = ({"name": "a", "final_trial_s": 1.0}, {"name": "b", "loss_ratio": 0.01})
     said = " ".join(list_setting_warnings(bind(wanted("mlrsearch", mlrsearch={"goals": goals}))))
     assert "final trial durations" in said
@@ -198,7 +198,7 @@ def test_what_the_rfc_does_not_recommend_is_said():
         ("[]", "wrong-length"),
     ],
 )
-def test_goals_that_are_none_are_refused(goals, code):
+def test_invalid_goals_are_rejected(goals, code):
     done = v6t(*SIM, "--measure", "mlrsearch", "--goals", goals, "--dry-run")
     expect_refusal(done, code)
 
@@ -213,7 +213,7 @@ def test_the_command_line_takes_goals():
     assert "--goals" in v6t("run", "--help").out
 
 
-def test_a_library_of_another_version_is_said(monkeypatch):
+def test_library_of_other_version_is_rejected(monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda _: "9.9")
     bound = bind(wanted("mlrsearch"))
     with expect_error("unsupported-by-tester", mentions="1.2.1", kind=EnvironmentLacking):

@@ -1,4 +1,4 @@
-"""Modifiers: any benchmark runs under them, and every result says so (RFC 2544 section 11)."""
+"""Modifiers of RFC 2544, section 11, and their effect on results."""
 
 import json
 import shutil
@@ -87,7 +87,7 @@ def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
         assert not bound.technology.expect(way, frame[None, :]).length.any()
 
 
-def test_results_say_what_went_on(tmp_path):
+def test_results_name_the_modifier(tmp_path):
     run = asked(benchmarks=("throughput", "frame-loss", "latency"), modes=("forward",))
     measure_run(run, tmp_path / "out")
     results = json.loads((tmp_path / "out" / "results.json").read_text())
@@ -120,7 +120,7 @@ def test_a_device_that_forwards_broadcasts_fails(tmp_path):
     assert done.code == "translation-incorrect"
 
 
-def test_an_unknown_modifier():
+def test_unknown_modifier_is_rejected():
     with expect_error("unknown-name", path=["modifier"]):
         resolve(plugin="siit", tester="sim", modifier="broadcasts")
     assert MODIFIERS.names() == sorted(["broadcast", *DRIVEN])
@@ -162,7 +162,7 @@ def plan_of(plugin, dut, modifier, testbed=None, **more):
     ("nat66", "nftables66"), ("nat44", "iptables"),
 ])  # fmt: skip
 @pytest.mark.parametrize("count", [1, 25])
-def test_filters_let_the_test_traffic_pass_and_nothing_else(plugin, dut, count):
+def test_filters_pass_only_test_traffic(plugin, dut, count):
     """RFC 2544 section 11.4.1: 12, then the one that forwards, then 12, and denied is the rest."""
     plan, bound = plan_of(plugin, dut, f"filters-{count}")
     step = plan.steps[-1]
@@ -208,7 +208,7 @@ def test_addresses_read_back_as_nftables_writes_them():
         assert filters._normalize_rules(changed) != filters._normalize_rules(listed)
 
 
-def test_a_device_without_nftables_makes_no_filters():
+def test_filters_need_nftables():
     driver = make_driver("linux-router", {})
     intent = replace(ROUTER4, requirements=DeviceRequirements(filters=1))
     with expect_error("missing-program"):
@@ -242,7 +242,7 @@ def test_filters_let_the_background_pass(vlans, tmp_path):
 @pytest.mark.parametrize(("plugin", "dut"), [
     ("ipv4-router", "linux-router"), ("siit", "tayga"), ("nat44", "nftables"), ("mape-br", "vpp"),
 ])  # fmt: skip
-def test_a_route_of_nobody_is_moved_and_taken_back(plugin, dut):
+def test_unused_route_is_moved_and_removed(plugin, dut):
     plan, bound = plan_of(plugin, dut, "routing")
     change = plan.route_update
     assert change is not None and plan.steps[-1].undo == change.remove_command
@@ -254,7 +254,7 @@ def test_a_route_of_nobody_is_moved_and_taken_back(plugin, dut):
     assert change.add_command in text and change.change_command in text
 
 
-def test_a_route_that_a_benchmark_moves_is_another_one():
+def test_live_change_and_route_update_differ():
     run = resolve(plugin="ipv4-router", tester="embedded", dut="linux-router", modifier="routing", benchmarks=("reconfiguration",))  # fmt: skip
     plan = bind(run).example_plan
     assert plan.live_change is not None and plan.route_update is not None
@@ -270,14 +270,14 @@ def test_a_route_that_a_benchmark_moves_is_another_one():
     ("mape-br", "vpp", "snmp", "unsupported-operation"),
     ("mape-br", "vpp", "bgp", "unsupported-operation"),
 ])  # fmt: skip
-def test_a_device_to_which_it_cannot_be_done(plugin, dut, modifier, code):
+def test_unsupported_modifier_is_rejected(plugin, dut, modifier, code):
     own = {"base": "false"} if dut == "command" else {}
     with expect_error(code):
         plan_of(plugin, dut, modifier, dut_params=own)
 
 
 @pytest.mark.parametrize("modifier", ["management", "routing", "snmp", "bgp"])
-def test_benchmarks_without_a_stream_have_nothing_to_go_on_beside(modifier):
+def test_modifier_rejects_benchmarks_without_stream(modifier):
     for name in ("connection-rate", "teardown"):
         with expect_error("unsuitable-modifier", path=["modifier"]):
             plan_of("nat44", "nftables", modifier, benchmarks=("throughput", name))
@@ -285,7 +285,7 @@ def test_benchmarks_without_a_stream_have_nothing_to_go_on_beside(modifier):
     assert plan_of("nat44", "nftables", "filters-1", benchmarks=("connection-rate",))
 
 
-def test_several_devices_have_no_route_that_is_changed():
+def test_chain_does_not_support_route_updates():
     with expect_error("unsupported-operation", kind=DutError):
         ChainSession("chain", []).update_routes()
 
@@ -330,14 +330,14 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
     assert Management().summarize([]) == []
 
 
-def test_a_device_with_nothing_to_ask_in_one_frame_ends_the_run():
+def test_device_without_short_query_is_rejected():
     session = Session(make_driver("linux-router", {}), SimpleNamespace(name="it"), ROUTER4)
     session.plan = session.driver.plan(ROUTER4, session.driver.make_example_facts(ROUTER4))
     with expect_error("unsupported-operation"):
         Management().make_action(TRIAL, SimpleNamespace(get_sessions=lambda: [("it", session)]))
 
 
-def test_what_goes_ahead_of_a_trial_takes_no_change_of_it():
+def test_preflight_makes_no_route_change():
     changed = []
     session = SimpleNamespace(update_routes=lambda: changed.append(1) or "it")
     assert Routing().make_action(replace(TRIAL, benchmark="preflight"), session) is None
@@ -349,7 +349,7 @@ def test_what_goes_ahead_of_a_trial_takes_no_change_of_it():
     ("siit", "tayga", ["2001:2:0:1000::/120", "198.18.0.0/24"]),
     ("nat64", "tayga-nftables", ["2001:db8:64::/96", "192.168.255.0/24"]),
 ])  # fmt: skip
-def test_filters_before_a_translator_know_what_is_sent_into_it(plugin, dut, into):
+def test_filters_before_translator_match_untranslated_addresses(plugin, dut, into):
     plan, bound = plan_of(plugin, dut, "filters-1")
     for side, version, to in zip(("left", "right"), ("ip6", "ip"), into, strict=True):
         chain = plan.steps[-1].text.partition(f"chain from_{side} {{\n")[2].partition("  }\n")[0]
@@ -373,7 +373,7 @@ def test_filters_before_a_translator_know_what_is_sent_into_it(plugin, dut, into
     ((1, None), (1, None), "deviates", "1 of 1 right, in 1 of 2 trials"),
     ((0, 0), (0, 0), "deviates", "0 of 0 right, in 0 of 2 trials"),
 ])  # fmt: skip
-def test_trials_without_it_are_counted(times, right, verdict, said):
+def test_trials_without_modifier_are_counted(times, right, verdict, said):
     counts = [
         {"times": t, "right": r} if t is not None else {} for t, r in zip(times, right, strict=True)
     ]
@@ -388,7 +388,7 @@ def begun(act, pause_s=0.0):
     return repeat_action(replace(TRIAL, pause_s=pause_s), act, 0.01)
 
 
-def test_what_ends_after_the_trial_is_not_counted():
+def test_query_ending_after_trial_is_not_counted():
     going, go_on = threading.Event(), threading.Event()
 
     def slow():
@@ -405,7 +405,7 @@ def test_what_ends_after_the_trial_is_not_counted():
     assert counts["times"] == 0
 
 
-def test_what_nobody_expected_ends_the_trial():
+def test_unexpected_error_ends_the_trial():
     called = threading.Event()
 
     def odd():
@@ -454,7 +454,7 @@ def bench_of(monkeypatch, tester, **more):
     return Bench(plan_of("ipv4-router", "linux-router", "management")[1], **more)
 
 
-def test_the_device_is_asked_beside_the_stream_alone(monkeypatch):
+def test_device_is_queried_during_stream_only(monkeypatch):
     tester = Sending()
     found = bench_of(monkeypatch, tester).measure(TRIAL)
     assert tester.log[:2] == ["open", "load"]
@@ -467,7 +467,7 @@ def test_the_device_is_asked_beside_the_stream_alone(monkeypatch):
         bench_of(monkeypatch, Sending(session=False)).measure(TRIAL)
 
 
-def test_a_simulated_device_is_asked_nothing(tmp_path):
+def test_simulated_device_is_not_queried(tmp_path):
     run = resolve(plugin="siit", tester="sim", modifier="management", benchmarks=("frame-loss",), modes=("forward",))  # fmt: skip
     outcome = measure_run(run, tmp_path / "out")
     assert outcome.status == "complete"
@@ -518,7 +518,7 @@ def test_a_real_router_under_each(modifier, tmp_path):
 
 @pytest.mark.lab
 @pytest.mark.skipif(not LAB or shutil.which("nft") is None, reason="needs a lab and nft")
-def test_what_filters_deny_does_not_pass_and_all_is_as_before():
+def test_denied_frames_are_dropped_and_rollback_is_complete():
     """Frames of hosts to whom the device has a route, but which the filters deny or do not know."""
     requirements = DeviceRequirements(filters=25, route_updates=True)
     with standing("linux-router", replace(ROUTER4, requirements=requirements)) as bed:

@@ -1,4 +1,4 @@
-"""A self-test that one noisy moment made too low is noticed, and made again."""
+"""A self-test that noise made too low is detected and repeated."""
 
 import json
 
@@ -60,7 +60,7 @@ def test_a_noisy_moment_does_not_cap_the_result(tmp_path, mode):
     assert alone[mode] < DEVICE_FPS / 2
 
 
-def test_noise_that_stays_is_believed_after_two_more(tmp_path):
+def test_persistent_noise_is_accepted_after_two_repetitions(tmp_path):
     begin = trials_of_selftest_of_quiet(tmp_path)
     bound = a_run(("bidirectional", "forward"), noisy_at=begin, noisy_trials=1000)
     rates, repeated, _ = measured(tmp_path / "noisy", bound)
@@ -73,7 +73,7 @@ def trials_of_selftest_of_quiet(tmp_path):
     return trials_of_selftest(tmp_path / "quiet", "bidirectional") + 1
 
 
-def test_the_command_notices_it_too(tmp_path):
+def test_selftest_command_repeats_noisy_test(tmp_path):
     begin = trials_of_selftest_of_quiet(tmp_path)
     said = []
     rows = list(
@@ -94,11 +94,11 @@ def test_the_command_notices_it_too(tmp_path):
         ("bidirectional", {}, 0.0),
     ],
 )
-def test_what_a_mode_shows_of_another(mode, others, least):
+def test_plausible_rate_follows_from_other_modes(mode, others, least):
     assert find_plausible_rate(mode, others) == least
 
 
-def test_one_mode_alone_notices_it_when_the_device_carries_all_of_it(tmp_path):
+def test_single_mode_repeats_noisy_self_test(tmp_path):
     """The self-test is the whole of what the device is offered, so it is looked at again."""
     quiet, repeated, _ = measured(tmp_path / "quiet", a_run(("forward",)))
     assert repeated == []
@@ -121,7 +121,7 @@ def test_one_mode_alone_notices_it_when_the_device_carries_all_of_it(tmp_path):
     assert [r.median for r in resumed.records] == [record.median]
 
 
-def test_a_tester_that_is_no_faster_is_asked_once(tmp_path):
+def test_slow_tester_is_not_tested_again(tmp_path):
     """The device is faster than the tester: one more short trial without it, and no repetition."""
     rates, repeated, journal = measured(
         tmp_path / "run", a_run(("forward",), capacity_fps=9_000_000)

@@ -51,7 +51,7 @@ def test_initial_setup_3_configures_itself(name):
     assert load_plugin(name)(load_plugin(name).params_model()).make_dut_intent().left.addresses
 
 
-def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
+def test_initial_setup_4_warns_of_unusual_settings():
     sound = resolve(plugin="mape-br", tester="sim")
     assert list_setting_warnings(bind(sound)) == []
     noted = {
@@ -208,7 +208,7 @@ def test_fault_determination_3_a_testbed_is_examined(bed, words, here, monkeypat
     assert "MISSING" in done.out
 
 
-def test_rca_1_what_a_run_said_is_kept(short_run):
+def test_rca_1_messages_of_run_are_logged(short_run):
     log = (short_run / "log.txt").read_text()
     for text in ("50.0%", "checking the translation", "1,120,000 fps"):
         assert text in log

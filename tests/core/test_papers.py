@@ -1,4 +1,4 @@
-"""Every campaign's parameters are the papers', but for the differences that it names."""
+"""Campaigns use the parameters of their papers, except for the listed differences."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from v6t.analysis.scaling import count_cores
+from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import CampaignRun, Overrides, plan_campaign
 from v6t.core.campaigns.file import read_campaign
-from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.bound import bind
 from v6t.tests.core.papers import NOT_SAID, PAPERS
 
@@ -47,7 +47,7 @@ def compared(name: str, paper: Any, ours: Any) -> bool:
         first, last = paper
         if first is None:
             return bool(ours["max"] - ours["min"] + 1 == last)
-        assert ours["max"] - ours["min"] == last - first, f"{name}: as many as in the paper"
+        assert ours["max"] - ours["min"] == last - first, f"{name}: wrong count"
         return (ours["min"], ours["max"]) == (first, last)
     return bool(ours == paper)
 
@@ -80,7 +80,7 @@ def test_campaign_is_the_papers_or_names_the_difference(name):
     for experiment in content.experiments:
         series = PAPERS[name][experiment.name]
         runs = [run for run in campaign.runs if run.experiment == experiment.name]
-        assert len(runs) == len(series.runs), f"{experiment.name}: as many as in the paper"
+        assert len(runs) == len(series.runs), f"{experiment.name}: wrong count"
         differing = set()
         for run, values in zip(runs, series.runs, strict=True):
             differing |= find_differing(run, series.same, values)
@@ -88,7 +88,7 @@ def test_campaign_is_the_papers_or_names_the_difference(name):
         assert differing == named, experiment.name
         for text in experiment.differs.values():
             assert text.rstrip(".") in campaign.notes[experiment.name]
-    assert content.differs, "tester and devices of the papers are of another time"
+    assert content.differs, "no listed differences"
     for text in content.differs.values():
         assert text.rstrip(".") in campaign.notes[""]
     for run in campaign.runs:

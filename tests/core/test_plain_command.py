@@ -1,4 +1,4 @@
-"""``v6t run --plugin T --dut D`` with nothing else is a run, as far as can be said before it."""
+"""Plans of ``v6t run --plugin T --dut D`` without further options, for every pair."""
 
 import pytest
 from v6t.core.config.compatibility import list_technologies
@@ -15,7 +15,7 @@ def plain(technology, driver, **more):
 
 
 @pytest.mark.parametrize(("technology", "driver"), PAIRS)
-def test_every_driver_takes_every_technology_and_names_what_it_sets(technology, driver):
+def test_every_driver_lists_replaced_defaults(technology, driver):
     bound = plain(technology, driver)
     plan = bound.driver.plan(bound.intent, bound.driver.make_example_facts(bound.intent))
     assert plan.steps or not bound.driver.configures_device
@@ -27,7 +27,7 @@ def test_every_driver_takes_every_technology_and_names_what_it_sets(technology, 
         assert any(name in words and own.reason in words for words in list_result_warnings(bound))
 
 
-def test_what_the_user_gives_wins_and_is_not_the_devices():
+def test_user_values_override_driver_defaults():
     bound = plain("mapt-br", "vpp", params={"rule_ipv6": "2001:db9::/40"})
     assert bound.settings.params["rule_ipv6"] == "2001:db9::/40"
     assert bound.settings.driver_defaults == ("dmr",)

@@ -106,7 +106,7 @@ def carried_out(words, path, benchmark="throughput"):
 
 
 @pytest.mark.parametrize(("technology", "driver"), PAIRS)
-def test_the_plain_command_measures(technology, driver, programs, tmp_path):
+def test_plain_command_measures_every_pair(technology, driver, programs, tmp_path):
     bound = resolve_and_bind(plugin=technology, dut=driver)
     if why := lacking(bound):
         pytest.skip(why)
@@ -115,5 +115,5 @@ def test_the_plain_command_measures(technology, driver, programs, tmp_path):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_so_does_every_variant_of_two_devices(variant, programs, tmp_path):
+def test_plain_command_measures_every_dual_variant(variant, programs, tmp_path):
     carried_out(["--plugin", "ipv4aas", "--variant", variant], tmp_path / "run")

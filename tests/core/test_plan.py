@@ -1,4 +1,4 @@
-"""``--dry-run``: what would happen, how long it takes, what the device must be; nothing happens."""
+"""``--dry-run``: the plan of a run, its duration and the requirements for the device."""
 
 import json
 import socket
@@ -53,7 +53,7 @@ def test_json(tmp_path, monkeypatch):
     assert tree(tmp_path) == {}
 
 
-def test_nothing_is_opened(monkeypatch):
+def test_dry_run_opens_nothing(monkeypatch):
     """Neither sockets nor programs nor the tester itself."""
 
     def refuse(*_args, **_rest):
@@ -109,7 +109,7 @@ def test_streams_with_their_shares():
     assert any("background" in name for name in shares)
 
 
-def test_a_rehearsal_needs_the_trials_that_were_planned(tmp_path):
+def test_simulation_needs_the_planned_trials(tmp_path):
     """The simulated device carries less than the bound, so every step is taken."""
     shape = ["--mode", "forward", "--reps", 3, "--resolution", RESOLUTION_FPS]
     expected = json.loads(v6t(*SIM, *shape, "--dry-run", "--json").out)["trials"]
@@ -133,5 +133,5 @@ def test_a_rehearsal_needs_the_trials_that_were_planned(tmp_path):
         (90061, "25 h 01 min"),
     ],
 )
-def test_durations_in_words(seconds, text):
+def test_durations_are_formatted(seconds, text):
     assert format_duration(seconds) == text

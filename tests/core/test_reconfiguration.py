@@ -1,4 +1,4 @@
-"""Reconfiguration: other rules are added, changed and removed while traffic is sent."""
+"""Reconfiguration: objects are added, changed and removed under traffic."""
 
 import csv
 import json
@@ -30,7 +30,7 @@ def asked(plugin="siit", dut=None, tester=None, options=None, **own):
 
 
 @pytest.mark.parametrize(("plugin", "dut"), DEVICES)
-def test_the_plan_says_what_is_changed_and_takes_it_back(plugin, dut):
+def test_plan_contains_live_change_and_its_removal(plugin, dut):
     """What is added is in the undo record from the beginning, and is none of the run's own."""
     bound = bind(asked(plugin, dut, "embedded"))
     driver, plan = bound.driver, bound.example_plan
@@ -49,12 +49,12 @@ def test_the_plan_says_what_is_changed_and_takes_it_back(plugin, dut):
     ("siit", "tayga", "unsupported-operation"), ("ipv4aas", "chain", "unsupported-operation"),
     ("siit", "reference", "missing-driver"),
 ])  # fmt: skip
-def test_devices_that_have_nothing_to_change(plugin, dut, code):
+def test_devices_without_live_change_are_rejected(plugin, dut, code):
     with expect_error(code):
         asked(plugin, dut, "embedded")
 
 
-def test_spare_networks_overlap_nothing_of_the_run():
+def test_spare_networks_do_not_overlap_test_networks():
     intent = bind(resolve(plugin="mape-br")).technology.make_dut_intent()
     assert str(find_spare_network(intent, 4)) in (
         "203.0.113.0/24",
@@ -71,7 +71,7 @@ def test_spare_networks_overlap_nothing_of_the_run():
         find_spare_network(replace(intent, configuration=full), 4)
 
 
-def test_what_a_change_reads_back():
+def test_change_checks_its_output():
     change = Change("a route", "a", "c", "r", "l", added_words="via one", changed_words="via two")
     assert change.find_problem("add", "x  via   one y") is None
     assert change.find_problem("change", "x via two") is None

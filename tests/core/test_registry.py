@@ -1,4 +1,4 @@
-"""Plugins come from entry points: broken ones are shown, doubled ones refused, others work."""
+"""Plugins from entry points: broken ones are listed, duplicates are rejected."""
 
 import json
 
@@ -31,13 +31,13 @@ def install(tmp_path, monkeypatch):
     return make
 
 
-def test_every_plugin_is_called_what_its_entry_point_says():
+def test_plugin_names_equal_entry_points():
     for row in registry.list_rows():
         assert row.error == ""
         assert registry.load_plugin(row.name).name == row.name
 
 
-def test_an_unknown_plugin():
+def test_unknown_plugin_error_lists_names():
     with expect_error("unknown-name") as caught:
         registry.load_plugin("mape-bt")
     with expect_error("unknown-name") as caught:
@@ -46,7 +46,7 @@ def test_an_unknown_plugin():
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_plugin_is_a_row_not_a_failure(kind, install, tmp_path):
+def test_broken_plugin_is_listed_with_its_error(kind, install, tmp_path):
     value, code = BROKEN[kind]
     (tmp_path / "foreign_plugin.py").write_text("1 / 0\n")
     install("foreign", broken=value, another=GOOD)
@@ -76,7 +76,7 @@ def test_two_plugins_of_one_name_are_refused_by_name(install):
     assert "uninstall one" in said
 
 
-def test_a_distribution_seen_twice_is_one(install):
+def test_duplicate_distribution_is_listed_once(install):
     """An editable install next to its checkout lists the same entry points twice."""
     install("v6t", mape_br=GOOD)
     assert [row.name for row in registry.list_rows()].count("mape-br") == 1

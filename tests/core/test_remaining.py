@@ -1,4 +1,4 @@
-"""How long a run still takes: learned from what it took so far."""
+"""The estimate of the remaining time of a run, and the state line."""
 
 import io
 import random
@@ -193,7 +193,7 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
     assert {n.trial.benchmark for n in of_selftest} == {"selftest"}
 
 
-def test_the_plan_counts_what_the_tester_needs_itself():
+def test_plan_includes_overhead_of_tester():
     flags = {"plugin": "siit", "modes": ("forward",)}
     lab = plan(bind(resolve(**flags, tester="embedded")))
     sim = plan(bind(resolve(**flags, tester="sim")))
@@ -212,7 +212,7 @@ def lost(share, device=()):
     return TrialResult({"forward": counted}, device_loads=dict(device))
 
 
-def test_the_live_line_says_what_happens_now():
+def test_state_line_describes_current_trial():
     stage = Stage("throughput", "84/64", "forward")
     load = DeviceLoad((1.0, 2.0), (90, 98), (50, 52))
     now = CurrentTrial(
@@ -223,7 +223,7 @@ def test_the_live_line_says_what_happens_now():
     assert re.findall(r"\d[\d,.]*\d|\d", said) == numbers.split()
 
 
-def test_during_a_self_test_it_says_nothing_of_the_search_before():
+def test_state_line_during_self_test_omits_search():
     stage = Stage("self-test", "84/64", "reverse")
     trial = trial_of("selftest/84/reverse/t03", duration_s=0.3, residual_wait_s=0.1, pause_s=0.0)
     said = describe_trial(CurrentTrial(stage, trial, None, 60.0), progress_of(2, 5), 0.0)

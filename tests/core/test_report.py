@@ -1,4 +1,4 @@
-"""Reports: whole, true to results.json, safe, the same octets every time."""
+"""Reports: complete, equal to results.json, safe and reproducible."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 import v6t as v6t_package
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from v6t.analysis.blocks import BulletList
+from v6t.analysis.blocks import BulletList, Collapsible
 from v6t.analysis.figures import plots
 from v6t.analysis.report.compliance import list_rulings
 from v6t.analysis.report.exports import to_json
@@ -69,7 +69,7 @@ class Page(HTMLParser):
         self.elements, self.text, self.caption, self.row = [], "", None, None
         self.feed(text)
         self.close()
-        assert self.open == [], "elements are left open"
+        assert self.open == [], "unclosed elements"
 
     def handle_starttag(self, tag, attrs):
         self.elements.append(tag)
@@ -112,7 +112,7 @@ def records(run, benchmark):
     return [r for r in content["results"] if r["benchmark"] == benchmark]
 
 
-def test_a_report_has_every_file_and_touches_no_other(run, tmp_path):
+def test_report_writes_its_files_only(run, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     for name in ("report.html", "report.md", "report.json", "junit.xml"):
@@ -126,7 +126,7 @@ def test_a_report_has_every_file_and_touches_no_other(run, tmp_path):
     assert set(after) - set(before) == {"report.html", "report.md", "report.json", "junit.xml"}
 
 
-def test_the_page_fetches_nothing_and_runs_nothing(page):
+def test_page_has_no_scripts_or_external_resources(page):
     assert "script" not in page.elements
     assert {"link", "img", "iframe", "object", "embed"}.isdisjoint(page.elements)
     assert all(r.startswith("#") for r in page.references), page.references
@@ -141,7 +141,7 @@ def test_identifiers_are_unique_and_references_lead_somewhere(page):
     assert set(re.findall(r"url\(#([^)]+)\)", page.raw)) <= set(page.ids)
 
 
-def test_what_users_write_is_only_ever_text(run, page):
+def test_user_text_is_escaped(run, page):
     assert '<script>alert("x")</script> & $x^2$' in page.text
     assert "\u202e" not in page.raw
     assert "\x07" not in page.raw
@@ -205,7 +205,7 @@ def test_the_raw_trials_are_those_of_the_journal(run, page):
     assert [r[received] for r in shown] == [r["received"] for r in rows]
 
 
-def test_compliance_names_what_deviates(page):
+def test_compliance_table_marks_deviations(page):
     _, *rows = page.tables["Clause by clause"]
     found = {re.search(r"\((.*?)\)", r[0])[1]: r for r in reversed(rows)}
     assert found["GEN-16"][2:] == ["1 s", "deviates"]
@@ -224,7 +224,7 @@ def test_compliance_names_what_deviates(page):
         (None, "static", "not known"),
     ],
 )
-def test_who_tells_the_device_of_the_hosts_is_read_from_the_run(run, answers_on, entries, verdict):
+def test_neighbor_clause_follows_tester_and_driver(run, answers_on, entries, verdict):
     data = load_run(run)
     tester = {} if answers_on is None else {"answers_on": answers_on}
     setup = {**data.manifest.get("setup", {}), "simulated": False}
@@ -243,7 +243,7 @@ def test_who_tells_the_device_of_the_hosts_is_read_from_the_run(run, answers_on,
         assert (found.verdict == "follows") is (early and bool(answers_on))
 
 
-def test_invalid_trials_are_told(tmp_path):
+def test_invalid_trials_are_reported(tmp_path):
     # the tester manages less than the search offers: its sending takes too long now and then
     path = made(tmp_path / "run", device={"tester_fps": 500_000})
     write.write_run_report(path, formats=["html"])
@@ -253,7 +253,7 @@ def test_invalid_trials_are_told(tmp_path):
     assert "limited by the tester" in page.text
 
 
-def test_what_the_device_was_seen_to_do_is_told(run):
+def test_observed_header_behaviour_is_reported(run):
     data = load_run(run)
     seen = {"outer DSCP: copied from the inner header": 7, "outer hop limit: 63": 9}
 
@@ -277,6 +277,19 @@ def test_what_the_device_was_seen_to_do_is_told(run):
     assert json.loads(to_json(data, load_presentations()))["validity"]["behaviour"] == {}
 
 
+def test_changes_of_driver_figures_are_reported(run):
+    place = {"device": "nat", "benchmark": "throughput", "direction": "forward"}
+    counted = {"drops": {}, "changes": {"queue waiting": -1.0}, "table": {}}
+    entry = {**place, "frame_sizes": {"ipv6": 84, "ipv4": 64}, **counted}
+    data = load_run(run)
+    shown = replace(data, results={**data.results, "device": [entry]})
+    blocks = [b for b in assess_validity(shown) if isinstance(b, Collapsible)]
+    (table,) = [
+        t for b in blocks for t in b.blocks if t.title.startswith("What the device counted")
+    ]
+    assert [row[-2:] for row in table.rows][1:] == [("queue waiting", "-1")]
+
+
 def test_json_follows_its_schema(run):
     jsonschema.validate(json.loads((run / "results.json").read_text()), make_results_schema())
     content = json.loads((run / "report.json").read_text())
@@ -289,7 +302,7 @@ def test_json_follows_its_schema(run):
         jsonschema.Draft202012Validator.check_schema(known)
 
 
-def test_the_schema_refuses_what_is_no_result(run):
+def test_schema_rejects_incomplete_result(run):
     content = json.loads((run / "results.json").read_text())
     content["results"][0].pop("median")
     with pytest.raises(jsonschema.ValidationError, match="median"):
@@ -335,7 +348,7 @@ def test_medians_csv_has_a_row_for_each_figure_of_each_benchmark(run):
     assert medians["throughput"] == [loaded.table("throughput")[0]["median"]]
 
 
-def test_markdown_tables_are_whole(run):
+def test_markdown_tables_are_complete(run):
     lines = (run / "report.md").read_text().splitlines()
     table = [line for line in lines if line.startswith("|")]
     assert table
@@ -383,7 +396,7 @@ def test_a_run_ends_with_its_report(tmp_path):
     assert (out / "report.html").stat().st_size > 20_000
 
 
-def test_a_report_that_cannot_be_written_costs_no_results(tmp_path, monkeypatch):
+def test_failed_report_keeps_results(tmp_path, monkeypatch):
     def broken(*_):
         raise OSError(28, "No space left on device")
 
@@ -412,7 +425,7 @@ def test_a_library_that_cannot_draw_costs_figures_only(error, tmp_path, monkeypa
     assert "Clause by clause" in text
 
 
-def test_what_limits_the_device_is_told(run, tmp_path):
+def test_bottleneck_is_reported(run, tmp_path):
     path = shutil.copytree(run, tmp_path / "run")
     entry = {
         "frame_sizes": {"ipv6": 104, "ipv4": 64},
@@ -427,7 +440,7 @@ def test_what_limits_the_device_is_told(run, tmp_path):
         "says": "core 3 had no time left",
         "evidence": ["core 3: 0 % idle in 6 of 6 seconds"],
     }
-    results = json.loads((path / "results.json").read_text()) | {"bottleneck": [entry]}
+    results = read_results(path) | {"bottleneck": [entry]}
     (path / "results.json").write_text(json.dumps(results))
     write.write_run_report(path, formats=["html", "md"], figures="none")
     found = Page((path / "report.html").read_text())
@@ -447,7 +460,7 @@ def test_the_cards_are_those_of_the_smallest_frames(tmp_path):
     assert text.count("frames/s per direction") == 1
 
 
-def test_what_was_measured_unasked_is_among_the_benchmarks(tmp_path):
+def test_required_benchmarks_are_listed(tmp_path):
     """A stateful device's connection rate comes with its throughput."""
     path = made(tmp_path / "run", "throughput", "frame-loss")
     replace_config(path, lambda config: config.update(benchmarks=["throughput"]))
@@ -490,7 +503,7 @@ def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(short_run, tmp_path, 
                   "right link (Responder): IPv4, 64 octets."),
     ],
 )  # fmt: skip
-def test_the_picture_says_what_is_on_each_link(plugin, words, tmp_path):
+def test_figure_shows_packets_on_each_link(plugin, words, tmp_path):
     (path,) = write.write_run_report(made(tmp_path / "run", plugin=plugin), tmp_path, ["html"])
     page = path.read_text()
     assert words in page
@@ -501,9 +514,7 @@ def test_the_picture_says_what_is_on_each_link(plugin, words, tmp_path):
         assert re.findall(r">(CE|PE|464xlat)<", picture) == ["CE", "464xlat", "PE", "464xlat"]
 
 
-def test_the_picture_of_a_run_of_an_earlier_version_asks_the_plugin(
-    short_run, tmp_path, monkeypatch
-):
+def test_figure_of_old_run_uses_plugin(short_run, tmp_path, monkeypatch):
     manifest = json.loads((short_run / "manifest.json").read_text())
     assert manifest.pop("setup")["ip_versions"] == [6, 4]
     (short_run / "manifest.json").write_text(json.dumps(manifest))
@@ -516,7 +527,7 @@ def test_the_picture_of_a_run_of_an_earlier_version_asks_the_plugin(
 
 def test_matplotlib_waits_until_it_is_needed():
     script = (
-        "import sys, v6t.core.cli.main, v6t.core.cli.run_command, v6t.core.cli.report_command, "
+        "import sys, v6t.core.cli.main, v6t.core.cli.run_commands, v6t.core.cli.results_commands, "
         "v6t.core.runs.runner, v6t.core.cli.results_view; sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
@@ -562,7 +573,7 @@ def test_a_browser_draws_every_figure_without_complaint(run, tmp_path):
     assert document.count("<table") == before.elements.count("table")
 
 
-def test_the_browser_test_notices_what_a_page_asks_for(tmp_path):
+def test_browser_test_detects_requests_and_scripts(tmp_path):
     page = tmp_path / "page.html"
     page.write_text('<!DOCTYPE html><img src="http://192.0.2.1/x.png"><script>nothing()</script>')
     _, said, asked = browsed(page, tmp_path / "profile", "--timeout=2000")
@@ -571,7 +582,7 @@ def test_the_browser_test_notices_what_a_page_asks_for(tmp_path):
 
 
 @pytest.mark.parametrize("window", [800, 1200, 1600])
-def test_figures_and_tables_are_whole_in_every_window(run, tmp_path, window):
+def test_figures_and_tables_fit_every_window(run, tmp_path, window):
     text = (run / "report.html").read_text()
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
     (tmp_path / "page.html").write_text(text.replace("</body>", MEASURE + "</body>"))
@@ -589,7 +600,7 @@ def test_figures_and_tables_are_whole_in_every_window(run, tmp_path, window):
         assert shapes >= 5
 
 
-def test_paper_has_every_table_whole_and_says_what_is_folded(run, tmp_path):
+def test_printed_report_has_complete_tables(run, tmp_path):
     reader = shutil.which("pdftotext")
     if reader is None:
         pytest.skip("needs the package poppler-utils")

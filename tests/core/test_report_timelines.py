@@ -31,7 +31,7 @@ def at(*slots, lost=50):
     return [lost if n in slots else 0 for n in range(60)]
 
 
-def test_losses_all_at_once_are_a_hiccup():
+def test_concentrated_losses_are_a_hiccup():
     (found,) = find_hiccups([trial(at(32, 33))])
     assert (found.direction, found.begin_s, found.length_s) == ("forward", 3.2, pytest.approx(0.2))
     assert (found.lost, found.elsewhere) == (100, 0)
@@ -47,7 +47,7 @@ def test_losses_all_at_once_are_a_hiccup():
         at(*range(0, 60, 10)),  # again and again
     ],
 )
-def test_other_losses_are_none(lost):
+def test_spread_losses_are_not_a_hiccup(lost):
     assert find_hiccups([trial(lost)]) == []
 
 
@@ -62,12 +62,12 @@ def test_the_rest_of_the_trial_is_counted_too():
     "more",
     [{"event": {"hook": "reset", "at_s": 3.0}}, {"then": {"rate_fps": 500.0, "duration_s": 1.0}}],
 )
-def test_what_was_done_to_the_device_is_no_hiccup(more):
+def test_losses_by_reset_are_not_a_hiccup(more):
     one = trial(at(32, 33))
     assert find_hiccups([RunTrial({**one.request, **more}, one.result)]) == []
 
 
-def test_panel_has_bars_where_frames_were_lost():
+def test_panel_has_bars_at_losses():
     load = {"router": DeviceLoad((1.0,), (50,), (50,))}
     drawn = draw_timelines(
         "x", [(trial(at(32, 33, lost=100), device_loads=load), "forward")], [], ()
@@ -93,12 +93,12 @@ def test_map_has_a_row_for_each_trial_and_marks_invalid_ones():
     assert "all 3 trials" in drawn and drawn.count("stroke: #e69f00") >= 1
 
 
-def test_map_is_left_out_without_losses():
+def test_map_without_losses_is_omitted():
     assert "all 1 trials" not in draw_timelines("x", [(trial(at()), "forward")], [trial(at())], ())
 
 
 @pytest.mark.slow
-def test_a_planted_hiccup_is_told_and_drawn(tmp_path):
+def test_hiccup_is_reported_and_drawn(tmp_path):
     """Of a run's trials one is given a hiccup of a third of a second and a device that was watched."""
     data = load_run(made(tmp_path / "run", procedure={"repetitions": 2, "trial_duration_s": 6.0}))
     (record,) = data.records
@@ -123,7 +123,7 @@ def test_a_planted_hiccup_is_told_and_drawn(tmp_path):
 
 
 @pytest.mark.slow
-def test_runs_without_readings_say_nothing_of_time(tmp_path):
+def test_runs_without_readings_have_no_timelines(tmp_path):
     data = load_run(made(tmp_path / "run", procedure={"repetitions": 1}))
     bare = [
         RunTrial(

@@ -1,4 +1,4 @@
-"""Words of reports: none about IPv6 where there is none, commands as one types them."""
+"""Wording of reports: no IPv6 where it is not used, commands as typed."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def without_ipv6():
 
 
 @pytest.mark.slow
-def test_technologies_without_ipv6_never_say_ipv6(tmp_path):
+def test_reports_without_ipv6_never_mention_it(tmp_path):
     names = without_ipv6()
     assert {"nat44", "ipv4-router"} <= set(names)
     for name in names:
@@ -49,7 +49,7 @@ def test_technologies_without_ipv6_never_say_ipv6(tmp_path):
             assert not any("IPv6" in column.name for column in table.columns), name
 
 
-def test_sizes_have_one_name_where_there_is_one_size():
+def test_equal_frame_sizes_share_one_column():
     both = make_text_table("t", ["IPv6/IPv4\noctets", "fps"], [["104/64", "1"], ["64/64", "1"]])
     assert (both.columns[0].name, both.rows[0][0]) == ("IPv6/IPv4\noctets", "104/64")
     one = make_text_table("t", ["IPv6/IPv4\noctets", "fps"], [["64/64", "1"], ["128/128", "1"]])
@@ -58,7 +58,7 @@ def test_sizes_have_one_name_where_there_is_one_size():
     assert (syn.columns[0].name, syn.rows) == ("SYN's octets", (("74",),))
 
 
-def test_commands_stand_a_line_each_with_what_they_were_fed():
+def test_here_strings_are_split_into_lines():
     fed = "nft -f - <<< 'table ip v6t {\\n  chain post {\\n  }\\n}\\n'"
     assert split_command(fed) == ["nft -f - <<'END'", "table ip v6t {", "  chain post {", "  }", "}", "END"]  # fmt: skip
     assert split_command("ip link set dev left up") == ["ip link set dev left up"]
@@ -66,7 +66,7 @@ def test_commands_stand_a_line_each_with_what_they_were_fed():
         assert split_command(odd) == [odd]
 
 
-def test_the_configuration_is_folded_and_readable():
+def test_configuration_is_collapsed_and_readable():
     device = {
         "commands": ["ip link set dev left up", "ip -batch - <<< 'route add a\\nroute add b\\n'"],
         "facts": {"links": json.dumps([{"ifname": "lo"}, {"ifname": "left"}]), "empty": " "},
@@ -84,7 +84,7 @@ def test_the_configuration_is_folded_and_readable():
 
 
 @pytest.mark.slow
-def test_units_and_percentiles_stand_beside_their_table(tmp_path):
+def test_units_and_percentiles_are_explained(tmp_path):
     path = made(tmp_path / "run", "latency", procedure={"repetitions": 2})
     (page,) = write.write_run_report(path, formats=["html"])
     section = page.read_text().split('<section id="latency">')[1].split("</section>")[0]

@@ -40,7 +40,7 @@ def matrix(tmp_path_factory):
     return out, done
 
 
-def test_a_device_of_known_capacity_is_found_within_the_resolution(matrix):
+def test_known_query_capacity_is_measured_within_resolution(matrix):
     record = results(matrix[0])
     assert record["unit"] == "queries per second"
     for found in record["combinations"]:
@@ -49,7 +49,7 @@ def test_a_device_of_known_capacity_is_found_within_the_resolution(matrix):
         assert found["p1"] <= found["median"] <= found["p99"]
 
 
-def test_the_required_combination_is_first_and_none_is_measured_that_cannot_differ(matrix):
+def test_combinations_are_ordered_and_distinct(matrix):
     record = results(matrix[0])
     pairs = [(f["cached_percent"], f["own_aaaa_percent"]) for f in record["combinations"]]
     assert pairs == [(0, 0), (0, 40), (50, 0), (50, 40), (100, 0)]
@@ -63,7 +63,7 @@ def test_the_required_combination_is_first_and_none_is_measured_that_cannot_diff
     assert asked[100, 0] == (0, 0)
 
 
-def test_the_table_of_both_shares_stands_in_report_and_on_the_screen(matrix):
+def test_resolution_table_is_reported_and_printed(matrix):
     out, done = matrix
     assert v6t("report", out).status == 0
     assert "P1 to P99" in " ".join(done.out.split())
@@ -110,7 +110,7 @@ def test_a_wrong_record_ends_the_run(tmp_path):
     assert done.code == "translation-incorrect"
 
 
-def test_what_is_not_possible_is_refused_in_a_sentence(tmp_path):
+def test_unsuitable_requests_are_rejected(tmp_path):
     expect_refusal(v6t(*SIM, "--measure", "throughput"), "unsuitable-benchmark")
     done = v6t("run", "--plugin", "siit", "--tester", "sim", "--measure", "resolution")
     expect_refusal(done, "unsuitable-benchmark")
@@ -125,7 +125,7 @@ def test_a_tester_that_only_sends_frames_is_refused():
         check_capabilities(bound, OfFrames)
 
 
-def test_the_rfc_preset_asks_for_60_s_and_20_repetitions():
+def test_rfc_preset_requires_60_s_and_20_repetitions():
     planned = plan(resolve_and_bind(plugin="dns64", preset="rfc", tester="sim"))
     (point,) = planned.points
     assert (point.benchmark, point.mode) == ("resolution", "queries")
@@ -135,14 +135,14 @@ def test_the_rfc_preset_asks_for_60_s_and_20_repetitions():
     assert not any("section 9.2" in text for text in planned.warnings)
 
 
-def test_a_longer_timeout_than_the_rfc_allows_is_said():
+def test_timeout_above_rfc_limit_gives_a_warning():
     caveats = plan(
         resolve_and_bind(plugin="dns64", tester="sim", procedure={"resolution": {"timeout_s": 2.0}})
     ).warnings
     assert any("2 s" in text for text in caveats)
 
 
-def test_trials_and_results_are_kept_whole():
+def test_query_trials_survive_serialization():
     asked = Queries(0.2, 0.4, 1.0, 50)
     trial = Trial("resolution", "k", 114, 94, "forward", 10.0, 1.0, queries=asked)
     assert trial.required_capabilities == {"queries"}

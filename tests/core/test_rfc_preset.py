@@ -1,4 +1,4 @@
-"""The rfc preset: every value with the clause it follows; its trials: test_clauses.py."""
+"""The preset ``rfc``: every value and the clause that it follows."""
 
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import is_demonstration

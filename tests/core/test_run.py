@@ -1,12 +1,14 @@
-"""Whole runs with the simulated tester: results, resume, faults."""
+"""Complete runs with the simulated tester: results, resume and faults."""
 
 import pytest
+from v6t.analysis.warnings import list_run_warnings
 from v6t.base.errors import BeyondTester
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.reporting.write import FILES_BY_FORMAT, write_run_report
 from v6t.core.runs.events import Listener
-from v6t.core.runs.results import read_results, share_conditions
+from v6t.core.runs.results import make_document, read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.core.support import count_new_trials, measure_run, simulate
@@ -25,7 +27,7 @@ def simulated(**options):
     return simulate(device=options, procedure={"repetitions": 3, "resolution_fps": 10_000.0})
 
 
-def test_records_say_what_they_are(tmp_path):
+def test_records_have_key_fields(tmp_path):
     outcome = measure_run(simulated(capacity_fps=1_000_000), tmp_path / "out")
     assert outcome.status == "complete"
     records = read_results(tmp_path / "out")["results"]
@@ -43,12 +45,12 @@ def test_records_say_what_they_are(tmp_path):
 
 def test_conditions_that_all_records_share_are_written_once():
     records = [{"conditions": {"seed": 1, "trials": [n]}} for n in (1, 2)]
-    written = share_conditions({"results": records})
+    written = make_document({"results": records})
     assert written["conditions"] == {"seed": 1}
     assert [r["conditions"] for r in written["results"]] == [{"trials": [1]}, {"trials": [2]}]
 
 
-def test_a_wrong_device_is_not_measured(tmp_path):
+def test_incorrect_device_is_not_measured(tmp_path):
     with expect_error("translation-incorrect") as caught:
         measure_run(simulated(mismatch=3), tmp_path / "out")
     assert "expected" in caught.value.message
@@ -58,7 +60,18 @@ def test_a_wrong_device_is_not_measured(tmp_path):
     assert content["results"] == []
 
 
-def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, monkeypatch):
+def test_warnings_about_the_tester_are_among_those_of_the_results(tmp_path, monkeypatch):
+    describe, cores = SimTester.describe, {"server": 1, "option": 4}
+    monkeypatch.setattr(
+        SimTester, "describe", lambda self: {**describe(self), "other_cores": cores}
+    )
+    outcome = measure_run(simulated(), tmp_path / "out")
+    (text,) = [c for c in read_results(tmp_path / "out")["caveats"] if "not 4 as in" in c]
+    warnings = list_run_warnings(outcome, load_presentations())
+    assert [w.code for w in warnings if w.text == text] == ["condition"]
+
+
+def test_rate_beyond_tester_skips_only_that_benchmark(tmp_path, monkeypatch):
     """IPDV at the rate that was found may be more than a tester can give: no run ends for it."""
     measure = SimTester.measure
 
@@ -81,7 +94,7 @@ def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, mon
     assert count_new_trials(tmp_path / "out") == 0
 
 
-def test_a_run_killed_before_it_began_leaves_no_obstacle(tmp_path):
+def test_run_killed_at_start_can_be_repeated(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     for name in (".lock", "manifest.json", ".config.json.part"):

@@ -1,4 +1,4 @@
-"""Tables at every width: no figure is cut, and no mark leaves its number."""
+"""Tables at every width: no figure is truncated, and marks stay with their figures."""
 
 import re
 
@@ -62,7 +62,7 @@ Throughput
         (140, WIDE),
     ],
 )
-def test_narrow_table_loses_supplements_then_percentiles_then_its_form(width, wanted, capsys):
+def test_narrow_table_omits_columns_in_order(width, wanted, capsys):
     print_table(make_text_table("Throughput", HEADINGS, ROWS), width)
     assert capsys.readouterr().out == wanted
 
@@ -79,7 +79,7 @@ def run(tmp_path_factory):
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
-def test_no_figure_of_a_run_is_cut(run, width, capsys):
+def test_printed_figures_are_never_truncated(run, width, capsys):
     for table in run:
         print_table(table, width)
         text = capsys.readouterr().out
@@ -102,7 +102,7 @@ def test_every_abbreviation_of_a_table_is_explained(run):
         assert short - {"IPv6", "IPv4"} <= explained
 
 
-def test_what_the_tester_limits_is_marked_at_the_number(run):
+def test_tester_limited_figures_are_marked(run):
     throughput = run[0]
     medians = [row[2] for row in throughput.rows]
     assert medians and all(cell.endswith(" *") for cell in medians)

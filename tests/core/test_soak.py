@@ -31,7 +31,7 @@ SEARCHES = sample(3, 8)
 
 
 @pytest.mark.parametrize(("b", "m", "a"), POINTS)
-def test_both_shapes_are_those_of_the_draft(b, m, a):
+def test_shapes_equal_those_of_the_draft(b, m, a):
     """The formulas as draft-vpolak-bmwg-plrsearch-03 prints them, where these can be evaluated."""
     up = math.exp(m / a)
     stretch = a * (1 + up) * math.log((math.exp(b / a) + up) / (1 + up)) / up
@@ -103,7 +103,7 @@ def test_the_same_trials_give_the_same_figures():
     assert one.low_fps < one.mean_fps < one.high_fps
 
 
-def test_a_tester_that_falters_says_nothing():
+def test_faulty_tester_gives_no_critical_load():
     def measure(trial):
         count = ClassCount("foreground", trial.frames, 0, 0)
         return TrialResult({"forward": DirectionResult({"fg": count}, 1.0)}, faults=("it died",))
@@ -157,7 +157,7 @@ def lossless(tmp_path_factory):
 FIGURES = ("estimate", "deviation", "low", "high")
 
 
-def test_without_loss_there_is_no_critical_load(lossless):
+def test_lossless_run_has_no_critical_load(lossless):
     """The inference has a mean all the same, ten times what was offered: it stands nowhere."""
     (record,) = json.loads((lossless / "results.json").read_text())["results"]
     jsonschema.validate(json.loads((lossless / "results.json").read_text()), make_results_schema())
@@ -174,7 +174,7 @@ def test_without_loss_there_is_no_critical_load(lossless):
     assert "v6t_result{" not in (lossless / "results.prom").read_text()
 
 
-def test_a_mean_above_what_can_be_offered_is_no_figure():
+def test_mean_above_maximum_load_is_not_reported():
     """What is told after each trial: nothing before the first loss, nothing beyond the largest load."""
     lost = iter([0, 0, 5, 5, 0])
     means = iter([900.0, 900.0, 2000.0, 800.0])
@@ -196,7 +196,7 @@ def test_a_mean_above_what_can_be_offered_is_no_figure():
     assert result.estimate == result.step_estimates[-1]
 
 
-def test_it_is_resumed_to_the_same_figure(critical, tmp_path):
+def test_resumed_search_has_same_result(critical, tmp_path):
     """From half of the journal: the other trials are measured again, and are the same."""
     lines = (critical / "journal.jsonl").read_text().splitlines(keepends=True)
     again = tmp_path / "again"
@@ -209,7 +209,7 @@ def test_it_is_resumed_to_the_same_figure(critical, tmp_path):
     assert records[0] == records[1]
 
 
-def test_a_soak_test_knows_when_frames_were_lost(tmp_path):
+def test_soak_test_records_times_of_losses(tmp_path):
     """Bursts of 50 lost frames, one in 4 s on average; every interval and every frame is there."""
     run = asked("soak", ("bidirectional",), {"bursts_per_s": 0.25, "burst_frames": 50},
                 soak={"duration_s": 300, "stretch_s": 20, "rate_fps": 10_000})  # fmt: skip
@@ -231,7 +231,7 @@ def test_a_soak_test_knows_when_frames_were_lost(tmp_path):
     assert "Soak test" in (tmp_path / "out" / "report.md").read_text()
 
 
-def test_losses_are_placed_in_time_and_faltering_is_a_gap():
+def test_losses_have_times_and_tester_faults_are_gaps():
     """The tester's timeline places losses; a period in which it faltered is neither a loss nor repeated."""
     courses = [(0, 0, 30), (), None, (5,)]
 
@@ -259,7 +259,7 @@ def test_losses_are_placed_in_time_and_faltering_is_a_gap():
     assert lost == [0, 0, 30, 0, 0, 0, None, 5, 0, 0]
 
 
-def test_an_interrupted_soak_keeps_every_stretch(tmp_path):
+def test_interrupted_soak_keeps_measured_stretches(tmp_path):
     """The tester fails in the twenty-ninth: resumed, the run has the figures of an uninterrupted one."""
     soak = {"duration_s": 40, "stretch_s": 1, "rate_fps": 5000}
     bursts = {"bursts_per_s": 0.2, "burst_frames": 7}

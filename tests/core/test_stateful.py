@@ -116,7 +116,7 @@ def test_settings_of_the_capacity_search_reach_it_and_its_record(tmp_path):
     assert len([p for p in phases if p == "exponential"]) == 10  # 2000 ... 1,024,000
 
 
-def test_a19_a_table_that_replaces_is_found_out_as_well(tmp_path):
+def test_capacity_of_replacing_table_is_exact(tmp_path):
     for tells in (True, False):
         device = {"table_entries": 50_021, "table_replaces": True, "table_tells": tells}
         found = measured(
@@ -126,13 +126,13 @@ def test_a19_a_table_that_replaces_is_found_out_as_well(tmp_path):
         assert found["capacity"] == 50_021
 
 
-def test_a_capacity_beyond_all_four_tuples_is_at_least_those(tmp_path):
+def test_capacity_beyond_all_four_tuples_is_a_lower_bound(tmp_path):
     found = measured(tmp_path, "capacity", capacity={"first": 1000, "most": 70_000})["capacity"]
     assert found["at_least"]
     assert found["capacity"] == 70_000
 
 
-def test_the_tear_down_rate_is_freed_of_the_time_of_an_empty_table(tmp_path):
+def test_tear_down_rate_excludes_flush_time_of_empty_table(tmp_path):
     device = {"teardown_cps": 40_000, "teardown_s": 0.7}
     found = measured(tmp_path, "teardown", device=device, count=20_000)["teardown"]
     assert found["rates"] == [pytest.approx(40_000), pytest.approx(40_000)]
@@ -141,19 +141,19 @@ def test_the_tear_down_rate_is_freed_of_the_time_of_an_empty_table(tmp_path):
     assert found["method"] == "simulated"
 
 
-def test_a_device_that_empties_at_once_has_no_tear_down_rate(tmp_path):
+def test_instant_flush_has_no_tear_down_rate(tmp_path):
     found = measured(tmp_path, "teardown", count=20_000)["teardown"]
     assert "no longer than" in found["not_measured"]
 
 
-def test_a_timeout_shorter_than_the_test_is_said_before_anything_is_opened():
+def test_too_short_idle_timeout_is_rejected():
     with expect_error("idle-timeout", path=["procedure"]) as caught:
         wanted("throughput", device={"table_timeout_s": 5}, count=10_000, rate_cps=1000)
     assert "timeout_s" in caught.value.hint
     wanted("throughput", device={"table_timeout_s": 12}, count=10_000, rate_cps=1000)
 
 
-def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
+def test_zero_connection_rate_skips_other_benchmarks(tmp_path, capsys):
     outcome = measure_run(
         wanted("throughput", "latency", "teardown", device={"table_entries": 999}, count=1000),
         tmp_path / "run",
@@ -218,18 +218,18 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_work_is_refused_before_anything_is_opened(case):
+def test_impossible_stateful_settings_are_rejected(case):
     benchmarks, given, code = REFUSED[case]
     with expect_error(code):
         wanted(*benchmarks, **given)
 
 
-def test_a_stateless_technology_has_no_connections():
+def test_stateless_technology_rejects_connection_benchmarks():
     with expect_error("unsuitable-benchmark", path=["procedure"]):
         wanted("connection-rate", plugin="mape-br")
 
 
-def test_a_tolerance_of_phase_two_is_none_of_phase_one(tmp_path):
+def test_loss_tolerance_does_not_apply_to_phase_one(tmp_path):
     run = resolve(
         plugin="nat44",
         tester="sim",
@@ -242,7 +242,7 @@ def test_a_tolerance_of_phase_two_is_none_of_phase_one(tmp_path):
         measure_run(run, tmp_path / "run")
 
 
-def test_what_differs_from_the_rfc_is_said_beside_the_numbers():
+def test_departures_from_rfc_9693_give_warnings():
     quick = wanted("throughput")
     assert [c for c in list_result_warnings(bind(quick)) if "phase 1" in c]
     assert not [c for c in list_result_warnings(bind(quick)) if "not validated" in c]
@@ -252,7 +252,7 @@ def test_what_differs_from_the_rfc_is_said_beside_the_numbers():
     assert not [c for c in list_result_warnings(bind(loose)) if "phase 1" in c]
 
 
-def test_the_plan_tells_trials_of_connections_once_whatever_the_modes():
+def test_plan_lists_connection_benchmarks_once():
     run = wanted(*EVERYTHING, modes=("forward", "reverse"), count=100_000, upper_cps=200_000)
     planned = plan(bind(run))
     found = [(p.mode, p.benchmark) for p in planned.points]
@@ -279,7 +279,7 @@ def test_the_plan_tells_trials_of_connections_once_whatever_the_modes():
     assert longer.duration_s > kept.duration_s + 10
 
 
-def test_the_plan_holds_what_tester_and_device_need_for_connections():
+def test_plan_includes_flush_and_overhead_of_connections():
     """Emptying the table, the tester's own pace, and trials that are made again: none of a model."""
     (real,) = [
         p
@@ -308,7 +308,7 @@ def test_kept_connections_are_made_once():
     assert seconds[False] > seconds[True] + 5
 
 
-def test_trials_are_planned_to_be_made_again_where_a_limit_is_looked_for():
+def test_plan_includes_expected_retries_of_searches():
     names = ("connection-rate", "throughput", "latency", "teardown", "capacity")
     seconds = []
     for retries in (0.0, 1.0):

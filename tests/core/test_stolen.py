@@ -1,4 +1,4 @@
-"""CPU time that a hypervisor kept from the tester's machine, read around each trial."""
+"""CPU steal time of the machine of the tester, read around each trial."""
 
 import re
 

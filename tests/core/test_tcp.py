@@ -1,4 +1,4 @@
-"""The TCP benchmarks (RFC 8219 section 8) in simulated runs: known truths are found, nothing is lost."""
+"""The TCP benchmarks (RFC 8219 section 8) in simulated runs with known results."""
 
 import json
 
@@ -54,14 +54,14 @@ def found(tmp_path_factory):
     return records, done, out
 
 
-def test_a_known_rate_is_found_within_the_resolution(found):
+def test_known_connection_rate_is_measured_within_resolution(found):
     rate = found[0]["tcp-rate"]
     assert all(34_567 - 100 <= r <= 34_567 for r in rate["rates"])
     assert rate["resolution_cps"] == 100
     assert [one["rate_cps"] for one in rate["decisive"]] == rate["rates"]
 
 
-def test_the_testers_own_times_stand_beside_those_through_the_device(found):
+def test_connection_times_without_device_are_reported(found):
     """Of its self-test's fastest trial in which nothing was lost."""
     records, done, _ = found
     rate = records["tcp-rate"]
@@ -72,7 +72,7 @@ def test_the_testers_own_times_stand_beside_those_through_the_device(found):
     assert "Without a device" in " ".join(done.out.split())
 
 
-def test_a_known_capacity_is_found_to_the_connection(found):
+def test_known_tcp_capacity_is_measured_exactly(found):
     record = found[0]["tcp-capacity"]
     assert (record["capacity"], record["first_failed"]) == (23_457, 23_458)
     assert not record["at_least"]
@@ -80,7 +80,7 @@ def test_a_known_capacity_is_found_to_the_connection(found):
     assert record["attempt_rate_cps"] == pytest.approx(found[0]["tcp-rate"]["p1"] / 2)
 
 
-def test_a_campaign_says_where_no_end_of_the_table_was_found(found):
+def test_capacity_lower_bound_has_its_own_label(found):
     record = TcpCapacityRecord.model_validate(found[0]["tcp-capacity"])
     (ended,) = TcpCapacity().list_quantities(record)
     (open_,) = TcpCapacity().list_quantities(record.model_copy(update={"at_least": True}))
@@ -88,7 +88,7 @@ def test_a_campaign_says_where_no_end_of_the_table_was_found(found):
     assert ended.summary.median == open_.summary.median == 23_457
 
 
-def test_what_a_full_table_does_is_told(found):
+def test_behaviour_of_full_table_is_reported(found):
     record = found[0]["tcp-capacity"]
     over = record["overfull"]
     assert over["attempted"] == 23_457 + 2346
@@ -106,7 +106,7 @@ def test_every_connection_of_every_trial_is_accounted_for(found):
     assert rows[0].startswith("No,Size,Dir,trial,rate_cps,attempted,established")
 
 
-def test_the_rows_of_rfc_3511_stand_in_report_and_on_the_screen(found):
+def test_rfc_3511_tables_are_reported_and_printed(found):
     _, done, out = found
     assert v6t("report", out).status == 0
     report = (out / "report.md").read_text()
@@ -119,13 +119,13 @@ def test_the_rows_of_rfc_3511_stand_in_report_and_on_the_screen(found):
 
 
 @pytest.mark.parametrize(("how", "where"), [("rst", "reset_refused"), ("icmp", "icmp_refused")])
-def test_a_device_that_refuses_is_not_one_that_is_silent(tmp_path, how, where):
+def test_refused_and_unanswered_connections_are_distinguished(tmp_path, how, where):
     records, _ = run(tmp_path / "out", device={"tcp_refuses": how}, settings={"tcp.rate_cps": 5000})
     assert records["tcp-capacity"]["overfull"][where] == 2346
     assert records["tcp-capacity"]["overfull"]["timed_out"] == 0
 
 
-def test_a_table_that_forgets_old_connections_is_not_taken_for_a_larger_one(tmp_path):
+def test_replacing_table_has_exact_tcp_capacity(tmp_path):
     records, _ = run(tmp_path / "out", device={"table_replaces": "true"},
                      settings={"tcp.rate_cps": 5000})  # fmt: skip
     record = records["tcp-capacity"]
@@ -134,7 +134,7 @@ def test_a_table_that_forgets_old_connections_is_not_taken_for_a_larger_one(tmp_
     assert record["still_answered"] == 23_457
 
 
-def test_a_rate_above_the_testers_own_is_never_offered(tmp_path):
+def test_offered_rate_never_exceeds_tester_capacity(tmp_path):
     records, _ = run(tmp_path / "out", device={"insertion_cps": 0, "tester_fps": 5000})
     rate = records["tcp-rate"]
     assert rate["tester_limited"]
@@ -146,7 +146,7 @@ def test_a_rate_above_the_testers_own_is_never_offered(tmp_path):
     ("plugin", "octets"),
     [("nat44", (74, 74)), ("nat64", (94, 74)), ("dslite-aftr", (114, 74)), ("nat66", (94, 94))],
 )
-def test_the_size_of_a_point_is_that_of_a_syn(plugin, octets):
+def test_tcp_point_has_size_of_a_syn(plugin, octets):
     bound = resolve_and_bind(plugin=plugin, tester="sim", benchmarks=("tcp-rate",))
     sizes = find_syn_sizes(bound.technology)
     assert (sizes.ipv6, sizes.ipv4) == octets
@@ -158,7 +158,7 @@ def test_the_size_of_a_point_is_that_of_a_syn(plugin, octets):
     assert (point.frame_sizes["ipv6"], point.mode) == (octets[0], "connections")
 
 
-def test_frame_sizes_mean_nothing_to_it():
+def test_frame_sizes_do_not_affect_tcp_benchmarks():
     bound = resolve_and_bind(
         plugin="nat44",
         tester="sim",
@@ -175,7 +175,7 @@ class WithoutTcp:
     capabilities = frozenset(CAPABILITIES) - {"tcp"}
 
 
-def test_a_tester_without_tcp_is_refused_in_a_sentence():
+def test_tester_without_tcp_is_rejected():
     bound = resolve_and_bind(plugin="nat44", tester="sim", benchmarks=("tcp-rate",))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         check_capabilities(bound, WithoutTcp)
@@ -186,7 +186,7 @@ def asked(**more):
     return Trial("tcp-rate", "k", 74, 74, "forward", 10.0, 1.0, connections=connections)
 
 
-def test_what_is_asked_of_tcp_is_told(tmp_path):
+def test_tcp_settings_are_recorded(tmp_path):
     """Object size, time-out, retransmissions and end stand in the settings, in trials and in the record."""
     records, _ = run(
         tmp_path / "out", "--object-size", "5000",
@@ -202,7 +202,7 @@ def test_what_is_asked_of_tcp_is_told(tmp_path):
     assert any("SYN" in said and "1 times" in said for said in caveats)
 
 
-def test_what_was_counted_is_read_back_from_a_journal():
+def test_tcp_counts_survive_serialization():
     result = TrialResult(
         {}, connections=PhaseOneResult(10, 10, 8, tcp=TcpCounts(10, 8, timed_out=2, fastest_s=0.1))
     )
@@ -219,7 +219,7 @@ def test_what_was_counted_is_read_back_from_a_journal():
         (TcpCounts(10, 10, wrong=3), "3 segments differ from those of a correct device"),
     ],
 )
-def test_what_failed_is_said(found, word):
+def test_tcp_failures_are_described(found, word):
     result = TrialResult(
         {},
         connections=PhaseOneResult(

@@ -1,4 +1,4 @@
-"""The live line on a real terminal: at every width, through a change of it, and through Ctrl-C."""
+"""The state line on a terminal: widths, resizing and Ctrl-C."""
 
 import re
 import time
@@ -55,7 +55,7 @@ def test_the_live_line_through_resizing_and_ctrl_c(columns, tmp_path):
 
 
 @pytest.mark.parametrize("columns", [60, 140])
-def test_a_run_to_its_end(columns, tmp_path):
+def test_complete_run_on_a_terminal(columns, tmp_path):
     """No number is cut, no line is too long, no state line is left behind."""
     out = tmp_path / "out"
     session = Session([*RUN, *LIMITED, *LATENCY, "-o", str(out)], columns)
@@ -71,7 +71,7 @@ def test_a_run_to_its_end(columns, tmp_path):
     assert text.rpartition("Results: ")[2].replace("\n", "") == str(out)
 
 
-def test_the_screen_shows_what_terminals_show():
+def test_emulated_screen_interprets_control_sequences():
     screen = Screen(10)
     screen.feed("one\r\n\x1b[?25lspin of two lines\r\x1b[2K\x1b[1A\x1b[")
     assert not screen.cursor

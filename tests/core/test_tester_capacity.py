@@ -1,4 +1,4 @@
-"""The self-test gate: measured, remembered, forgotten when anything changes (SELF-01 to SELF-03)."""
+"""The self-test: measured, cached, and invalidated by changes (SELF-01 to SELF-03)."""
 
 import json
 from dataclasses import replace
@@ -80,7 +80,7 @@ def directory(tmp_path):
     made.close()
 
 
-def test_every_run_measures_unless_told_otherwise(directory):
+def test_self_test_runs_by_default(directory):
     for limit in (1e6, 2e6):
         rate, source, trials = look(a_run(selftest="run"), directory, limit)
         assert 0.9 * limit < rate <= 1.1 * limit
@@ -98,7 +98,7 @@ class Hasty:
         return limited(self.limits[trial.duration_s > 10])(trial)
 
 
-def test_what_bounds_a_benchmark_passed_under_its_rules(directory):
+def test_self_test_uses_rules_of_benchmark(directory):
     """A tester that does 2 Mfps for 5 s and 1 Mfps for a minute is one of 1 Mfps (SELF-01)."""
     run, door = rfc_run(), Hasty(2e6, 1e6)
     test = make_selftest(run, door)
@@ -134,7 +134,7 @@ def test_the_plan_has_the_time_of_one_trial_under_the_rules():
         assert replace(spec, rules=spec.probe_rules).confirmation_s == 0.0
 
 
-def test_a_self_test_under_laxer_rules_bounds_nothing(directory):
+def test_self_test_with_laxer_rules_is_not_used(directory):
     """Found with the quick preset, asked for by the rfc preset, where ports cannot be joined."""
     test = make_selftest(on_trex(a_run()), Counting(1e6))
     test.store(TesterCapacity("forward", 123.0, (), ()))
@@ -144,7 +144,7 @@ def test_a_self_test_under_laxer_rules_bounds_nothing(directory):
     assert "123 fps" in source
 
 
-def test_what_was_found_is_good_for_the_next_run(directory, tmp_path):
+def test_cached_capacity_is_used_by_next_run(directory, tmp_path):
     first, source, trials = look(a_run(), directory)
     assert (source, trials > 3) == (THIS_RUN_SOURCE, True)
     second = RunDir(tmp_path / "second", new=True)
@@ -171,14 +171,14 @@ TAGGED = {side: {"vlan": 5, "background": {"vlan": 6}} for side in ("left", "rig
         {"variant": "fixed-"},
     ],
 )
-def test_any_change_is_a_new_self_test(directory, changed):
+def test_changed_settings_need_a_new_self_test(directory, changed):
     look(a_run(), directory)
     given = {"run": a_run(), **changed}
     _, source, trials = look(given.pop("run"), directory, **given)
     assert (source, trials > 3) == (THIS_RUN_SOURCE, True)
 
 
-def test_another_machine_is_a_new_self_test(directory, monkeypatch):
+def test_other_machine_needs_a_new_self_test(directory, monkeypatch):
     look(a_run(), directory)
     machine = {**tester_capacity.describe_machine(), "processor": "another"}
     monkeypatch.setattr(tester_capacity, "describe_machine", lambda: machine)
@@ -196,7 +196,7 @@ def test_a_resumed_run_keeps_the_capacity_it_had(directory):
     assert source.startswith("self-test of 20")
 
 
-def test_nothing_is_remembered_of_a_simulation_or_a_failure(directory):
+def test_simulated_or_failed_self_test_is_not_cached(directory):
     run = a_run(tester="sim")
     assert look(run, directory)[1] == THIS_RUN_SOURCE
     assert look(run, directory)[1] == THIS_RUN_SOURCE
@@ -204,13 +204,13 @@ def test_nothing_is_remembered_of_a_simulation_or_a_failure(directory):
     assert not (locate_cache() / tester_capacity.CAPACITY_FILE).exists()
 
 
-def test_phase_one_has_a_capacity_of_its_own(directory):
+def test_phase_one_has_separate_capacity(directory):
     for _ in range(2):
         _, source, trials = look(a_run(), directory, opens_connections=True)
         assert (source, trials > 3) == (THIS_RUN_SOURCE, True)
 
 
-def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_path):
+def test_tester_without_loopback_uses_cached_capacity(directory, tmp_path):
     run = on_trex(a_run())
     assert not bind(run).tester.can_loop_back
     assert look(run, directory) == (MEDIA, UNKNOWN_SOURCE, 0)
@@ -222,6 +222,6 @@ def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_p
     other.close()
 
 
-def test_the_rfc_preset_takes_what_is_known():
+def test_rfc_preset_uses_cached_capacity():
     assert resolve(plugin="mape-br", preset="rfc").procedure.selftest == "cached"
     assert resolve(plugin="mape-br").procedure.selftest == "run"

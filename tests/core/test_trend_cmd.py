@@ -5,7 +5,7 @@ import shutil
 
 import jsonschema
 import pytest
-from v6t.core.cli.trend_command import WORSE_STATUS
+from v6t.core.cli.results_commands import WORSE_STATUS
 from v6t.tests.core.support import read_schema, replace_config, v6t
 from v6t.tests.expect import expect_refusal
 
@@ -43,7 +43,7 @@ def own(runs):
     return [runs / f"r{number:02d}" for number in range(RUNS)]
 
 
-def test_a_change_for_the_worse_has_a_status_of_its_own(runs):
+def test_decrease_has_its_own_exit_status(runs):
     done = v6t("trend", *own(runs))
     assert done.status == WORSE_STATUS
     assert "-5.0 % from r09" in " ".join(done.out.split())
@@ -53,7 +53,7 @@ def test_a_change_for_the_worse_has_a_status_of_its_own(runs):
     assert v6t("trend", *own(runs)[:9]).status == 0
 
 
-def test_a_series_is_of_one_device(runs, tmp_path):
+def test_directory_series_skips_other_devices(runs, tmp_path):
     for place in own(runs):
         shutil.copytree(place, tmp_path / place.name)
     replace_config(tmp_path / "r03", lambda config: config["dut"].update(driver="tayga"))
@@ -78,7 +78,7 @@ def test_json_has_the_values_in_order(runs):
     assert "unseen" not in series["words"]
 
 
-def test_what_the_resolution_hides_is_said_everywhere(runs, tmp_path):
+def test_changes_below_resolution_are_reported(runs, tmp_path):
     fine = ("trend", "--least", 0.01, *own(runs))
     hidden = "changes below 500 fps, 0.05"
     assert hidden in json.loads(v6t(*fine, "--json").out)["series"][0]["words"]
@@ -89,13 +89,13 @@ def test_what_the_resolution_hides_is_said_everywhere(runs, tmp_path):
     assert (tmp_path / "trend.html").read_text().count(hidden) >= 2  # table and figure
 
 
-def test_versions_are_ordered_as_people_count(runs):
+def test_versions_are_ordered_numerically(runs):
     told = json.loads(v6t("trend", "--json", "--by", "label", *own(runs)).out)
     labels = [v["when"] for v in told["series"][0]["values"]]
     assert list(dict.fromkeys(labels)) == ["26.02", "26.6", "26.10"]
 
 
-def test_a_directory_of_runs_stands_for_them_and_strangers_are_left_out(runs):
+def test_directory_selects_its_comparable_runs(runs):
     told = json.loads(v6t("trend", "--json", runs).out)
     assert len(told["runs"]) == RUNS
     assert told["left_out"][0].startswith("stranger: ")
@@ -113,7 +113,7 @@ def test_files(runs, tmp_path):
     assert json.loads((tmp_path / "trend.json").read_text())["schema"] == "v6t-trend/1"
 
 
-def test_what_cannot_be_ordered_is_said(runs, tmp_path):
+def test_invalid_or_short_series_are_reported(runs, tmp_path):
     expect_refusal(v6t("trend", tmp_path), "no-such-run")
     expect_refusal(v6t("trend", runs / "r00", "-o", tmp_path / "x.pdf"), "wrong-kind-of-file")
     two = v6t("trend", runs / "r00", runs / "r01")

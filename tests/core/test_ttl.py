@@ -1,4 +1,4 @@
-"""TTLs that end within the device."""
+"""TTL values that expire within the device."""
 
 import pytest
 from v6t.base.errors import UsageError

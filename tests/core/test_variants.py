@@ -1,4 +1,4 @@
-"""The probe for entropy (GEN-12) and the flows of RFC 8219 section 10 (SC-04) as whole runs."""
+"""The RSS probe (GEN-12) and the flows of RFC 8219 section 10 (SC-04) in complete runs."""
 
 import json
 
@@ -45,7 +45,7 @@ def only(path):
     ("hashes", "use"),
     [("ports", "ports"), ("addresses", "addresses"), ("both", "both"), ("none", "ports")],
 )
-def test_the_probe_finds_what_the_device_hashes(tmp_path, hashes, use):
+def test_probe_finds_hash_fields_of_device(tmp_path, hashes, use):
     device = {"cores": 8, "hashes": hashes, "capacity_fps": 400_000}
     measure_run(wanted("rss-probe", device=device), tmp_path / "out")
     record = only(tmp_path / "out")
@@ -58,7 +58,7 @@ def test_the_probe_finds_what_the_device_hashes(tmp_path, hashes, use):
     assert all(found["decisive_trials"] for found in record["cases"].values())
 
 
-def test_a_tester_at_its_limit_recommends_nothing(tmp_path):
+def test_tester_limited_probe_has_no_recommendation(tmp_path):
     device = {"cores": 8, "capacity_fps": 1e9, "tester_fps": 300_000}
     measure_run(wanted("rss-probe", device=device), tmp_path / "out")
     record = only(tmp_path / "out")
@@ -196,7 +196,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
     assert f"{worst.degradation_percent:+.2f} at {worst.rate:,.0f}" in {r[-1] for r in table.rows}
 
 
-def test_what_is_measured_beside_flows_is_refused_where_it_cannot_be():
+def test_invalid_also_benchmarks_are_rejected():
     def list_needs(**flows):
         return registry.load("flows").list_capabilities(bind(wanted("flows", flows=flows)))
 
@@ -214,7 +214,7 @@ def test_what_is_measured_beside_flows_is_refused_where_it_cannot_be():
     ("name", "seconds"),
     [("latency", (1.0,)), ("pdv", (0.6,)), ("frame-loss", (0.4,)), ("system-recovery", (1.0, 1.0))],
 )
-def test_trials_beside_are_longer_until_all_flows_have_begun(name, seconds, tmp_path):
+def test_trials_with_successive_flows_are_longer(name, seconds, tmp_path):
     """RFC 8219 section 10.2.2: by (n - 1) t; delays are those of the traffic of all flows."""
     flows = {"counts": [16], "starts": ["successive"], "interval_s": 0.02, "also": [name]}
     measure_run(wanted("flows", flows=flows), tmp_path / "out")
@@ -233,7 +233,7 @@ def test_trials_beside_are_longer_until_all_flows_have_begun(name, seconds, tmp_
         assert many["then"]["duration_s"] == rest
 
 
-def test_settings_of_what_is_measured_beside_flows_have_an_effect():
+def test_settings_of_also_benchmarks_give_no_warning():
     changed = {"latency": {"tags": 400}}
     said = [" ".join(list_setting_warnings(bind(wanted("flows", flows={"also": also}, **changed))))
             for also in (["latency"], [])]  # fmt: skip
@@ -246,7 +246,7 @@ def test_variants_are_planned():
     assert flows.trial_count == 3 * plan(bind(wanted("throughput"))).trial_count
 
 
-def test_flows_one_by_one_need_a_tester_that_can(tmp_path, monkeypatch):
+def test_successive_flows_need_tester_support(tmp_path, monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
     bound = bind(wanted("flows", flows={"starts": ["together"]}))
     check_capabilities(bound, lambda: make_tester(bound))

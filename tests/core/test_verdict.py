@@ -1,4 +1,4 @@
-"""The run in two sentences: rates as shares of links, and what they rest on."""
+"""The summary sentences of a run: rates as shares of links, and their limits."""
 
 import pytest
 from v6t.analysis.blocks import Paragraph
@@ -46,18 +46,18 @@ def test_the_testers_limit_is_part_of_the_verdict(tmp_path):
     assert all(row[2].endswith(" *") for row in table.rows)
 
 
-def test_smallest_and_largest_frames_are_told(tmp_path):
+def test_summary_names_smallest_and_largest_frames(tmp_path):
     _, text, _ = told(tmp_path, frame_sizes=[104, 1518, 512])
     assert "at 104/64 octets" in text and "; 1518/1478 octets: " in text
     assert "512" not in text
 
 
-def test_nothing_is_said_without_a_throughput(tmp_path):
+def test_summary_without_throughput_is_empty(tmp_path):
     data = load_run(made(tmp_path / "run", "frame-loss", procedure={"repetitions": 1}))
     assert list(summarize_throughput(data)) == []
 
 
-def test_both_ends_are_of_one_direction(tmp_path):
+def test_both_sizes_are_of_one_direction(tmp_path):
     """Each direction by itself: the second rate of the sentence must not be the other direction's."""
     data, text, _ = told(
         tmp_path,

@@ -1,4 +1,4 @@
-"""`make results`: the campaign of all devices and its page, by a command line that is not v6t's."""
+"""`make results`: the campaign of all devices and its page."""
 
 import os
 import shutil
@@ -46,13 +46,13 @@ class Calls:
         (0, False, 1, False),
     ],
 )
-def test_what_came_to_its_end_is_published(status, ends, found, page, tmp_path):
+def test_finished_campaign_is_published(status, ends, found, page, tmp_path):
     calls = Calls(tmp_path / "out", status, ends=ends)
     assert zoo.main([str(tmp_path / "out")], calls, "page") == found
     assert calls.how == ["-o", "page"] if page else ["-o"]
 
 
-def test_what_was_interrupted_is_continued_and_what_ended_is_made_anew(tmp_path):
+def test_interrupted_campaign_continues_and_finished_one_restarts(tmp_path):
     out = tmp_path / "out"
     assert zoo.main([str(out)], Calls(out, 130, ends=False), "page") == 130
     calls = Calls(out)
@@ -86,13 +86,13 @@ def test_programs_of_variables_are_found_by_their_names(tmp_path):
     assert os.environ["PATH"] == before
 
 
-def test_machines_are_of_modules_and_systems_of_their_own_alone():
+def test_only_kernel_modules_and_openbsd_use_machines():
     found = {d for d in list_driver_names() if standing_of(d, "siit")}
     assert found == {"jool", "nat46", "ip6-tunnel", "openbsd-pf"}
     assert standing_of("jool", "mapt-br")[0] != standing_of("jool", "siit")[0]
 
 
-def test_openbsd_stands_where_variables_name_one(monkeypatch):
+def test_openbsd_machine_needs_variables(monkeypatch):
     name, make = standing_of("openbsd-pf", "nat64")
     assert name == "openbsd-pf"
     for variable in (openbsd.BOOTS, openbsd.KEY):
@@ -111,7 +111,7 @@ def test_openbsd_stands_where_variables_name_one(monkeypatch):
     assert asked == ["start", "pfctl -d"]
 
 
-def test_one_machine_stands_at_a_time_and_makes_the_lab_s_device_itself(monkeypatch):
+def test_only_one_machine_runs_at_a_time(monkeypatch):
     ended = []
 
     class Fake:

@@ -50,7 +50,7 @@ sys.exit(struct.unpack("!i", status)[0] if status else 1)
 
 
 def command(python: Path | str = sys.executable) -> list[str]:
-    """Return the words before the arguments of a command; its process ends with this one.
+    """Return the command line before the arguments; the process ends with this one.
 
     Args:
         python: interpreter of an environment with v6t.
@@ -92,7 +92,7 @@ class Process(subprocess.Popen[str]):
 
 @functools.cache
 def _server(python: Path | str) -> Path:
-    """Start the waiting process, which ends with this one; return where it listens."""
+    """Start the server process, which ends with this one; return the path of its socket."""
     place = Path(tempfile.mkdtemp(prefix="v6t-warm-"))
     launcher, listening = place / "launcher.py", place / "socket"
     launcher.write_text(_LAUNCHER)
@@ -118,7 +118,7 @@ def _server(python: Path | str) -> Path:
 
 
 def main(path: str) -> int:
-    """Wait for launchers, fork for each, tell it how its command ended."""
+    """Fork a process for each launcher, and send it the exit status of its command."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _imported()
@@ -213,7 +213,7 @@ def _asked(line: socket.socket) -> tuple[list[str], str, dict[str, str], bool, l
 
 
 def _become(words: list[str], directory: str, environment: dict[str, str], files: list[int]) -> int:
-    """Stand where the launcher stands; only what was read on import is the waiting process's."""
+    """Take over the arguments, directory, environment and files of the launcher."""
     from v6t.core.cli import main as cli
 
     libc = ctypes.CDLL(None, use_errno=True)

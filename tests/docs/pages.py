@@ -98,7 +98,7 @@ def execute(command: Command) -> tuple[int, str]:
             r"^(v6t: .*)$", rf"\1 [{done.code}]", done.err, count=1, flags=re.MULTILINE
         )
         return done.status, done.out + (printed if done.code else done.err)
-    assert program in SHELL, f"'{program}' is no program for examples"
+    assert program in SHELL, f"'{program}' is not allowed"
     ran = subprocess.run(["sh", "-c", command.words], capture_output=True, text=True, check=False)
     return ran.returncode, ran.stdout + ran.stderr
 

@@ -61,7 +61,7 @@ def test_examples(page, tmp_path, monkeypatch):
 def checked(block):
     """Name and text of a file; its first line says which one it is."""
     match = re.match(r"# (\S+\.yaml)\b", block.text)
-    assert match, f"{block.place}: begin with the file's name, # run.yaml"
+    assert match, f"{block.place}: missing file name"
     return match[1], block.text
 
 
@@ -159,7 +159,7 @@ def test_the_example_run_file_is_what_init_writes(tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", pages(), ids=place)
 def test_no_page_speaks_of_one_machine(page):
     text = page.read_text(encoding="utf-8")
-    assert not re.search(r"/(?:home|work|srv|root|tmp)/\w", text), "a path of one machine"
+    assert not re.search(r"/(?:home|work|srv|root|tmp)/\w", text), "machine path"
     assert not re.search(r"RFC-compliant|compliant with RFC 8219", text)
 
 

@@ -1,4 +1,4 @@
-"""An installation that only looks like TRex: its client is a script of answers."""
+"""Fake installation of TRex, whose client gives scripted answers."""
 
 from __future__ import annotations
 

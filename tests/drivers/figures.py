@@ -1,4 +1,4 @@
-"""What a record of delays must hold where they were measured, not only asked for."""
+"""Checks of delay records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from v6t.trials.trial import list_directions
 
 ALWAYS = {"latency": ("tl", "min"), "pdv": ("min",), "ipdv": ()}
-"""Figures that do not change if single frames are lost."""
+"""Figures that do not depend on single lost frames."""
 
 
 def assert_timed(record: Mapping[str, Any]) -> None:

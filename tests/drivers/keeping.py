@@ -1,4 +1,4 @@
-"""Files of what tests have seen. They are added to where V6T_RECORD is set, by one process at a time."""
+"""JSON records of test results, updated by one process at a time if V6T_RECORD is set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def kept(path: Path) -> dict[str, Any]:
-    """Load a JSON file, or nothing if it does not exist."""
+    """Load a JSON file; return an empty dictionary if it does not exist."""
     if not path.exists():
         return {}
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8") or "{}")

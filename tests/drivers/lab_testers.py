@@ -51,7 +51,7 @@ def load(tester, bound, size, vary=lambda traffic: traffic):
 
 
 def measure_passed(tester, trial, *, tolerance=1.2, is_good=lambda result: True, **changes):
-    """Measure until a trial passes; changes are those of the trial."""
+    """Measure until a trial passes; ``changes`` replace fields of the trial."""
     trial = replace(trial, **changes)
     for _ in range(TRIES):
         result = tester.measure(trial)

@@ -117,12 +117,12 @@ def table() -> Iterator[str]:
 
 
 def recorded() -> dict[str, dict[str, str]]:
-    """Load what was recorded by row: each fact's words, then how it was seen, version and date."""
+    """Load the record by row: the text of each fact, the method, version and date."""
     return kept(RECORD)
 
 
 def note(name: str, run: Run, hypervisor: str, *, version: str = "", where: str = "") -> None:
-    """Assert what a run shows; keep it, fact by fact, where this is asked for.
+    """Check the facts of a run, and record them if V6T_RECORD is set.
 
     Args:
         name: of the row.

@@ -29,10 +29,10 @@ TESTERS = ("embedded", "trex")
 BENCHMARKS = ("throughput", "latency", "pdv")
 MODES = ("bidirectional", "forward", "reverse")
 HEADLINE = (("vpp", "mape-br"), ("vpp", "lwaftr"))
-"""Measured in three modes, all others in both directions at once."""
+"""Rows measured in three modes; all others are measured bidirectionally."""
 CONNECTIONS = 1000
 LINE_RATE = {"embedded": "1M", "trex": "3M"}
-"""Each frame that comes by itself costs the embedded tester's processes a third of a millisecond."""
+"""The embedded tester needs a third of a millisecond for each single frame."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class Row:
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """In which it is measured."""
+        """Traffic modes of the measurement."""
         return MODES if (self.device, self.plugin) in HEADLINE else MODES[:1]
 
 
 SOFTWIRES = {"initiator_count": 16, "initiator_ports": {"min": 4096, "max": 4220}}
-"""1,000 sessions of a B4 are VPP's most."""
+"""VPP supports at most 1,000 sessions of a B4."""
 MULTIQUEUE, TWO_WORKERS = "tayga-multiqueue", {"workers": "2"}
 ROWS = (
     Row("reference", "mape-br", "reference device, MAP-E BR"),
@@ -137,7 +137,7 @@ ROWS = (
     ),
 )
 CHAINED = ("tayga-nftables", "nftables")
-"""Drivers of the parts of a chain."""
+"""Drivers of the parts of the chain."""
 
 
 NAMED = {
@@ -146,7 +146,7 @@ NAMED = {
     MULTIQUEUE: ("tayga with workers", "V6T_TAYGA"),
     "tundra": ("tundra-nat64", "V6T_TUNDRA"),
 }
-"""Programs that no package of Debian has, and the variables that may name them, by driver or version."""
+"""Programs without a Debian package, and the variables that name them, by driver or version."""
 
 
 def program(device: str) -> str:
@@ -156,7 +156,7 @@ def program(device: str) -> str:
 
 
 def lacking(tester: str, row: Row) -> str:
-    """Describe what this machine lacks for a cell; empty if nothing."""
+    """Return what this machine lacks for a cell; empty if it lacks nothing."""
     if tester == "trex" and NO_TREX:
         return NO_TREX
     if row.named in NAMED and not program(row.named):
@@ -299,12 +299,12 @@ def key(tester: str, row: Row) -> str:
 
 
 def recorded() -> dict[str, dict[str, str]]:
-    """Load what passed, by tester, device and technology: benchmarks, modes and the date."""
+    """Load the passed cells by tester, device and technology: benchmarks, modes and date."""
     return kept(RECORD)
 
 
 def note(tester: str, row: Row) -> None:
-    """Keep that a cell passed today, where this is asked for."""
+    """Record that a cell passed today, if V6T_RECORD is set."""
     with kept_anew(RECORD) as found:
         found[key(tester, row)] = {
             "benchmarks": ", ".join(benchmarks(tester, row)),

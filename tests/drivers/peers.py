@@ -42,9 +42,9 @@ TOLERANCE = 1.02
 DURATION_S = 1.0
 TIMEOUT_S = 0.5
 AGAIN = 1
-"""Times a trial is repeated in which the tester was too slow."""
+"""Repetitions of a trial in which the tester was too slow."""
 CORES = "(0)@1,(1)@0,(2)@1,(3)@0,(4)@1"
-"""Their four threads on two CPUs: a sender and a receiver on each."""
+"""Placement of the four threads on two CPUs, a sender and a receiver on each."""
 
 
 @dataclass(frozen=True)
@@ -240,12 +240,12 @@ def one_round(case) -> dict[str, float]:
 
 
 def recorded():
-    """Rates by case and tester."""
+    """Load the recorded rates by case and tester."""
     return kept(RECORD)
 
 
 def note(name, found):
-    """Keep a round, where this is asked for."""
+    """Record a round, if V6T_RECORD is set."""
     with kept_anew(RECORD) as all_found:
         here = describe_machine()
         all_found["machine"] = {k: here[k] for k in ("processor", "cores", "kernel")}
@@ -259,7 +259,7 @@ WORDS = {"embedded": "v6t, embedded", "trex": "v6t, TRex"}
 
 
 def table() -> Iterator[str]:
-    """Medians, P1 and P99 of the rounds."""
+    """Render medians, P1 and P99 of the rounds."""
     kept = recorded()
     if not kept:
         yield "No round is recorded: rounds want a machine that does nothing else."

@@ -36,14 +36,14 @@ PLANTED = MILLION if os.environ.get("V6T_RECORD") else MILLION // 50
 """Frames of which one is lost. ``test_embedded_sender.py`` asks what counts them for one of a million, without frames;
 ``python -m v6t.tools.accuracy`` and whoever records plant it."""
 BUSY = 8
-"""Trials are repeated so often where the machine, not the fault, spoils them."""
+"""Maximum number of tries if the machine, not the fault, makes a trial invalid."""
 SLOWEST_FPS = 20_000.0
-"""Rates above are halved down to this where tester or device cannot follow."""
+"""Higher rates are halved, but not below this, if tester or device cannot follow."""
 SENDING = 1.05
 
 
 class Spoiled(OracleDecorator):
-    """A translation with one thing wrong in the frames of one direction."""
+    """Reference translation with one fault in the frames of one direction."""
 
     way = "forward"
 
@@ -55,21 +55,21 @@ class Spoiled(OracleDecorator):
 
 
 class PortsSwapped(Spoiled):
-    """Source and destination port changed places: the UDP checksum stays valid."""
+    """Swaps source and destination port, which keeps the UDP checksum valid."""
 
     def spoil(self, frames):
         frames[:, 34:38] = frames[:, [36, 37, 34, 35]]
 
 
 class ChecksumOff(Spoiled):
-    """One bit of the UDP checksum."""
+    """Flips one bit of the UDP checksum."""
 
     def spoil(self, frames):
         frames[:, 41] ^= 1
 
 
 class NextPsid(Spoiled):
-    """Frames are encapsulated towards the customer whose PSID is one more."""
+    """Encapsulates frames towards the customer with the next PSID."""
 
     way = "reverse"
 
@@ -81,7 +81,7 @@ class NextPsid(Spoiled):
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong, and what must be said of it.
+    """A fault, and how a tester must report it.
 
     Attributes:
         name: in the record.
@@ -107,14 +107,14 @@ class Fault:
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of a trial."""
+    """A trial with its result and verdict."""
 
     trial: Trial
     result: object
     verdict: object
 
     def count_frames(self, what):
-        """Over both directions, negative traffic apart."""
+        """Count frames over both directions, without negative traffic."""
         return sum(c.count_frames(what) for c in self.result.directions.values())
 
     @property
@@ -150,7 +150,7 @@ def known(behaviour):
 
 
 class Behaving(KnownDevice):
-    """A known device that behaves from the start as it is to go on."""
+    """Known device that applies its behaviour from the start."""
 
     def __init__(self, octets, behaviour):
         super().__init__(octets)
@@ -230,7 +230,7 @@ ALL = (*FAULTS, RESET)
 
 
 class Changing(LabDevice):
-    """The place of the device, in which one stands after the other."""
+    """Lab device that can be replaced by another one."""
 
     def __init__(self):
         self._pid = None
@@ -240,7 +240,7 @@ class Changing(LabDevice):
         self._pid = pid
 
     def put(self, device):
-        """Instead of what stood there."""
+        """Replace the current device."""
         self.close()
         self._inner = device
         device.start_in_namespace(self._pid)
@@ -262,7 +262,7 @@ class Changing(LabDevice):
 
 
 class Benchmarked:
-    """A real tester and the place of the device."""
+    """A real tester with a replaceable device."""
 
     def __init__(self, kind):
         options = {"lab": "true"} if kind == "trex" else {}
@@ -356,7 +356,7 @@ def family(pid):
 
 
 def wait_for_frames(pid, side="left"):
-    """Until the device's interface on one side receives."""
+    """Wait until the device receives frames on one side."""
     before = received(pid, side)
     until = time.monotonic() + 30
     while received(pid, side) < before + 50 and time.monotonic() < until:
@@ -378,7 +378,7 @@ def often():
 
 
 def recorded():
-    """Load what was found, by tester and fault."""
+    """Load the recorded findings by tester and fault."""
     return kept(RECORD)
 
 

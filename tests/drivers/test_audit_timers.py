@@ -1,4 +1,4 @@
-"""``v6t audit --timers hours`` of the kernel's NAT44 from end to end: hours pass in its table alone."""
+"""``v6t audit --timers hours`` of the kernel NAT44 with a simulated clock."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return passed
 
 
-def test_hours_of_waiting_and_what_they_tell(tmp_path: Path, clock: list[float]) -> None:
+def test_too_short_timers_are_found(tmp_path: Path, clock: list[float]) -> None:
     """The kernel's own timers: 30 s, 120 s, 1 minute; a connection of half an hour is found out."""
     done = v6t(
         *("audit", "--plugin", "nat44", "--dut", "nftables", "--set-dut", "timeout_s=0"),
@@ -96,9 +96,7 @@ def test_hours_of_waiting_and_what_they_tell(tmp_path: Path, clock: list[float])
     assert sum(clock) > 2478
 
 
-def test_a_device_whose_timers_are_as_the_rfcs_want_them(
-    tmp_path: Path, clock: list[float]
-) -> None:
+def test_timers_as_required_by_rfcs_conform(tmp_path: Path, clock: list[float]) -> None:
     """A connection that has been silent for two hours is there; those of UDP and ICMP are in the plan's tests."""
     clock.append(0.0)  # its connections' time is the driver's, too
     done = v6t(

@@ -92,7 +92,7 @@ def test_differences_of_neighbours(tester):
                 assert abs(pairs.median_ns()) < 1e9
 
 
-def test_exactly_as_many_tags_as_asked_for(tester):
+def test_tester_sends_exact_number_of_tags(tester):
     assert "tags" in tester.capabilities
     result = tester.measure(trial(delays=DelayRequest(tags=300, first_tag_s=0.5)))
     for counted in result.directions.values():
@@ -108,7 +108,7 @@ def test_frames_over_the_timeout_are_late(tester):
         assert counted.count_frames("late") == counted.count_frames("sent") == 3000
 
 
-def test_an_impossible_rate_never_passes_and_spoils_no_later_trial(tester):
+def test_impossible_rate_fails_without_affecting_later_trials(tester):
     asked = trial(rate=4_900_000.0, duration=0.02)
     verdict = assess_trial(asked, tester.measure(asked), sending_time_tolerance=1.02)
     assert verdict.reasons and not verdict.passed
@@ -119,7 +119,7 @@ def test_an_impossible_rate_never_passes_and_spoils_no_later_trial(tester):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_loaded_is_an_error_of_ours(kind):
+def test_measure_without_streams_is_an_error(kind):
     options = {"lab": "true"} if kind == "trex" else {}
     with closing(
         make_tester(bind(resolve(plugin="mape-br", tester=kind, tester_options=options)))

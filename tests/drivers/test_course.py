@@ -1,4 +1,4 @@
-"""What testers tell of a trial's time: a device's hiccup, and steps of the clock."""
+"""Timelines of trials: hiccups of the device and steps of the clock."""
 
 import time
 from contextlib import closing
@@ -46,7 +46,7 @@ def simulated(asked, **device):
     return tester.measure(asked).directions["forward"]
 
 
-def test_a_simulated_reset_is_where_it_was():
+def test_simulated_reset_appears_in_its_time_slots():
     asked = trial(1000.0, 10.0, device_event=DeviceEvent("reset", 4.0))
     found = simulated(asked, reset_s=2.0, capacity_fps=1e6)
     told = found.timeline
@@ -67,13 +67,13 @@ def test_simulated_courses_add_up():
     assert found.timeline.received[-1] < found.timeline.received[0]
 
 
-def test_a_hiccup_loses_frames_one_after_the_other():
+def test_simulated_hiccup_loses_consecutive_frames():
     behaviour = Behaviour(Known(hiccup_from=11, hiccup_frames=5))
     kept = [behaviour.leaving(np.arange(8, dtype=np.int64))[0].size for _ in range(3)]
     assert kept == [8, 3, 8] and behaviour.lost == 5
 
 
-def test_arrivals_are_counted_where_they_fall():
+def test_arrivals_are_counted_in_their_time_slots():
     asked = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0, 0.4, 0.1)
     timed = TimedTrial(asked, (1,))
     arrivals = Arrivals(timed)
@@ -185,12 +185,12 @@ def make_reading(ahead_ns=0, within_ns=100, at_s=0.0, raw_s=None):
 
 
 @pytest.mark.parametrize("step_ns", [-3_000_000_000, -5_000, 5_000, 1_000_000, 10**15])
-def test_a_step_of_microseconds_is_seen(step_ns):
+def test_clock_step_of_microseconds_is_detected(step_ns):
     (told,) = find_faults_between(make_reading(), make_reading(step_ns, at_s=60))
     assert f"{step_ns / 1e9:+.6f} s" in told
 
 
-def test_a_reading_that_was_interrupted_proves_no_step():
+def test_slow_clock_reading_is_not_a_step():
     assert not find_faults_between(make_reading(), make_reading(5_000, within_ns=10_100, at_s=60))
     assert find_faults_between(make_reading(), make_reading(5_000, within_ns=9_800, at_s=60))
 
@@ -199,13 +199,13 @@ def test_a_reading_that_was_interrupted_proves_no_step():
     ("share", "said"),
     [(500e-6, False), (-500e-6, False), (0.0011, True), (-0.0011, True), (1 / 12, True)],
 )
-def test_what_the_kernel_disciplines_is_no_fault_and_a_hurried_server_is(share, said):
+def test_kernel_slewing_is_accepted_but_faster_slewing_is_a_fault(share, said):
     faults = find_faults_between(make_reading(), make_reading(at_s=60 * (1 + share), raw_s=60))
     assert bool(faults) is said
     assert all(f"slewed by {share:+.2%}" in fault for fault in faults)
 
 
-def test_the_quickest_reading_is_taken(monkeypatch):
+def test_fastest_clock_reading_is_used(monkeypatch):
     """Eight of nine are interrupted between the clocks: they would look like a step."""
     real, calls = time.time_ns, []
 
@@ -226,14 +226,14 @@ def test_the_quickest_reading_is_taken(monkeypatch):
     assert not clock.find_faults_since(before)
 
 
-def test_a_step_while_frames_are_under_way(monkeypatch):
+def test_clock_step_during_a_trial_is_detected(monkeypatch):
     before, real = clock.read(), time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: real() - 1_000_000)
     (told,) = clock.find_faults_since(before)
     assert "-0.00" in told
 
 
-def test_the_truth_of_a_certificate_is_no_time_of_day_that_was_set(monkeypatch):
+def test_certificate_trial_with_clock_step_is_rejected(monkeypatch):
     real = time.time_ns
     trial = Trial("test", "k", 84, 64, "forward", 1000.0, 1.0)
     stepped = False

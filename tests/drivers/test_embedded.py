@@ -1,4 +1,4 @@
-"""The embedded tester and its lab with real frames: what only this tester does, and what it leaves."""
+"""The embedded tester and its lab with real frames, and what remains afterwards."""
 
 import contextlib
 import os
@@ -146,7 +146,7 @@ def left_behind(processes, namespaces):
     return running | namespaces & network_namespaces(everyone)
 
 
-def test_nothing_is_left_after_kill_9(tmp_path):
+def test_killed_run_leaves_no_processes(tmp_path):
     command = [*COMMAND, "run", "--plugin", "mape-br", "-o", "out"]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -1,4 +1,4 @@
-"""What the embedded tester stamps when it sends, and counts when it receives."""
+"""Stamps and counts of the sender and receiver of the embedded tester."""
 
 import time
 
@@ -62,7 +62,7 @@ def test_a_batch_of_timed_frames_is_small(sending, timed, most):
     assert max(len(b) for b in ring.batches) == most
 
 
-def test_every_frame_has_a_stamp_of_its_own_before_it_leaves(sending):
+def test_every_timed_frame_is_stamped_before_departure(sending):
     ring, _ = sending(1e9, timed=True)
     stamps = []
     for batch, left in zip(ring.batches, ring.left_ns, strict=True):
@@ -78,7 +78,7 @@ def test_every_frame_has_a_stamp_of_its_own_before_it_leaves(sending):
 MILLION, BATCH_FRAMES = 1_000_000, 5000
 
 
-def test_one_of_a_million_that_is_gone_is_told_by_its_number():
+def test_lost_frame_among_a_million_is_identified():
     tool = bind(resolve(plugin="ipv6-router")).technology
     (stream,) = compile_directions(tool, tool.make_frame_pair(84), 1)["forward"].streams
     tally = receiver.StreamTally(stream, MILLION, 1000, np.zeros(MILLION, dtype=bool))

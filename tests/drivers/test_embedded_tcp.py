@@ -1,4 +1,4 @@
-"""The embedded tester's connections of TCP without frames: times, resets, ICMP errors and late segments."""
+"""TCP connections of the embedded tester without frames: times, resets, ICMP errors, late segments."""
 
 from __future__ import annotations
 
@@ -10,14 +10,22 @@ import numpy as np
 import pytest
 from v6t.drivers.embedded.port import ClientPort
 from v6t.drivers.embedded.sender import Pace
-from v6t.drivers.embedded.tcp_client import TcpClient
-from v6t.drivers.embedded.tcp_end import ENDED, ENDING, OPEN, RESET, SENT, UNREACHABLE, Account
+from v6t.drivers.embedded.tcp_ends import (
+    ENDED,
+    ENDING,
+    OPEN,
+    RESET,
+    SENT,
+    UNREACHABLE,
+    Account,
+    TcpClient,
+)
 from v6t.profiles.tcp.http import REQUEST
 from v6t.profiles.tcp.segments import ACK, FIN, RST, SegmentFields
 from v6t.trials.tcp import Tcp
 
 
-def test_waits_double():
+def test_max_wait_doubles_for_each_retransmission():
     assert replace(Tcp(), timeout_s=1.0, retransmissions=2).max_wait_s == 1 + 2 + 4
 
 
@@ -42,7 +50,7 @@ class _Slow(ClientPort):
         raise AssertionError
 
 
-def test_sending_ends_with_the_last_one_and_not_with_what_comes_in():
+def test_sending_time_ends_with_last_packet():
     asking = _Slow()
     asking._send_all(Pace(((20, 1000.0),)), time.monotonic())
     assert asking.left <= asking._sent_by <= asking.drained
@@ -103,7 +111,7 @@ def test_a_reset_without_timestamps_names_its_connection_and_its_trial(
     assert now._find_reset_connections(reset, bare).tolist() == [5]
 
 
-def test_an_icmp_error_of_another_trial_or_of_other_ports_is_none_of_ours(two_trials):
+def test_foreign_icmp_errors_are_ignored(two_trials):
     now, later = two_trials
     ports = np.tile(np.array([0, 1, 0, 2], np.uint8), (5, 1))
     ports[2, 3] = 3
@@ -114,7 +122,7 @@ def test_an_icmp_error_of_another_trial_or_of_other_ports_is_none_of_ours(two_tr
         assert not len(later._find_quoted_connections(ports, numbers))
 
 
-def test_who_is_refused_by_icmp_was_opening_and_who_was_open_is_reset(two_trials):
+def test_icmp_error_refuses_opening_and_resets_open_connections(two_trials):
     client = two_trials[0]
     client._account.client[1] |= OPEN
     client._handle_resets(np.array([1, 3, 3]), UNREACHABLE)
@@ -130,9 +138,7 @@ def test_who_is_refused_by_icmp_was_opening_and_who_was_open_is_reset(two_trials
     assert client._account.client[4] == SENT
 
 
-def test_a_fin_that_comes_too_late_ends_nothing_but_one_nobody_asked_for_is_heard(
-    two_trials, monkeypatch
-):
+def test_late_fin_is_ignored_but_unsolicited_fin_counts(two_trials, monkeypatch):
     client, answered = two_trials[0], []
     monkeypatch.setattr(client, "_reply", lambda which, *_, **__: answered.extend(which.tolist()))
     none, which = np.zeros(3, np.int64), np.array([1, 3, 4])
@@ -146,9 +152,7 @@ def test_a_fin_that_comes_too_late_ends_nothing_but_one_nobody_asked_for_is_hear
     assert client._account.client.tolist() == [SENT, late | ENDED, SENT, late, SENT | ENDED]
 
 
-def test_a_syn_is_sent_again_when_its_time_has_come_and_waits_twice_as_long_then(
-    two_trials, monkeypatch
-):
+def test_syn_retransmission_timeout_doubles(two_trials, monkeypatch):
     """RFC 6298 section 5.5; one that was answered meanwhile is not."""
     client, sent, now = two_trials[0], [], [100.0]
     monkeypatch.setattr(client, "_emit", lambda which, *_: sent.append((now[0], which.tolist())))
@@ -166,7 +170,7 @@ def test_a_syn_is_sent_again_when_its_time_has_come_and_waits_twice_as_long_then
     assert not client._unanswered
 
 
-def test_what_opens_after_the_waiting_is_not_established(two_trials):
+def test_late_opening_is_not_established(two_trials):
     account = two_trials[0]._account
     account.client[:] |= OPEN
     account.server[:3] |= OPEN
@@ -178,7 +182,7 @@ def test_what_opens_after_the_waiting_is_not_established(two_trials):
     assert account.count(retransmitted=0, wrong=0) == before
 
 
-def test_the_last_look_takes_all_that_is_there():
+def test_final_drain_reads_all_packets():
     slow = _Slow()
     there = [4096, 10, 4096, 0, 7]
     slow._drain = lambda: there.pop(0)

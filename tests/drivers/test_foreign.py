@@ -1,4 +1,4 @@
-"""Test frames of any protocol through the lab: known by their marks and by nothing else."""
+"""Test frames of any protocol in the lab, identified by their trailers only."""
 
 from contextlib import closing
 
@@ -30,7 +30,7 @@ def trial(mode):
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_test_frames_return_and_others_are_dropped(kind):
+def test_foreground_returns_and_negative_traffic_is_dropped(kind):
     with closing(bench(kind())) as tester:
         result = measure_passed(tester, trial("bidirectional"))
         for counted in result.directions.values():
@@ -44,7 +44,7 @@ def test_test_frames_return_and_others_are_dropped(kind):
 @pytest.mark.parametrize(
     ("kind", "octet", "said"), [(OverTcp, 47, "TCP flags"), (GreTunnel, 45, "inner IPv6 hop limit")]
 )
-def test_a_wrong_octet_is_told_by_its_name(kind, octet, said):
+def test_corrupted_field_is_named(kind, octet, said):
     with closing(bench(kind(), Faults(corrupt_octet=octet))) as tester:
         counted = tester.measure(trial("forward")).directions["forward"]
         assert counted.matched == 0

@@ -1,4 +1,4 @@
-"""Connections of other transports: learned, replayed, judged, and ICMP queries through the kernel."""
+"""Connections of other transports, and ICMP queries through the kernel."""
 
 import shutil
 from dataclasses import replace
@@ -10,7 +10,7 @@ from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.plan import Step, expect_words
 from v6t.drivers.duts.steps import make_config_file_step
-from v6t.drivers.embedded.connections import ReceiverConnections as Known
+from v6t.drivers.embedded.receiver import ReceiverConnections as Known
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.oracle.connection_oracle import TableLocation, foreground, make_connection_oracle
 from v6t.drivers.oracle.replay import Order, Replay
@@ -80,7 +80,7 @@ def translated(kind, opening):
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_what_a_device_made_of_connections_is_learned_and_replayed(kind, table):
+def test_translated_connections_are_learned_and_replayed(kind, table):
     plugin = kind()
     streams = compile_streams(plugin)
     first = foreground(streams["forward"])
@@ -117,7 +117,7 @@ def test_what_a_device_made_of_connections_is_learned_and_replayed(kind, table):
 
 @pytest.mark.lab
 @needs_lab
-def test_icmp_queries_through_the_kernels_nat():
+def test_icmp_queries_pass_kernel_nat():
     if not all(map(shutil.which, ("nft", "conntrack"))):
         pytest.skip("needs the Debian packages nftables and conntrack")
     plugin = QueryNat()

@@ -169,7 +169,7 @@ def answers(name, direction, octet, inner, change, oracle=None):
 def accepted(*args, **kwargs):
     found = answers(*args, **kwargs)
     assert found.checked == 3
-    assert found.matched in (0, 3), "frames of one kind are judged alike"
+    assert found.matched in (0, 3), "different verdicts"
     assert (found.mismatch is None) == (found.matched == 3)
     return found.matched == 3
 
@@ -252,7 +252,7 @@ TAKEN_OUT = [(name, "forward") for name in TUNNELS]
 
 
 @pytest.mark.parametrize(("name", "direction"), PUT_IN)
-def test_an_outer_header_has_the_inner_traffic_class_or_none(name, direction):
+def test_outer_traffic_class_is_copied_or_zero(name, direction):
     for octet in OCTETS:
         dscp, ecn = octet & 0xFC, octet & 3
         right = {d | e for d in (dscp, 0) for e in (ecn, 0)}
@@ -263,7 +263,7 @@ def test_an_outer_header_has_the_inner_traffic_class_or_none(name, direction):
 
 @pytest.mark.parametrize("value", [1, 63, 64, 255])
 @pytest.mark.parametrize(("name", "direction"), PUT_IN)
-def test_hop_limit_and_flow_label_of_a_tunnel_are_the_devices_own(name, direction, value):
+def test_outer_hop_limit_and_flow_label_are_free(name, direction, value):
     def change(header):
         header.hops = value
         header.write(1, header.frame[header.at + 1] & 0xF0 | 0x0A, 0xBC, value)
@@ -290,7 +290,7 @@ def test_ecn_is_combined_as_in_rfc_6040():
 
 
 @pytest.mark.parametrize(("name", "direction"), TAKEN_OUT)
-def test_ecn_of_what_is_taken_out_is_that_of_rfc_6040(name, direction):
+def test_decapsulated_ecn_follows_rfc_6040(name, direction):
     for inner, row in RFC_6040.items():
         for outer, wanted in zip(OUTER, row, strict=True):
             for ecn in range(4):
@@ -302,7 +302,7 @@ def test_ecn_of_what_is_taken_out_is_that_of_rfc_6040(name, direction):
 
 
 @pytest.mark.parametrize(("name", "direction"), TAKEN_OUT)
-def test_the_dscp_of_what_is_taken_out_is_the_inner_or_the_outer_one(name, direction):
+def test_decapsulated_dscp_is_inner_or_outer(name, direction):
     right = {0x28} if name == "dslite-aftr" else {0xB8, 0x28}
     assert accepted_octets(name, direction, 0x28, 0xB8) == right
 
@@ -330,7 +330,7 @@ FREE = {
 @pytest.mark.parametrize("octet", [0, 0xB9])
 @pytest.mark.parametrize("mends", [False, True], ids=["stale checksums", "checksums mended"])
 @pytest.mark.parametrize(("name", "direction"), FREE)
-def test_bits_of_no_other_octet_may_differ(name, direction, mends, octet):
+def test_all_other_octets_must_match(name, direction, mends, octet):
     expected = FREE[name, direction]
     if expected == IDENTIFICATION and not mends:
         expected = set()
@@ -366,7 +366,7 @@ def test_wrong_field_is_found(name, direction, field, octet):
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", [*OTHERS, *VARIANTS])
-def test_what_leaves_as_it_came_is_exact_but_for_two_translations(name, direction):
+def test_untranslated_fields_match_except_after_two_translations(name, direction):
     twice = name in ("464xlat", "map-t")
     for octet in OCTETS:
         right = {octet, 0} if twice else {octet}
@@ -382,7 +382,7 @@ def test_what_leaves_as_it_came_is_exact_but_for_two_translations(name, directio
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", [*TUNNELS, *TRANSLATORS, *OTHERS, *VARIANTS])
 @pytest.mark.parametrize("copying", [True, False])
-def test_the_bit_that_trex_sets_is_accepted_however_a_device_treats_it(name, direction, copying):
+def test_trex_stamp_bit_is_accepted_in_any_form(name, direction, copying):
     """TRex sets the lowest bit of the outer TOS or traffic class: ECT(1)."""
     oracle = oracle_of(name)
     stream = stream_of(name, direction, 1)
@@ -486,24 +486,24 @@ COMBINED = "inner ECN: combined as in RFC 6040"
         ("lwaftr", "forward", 1, 2, octet_is(1), {COMBINED}),
     ],
 )  # fmt: skip
-def test_a_comparison_tells_what_a_device_does(name, direction, octet, inner, change, seen):
+def test_comparison_reports_device_behaviour(name, direction, octet, inner, change, seen):
     assert answers(name, direction, octet, inner, change).seen == dict.fromkeys(seen, 3)
 
 
 @pytest.mark.parametrize(("octet", "is_seen"), [(0xB8, True), (0, False)])
-def test_pinned_behaviour_is_told_where_it_could_have_been_otherwise(octet, is_seen):
+def test_pinned_behaviour_is_reported_if_distinguishable(octet, is_seen):
     pinned = ProfiledOracle(oracle_of("mape-br"), HeaderProfile(outer_dscp="copied"))
     seen = answers("mape-br", "reverse", octet, None, octet_is(octet), pinned).seen
     assert (COPIED_OUT in seen) is is_seen
 
 
 @pytest.mark.parametrize(("octet", "seen"), [(0x00, "DF: clear"), (0x40, "DF: set")])
-def test_free_df_is_told(octet, seen):
+def test_accepted_df_is_reported(octet, seen):
     either = ProfiledOracle(oracle_of("siit"), HeaderProfile(df="set", dont_fragment="either"))
     assert answers("siit", "forward", 0, None, written(6, octet), either).seen[seen] == 3
 
 
-def test_one_spoilt_frame_spoils_no_other():
+def test_wrong_frame_does_not_affect_others():
     oracle = oracle_of("siit")
     stream = stream_of("siit", "forward", 0xB9)
     sent = sent_of(stream, 40)
@@ -533,7 +533,7 @@ def test_one_spoilt_frame_spoils_no_other():
         ("siit", "forward", 0, hops(1), "octet 22 (IPv4 TTL): expected 3f, received 40"),
     ],
 )  # fmt: skip
-def test_a_refusal_says_what_would_have_been_allowed(name, direction, octet, change, why):
+def test_mismatch_names_allowed_values(name, direction, octet, change, why):
     found = answers(name, direction, octet, None, change)
     assert why in found.mismatch["why"]
     assert found.mismatch["received"] != found.mismatch["expected"]
@@ -550,7 +550,7 @@ def test_a_refusal_says_what_would_have_been_allowed(name, direction, octet, cha
         ((4, 46), (4, 46), Change.FORWARDED), ((6, 66), (6, 66), Change.FORWARDED),
     ],
 )  # fmt: skip
-def test_what_became_of_a_packet_is_told_by_its_length(before, after, change):
+def test_change_is_classified_by_length(before, after, change):
     assert classify_change(before, after) is change
 
 

@@ -1,4 +1,4 @@
-"""Receive packet steering on the lab's interfaces, in all namespaces and on no others."""
+"""Receive packet steering on the interfaces of the lab and no others."""
 
 import os
 from contextlib import closing
@@ -22,7 +22,7 @@ def masks(holder):
     }
 
 
-def test_all_cables_of_the_lab_are_steered_and_nothing_else():
+def test_only_lab_cables_are_steered():
     here = set(os.listdir("/sys/class/net"))
     with closing(Lab(1500, 1500)) as lab:
         steered, why = lab.steer([0])
@@ -32,7 +32,7 @@ def test_all_cables_of_the_lab_are_steered_and_nothing_else():
         assert set(os.listdir("/sys/class/net")) == here  # the /sys of others is as it was
 
 
-def test_what_somebody_steered_already_stays():
+def test_existing_steering_is_kept():
     with closing(Lab(1500, 1500)) as lab:
         lab.steer([0])
         last = max(os.sched_getaffinity(0))
@@ -40,7 +40,7 @@ def test_what_somebody_steered_already_stays():
         assert masks(lab.device)["left"] == {1}
 
 
-def test_a_cpu_that_is_not_there_is_told():
+def test_missing_cpu_is_reported():
     with closing(Lab(1500, 1500)) as lab:
         steered, why = lab.steer([1000])
         assert steered == [] and why

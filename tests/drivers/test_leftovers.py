@@ -1,4 +1,4 @@
-"""Frames of an earlier trial that arrive in a later one: never counted, learned or compared."""
+"""Late frames of an earlier trial are never counted, learned or compared."""
 
 import base64
 from dataclasses import replace
@@ -10,8 +10,8 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded import port
-from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.embedded.receiver import Receiver
+from v6t.drivers.embedded.receiver import ReceiverConnections as Known
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.embedded.timing import TimedTrial
 from v6t.drivers.oracle.connection_oracle import ConnectionTable
@@ -57,8 +57,8 @@ class Leaving(Server):
         self.left = {"forward": 0, "reverse": 0}
         self.copies = 0
 
-    def trial(self, **asked):
-        answer = super().trial(**asked)
+    def run_trial(self, **asked):
+        answer = super().run_trial(**asked)
         groups = {
             number: replace(group, received={1: group.received[1] + self.copies})
             if 0 in group.sent
@@ -90,7 +90,7 @@ def established(server):
     return result, judge_connections(trial(asked), result, sending_time_tolerance=TOLERANCE)
 
 
-def test_phase_one_with_leftovers_is_invalid_and_learns_from_its_own_frames(server):
+def test_phase_one_with_leftovers_is_invalid_but_learns_correctly(server):
     established(server)
     expected = server.tester._connections._table.rows.copy()
     server.left = {"forward": 200, "reverse": 0}
@@ -132,7 +132,7 @@ def test_phase_one_with_more_copies_than_the_recording_spares_counts_them_all(se
     assert (verdict.valid, verdict.passed) == (True, False)
 
 
-def test_phase_two_compares_only_frames_of_its_own(server):
+def test_phase_two_ignores_leftover_frames(server):
     server.tester._options = TrexOptions(sample=30)
     established(server)
     server.left = {"forward": 20, "reverse": 20}

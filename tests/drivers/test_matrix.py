@@ -1,4 +1,4 @@
-"""Cells of the matrix, other testers and accuracy: measured with real parts, and recorded."""
+"""Recorded measurements: the matrix of testers and devices, other testers, and accuracy."""
 
 import os
 from dataclasses import replace
@@ -49,7 +49,7 @@ def one_tester(tester, row, monkeypatch):
 
 
 @pytest.mark.parametrize(("tester", "row"), CELLS)
-def test_a_cell(tester, row, tmp_path, one_tester):
+def test_matrix_cell_is_measured(tester, row, tmp_path, one_tester):
     others = (r for r in matrix.ROWS if r.device == row.device not in LIKE_OTHERS)
     is_first = row is next(others, None)
     is_headline = (row.device, row.plugin) in matrix.HEADLINE
@@ -98,7 +98,7 @@ def test_both_find_a_rate_on_the_same_device(monkeypatch):
 
 
 @pytest.mark.parametrize("name", peers.CASES)
-def test_v6t_measures_what_the_others_own_file_says(name, tmp_path):
+def test_imported_peer_file_gives_same_measurement(name, tmp_path):
     case = peers.CASES[name]
     bound = peers.bound_for(case, "embedded", tmp_path)
     asked = case.peer.read(tmp_path / f"{case.peer.name.lower()}.conf")

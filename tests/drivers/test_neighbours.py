@@ -1,4 +1,4 @@
-"""Answers for the tester's hosts, judged by Scapy, and single frames through TRex's ports."""
+"""Neighbor answers for the hosts of the tester, checked by Scapy, and frames of the ports of TRex."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.neighbours import MAX_INTRODUCED_HOSTS, Hosts
 from v6t.drivers.trex import probing
-from v6t.drivers.trex.client import answering
+from v6t.drivers.trex.client import worker
 from v6t.drivers.trex.kind import Trex
 from v6t.intent.device import (
     BackgroundVlan,
@@ -86,7 +86,7 @@ def test_an_arp_request_for_a_host_is_answered():
 
 
 @pytest.mark.parametrize("to", ["ff02::1:ff00:2", SIX])
-def test_a_solicitation_for_a_host_is_answered_whether_asked_of_all_or_of_it(to):
+def test_multicast_and_unicast_solicitations_are_answered(to):
     told = checked(answered(solicitation(to=to, source=LOCAL)))
     assert (told.dst, told.src) == (DEVICE, OWN)
     assert (told[IPv6].src, told[IPv6].dst, told[IPv6].hlim) == (SIX, LOCAL, 255)
@@ -95,7 +95,7 @@ def test_a_solicitation_for_a_host_is_answered_whether_asked_of_all_or_of_it(to)
     assert told[ICMPv6NDOptDstLLAddr].lladdr == OWN
 
 
-def test_who_tries_an_address_before_taking_it_is_told_with_everybody():
+def test_duplicate_address_detection_is_answered_by_multicast():
     probe = Ether(src=DEVICE, dst="33:33:ff:00:00:02") / IPv6(src="::", dst="ff02::1:ff00:2")
     told = checked(answered(probe / ICMPv6ND_NS(tgt=SIX)))
     assert (told.dst, told[IPv6].dst, told[ICMPv6ND_NA].S) == ("33:33:00:00:00:01", "ff02::1", 0)
@@ -117,11 +117,11 @@ def test_who_tries_an_address_before_taking_it_is_told_with_everybody():
         Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7) / request().payload,
     ],
 )
-def test_nobody_else_and_nothing_broken_is_answered(frame):
+def test_other_and_malformed_requests_are_not_answered(frame):
     assert hosts().answer(bytes(frame)) is None
 
 
-def test_within_a_vlan():
+def test_answers_carry_the_vlan_tag():
     asked = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7, prio=3) / request().payload
     reply = answered(asked, vlan=7)
     assert (reply[Dot1Q].vlan, reply[ARP].psrc) == (7, FOUR)
@@ -129,7 +129,7 @@ def test_within_a_vlan():
     assert answered(asked, vlan=8) is None
 
 
-def test_the_background_s_vlan_has_a_host_of_its_own():
+def test_background_vlan_has_a_separate_host():
     """MIX-04: neighbour resolution finds the tester on both VLANs of a cable."""
     link = Link(
         tester_mac=OWN,
@@ -152,7 +152,7 @@ def test_the_background_s_vlan_has_a_host_of_its_own():
     assert introduced[1][ICMPv6ND_NS].tgt == "2001:2:0:b::1"
 
 
-def test_hosts_ask_for_the_device_of_their_own_network():
+def test_hosts_resolve_device_address_of_their_network():
     device = ("10.0.0.1/8", f"{ROUTER4}/24", "2001:db8::1/64", f"{ROUTER6}/64")
     four, six = (Ether(f) for f in hosts(device=device).introductions())
     assert (four.dst, four[ARP].op, four[ARP].hwsrc) == (DEVICE, 1, OWN)
@@ -162,7 +162,7 @@ def test_hosts_ask_for_the_device_of_their_own_network():
     assert (six[ICMPv6ND_NS].tgt, six[ICMPv6NDOptSrcLLAddr].lladdr) == (ROUTER6, OWN)
 
 
-def test_nobody_is_introduced_without_an_address_to_ask_for_and_not_too_many():
+def test_introductions_need_device_address_and_are_limited():
     assert hosts(device=()).introductions() == []
     assert len(hosts(device=(ROUTER4,)).introductions()) == 1
     many = [f"10.{n >> 8}.{n & 255}.1" for n in range(MAX_INTRODUCED_HOSTS + 1)]
@@ -170,7 +170,7 @@ def test_nobody_is_introduced_without_an_address_to_ask_for_and_not_too_many():
     assert hosts(many).introductions() == []
 
 
-def test_who_is_played_is_what_the_device_must_resolve():
+def test_emulated_hosts_equal_hosts_to_resolve():
     assert make_host_arguments(emulated(Link(tester_mac=OWN, dut_mac=DEVICE, vlan=7))) == {
         "mac": OWN,
         "addresses": [FOUR],
@@ -182,7 +182,7 @@ def test_who_is_played_is_what_the_device_must_resolve():
 
 
 @pytest.mark.parametrize(("answers", "introduces"), [(True, False), (False, True)])
-def test_hosts_may_only_answer_or_only_ask(answers, introduces):
+def test_answering_and_learning_are_independent(answers, introduces):
     one = hosts(device=(ROUTER4,), answers=answers, introduces=introduces)
     assert (one.answer(bytes(request())) is not None) is answers
     assert len(one.introductions()) == (1 if introduces else 0)
@@ -239,7 +239,7 @@ class Way:
         return frame
 
     def send(self, frame, flags):
-        assert flags == answering.DONTWAIT
+        assert flags == worker.DONTWAIT
         self.tried += 1
         if self.full:
             raise Again
@@ -261,9 +261,7 @@ def ways(tmp_path):
     zmq = types.SimpleNamespace(
         PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: types.SimpleNamespace(socket=sockets)
     )
-    one = answering.NeighborResponder(
-        zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())}
-    )
+    one = worker.NeighborResponder(zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())})
     until(lambda: len(made) == 2 and all(hasattr(way, "endpoint") for way in made), "both sockets")
     yield one, {int(way.endpoint[-1]): way for way in made}
     one.close()
@@ -283,7 +281,7 @@ def test_answers_are_counted_by_port(ways):
 
 
 @pytest.mark.parametrize(("full", "count"), [(False, 1), (True, 0)])
-def test_what_trex_took_has_left_and_is_counted_when_counters_are_read(ways, full, count):
+def test_answers_taken_by_trex_are_counted(ways, full, count):
     one, way = ways
     way[0].full = full
     way[0].arrived.put(bytes(request()))
@@ -293,7 +291,7 @@ def test_what_trex_took_has_left_and_is_counted_when_counters_are_read(ways, ful
         assert one.sent == {0: count, 1: 0}
 
 
-def test_a_dead_socket_is_told_and_not_waited_for(ways):
+def test_dead_socket_is_reported_without_waiting(ways):
     one, way = ways
     way[0].arrived.put(None)
 

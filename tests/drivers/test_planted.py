@@ -1,4 +1,4 @@
-"""Every planted fault is found by every real tester, and nothing where there is none."""
+"""Every planted fault is found by every tester, and no others are reported."""
 
 import shutil
 import threading

@@ -28,7 +28,7 @@ def test_all_frames_return_and_match(kind):
                 assert counted.sending_time_s == pytest.approx(1.0, abs=0.1)
 
 
-def test_wrong_bit_of_rule_is_shown_beside_expected_frame(kind):
+def test_wrong_bit_of_rule_is_shown_with_expected_frame(kind):
     with loaded(kind, dut_params={"rule_ipv6": "2001:db8:ce:2000::/51"}) as (tester, trial):
         counted = tester.measure(trial).directions["reverse"]
         assert counted.matched == 0
@@ -90,7 +90,7 @@ for _ in range(20):
 """
 
 
-def test_frames_that_devices_send_themselves_are_no_test_frames(kind):
+def test_frames_originated_by_device_are_not_counted(kind):
     """With TRex its ports' counters alone, which see all frames."""
     options = {"counting": "ports"} if kind == "trex" else {}
     frames = [bytes(frame).hex() for name, frame in OWN.items() if "VLAN" not in name]

@@ -56,7 +56,7 @@ def test_random_flows_of_servers_are_disjoint(plugin, parts):
             assert len(set().union(*flows)) == sum(map(len, flows))
 
 
-def test_random_shares_together_use_the_whole_range():
+def test_random_shares_cover_whole_range():
     _, streams = compile_plugin("ipv4-router")
     (whole,) = streams["forward"].streams
     parts = [divide_streams(streams["forward"], part, 3).streams[0] for part in range(3)]
@@ -93,7 +93,7 @@ def test_large_enumeration_is_interleaved():
         assert (Expander(share).frames(0, 1000) == whole[part::4]).all()
 
 
-def test_connections_of_servers_together_are_those_of_one():
+def test_connections_of_servers_equal_those_of_one():
     _, streams = compile_plugin("nat44")
     whole = Expander(streams["forward"].streams[0]).frames(0, 1001)
     found = [
@@ -119,7 +119,7 @@ def test_shares_of_a_trial_add_up():
     assert {s.search_limit_fps for s in shares} == {1e4}
 
 
-def test_server_without_a_frame_has_no_trial():
+def test_server_without_frames_gets_no_trial():
     shares = [divide_trial(replace(TRIAL, rate_fps=1.0), part, 2) for part in range(2)]
     assert [s and s.frames for s in shares] == [None, 1]
 

@@ -1,4 +1,4 @@
-"""Pages tell of a device what a test has seen of it: four facts of a run, kept row by row."""
+"""Facts about devices that tests record for the documentation."""
 
 import json
 import shutil
@@ -114,7 +114,7 @@ def test_wrong_results_are_not_proven(make_run, edit):
 
 
 @pytest.mark.parametrize("counts", [{"matched": 0}, {"matched": 0, "checked": 0}])
-def test_frames_that_differ_or_were_not_compared_verify_nothing(make_run, counts, monkeypatch):
+def test_mismatched_or_unchecked_frames_verify_nothing(make_run, counts, monkeypatch):
     def read(path):
         journal = Journal(path)
         for key, result in journal.entries.items():
@@ -141,7 +141,7 @@ def row_of(name):
     return [cell.strip() for cell in list(machines.table())[2 + number].strip("|").split("|")]
 
 
-def test_facts_are_kept_one_by_one_and_replace_earlier_ones(record, make_run):
+def test_new_facts_replace_earlier_ones(record, make_run):
     record.write_text(json.dumps({ROW: dict.fromkeys(FACTS, "once")}))
     with pytest.raises(AssertionError):
         machines.note(ROW, make_run((CONFIGURED, READ_BACK)), "QEMU 1.0", where=" beside it")
@@ -166,7 +166,7 @@ def test_version_and_system_of_one_name_are_written_once(
     assert machines.recorded()[ROW]["version"] == expected
 
 
-def test_record_keeps_known_rows_and_each_whole():
+def test_record_has_complete_known_rows_only():
     rows, seen = {row.name for row in machines.ROWS}, machines.recorded()
     assert len(rows) == len(machines.ROWS)
     assert set(seen) <= rows
@@ -187,7 +187,7 @@ def test_tests_that_record_at_the_same_time_are_both_kept(record):
     assert kept(record) == {"a": "seen", "b": "seen"}
 
 
-def test_nothing_is_recorded_unasked(record, make_run, monkeypatch):
+def test_nothing_is_recorded_without_variable(record, make_run, monkeypatch):
     monkeypatch.delenv("V6T_RECORD")
     machines.note(ROW, make_run(), "QEMU")
     assert record.read_text() == "{}"

@@ -1,4 +1,4 @@
-"""The simulated device does what its options say: procedures are judged by it."""
+"""The simulated device behaves as its options describe."""
 
 import math
 from dataclasses import replace
@@ -47,13 +47,13 @@ def test_capacity_buffer_and_dead_zones_decide_the_loss(options, rate_fps, expec
 
 
 @pytest.mark.parametrize(("duration_s", "frames", "rel"), [(100.0, 400, 0.15), (10.0, 40, 0.5)])
-def test_bursts_come_with_time(duration_s, frames, rel):
+def test_losses_come_in_bursts_over_time(duration_s, frames, rel):
     asked = replace(TRIAL, duration_s=duration_s)
     found = (sim(seed, bursts_per_s=0.01, burst_frames=10).measure(asked) for seed in range(400))
     assert sum(map(lost, found)) / 10 == pytest.approx(frames, rel=rel)
 
 
-def test_a_bimodal_device_keeps_its_mode_for_a_repetition():
+def test_bimodal_device_keeps_mode_within_repetition():
     options = {"capacity_fps": 1000.0, "slow_repetitions": True, "slow_probability": 0.5}
     tester = sim(**options)
     by_repetition = {}
@@ -135,7 +135,7 @@ def test_loopback_has_no_device():
     assert result.directions["forward"].delays["fg"].maximum_ns == 2000
 
 
-def test_chance_belongs_to_seed_and_key():
+def test_randomness_depends_on_seed_and_key():
     options = {"capacity_fps": 1000.0, "capacity_noise": 0.1}
     first = [sim(3, **options).measure(TRIAL) for _ in range(2)]
     assert first[0] == first[1]
@@ -148,7 +148,7 @@ def test_virtual_time_moves_by_the_trials_length():
     assert tester.clock_s == pytest.approx(15.0)
 
 
-def test_it_says_what_it_can():
+def test_simulation_has_required_capabilities():
     event, segment = DeviceEvent("x", 1.0), Segment(1.0, 1.0)
     asked = {"frame_timeout_s": 1.0, "second_segment": segment, "device_event": event}
     trial = replace(TRIAL, delays=DelayRequest(ipdv=True), **asked)
@@ -175,7 +175,7 @@ def test_real_streams():
     )
 
 
-def test_the_tester_fails_when_it_should():
+def test_simulated_tester_fault_makes_trial_invalid():
     with expect_error("tester-fault"):
         sim(crash_at=1).measure(TRIAL)
 

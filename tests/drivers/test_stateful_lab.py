@@ -1,4 +1,4 @@
-"""RFC 9693 and connections of TCP with real frames, through NATs of the kernel and TAYGA in the lab."""
+"""RFC 9693 and TCP connections with real frames, through kernel NATs and TAYGA in the lab."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.trex.astf import RETRANSMISSIONS
+from v6t.drivers.trex.astf import SYN_RETRANSMISSIONS
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.phases import PhaseOneSettings, judge_connections
 from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_capacity
@@ -187,7 +187,7 @@ def test_capacity_of_limited_table_is_found_exactly(nat44):
 
 
 @pytest.mark.parametrize("nat44", [EMBEDDED], indirect=True)
-def test_connection_of_somebody_else_ends_the_run(nat44, monkeypatch):
+def test_foreign_connection_ends_the_run(nat44, monkeypatch):
     nat44.establish()
     state = nat44.bench.open().device_state()
     count = state.count_sessions
@@ -204,7 +204,7 @@ def test_connection_of_somebody_else_ends_the_run(nat44, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [EMBEDDED])
-def test_loopback_learns_and_replays_its_own_frames(kind):
+def test_loopback_learns_and_replays_frames(kind):
     with StatefulLab(kind, "nat64", loopback=True) as lab:
         result = lab.use(replace(USE, reuse=False), duration_s=0.5)
         assert (result.connections.learned, result.connections.sessions) == (COUNT, None)
@@ -305,7 +305,7 @@ def test_connections_without_an_answer_are_counted_exactly(tcp_nat):
         tcp_nat.inside("nft delete table inet v6tdrop")
     assert (found.established, found.timed_out) == (280, 40)
     assert found.answered == found.closed == 280
-    assert found.retransmitted == 40 * RETRANSMISSIONS
+    assert found.retransmitted == 40 * SYN_RETRANSMISSIONS
 
 
 @pytest.mark.parametrize("kind", [TREX])

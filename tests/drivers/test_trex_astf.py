@@ -1,4 +1,4 @@
-"""Connections of TCP by TRex's stateful engine: what it is given, and what its counters mean."""
+"""TCP connections by the stateful engine of TRex: profiles and counters."""
 
 import base64
 from contextlib import nullcontext
@@ -74,7 +74,7 @@ def test_every_connection_is_accounted_for(counted, established, refused, timed_
     assert (found.fastest_s, found.slowest_s, found.mean_s, found.sum_s) == (None,) * 4
 
 
-def test_lost_answers_never_make_more_of_it_than_there_is():
+def test_lost_answers_never_raise_established_count():
     """The server sends its answer again, too: one lost answer may count twice."""
     found = astf.count_opened(ANSWERS)
     assert found.retransmitted == 73 + 53
@@ -82,7 +82,7 @@ def test_lost_answers_never_make_more_of_it_than_there_is():
     assert found.classified == 1000
 
 
-def test_what_is_open_at_the_client_only_is_half_open():
+def test_connection_open_at_client_only_is_half_open():
     found = astf.count_opened(counters({"connattempt": 10, "connects": 9}, {"connects": 7}))
     assert (found.established, found.half_open, found.timed_out) == (7, 2, 1)
     assert found.classified == 10
@@ -112,14 +112,14 @@ def test_objects_are_counted_by_their_octets():
         ("fin", {"closed": 1000, "drops": 7}, {"closed": 1000, "conndrops": 2}, 993),
     ],
 )
-def test_ends_count_where_both_sides_have_them(closing, client, server, closed):
+def test_ends_are_counted_if_both_sides_agree(closing, client, server, closed):
     found = astf.count_closed(
         astf.count_opened(WHOLE), counters(client, server), Tcp(closing=closing)
     )
     assert found.closed == closed
 
 
-def test_segments_that_no_right_device_sends():
+def test_damaged_segments_are_counted_as_wrong():
     damaged = counters(
         {"connattempt": 1, "connects": 1, "err_l4_cs": 2}, {"connects": 1, "rcvbadsum": 1}
     )
@@ -145,7 +145,7 @@ def step(counted=WHOLE, **more):
         (step(first=12), "12 objects were asked for before"),
     ],
 )
-def test_what_trex_does_wrong_is_no_loss(seen, said):
+def test_trex_errors_are_tester_faults(seen, said):
     told = [
         *astf.find_faults(seen, "open", 85.0),
         *astf.find_faults(seen, "ask", 85.0),
@@ -158,7 +158,7 @@ def test_what_trex_does_wrong_is_no_loss(seen, said):
 
 
 @pytest.mark.parametrize("counted", [WHOLE, FULL, TENTH, ANSWERS, REFUSED])
-def test_what_a_device_loses_is_no_fault_of_trex(counted):
+def test_device_losses_are_not_tester_faults(counted):
     assert astf.find_faults(step(counted), "open", 100.0) == []
 
 
@@ -179,7 +179,7 @@ def test_ends_are_first_and_last_addresses_of_the_technology():
     assert (last - first, ends.servers, ends.port) == (15, ("198.19.1.0", "198.19.1.3"), 7)
 
 
-def test_clients_of_ipv6_have_the_rest_of_their_addresses_apart():
+def test_ipv6_clients_share_a_fixed_prefix():
     """ASTF counts the last four octets, wherever they are written."""
     ends = astf.find_endpoints(technology("nat64"))
     assert ends.prefixes == ("2001:2::", "2001:db8:64::")
@@ -212,7 +212,7 @@ def test_each_step_waits_for_all_of_the_one_before():
     for earlier, later in (("open", "ask"), ("ask", "end")):
         assert when.begin_s(later) > when.begin_s(earlier) + when.duration_s + when.wait_s
     # the last one is given up, and the device is counted
-    given_up_s = when.duration_s + astf.OPENING_S
+    given_up_s = when.duration_s + astf.OPENING_TIMEOUT_S
     assert when.begin_s("ask") - given_up_s == astf._TIMER_DELAY_S + astf._COUNTING_S
 
 
@@ -227,7 +227,7 @@ def bind_tcp_rate(count=1000, plugin="nat44", **settings):
     )
 
 
-def test_server_that_v6t_starts_opens_tcp_connections_and_says_how():
+def test_started_server_supports_tcp_with_a_warning():
     run = bind_tcp_rate()
     check_benchmark_settings(run)
     check_capabilities(run, lambda: make_tester(run))
@@ -369,7 +369,7 @@ class Counting:
         self.how = how
 
 
-def test_the_worker_looks_from_before_the_first_syn_until_all_are_open(monkeypatch):
+def test_worker_polls_until_all_connections_are_open(monkeypatch):
     worker = AstfWorker()
     worker.client, worker.ports = Counting(), [0, 1]
     monkeypatch.setattr(worker, "_make_profile", lambda wanted: wanted)
@@ -388,14 +388,14 @@ def test_the_worker_looks_from_before_the_first_syn_until_all_are_open(monkeypat
     assert worker.client.stopped == 1
 
 
-def test_a_watch_ends_when_its_time_is_over():
+def test_watch_ends_at_its_time_limit():
     worker = AstfWorker()
     worker.client, worker.ports = Counting(), [0, 1]
     never = {"client": {"opened": 6}}
     assert worker.watch("attempts", 1, 6, 0.0, 0.0, 0.0, never).first == 0
 
 
-def test_connections_that_never_begin_are_told(monkeypatch):
+def test_missing_connection_attempts_are_an_error(monkeypatch):
     worker = AstfWorker()
     worker.client, worker.ports = Counting(), [0, 1]
     worker.client.looks = -1_000_000

@@ -95,14 +95,14 @@ needs_tcpdump = pytest.mark.skipif(shutil.which("tcpdump") is None, reason="need
 
 @needs_tcpdump
 @pytest.mark.parametrize("name", OWN)
-def test_a28_what_devices_say_of_their_own_is_seen(name, tmp_path):
+def test_control_frames_of_devices_match_filter(name, tmp_path):
     pattern = make_control_filter(STREAMS.values())
     assert matching(pattern, [OWN[name]], tmp_path / "own.pcap") == 1
 
 
 @needs_tcpdump
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_no_test_frame_is_one(direction, tmp_path):
+def test_test_frames_do_not_match_control_filter(direction, tmp_path):
     frames = [
         row.tobytes() for s in STREAMS[direction].streams for row in Expander(s).frames(0, 50)
     ]
@@ -111,7 +111,7 @@ def test_no_test_frame_is_one(direction, tmp_path):
 
 
 @needs_tcpdump
-def test_a28_nothing_a_device_says_hides_loss_or_is_a_surplus(tmp_path):
+def test_control_frames_change_neither_loss_nor_surplus(tmp_path):
     raw = copy.deepcopy(RECORDED["answer"])
     pattern = make_control_filter(STREAMS.values())
     seen = matching(pattern, OWN.values(), tmp_path / "own.pcap")
@@ -124,7 +124,7 @@ def test_a28_nothing_a_device_says_hides_loss_or_is_a_surplus(tmp_path):
         assert (one.sent - one.received, one.surplus, counted.control) == (lost, 0, len(OWN))
 
 
-def test_what_captures_saw_of_the_frames_that_cores_received():
+def test_captured_stamps_are_counted():
     raw = copy.deepcopy(RECORDED["answer"])
     one = SENT["forward"]
     assert counting.count_captured_stamps(parse_trial(raw), [one]) == {}

@@ -1,4 +1,4 @@
-"""Raw counters of a real trial (TRex v3.08) to a trial result, and every fault of the tester."""
+"""Conversion of recorded counters (TRex v3.08) to a trial result, and faults of the tester."""
 
 import copy
 import json
@@ -13,7 +13,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex import counting, timing
-from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, take_part
+from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, select_part
 from v6t.drivers.trex.capture import (
     CaptureReader,
     StampColumns,
@@ -23,7 +23,6 @@ from v6t.drivers.trex.capture import (
     make_stamp_sample_filter,
 )
 from v6t.drivers.trex.client.stats import ServerFacts
-from v6t.drivers.trex.histogram import decode_histogram
 from v6t.drivers.trex.streams import with_cache, with_stamps
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
@@ -76,7 +75,7 @@ def find_faults(raw):
     return counting.find_faults(parse_trial(raw), list(SENT.values()), 85.0)
 
 
-def test_the_recorded_request_is_what_is_asked_today():
+def test_recorded_request_equals_current_request():
     for one in SENT.values():
         recorded = RECORDED["request"]["bursts"][str(one.tx_port)]
         assert [asdict(b) for b in one.bursts] == recorded
@@ -113,7 +112,7 @@ def test_recorded_frames_are_the_expanders_translated(raw, direction):
     assert wrong.mismatch["received"] == frames[3][1].hex()
 
 
-def test_in_loopback_frames_to_be_dropped_come_back_and_are_nobody_elses():
+def test_loopback_returns_negative_traffic():
     plugin = OverTcp()
     streams = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(128)))
     frames = []
@@ -161,11 +160,11 @@ def test_each_fault_of_the_tester_is_named_once(raw, change, says):
 @pytest.mark.parametrize(
     ("events", "disturbed"), [([], False), (["link of port 1 went down"], True)]
 )
-def test_a_link_that_went_down_is_no_matter_of_the_rate(raw, events, disturbed):
+def test_link_failure_disturbs_trial_at_any_rate(raw, events, disturbed):
     raw.update(events=events)
     attachment = SimpleNamespace(cpu_limit=85.0, facts=ServerFacts(), uses_trailer=True)
     tester, stats = SimpleNamespace(attachment=attachment), parse_trial(raw)
-    result = TrexTester._make_result(tester, trial(2000.0, 1.0), [], stats, "")
+    result = TrexTester._make_result(tester, trial(2000.0, 1.0), [], stats, 0.0, {})
     assert result.is_disturbed is disturbed
 
 
@@ -183,14 +182,14 @@ def test_duplicates_and_order(raw):
     assert (count.surplus, count.out_of_order) == (7, 0)
 
 
-def test_runs_of_neighbours_are_told_by_the_higher_octets_of_their_number():
+def test_neighbor_filter_uses_higher_octets_of_number():
     """Its lowest octet, 12 before the end, counts through each run."""
     assert make_neighbors_filter(1 << 20, 1 << 8) == (
         "ether[len - 16] = 171 and ether[len - 11] & 255 = 0 and ether[len - 10] & 15 = 0"
     )
 
 
-def test_ports_subtract_what_the_filter_counted(raw):
+def test_port_counts_exclude_control_frames(raw):
     raw["ports"]["1"]["ipackets"] = 1990
     raw["captures"].append({"kind": "control", "port": 1, "matched": 4, "frames": []})
     counted = counting.count_by_ports(parse_trial(raw), [SENT["forward"]])
@@ -200,7 +199,7 @@ def test_ports_subtract_what_the_filter_counted(raw):
 
 def test_histogram_is_exact_below_two_milliseconds():
     text = RECORDED["answer"]["groups"]["latency"]["0"]["latency"]["hdrh"]
-    delays = decode_histogram(text)
+    delays = counting.decode_histogram(text)
     assert delays.frames == 1800
     assert (delays.minimum_ns, delays.percentile_ns(50)) == (157_000, 696_000)
     assert delays.maximum_ns == (13_088_000 + 13_095_000) / 2
@@ -210,7 +209,7 @@ def test_histogram_is_exact_below_two_milliseconds():
 @pytest.mark.parametrize("text", ["", "AAAA", "HISTFAAAAAB4nA==", "no base64!", "HISTFAAAAgp4nE1R"])
 def test_broken_histograms_are_refused(text):
     with expect_error("tester-fault"):
-        decode_histogram(text)
+        counting.decode_histogram(text)
 
 
 def marked(stream):
@@ -238,7 +237,7 @@ def compiled(plugin="mape-br", **params):
 @pytest.mark.parametrize("plugin", ["mape-br", "siit", "ipv4-router", "ipv6-router", "nat44"])
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("rows", [0, 400])
-def test_what_trex_marks_is_put_back_in_every_frame(plugin, direction, rows):
+def test_marked_fields_are_restored_in_every_frame(plugin, direction, rows):
     plain = compiled(plugin)[direction]
     ready = with_stamps(convert_to_rows(plain, rows))
     for before, after in zip(plain.streams, ready.streams, strict=True):
@@ -253,7 +252,7 @@ def test_what_trex_marks_is_put_back_in_every_frame(plugin, direction, rows):
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_a_program_without_room_keeps_the_marks(direction):
+def test_full_program_keeps_marks(direction):
     full = [declare_range(f"v{k}", 8, "inc", 0, 9) for k in range(8)]
     for stream in compiled()[direction].streams:
         (made,) = with_stamps(StreamSet(direction, (stream.with_program(full),))).streams
@@ -269,7 +268,7 @@ def test_a_program_without_room_keeps_the_marks(direction):
 
 
 @pytest.mark.parametrize("rate", [1e8 - 1 / 3, 100_806_451.0, 71_582_788.25, 71_582_790.0])
-def test_a_minute_of_100_gigabits_is_more_frames_than_a_burst_of_trex(rate):
+def test_long_fast_trial_is_divided_into_bursts(rate):
     asked = trial(rate, 60.0)
     found = make_bursts(StreamSet("forward", STREAMS["forward"].streams[:1]), asked, stamp=False)
     assert sum(b.frames for b in found) == asked.frames
@@ -297,7 +296,7 @@ def test_bursts_are_exact_and_share_the_rate():
     ("rate", "delays", "tagged"),
     [(2.6e6, None, 0), (2.6e6, DelayRequest(tags=500), 500), (5e6, DelayRequest(), 2_500_000)],
 )
-def test_no_frame_is_stamped_beyond_what_trex_can_stamp(rate, delays, tagged):
+def test_no_frame_is_stamped_above_stamping_limit(rate, delays, tagged):
     """5 million frames per second over both directions; tags go on."""
     asked = trial(rate, 1.0, delays=delays)
     found = make_bursts(STREAMS["forward"], asked, stamp=True)
@@ -311,7 +310,7 @@ def test_no_frame_is_stamped_beyond_what_trex_can_stamp(rate, delays, tagged):
     assert None not in {b.pg_id for b in every}
 
 
-def test_some_frames_are_stamped_for_comparison_where_not_all_can_be():
+def test_samples_are_stamped_above_stamping_limit():
     asked = trial(2e6, 0.5, search_limit_fps=5e6)
     found = make_bursts(STREAMS["forward"], asked, stamp=True, samples=200)
     assert sum(b.frames for b in found) == asked.frames
@@ -324,7 +323,7 @@ def test_some_frames_are_stamped_for_comparison_where_not_all_can_be():
 
 
 @pytest.mark.parametrize(("bound", "every"), [(2.5e6, True), (2.6e6, False), (None, True)])
-def test_all_trials_of_a_search_are_counted_alike(bound, every):
+def test_all_trials_of_a_search_use_same_counting(bound, every):
     """Its upper bound decides, however low a trial's own rate is."""
     for rate in (1000.0, 2e6, 2.5e6):
         found = make_bursts(
@@ -354,7 +353,7 @@ def test_trial_that_needs_every_stamp_is_refused_beyond_that_rate(asked):
 def test_enumeration_goes_on_at_the_next_pair_of_ports():
     technology = bind(resolve(plugin="nat44", tester="sim")).technology
     streams = compile_directions(technology, technology.make_frame_pair(84), 1)["forward"]
-    second = take_part(streams, trial(1000.0, 1.0), 1, 2, core=1)
+    second = select_part(streams, trial(1000.0, 1.0), 1, 2, core=1)
     frames = second.streams[0].source().frames(0, 500)
     assert (frames == Expander(streams.streams[0]).frames(500, 500)).all()
 
@@ -387,7 +386,7 @@ LOADS = [  # rate, duration, first tag, tags
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize(("rate", "duration", "first_s", "tags"), LOADS)
-def test_every_frame_leaves_at_its_own_time_tagged_or_not(direction, rate, duration, first_s, tags):
+def test_tags_do_not_change_departure_times(direction, rate, duration, first_s, tags):
     asked = trial(rate, duration, delays=DelayRequest(tags=tags, first_tag_s=first_s))
     found = make_bursts(STREAMS[direction], asked, stamp=True)
     plain = make_bursts(STREAMS[direction], trial(rate, duration), stamp=True)
@@ -457,13 +456,13 @@ def test_the_cache_is_an_option_of_the_program():
     ("frames", "masks"),
     [(1, []), (400, [1]), (5000, [15]), (10**6, [255, 15]), (6 * 10**8, [255, 255, 31])],
 )
-def test_sampling_filter_masks_the_lowest_bits_of_the_number(frames, masks):
+def test_sampling_filter_masks_lowest_bits_of_number(frames, masks):
     terms = [f"ether[len - {12 - n}] & {mask} = 0" for n, mask in enumerate(masks)]
     assert make_stamp_sample_filter(frames, 200).split(" and ")[2:] == terms
 
 
 @pytest.mark.parametrize("frames", [100, 29_999, 60_000, 10**6])
-def test_neighbours_are_captured_in_whole_runs(frames):
+def test_consecutive_frames_are_captured_in_complete_runs(frames):
     one = StreamSet("forward", STREAMS["forward"].streams[:1])
     load = OfferedLoad(one, [Burst(0, 1.0, frames, 0.0, 0)], 0, (1,))
     pairs = timing.make_ipdv(CaptureReader(), load, 1.0)["fg"].lost

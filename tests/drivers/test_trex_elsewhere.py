@@ -1,4 +1,4 @@
-"""TRex on a host behind a real sshd, with one and two pairs of ports; connections it learned."""
+"""TRex on a remote host over SSH, with one and two pairs of ports, and learned connections."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from v6t.core.config.resolve import resolve
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.doctor import examine
-from v6t.drivers.trex.server import UNTIL_INPUT_ENDS
+from v6t.drivers.trex.server import STDIN_BOUND_SCRIPT
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab, needs_trex
@@ -64,7 +64,7 @@ def host(tmp_path):
     sshserver.end(server)
 
 
-def test_programs_and_files_of_another_host(host, tmp_path):
+def test_remote_host_runs_programs_and_sends_files(host, tmp_path):
     server, remote = host
     done = subprocess.run(remote.command(["echo", "a b; $HOME"]), capture_output=True, check=True)
     assert done.stdout == b"a b; $HOME\n"
@@ -80,10 +80,10 @@ def test_programs_and_files_of_another_host(host, tmp_path):
 
 def shell(prepare, program, clean):
     parts = {"prepare": prepare, "program": program, "clean": clean}
-    return ["sh", "-c", UNTIL_INPUT_ENDS % parts]
+    return ["sh", "-c", STDIN_BOUND_SCRIPT % parts]
 
 
-def test_a_program_elsewhere_ends_with_its_input(host):
+def test_remote_program_ends_with_its_input(host):
     server, remote = host
     program = shell("echo ready >&2", "sh -c 'sleep 1000 & sleep 1001'", "echo cleaned")
     running = subprocess.Popen(
@@ -102,7 +102,7 @@ def test_a_program_elsewhere_ends_with_its_input(host):
     assert "sleep 100" not in server.processes()
 
 
-def test_a_program_elsewhere_tells_how_it_ended(host):
+def test_remote_program_reports_exit_status(host):
     _, remote = host
     running = subprocess.Popen(
         remote.command(shell("true", "sh -c 'echo said; exit 7'", "true")),
@@ -142,7 +142,7 @@ def attached(remote, pairs):
     ],
     ids=["one pair", "two pairs", "own addresses"],
 )
-def test_trex_on_another_host(host, pairs):
+def test_remote_trex_measures_trials(host, pairs):
     server, remote = host
     server.shell(CABLES)
     with attached(remote, pairs) as (tester, trial):
@@ -205,7 +205,7 @@ def both(host, tmp_path):
 
 @pytest.mark.trex
 @needs_trex
-def test_a_throughput_by_a_trex_elsewhere_of_a_device_elsewhere(both, tmp_path):
+def test_remote_trex_measures_throughput_of_remote_device(both, tmp_path):
     """The file of the page, with the names of these hosts and interfaces."""
     server, device, trex, reached = both
     (page,) = re.findall(r"```yaml\n# remote-both.yaml.*?\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -242,7 +242,7 @@ def test_a_throughput_by_a_trex_elsewhere_of_a_device_elsewhere(both, tmp_path):
 
 @pytest.mark.trex
 @needs_trex
-def test_an_audit_by_a_trex_elsewhere_of_a_device_elsewhere(both, tmp_path):
+def test_remote_trex_audits_remote_device(both, tmp_path):
     server, device, trex, reached = both
     bed = tmp_path / "bed.yaml"
     bed.write_text(

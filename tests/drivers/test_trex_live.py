@@ -1,4 +1,4 @@
-"""A real TRex in the lab, wherever TREX_DIR names an installation. Rates stay dependable ones."""
+"""A real TRex, named by TREX_DIR, in the lab, at low rates."""
 
 import json
 import os
@@ -80,15 +80,15 @@ def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
             assert time.monotonic() - began < 1.0 + 5.0 + 1.0
         timer.join()
     assert all(faketrex.gone(p) for p in processes)
-    assert not list(Path("/var/run/dpdk").glob(f"v6t{os.getpid()}n*")), "megabytes of every server"
+    assert not list(Path("/var/run/dpdk").glob(f"v6t{os.getpid()}n*")), "leftover DPDK files"
 
 
 def test_stolen_ports_end_the_trial():
     with loaded("trex") as (tester, trial):
         attached = tester.attachment
-        python, namespace = attached.client_facts["executable"], attached.namespace()
+        python, namespace = attached.client_facts["executable"], attached.find_namespace_pid()
         with closing(ClientWorker(python, namespace_pid=namespace)) as thief:
-            thief.ask("hello", trex_dir=attached._directory, deadline_s=60)
+            thief.ask("import_client", trex_dir=attached._directory, deadline_s=60)
             thief.ask("connect", server="127.0.0.1", rpc_port=4501, pub_port=4500, timeout_s=3)
             with pytest.raises(TesterError, match="already owned"):
                 thief.ask("acquire", ports=[0, 1], force=False)
@@ -104,11 +104,11 @@ def two_testers(**options):
     with loaded("trex", loopback=True, options={"counting": "ports"}) as (host, trial):
         own = TrexOptions(ports=(0, 1), **options)
         with closing(TrexTester(own, host._links, loopback=True, delays=True)) as guest:
-            guest.attachment.namespace = host.attachment.namespace
+            guest.attachment.find_namespace_pid = host.attachment.find_namespace_pid
             yield host, replace(trial, mode="forward", rate_fps=4000.0), guest
 
 
-def test_server_without_delays_is_refused_at_once():
+def test_server_without_delay_histograms_is_rejected():
     with two_testers(start="never") as (host, trial, guest):
         with pytest.raises(TesterError, match="keeps no delay histograms") as caught:
             guest.open()
@@ -175,7 +175,7 @@ def off_time(when, rate_fps):
     return np.abs(slots - np.median(slots))
 
 
-def test_a_frame_behind_its_predecessor_is_off_time():
+def test_off_time_detects_displaced_frames():
     """Every fourth at the wrong time leaves mean and median of the gaps as they were."""
     on_time = np.arange(400) / 1000
     moved = on_time - np.where(np.arange(400) % 4 == 3, 0.0009, 0.0)
@@ -186,7 +186,7 @@ def test_a_frame_behind_its_predecessor_is_off_time():
 
 
 @pytest.mark.alone
-def test_tags_change_no_frames_time(cable):
+def test_tags_do_not_delay_frames(cable):
     """Every frame arrives when its place in the stream says, before the first tag and from it on."""
     # every fourth frame from the middle on is a tag
     tester, trial = cable
@@ -223,7 +223,7 @@ def test_burst_that_took_too_long_is_invalid(counting, told):
         measure_passed(tester, trial)
 
 
-def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(cable, monkeypatch):
+def test_frames_above_stamping_limit_are_counted_by_ports(cable, monkeypatch):
     monkeypatch.setattr(bursts, "MAX_STAMPED_FPS", 4000.0)
     tester, trial = cable[0], replace(cable[1], mode="bidirectional")
     result = measure_passed(tester, trial)

@@ -1,4 +1,4 @@
-"""TRex and a VPP that runs already, joined by memif: the example of docs/guides/tuning.md as it stands there."""
+"""TRex and a running VPP connected by memif: the example of docs/guides/tuning.md."""
 
 import json
 import re

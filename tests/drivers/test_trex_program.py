@@ -1,4 +1,4 @@
-"""The shell that a server runs in: ports closed to others, NICs given back, nothing left behind."""
+"""The shell program that starts a TRex server: closed ports, restored NICs, cleanup."""
 
 import ast
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from v6t.drivers.lab.namespaces import Lab
-from v6t.drivers.transport.here import enter
+from v6t.drivers.transport.process import enter
 from v6t.drivers.trex import doctor
 from v6t.drivers.trex import server as trex_server
 from v6t.drivers.trex.channel import ClientWorker
@@ -62,12 +62,12 @@ def said(worker, *command):
 @pytest.mark.lab
 @needs_lab
 @pytest.mark.parametrize("fence", [True, False])
-def test_only_its_own_host_reaches_a_server(lab, tmp_path, fence):
+def test_fenced_server_is_reachable_locally_only(lab, tmp_path, fence):
     listening = f'{sys.executable} -c "{LISTEN}"'
     command = make_program(tmp_path, listening, fence=(4501, 4500) if fence else ())
     server = within(lab.tester, command)
     if fence:
-        assert server.stdout.readline().strip() == trex_server.FENCED
+        assert server.stdout.readline().strip() == trex_server.FENCE_MESSAGE
     assert server.stdout.readline().strip() == "listening"
     knock = KNOCK.format("192.0.2.1")
     assert said(lab.device, sys.executable, "-c", knock) == ("" if fence else "in")
@@ -123,7 +123,7 @@ def test_a_nic_that_stayed_with_its_driver_is_left_alone(tmp_path):
     assert gives_back(tmp_path, "exit 7") == ({}, "")
 
 
-def test_the_end_of_its_guard_ends_a_program(tmp_path):
+def test_program_ends_with_its_guard(tmp_path):
     left = tmp_path / "dpdk" / "v6t0n0"
     left.mkdir(parents=True)
     running = subprocess.Popen(
@@ -139,7 +139,7 @@ def test_the_end_of_its_guard_ends_a_program(tmp_path):
     assert running.stdout.read() == ""
 
 
-def test_what_dpdk_keeps_of_a_server_is_removed(tmp_path):
+def test_files_of_dpdk_are_removed(tmp_path):
     """Remove its directory and hugepages, but no files of others, nor other files."""
     own = {"dpdk/v6t7n0/config", "huge/v6t7n0map_0", "huge/v6t7n0map_511"}
     others = {"dpdk/v6t7n01/config", "dpdk/a/config", "huge/v6t7n01map_0", "no/v6t7n0map_0"}
@@ -159,7 +159,7 @@ def test_what_dpdk_keeps_of_a_server_is_removed(tmp_path):
 HUGE = {"hugepages": [[1048576, 0], [2048, 512]], "hugetlbfs": [["/mnt/huge", 1048576]]}
 
 
-def test_hugepages_without_their_mount_are_none():
+def test_unmounted_hugepages_are_reported_missing():
     found = doctor.check_hugepages(HUGE, are_needed=True)
     assert found[1] == "missing"
     assert "512 of 2M" in found[2]
@@ -178,7 +178,7 @@ def test_hugepages_without_their_mount_are_none():
         ("/usr/bin/lspci", "", "note", "with modprobe, not found; apt-get install kmod"),
     ],
 )
-def test_what_finds_and_binds_nics_is_looked_for(lspci, modprobe, state, text):
+def test_doctor_checks_lspci_and_modprobe(lspci, modprobe, state, text):
     found = doctor.check_programs({"lspci": lspci, "modprobe": modprobe})
     assert found[1] == state
     assert found[2].endswith(text)
@@ -198,7 +198,7 @@ def test_what_finds_and_binds_nics_is_looked_for(lspci, modprobe, state, text):
         ({"lab": True}, {"nft": ""}, "ok", "no other host reaches them"),
     ],
 )
-def test_open_ports_are_said(options, facts, state, text):
+def test_doctor_reports_unfenced_ports(options, facts, state, text):
     facts = {"nft": "/usr/sbin/nft", "nft_trouble": "", "served": False, **facts}
     found = doctor.check_fence(facts, TrexOptions.model_validate(options))
     assert found[1] == state
@@ -214,7 +214,7 @@ def test_whether_nftables_can_be_used_is_tried(tmp_path):
     assert host.find_nft_trouble(str(refusing)) == host.find_nft_trouble("") == ""
 
 
-def test_what_listens_on_a_port_answers():
+def test_listening_port_is_reachable():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         assert host.is_reachable(("127.0.0.1", port))
@@ -230,20 +230,20 @@ def test_what_listens_on_a_port_answers():
         ("-c 4", True, {"--software": "note"}),
     ],
 )
-def test_a_servers_arguments_are_judged_by_its_cores(words, several, found):
+def test_server_arguments_depend_on_cores(words, several, found):
     findings = doctor.check_flags(words.split(), has_several_cores=several)
     assert {subject: state for subject, state, _ in findings} == found
 
 
-def test_a_machine_tells_about_itself():
+def test_machine_facts_are_complete():
     with closing(ClientWorker(sys.executable)) as worker:
-        facts = worker.ask("machine", interfaces=["lo", "none0", "--vdev=net_memif0"])
+        facts = worker.ask("examine_host", interfaces=["lo", "none0", "--vdev=net_memif0"])
     states = {name: found and found[0] for name, found in facts["interfaces"].items()}
     assert states == {"lo": "ok", "none0": "missing", "--vdev=net_memif0": None}
     assert all(size > 0 for size, _ in facts["hugepages"])
 
 
-def test_one_module_and_its_import_know_ports_on_linux_interfaces():
+def test_only_one_module_handles_linux_interfaces():
     knowing = set()
     for path in Path(doctor.__file__).parent.rglob("*.py"):
         tree = ast.parse(path.read_text())
@@ -270,6 +270,9 @@ from v6t.trials.trial import Trial
 assert not any("af_packet" in path for path in channel.STL_MODULES)
 with expect_error("wrong-form"):
     Trex({"interfaces": ["eth1", "eth2"]})
+for name in ("net_af_packet", "eth_af_packet"):
+    with expect_error("unsupported-by-tester"):
+        Trex({"interfaces": [f"--vdev={name}{n},iface=eth{n}" for n in (0, 1)]})
 with expect_error("unsupported-by-tester"):
     Trex({"lab": True})
 Trex({"lab": True, "interfaces": [f"--vdev=net_memif{n},id={n},role=server" for n in (0, 1)]})

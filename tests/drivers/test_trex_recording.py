@@ -57,17 +57,17 @@ def test_a_record_that_was_being_written_is_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"", pcap([])])
-def test_nothing_recorded(tmp_path, data):
+def test_empty_recording_has_no_frames(tmp_path, data):
     assert read(tmp_path, data) == []
 
 
 @pytest.mark.parametrize("data", [b"x" * 100, pcap([frame(1)], cut=4)])
-def test_what_cannot_be_learned_from_is_refused(tmp_path, data):
+def test_unusable_recording_is_rejected(tmp_path, data):
     with expect_error("tester-fault"):
         read(tmp_path, data)
 
 
-def test_frames_of_others_have_no_number():
+def test_foreign_frames_have_no_number():
     reader = CaptureReader.read([(np.zeros(1), np.zeros((1, 64), dtype=np.uint8))])
     assert (reader.frames, reader.samples) == (0, {})
 
@@ -123,7 +123,7 @@ TAGS = DelayRequest(tags=600, first_tag_s=6.0)
         (1.0, DelayRequest(), 200, 50),
     ],
 )
-def test_what_one_core_stamps_is_taken_out_of_the_load(duration_s, delays, apart, stamped):
+def test_stamped_bursts_are_part_of_the_load(duration_s, delays, apart, stamped):
     asked = trial(10_000.0, duration_s, delays=delays)
     found = make_bursts(STREAMS["forward"], asked, stamp=True, stamp_all=False, interval=apart)
     load = OfferedLoad(STREAMS["forward"], found, 0, (1,))
@@ -134,7 +134,7 @@ def test_what_one_core_stamps_is_taken_out_of_the_load(duration_s, delays, apart
 
 
 @pytest.mark.parametrize("lost", [0, 3])
-def test_what_came_and_was_not_recorded_is_not_lost(lost):
+def test_unrecorded_received_frames_are_not_lost(lost):
     asked = trial(1000.0, 1.0, delays=DelayRequest())
     found = make_bursts(STREAMS["forward"], asked, stamp=True, stamp_all=False, interval=4)
     mine = [b for b in found if b.index == 0]

@@ -1,4 +1,4 @@
-"""Two rates on TRex, times of losses and flows that begin in turn, without one."""
+"""Two rates, times of losses and successive flows of TRex, without a server."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def recovery():
     return OfferedLoad(streams, found, 0, (1,))
 
 
-def test_the_second_rate_begins_when_the_first_ends_and_goes_on_where_it_ended():
+def test_second_rate_continues_numbers_of_first():
     sent = recovery()
     assert sent.frames == 4000
     assert [b.frames for b in sent.bursts] == [1800, 200, 1800, 200]
@@ -99,7 +99,7 @@ QUIET_S = pytest.approx(1 / 450, abs=1 / 450)
         ({2: range(1800)}, 2.0, 2.0 + 1799 / 450, pytest.approx(0.02, abs=0.01)),
     ],
 )
-def test_lost_frames_say_when_they_were_sent(lost, first_s, last_s, gap_s):
+def test_times_of_lost_frames_are_found(lost, first_s, last_s, gap_s):
     sent = recovery()
     found, by_number = came(sent, {(number, k) for number, frames in lost.items() for k in frames})
     by_number = {number: b for number, b in by_number.items() if number in found.samples}
@@ -110,7 +110,7 @@ def test_lost_frames_say_when_they_were_sent(lost, first_s, last_s, gap_s):
     }
 
 
-def test_a_recording_that_lacks_frames_which_came_is_the_testers_fault():
+def test_incomplete_recording_is_a_tester_fault():
     sent = recovery()
     lost = {(0, k) for k in range(100)}
     found, _ = came(sent, lost)
@@ -137,7 +137,7 @@ def test_a_queue_of_the_device_does_not_stretch_the_clock():
     assert timing.estimate_tick_rate(CaptureReader().stamps) is None
 
 
-def test_nothing_at_all_came():
+def test_complete_loss_lasts_whole_trial():
     sent = recovery()
     found = CaptureReader()
     told = timing.find_losses(found, sent, {})
@@ -145,7 +145,7 @@ def test_nothing_at_all_came():
     assert timing.measure_rate_change_error_s(found, {}, sent, HZ) is None
 
 
-def test_bursts_with_the_same_frames_are_told_by_their_time():
+def test_equal_bursts_are_distinguished_by_time():
     sent = recovery()
     found, by_number = came(sent)
     mixed = {40: by_number[42], 41: by_number[43], 42: by_number[40], 43: by_number[41]}
@@ -165,7 +165,7 @@ def test_how_late_the_second_rate_was(late_s):
     assert error_s == pytest.approx(late_s, abs=0.006)
 
 
-def test_marked_frames_are_known_by_their_marks():
+def test_marked_frames_are_identified_by_marks():
     own = replace(STREAMS.streams[0], stream_id=trex_streams.MARK_IDS + 3)
     made = Expander(with_mark(own)).frames(0, 50)
     found = CaptureReader(trex_streams.compute_number_distance(made.shape[1]))
@@ -174,7 +174,7 @@ def test_marked_frames_are_known_by_their_marks():
     assert columns.sequence.tolist() == [n for n in range(50) if n != 20]
 
 
-def test_other_frames_are_no_test_frames():
+def test_other_frames_are_not_test_frames():
     found = CaptureReader()
     found.add(np.zeros(3), np.zeros((3, 64), np.uint8))
     assert (found.frames, found.samples) == (0, {})
@@ -200,7 +200,7 @@ def flows_of(count, rate, duration, interval_s):
     ("count", "rate", "duration", "interval_s"),
     [(1, 1000.0, 1.0, 1.0), (7, 1000.0, 2.0, 0.1), (40, 777.0, 3.0, 0.05), (5, 100.0, 2.0, 1.0)],
 )
-def test_each_flow_sends_from_its_turn_on_and_no_frame_before(count, rate, duration, interval_s):
+def test_each_flow_starts_in_turn(count, rate, duration, interval_s):
     streams, asked, sent = flows_of(count, rate, duration, interval_s)
     weights = [s.weight for s in streams.streams]
     classes, index = list_classes_with_index(weights, 0, asked.frames)
@@ -218,7 +218,7 @@ def test_each_flow_sends_from_its_turn_on_and_no_frame_before(count, rate, durat
             assert burst.isg / 1e6 == pytest.approx(due_s[first])
 
 
-def test_flows_are_told_apart_by_class_and_number():
+def test_flows_are_distinguished_by_class_and_number():
     streams, _, sent = flows_of(16, 1000.0, 2.0, 0.05)
     assert sent.is_identified
     assert set(sent.marked_classes) == {0, 1}
@@ -229,7 +229,7 @@ def test_flows_are_told_apart_by_class_and_number():
         frames = Expander(stream).frames(0, 3)
         assert (trailer.read(frames).stream_id == stream.stream_id).all()
         flow = (stream.stream_id - trex_streams.MARK_IDS) % trex_streams.MARKS_PER_CLASS
-        own = streams.streams[trex_streams.class_number(stream)]
+        own = streams.streams[trex_streams.find_class_number(stream)]
         plain = stream.source().frames(0, 1)
         assert (plain[0, :-16] == Expander(own).frames(flow, 1)[0, :-16]).all()
     patterns = {capture.make_class_filter(n) for n in sent.marked_classes}

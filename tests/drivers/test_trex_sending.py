@@ -1,4 +1,4 @@
-"""How long TRex was sending, from looks at its port counters: streams, connections and both phases."""
+"""The sending time of TRex, computed from readings of port counters."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_minute_is_right_within_ten_millionths(late_s, valid):
     assert verdict(took, 6_000_000, 60.0).valid is valid
 
 
-def test_what_twenty_milliseconds_of_slack_let_pass():
+def test_late_sending_within_20_ms_is_detected():
     """60 s that took 20 ms more, and a burst at 2 % of the line's rate."""
     late = measure_sending_time(
         seen(evenly(10**6, 0, 60.0206), 0.0, 0.0005, 60.0, 60.0207), 0, 10**6, 60.0
@@ -84,7 +84,7 @@ def test_what_twenty_milliseconds_of_slack_let_pass():
         assert "sending took" in found.reasons[0]
 
 
-def test_what_looks_too_far_apart_cannot_prove_is_invalid():
+def test_sending_time_between_rare_readings_is_not_proven():
     """Sent in time, for all anybody knows; or not."""
     took = measure_sending_time(seen(evenly(10**6, 0, 60.0), 0.0, 30.0, 60.02), 0, 10**6, 60.0)
     assert took.time_s - took.error_s == pytest.approx(60.0)
@@ -94,7 +94,7 @@ def test_what_looks_too_far_apart_cannot_prove_is_invalid():
     assert verdict(took, 10**6, 60.0, 1.02).valid
 
 
-def test_the_wait_for_the_first_frame_is_no_sending_time():
+def test_wait_for_first_frame_is_not_sending_time():
     sent = evenly(1000, 0.05, 1.05)
     waited = measure_sending_time(seen(sent, 0.0, 0.049, 0.051, 1.0, 1.0501), 0, 1000, 1.0)
     assert waited.max_s < 1.005
@@ -102,7 +102,7 @@ def test_the_wait_for_the_first_frame_is_no_sending_time():
     assert unseen.max_s > 1.25
 
 
-def test_a_start_before_its_time_hides_nothing():
+def test_early_start_counts_as_sending_time():
     """TRex's sleeping scheduler wakes too early; it has sent for longer than since the start."""
     early = measure_sending_time(
         seen(evenly(1000, -0.02, 1.0), -0.0205, -0.01, 1.0001), 0, 1000, 1.0
@@ -146,7 +146,7 @@ class Server:
     def ask(self, op, /, *, watch=None, deadline_s=0.0, **asked):
         return getattr(self, op)(**asked)
 
-    def scratch(self):
+    def make_directory(self):
         return str(self.directory)
 
     def load(self, *, port, streams, **_):
@@ -154,10 +154,10 @@ class Server:
             base64.b64decode(s["packet"]["binary"])[:12].hex() for s in streams
         )
 
-    def forget(self, path):
+    def remove_file(self, path):
         Path(path).unlink()
 
-    def trial(self, *, bursts, due_s, receive, captures, **_):
+    def run_trial(self, *, bursts, due_s, receive, captures, **_):
         ports = {str(p): {"opackets": 0, "ipackets": 0, "oerrors": 0, "ierrors": 0} for p in (0, 1)}
         flows, collected = {}, []
         for name, sent in bursts.items():
@@ -266,7 +266,7 @@ def test_phase_one_and_the_validation_are_proven_or_invalid(server, late_s, vali
         assert valid or [r[: len(what)] for r in verdict.reasons] == [what]
 
 
-def test_connections_have_the_addresses_of_the_servers_own_ports(server):
+def test_connections_use_addresses_of_server_ports(server):
     sides = {
         side: {"tester_mac": f"02:00:00:00:0{n}:02", "dut_mac": f"02:00:00:00:0{n}:01"}
         for n, side in enumerate(("left", "right"))
@@ -307,7 +307,7 @@ def test_some_frames_of_connections_are_compared_at_any_rate(server, monkeypatch
 
 
 @pytest.mark.parametrize(("rows", "share"), [(50, None), (20, 21 * 20 / COUNT)])
-def test_which_share_of_the_connections_is_timed_is_told(server, monkeypatch, rows, share):
+def test_share_of_timed_connections_is_reported(server, monkeypatch, rows, share):
     monkeypatch.setattr(connections, "MAX_ROWS", rows)
     prepared, _, _ = established(server)
     asked = Connections(COUNT, RATE, 0.1, 0.0, reuse=True)

@@ -1,4 +1,4 @@
-"""How TRex servers that v6t starts are configured, one or several."""
+"""Configuration of the TRex servers that v6t starts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def arguments(port):
     return dict(word.split("=") for word in port.partition(",")[2].split(","))
 
 
-def test_a_linux_interface_gets_rings_that_outlast_a_busy_moment():
+def test_default_ring_outlasts_short_delays():
     port = make_port(3, "veth0", TrexOptions().ring)
     assert port.startswith("--vdev=net_af_packet3,")
     given = arguments(port)
@@ -41,7 +41,7 @@ def test_a_linux_interface_gets_rings_that_outlast_a_busy_moment():
 
 
 @pytest.mark.parametrize("mtu", [1500, 2000, 9000, 9216])
-def test_a_ring_holds_whole_blocks_and_the_longest_frame_of_the_link(mtu):
+def test_ring_holds_complete_blocks_and_longest_frame(mtu):
     given = arguments(make_port(0, "eth1", ring=1024, mtu=mtu))
     slot, block, count = (int(given[k]) for k in ("framesz", "blocksz", "framecnt"))
     # before the packet: the kernel's header of a slot (TPACKET2), then Ethernet with a VLAN tag
@@ -53,12 +53,12 @@ def test_a_ring_holds_whole_blocks_and_the_longest_frame_of_the_link(mtu):
 @pytest.mark.parametrize(
     "own", ["03:00.0", "0000:03:00.1", "--vdev=net_memif0,id=0,role=server", "dummy"]
 )
-def test_what_the_user_spelled_out_stays(own):
+def test_explicit_port_arguments_are_kept(own):
     assert make_port(0, own) == own
 
 
 @pytest.mark.parametrize("ring", [0, 511, 1000, 100_000])
-def test_rings_that_no_block_fits_are_refused(ring):
+def test_too_small_ring_is_rejected(ring):
     with pytest.raises(ValidationError):
         TrexOptions(ring=ring)
 
@@ -67,7 +67,7 @@ def test_rings_that_no_block_fits_are_refused(ring):
     ("cpus", "plan"),
     [([4], [4, 4, 4]), ([0, 1], [0, 0, 1]), ([0, 1, 2], [0, 1, 2]), ([3, 5, 7, 9], [3, 5, 7])],
 )
-def test_the_data_path_has_a_cpu_for_itself_where_there_are_two(cpus, plan):
+def test_data_path_has_a_separate_cpu_if_possible(cpus, plan):
     placement = place_threads(1, cpus)
     assert placement == ThreadPlacement(plan[0], plan[1], (plan[2],))
     macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -94,7 +94,7 @@ def test_data_path_and_receiver_go_before_other_threads_of_a_shared_cpu():
     assert threads == {**data_path, "trex rx": (1, -20), "": (0, None)}
 
 
-def test_several_data_path_cores_share_no_cpu():
+def test_data_path_cores_do_not_share_cpus():
     with expect_error("resource-missing"):
         place_threads(2, [0, 1, 2], may_share=False)
     with expect_error("duplicate"):
@@ -160,7 +160,7 @@ def test_options_that_exclude_each_other_are_refused(options, mentions):
         ({"cores": 4, "hardware_filter": True, "extra_arguments": ["--software"]}, [], True),
     ],
 )
-def test_nics_are_received_from_in_software_unless_told_otherwise(options, mode, in_software):
+def test_nics_receive_in_software_by_default(options, mode, in_software):
     """Only so frames behind a translator are compared and timed, with one core and with several."""
     read = TrexOptions(interfaces=("03:00.0", "03:00.1"), **options)
     assert read.mode == mode
@@ -184,7 +184,7 @@ def test_memif_ports_are_joined_for_the_self_test():
         ([0, 1, 2], []),  # every thread has its own
     ],
 )
-def test_another_cpu_than_the_data_paths_forwards_where_threads_share(plan, cpus):
+def test_forwarding_uses_other_cpu_than_data_path(plan, cpus):
     placement = ThreadPlacement(plan[0], plan[1], (plan[2],))
     assert find_forwarding_cpus(placement, [0, 1]) == cpus
 
@@ -228,7 +228,7 @@ def test_interface_that_trex_opens_is_accepted(interfaces):
     assert Trex({"interfaces": interfaces}).options.interfaces == interfaces
 
 
-def test_pair_with_its_own_socket_has_it_in_the_configuration():
+def test_configuration_contains_socket_of_pair():
     pair = {"ports": [2, 3], "interfaces": ["81:00.0", "81:00.1"], "socket": 1}
     options = TrexOptions(interfaces=("03:00.0", "03:00.1"), pairs=(pair,))
     macs = ("02:00:00:00:01:02", "02:00:00:00:01:01")
@@ -260,7 +260,7 @@ def _tagged(vlan: int | None) -> Links:
     return Links(left, Links().right)
 
 
-def test_pair_with_its_own_vlan_sends_and_receives_frames_with_it():
+def test_pair_with_vlan_tags_its_frames():
     options = TrexOptions(interfaces=("03:00.0", "03:00.1"), pairs=(FURTHER,))
     plugin = Ipv6Router(links=_tagged(100))
     (stream,) = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(88))).streams
@@ -325,7 +325,7 @@ def test_several_servers_make_one_tester(options, kind):
     assert isinstance(make_tester(make_kind(**options)), kind)
 
 
-def test_server_sends_with_its_own_addresses():
+def test_server_uses_configured_mac_addresses():
     (own,) = make_kind(only="second").options.chosen.values()
     assert own.list_macs(Links()) == [(SECOND_SIDE["tester_mac"], SECOND_SIDE["dut_mac"])] * 2
 
@@ -362,7 +362,7 @@ def test_doctor_examines_each_server():
     assert any("server second" in what for what in subjects)
 
 
-def test_warnings_tell_the_share_and_the_limit_of_the_skew():
+def test_warnings_name_share_and_skew_limit():
     texts = " ".join(make_kind(max_skew=0.03).list_warnings([]))
     assert "192.0.2.2:4501" in texts
     assert "1/2" in texts

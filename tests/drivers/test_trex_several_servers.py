@@ -80,7 +80,7 @@ def test_delays_of_both_servers_are_merged(router):
         assert sum(d.frames + d.lost for d in counted.delays.values()) == 100
 
 
-def test_no_flow_is_sent_by_both_servers(two, router):
+def test_servers_send_disjoint_flows(two, router):
     with two.captured("left1") as first, two.captured("left2") as second:
         measure_passed(*router)
     addresses = slice(26, 38)  # both IPv4 addresses and both ports of UDP

@@ -1,4 +1,4 @@
-"""Tables and streams without stamps on TRex: marks, blocks of lists, counts and refusals."""
+"""Streams without stamps on TRex: marks, lists, counts and limits."""
 
 import base64
 import re
@@ -65,7 +65,7 @@ def reached(program):
 
 
 @pytest.mark.parametrize("size", [84, 128, 511, 512, 513, 516, 520, 524, 525, 528, 540, 1518])
-def test_a_mark_tells_stream_and_number_of_frames_of_any_length(size):
+def test_mark_identifies_stream_and_number_at_any_length(size):
     own = replace(foreground(streams(size)["reverse"]), stream_id=trex_streams.MARK_IDS + 300)
     made = with_checksum_fixes(with_mark(own))
     program = [i for i in made.trex["vm"]["instructions"] if i["type"] == "write_flow_var"]
@@ -88,7 +88,7 @@ def test_a_mark_tells_stream_and_number_of_frames_of_any_length(size):
 
 
 @pytest.mark.parametrize(("frames", "wanted"), [(100, 200), (1000, 10), (70_000, 3), (1 << 25, 1)])
-def test_samples_are_spread_and_about_as_many_as_wanted(frames, wanted):
+def test_samples_are_evenly_spread(frames, wanted):
     pattern = make_mark_sample_filter(frames, wanted, 12)
     terms = re.findall(r"ether\[len - (\d+)\] & (\d+) = 0", pattern)
     mask = sum(int(m) << 8 * (int(at) - 9) for at, m in terms)
@@ -97,7 +97,7 @@ def test_samples_are_spread_and_about_as_many_as_wanted(frames, wanted):
     assert min(frames, wanted) <= kept <= 2 * wanted
 
 
-def test_frames_that_are_cut_or_no_test_frames_are_not_read():
+def test_truncated_and_foreign_frames_are_not_read():
     cut = np.zeros(3), np.zeros((3, 10), np.uint8)
     assert not list(select_current_frames([cut], 0))
     assert not read_captured(np.zeros((3, 80), np.uint8), 12).samples
@@ -158,7 +158,7 @@ def test_blocks_in_turn_send_the_connections_in_their_order(table, size):
             assert told.tolist() == block.connections.tolist() * 2
 
 
-def test_every_connection_of_a_validation_is_known_by_its_frame(table):
+def test_validation_frames_identify_their_connections(table):
     made, _ = listed(table, stamps=1)
     seen = []
     for block in made:
@@ -252,12 +252,12 @@ def test_packed_lists_are_the_values(table):
         (100_000, ("every-frame", "ipdv"), "too-many-for-trex"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_limits_name(most, needs, code):
+def test_too_many_connections_are_rejected(most, needs, code):
     with expect_error(code):
         connections.check_connections(most, frozenset(needs))
 
 
-def test_what_can_be_is_planned_with_its_memory():
+def test_large_connection_counts_need_memory():
     connections.check_connections(1 << 24, frozenset({"tags", "every-frame"}))
     connections.check_connections(688_128, frozenset({"frame-timeout"}))
     assert list(connections.describe_costs(500_000, frozenset({"tags"}))) == []
@@ -284,7 +284,7 @@ WIDE = {
         ("trex", "268000000", "at most 16,777,216 rows; 268,000,000 connections are more"),
     ],
 )
-def test_what_many_connections_take_is_said_before_traffic(tester, count, said):
+def test_cost_of_many_connections_is_announced(tester, count, said):
     done = v6t(
         *("run", "--plugin", "nat44", "--tester", tester, "--dut", "nftables", "--dry-run"),
         *(("--set-tester", "lab=true") if tester == "trex" else ()),
@@ -305,7 +305,7 @@ def compiled(plugin="mape-br", size=104, params=None):
 @pytest.mark.parametrize("size", [104, 600, 1518])
 @pytest.mark.parametrize("way", ["forward", "reverse"])
 @pytest.mark.parametrize("plugin", ["mape-br", "ipv6-router", "nat64"])
-def test_what_their_programs_send_is_what_is_compared(plugin, way, size):
+def test_compared_frames_equal_sent_frames(plugin, way, size):
     _, both = compiled(plugin, size)
     streams = mark_streams(both[way])
     frames = [
@@ -348,7 +348,7 @@ def test_a_trial_is_counted_class_by_class():
     assert counted.control == 3
 
 
-def test_more_classes_than_marks_tell_and_lengths_that_differ_are_left_to_stamps():
+def test_too_many_classes_or_lengths_are_not_marked():
     _, both = compiled("mape-br")
     own = both["forward"].streams[0]
     many = [replace(own, stream_id=n, name=f"c{n}") for n in range(MARKED_CLASSES + 1)]
@@ -374,7 +374,7 @@ def test_more_classes_than_marks_tell_and_lengths_that_differ_are_left_to_stamps
         ({}, False),
     ],
 )
-def test_the_user_is_told_what_marks_do_not_see(options, marks):
+def test_warnings_name_limits_of_marks(options, marks):
     said = " ".join(Trex(options).list_warnings([]))
     assert ("duplicate" in said) == marks
     # frames that marks cannot distinguish, or that are timed, are counted by ports beyond TRex's stamps
@@ -409,11 +409,11 @@ PORTS = "trailer up to 2,500,000 fps, by ports beyond"
         ({"interfaces": ["eth1", "eth2"]}, set(), 5e6, f"marks or {PORTS}{FOUND}"),
     ],
 )
-def test_how_frames_will_be_counted_is_known_beforehand(options, needs, most_fps, said):
+def test_counting_method_is_described_in_advance(options, needs, most_fps, said):
     assert Trex(options).describe_counting(frozenset(needs), "bidirectional", most_fps) == said
 
 
-def test_stamps_and_marks_and_both_are_called_so():
+def test_counting_by_stamps_and_marks_is_named():
     _, both = compiled("mape-br")
     marked = mark_streams(both["forward"])
     trial = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0)

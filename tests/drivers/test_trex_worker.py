@@ -1,4 +1,4 @@
-"""The worker's protocol, with an installation that only looks like TRex."""
+"""The protocol of the TRex worker, with a fake installation."""
 
 import ast
 import itertools
@@ -93,7 +93,7 @@ def record_requests(monkeypatch, tester):
     asked, ask = [], tester.attachment.ask
 
     def record(op, **arguments):
-        asked.extend([arguments] if op == "trial" else [])
+        asked.extend([arguments] if op == "run_trial" else [])
         return ask(op, **arguments)
 
     monkeypatch.setattr(tester.attachment, "ask", record)
@@ -142,10 +142,10 @@ def test_port_is_virtual_if_trex_says_so(told, virtual):
     assert port.describe()["virtual"] is virtual
 
 
-def test_no_client_is_one_sentence(tmp_path):
+def test_missing_client_is_reported(tmp_path):
     with closing(ClientWorker(sys.executable)) as worker:
         with expect_error("tester-fault", kind=WorkerError) as caught:
-            worker.ask("hello", trex_dir=str(tmp_path))
+            worker.ask("import_client", trex_dir=str(tmp_path))
         assert caught.value.kind == "client"
 
 
@@ -185,12 +185,14 @@ def test_deadline(installation, monkeypatch):
         made.open()
         made.attachment.worker.ask("load", port=0, streams=[{"name": "fg", "flow_stats": {}}])
         burst = asdict(Burst(0, 1.0, 1, 0.0, 0))
-        with expect_error("timeout", mentions="trial", kind=TesterError):
+        with expect_error("timeout", mentions="run_trial", kind=TesterError):
             asked = {"bursts": {"0": [burst]}, "due_s": 1.0, "receive": [1], "residual_s": 0}
-            made.attachment.worker.ask("trial", deadline_s=0.5, give_up_s=5, captures=[], **asked)
+            made.attachment.worker.ask(
+                "run_trial", deadline_s=0.5, give_up_s=5, captures=[], **asked
+            )
 
 
-def test_it_ends_with_its_parent():
+def test_worker_ends_with_its_parent():
     code = (
         "import sys, time\n"
         "from v6t.drivers.trex.channel import ClientWorker\n"
@@ -207,7 +209,7 @@ def test_it_ends_with_its_parent():
 
 
 @pytest.mark.parametrize("missing", [0, 1])
-def test_what_a_recording_lacks_is_not_what_the_device_lost(opened, monkeypatch, missing):
+def test_unrecorded_frames_are_not_device_losses(opened, monkeypatch, missing):
     """Recovery and reset tell from it when frames were lost."""
     asked = replace(TRIAL, mode="forward", device_event=DeviceEvent("software-reset", 0.2))
     count = asked.frames - missing
@@ -228,7 +230,7 @@ def test_what_a_recording_lacks_is_not_what_the_device_lost(opened, monkeypatch,
     ("options", "slow"),
     [({}, 1), ({}, 2), ({"counting": "ports"}, 2), ({"cores": 4, "counting": "ports"}, 2)],
 )
-def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, options, slow):
+def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, options, slow):
     """A tester that sends at half the rate is detected with each way to count frames."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
     with loaded(installation, **options) as made:
@@ -311,7 +313,7 @@ def test_warnings_follow_from_the_trials_of_the_run(options, figures, expected):
 
 
 @pytest.mark.parametrize(("several", "asked"), [(False, 1), (False, 2), (True, None), (True, 1)])
-def test_an_attached_server_is_used_with_its_own_cores(installation, monkeypatch, several, asked):
+def test_attached_server_keeps_its_cores(installation, monkeypatch, several, asked):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1" if several else "")
     cores = 1 + several
     with loaded(installation, **({} if asked is None else {"cores": asked})) as made:
@@ -332,7 +334,7 @@ def test_an_attached_server_is_used_with_its_own_cores(installation, monkeypatch
         {"device_event": DeviceEvent("change", 0.1)},
     ],
 )
-def test_running_server_with_several_cores_refuses_what_needs_one(installation, monkeypatch, asked):
+def test_attached_multicore_server_rejects_single_core_trials(installation, monkeypatch, asked):
     """``cores`` says nothing of a server that runs already."""
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
     trial = replace(TRIAL, **asked)
@@ -344,7 +346,7 @@ def test_running_server_with_several_cores_refuses_what_needs_one(installation, 
         assert tester.measure(TRIAL).tester["counting"] == "ports"
 
 
-def test_a_run_on_such_a_server_ends_before_its_first_trial(installation, monkeypatch, tmp_path):
+def test_run_on_unsuitable_server_ends_before_first_trial(installation, monkeypatch, tmp_path):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
     monkeypatch.setattr(TrexOptions, "list_hosts", lambda *_: {})  # the fake answers nobody
     flags = {
@@ -360,9 +362,7 @@ def test_a_run_on_such_a_server_ends_before_its_first_trial(installation, monkey
     assert not (tmp_path / "run").exists()
 
 
-def test_pairs_of_ports_compare_some_frames_where_there_are_more_than_stamps(
-    installation, monkeypatch
-):
+def test_port_pairs_compare_samples_above_stamping_limit(installation, monkeypatch):
     monkeypatch.setenv("FAKE_PORTS", "4")
     monkeypatch.setattr(trex_bursts, "MAX_STAMPED_FPS", 1000.0)
     with loaded(installation, pairs=({"ports": (2, 3)},)) as made:
@@ -395,7 +395,7 @@ def test_pairs_of_ports_compare_some_frames_where_there_are_more_than_stamps(
         (ThreadPlacement(0, 1, (2,)), {"marks": True}, 1000.0, False),
     ],
 )
-def test_many_frames_are_marked_where_threads_share_cpus(
+def test_frames_are_marked_if_threads_share_cpus(
     installation, monkeypatch, placement, options, bound_fps, stamped
 ):
     """Stamps cost most where there is least; up to some rate they tell the order all the same."""
@@ -413,9 +413,7 @@ def test_many_frames_are_marked_where_threads_share_cpus(
 
 
 @pytest.mark.parametrize("late", ["1", "3", "4"])
-def test_what_was_sent_before_all_ports_began_is_of_no_trial(
-    installation, monkeypatch, request, late
-):
+def test_frames_before_common_start_are_not_counted(installation, monkeypatch, request, late):
     """Where one port was asked too late, those that had begun are stopped, and all begin again."""
     monkeypatch.setenv("FAKE_LATE", late)
     opened = request.getfixturevalue("opened")
@@ -428,7 +426,7 @@ def test_what_was_sent_before_all_ports_began_is_of_no_trial(
     assert assess_trial(TRIAL, result, sending_time_tolerance=1.5).passed
 
 
-def test_a_busy_sender_is_no_fault_where_the_kernel_works_on_its_cpu(opened, installation):
+def test_cpu_limit_is_100_percent_on_linux_interfaces(opened, installation):
     assert opened.attachment.cpu_limit == 100
     ports = [PortFacts(index=n, driver="net_i40e") for n in (0, 1)]
     opened.attachment.facts = ServerFacts(ports=ports)
@@ -464,7 +462,7 @@ def test_server_that_cannot_be_used_is_refused(
     assert hint in (caught.value.hint or "")
 
 
-def test_a_lost_server_is_noticed(opened, listener):
+def test_lost_server_is_an_error(opened, listener):
     listener.close()
     with expect_error("tester-fault", kind=WorkerError):
         opened.measure(TRIAL)
@@ -500,9 +498,7 @@ def restarted(tmp_path, monkeypatch, listener):
 
 
 @pytest.mark.parametrize("owner", ["", "alice"])
-def test_a_server_that_cannot_measure_is_ended_before_another_is_started(
-    restarted, monkeypatch, owner
-):
+def test_unsuitable_server_is_stopped_before_restart(restarted, monkeypatch, owner):
     made, state, running, early = restarted
     monkeypatch.setenv("FAKE_OWNER", owner)
     tester = made(force=bool(owner))
@@ -518,7 +514,7 @@ def test_a_server_that_cannot_measure_is_ended_before_another_is_started(
         tester.close()
 
 
-def test_a_server_whose_ports_are_in_use_is_not_ended(restarted, monkeypatch):
+def test_server_with_owned_ports_is_not_stopped(restarted, monkeypatch):
     made, state, _, _ = restarted
     monkeypatch.setenv("FAKE_OWNER", "alice")
     with expect_error("tester-fault", mentions="alice", kind=WorkerError) as caught:
@@ -527,7 +523,7 @@ def test_a_server_whose_ports_are_in_use_is_not_ended(restarted, monkeypatch):
     assert list(state.iterdir()) == []
 
 
-def test_a_server_that_does_not_end_is_told(restarted, monkeypatch):
+def test_server_that_does_not_stop_is_an_error(restarted, monkeypatch):
     made, state, _, _ = restarted
     monkeypatch.setattr(attachment, "SHUTDOWN_S", 0.3)
     with expect_error("tester-fault", mentions="0.3", kind=WorkerError):
@@ -556,7 +552,7 @@ def make_starter(path, script, **options):
     return make_tester(faketrex.make(path / "v3.08", script), **given)
 
 
-def test_nothing_is_started_here_in_place_of_a_server_elsewhere(tmp_path, monkeypatch):
+def test_unreachable_remote_server_is_not_started_locally(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_SERVER", "down")
     script = f"touch {tmp_path}/launched; exec sleep 60"
     tester = make_starter(tmp_path, script, start="auto", server="trex.example.net")
@@ -574,7 +570,7 @@ def test_nothing_is_started_here_in_place_of_a_server_elsewhere(tmp_path, monkey
     ],
     ids=["dies at once", "takes too long"],
 )
-def test_server_that_does_not_start_says_why(tmp_path, monkeypatch, program, options, said):
+def test_server_start_error_names_its_output(tmp_path, monkeypatch, program, options, said):
     monkeypatch.setenv("FAKE_SERVER", "down")
     with expect_error("tester-fault", kind=TesterError) as caught:
         make_starter(tmp_path, program, fence=False, **options).open()
@@ -583,7 +579,7 @@ def test_server_that_does_not_start_says_why(tmp_path, monkeypatch, program, opt
     kept.unlink()
 
 
-def test_what_was_started_is_stopped(tmp_path):
+def test_started_server_processes_are_stopped(tmp_path):
     path = faketrex.make(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
     server = Server(make_server_program(str(path), "", ["-c", "1"], prefix="v6t0n0"))
     # with the shell and its watcher
@@ -594,7 +590,7 @@ def test_what_was_started_is_stopped(tmp_path):
 
 
 @pytest.mark.parametrize("program", ["exec sleep 61", "trap '' TERM; while :; do sleep 1; done"])
-def test_server_that_is_stopped_at_once_ends_soon(tmp_path, program):
+def test_server_stopped_during_start_ends_soon(tmp_path, program):
     """Its shell may not lead a group yet, and it may ignore SIGTERM."""
     path = faketrex.make(tmp_path / "v3.08", program)
     for _ in range(3):
@@ -604,7 +600,7 @@ def test_server_that_is_stopped_at_once_ends_soon(tmp_path, program):
         assert time.monotonic() - began < 10
 
 
-def test_a_server_that_could_not_be_closed_to_other_hosts_is_told(tmp_path, monkeypatch):
+def test_unfenced_server_gives_a_warning(tmp_path, monkeypatch):
     nft = tmp_path / "bin" / "nft"
     nft.parent.mkdir()
     nft.write_text("#!/bin/sh\necho 'Operation not permitted' >&2\nexit 1\n")
@@ -632,7 +628,7 @@ threading.Event().wait()
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
-def test_threads_of_one_server_are_moved_and_no_others():
+def test_only_threads_of_one_server_are_moved():
     first, *_, last = sorted(os.sched_getaffinity(0))
 
     def a_server(prefix):
@@ -660,7 +656,7 @@ def test_threads_of_one_server_are_moved_and_no_others():
         assert own.stdout.readline() == other.stdout.readline() == "all there\n"
         before = where(other)
         placed = ThreadPlacement(first, first, (last,)).list_threads()
-        assert stl.StlWorker().place("v6t1n0", placed) == 3
+        assert stl.StlWorker().place_threads("v6t1n0", placed) == 3
         found = where(own)
         assert found.pop("Trex DP core 1") == {last}
         assert len(found) == 2 and set(map(tuple, found.values())) == {(first,)}
@@ -669,7 +665,7 @@ def test_threads_of_one_server_are_moved_and_no_others():
         assert first_served(other) == set()
         assert group_of(own) == "-20" or os.geteuid() != 0
         with pytest.raises(Trouble, match="CPU 1023"):
-            stl.StlWorker().place("v6t1n0", {**placed, "trex rx": (1023, None)})
+            stl.StlWorker().place_threads("v6t1n0", {**placed, "trex rx": (1023, None)})
     finally:
         for process in (own, other):
             process.kill()
@@ -693,7 +689,7 @@ def test_which_server_listens_on_a_port_is_seen_among_several():
             one.communicate(b"\n")
 
 
-def test_ssh_hosts_are_no_options_and_words_are_quoted():
+def test_ssh_options_are_validated_and_words_quoted():
     for given in ("-oProxyCommand=x", "u@-oProxyCommand=x", "a b", "u@h; id"):
         with expect_error("wrong-form", path=["ssh", "host"]):
             Trex({"ssh": given})
@@ -707,11 +703,11 @@ def test_ssh_hosts_are_no_options_and_words_are_quoted():
     assert "ProxyJump gate\n" in config
 
 
-def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(installation):
+def test_late_answer_is_not_used_for_next_request(installation):
     with closing(ClientWorker(sys.executable)) as worker:
-        with expect_error("timeout", mentions="hello", kind=TesterError):
-            worker.ask("hello", trex_dir=str(installation), deadline_s=0)
-        assert worker.ask("machine", interfaces=[])["interfaces"] == {}
+        with expect_error("timeout", mentions="import_client", kind=TesterError):
+            worker.ask("import_client", trex_dir=str(installation), deadline_s=0)
+        assert worker.ask("examine_host", interfaces=[])["interfaces"] == {}
         with expect_error("tester-fault", kind=WorkerError):
             worker.ask("nonsense")
         assert worker.ask("close") is None
@@ -763,9 +759,7 @@ def test_driver_of_ports_is_known_if_all_have_it(names, known):
         (0, [0, 0, *[50] * 100], [], 4900, af_packet.MAX_PUSHES),  # it does not end
     ],
 )  # fmt: skip
-def test_frames_that_stand_in_a_send_ring_are_pushed_out(
-    monkeypatch, back, itself, goes, stuck, pushed
-):
+def test_frames_stuck_in_send_ring_are_flushed(monkeypatch, back, itself, goes, stuck, pushed):
     module = SimpleNamespace(PacketBuffer=lambda frame, port_src, port_dst: frame)
     for name in ("trex", "trex.common", "trex.common.trex_client"):
         monkeypatch.setitem(sys.modules, name, module)

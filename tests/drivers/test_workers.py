@@ -1,4 +1,4 @@
-"""Where the lab's worker processes come from, and what they know of the process that started them."""
+"""Worker processes of the lab: how they are started, and what they inherit."""
 
 import os
 import signal

@@ -60,7 +60,7 @@ MAPE_DOMAIN = (
     "ip4-pfx 192.0.2.0/24 ip6-pfx 2001:db8:ce::/51 ip6-src 2001:db8:6::1 ea-bits-len 13 "
     "psid-offset 6 psid-len 5"
 )
-"""The rule of mape-br where nothing is set."""
+"""The default rule of mape-br."""
 
 
 def run(command: str, netns: str | None = None, check: bool = True) -> str:
@@ -152,7 +152,7 @@ class TwoServers:
 
     @contextmanager
     def router(self, rules: str = "") -> Iterator[None]:
-        """Route in the kernel: what a server sends leaves by the other port of the same server."""
+        """Route in the kernel between the two ports of each server."""
         self._route()
         if rules:
             subprocess.run(

@@ -195,7 +195,7 @@ class Silent:
         return []
 
     def flush(self) -> None:
-        """Forget nothing."""
+        """Do nothing."""
 
     reset = flush
 
@@ -208,7 +208,7 @@ class Cable:
         return [("right" if side == "left" else "left", frame)]
 
     def flush(self) -> None:
-        """Forget nothing."""
+        """Do nothing."""
 
     reset = flush
 

@@ -85,12 +85,12 @@ def exchange_frames(
     translated = technology.startswith("nat")
     for port in range(first, first + number):
         out = bed.through("forward", client, server, port, 53, b"from port %d" % port)
-        assert out is not None, "the frame was dropped"
+        assert out is not None, "frame dropped"
         assert (out.payload.src == "198.19.0.1") == translated
         source, sport = (out.payload.src, out["UDP"].sport)
         assert sport >= 1024
         back = bed.through("reverse", out.payload.dst, source, 53, sport, b"answer %d" % port)
-        assert back is not None, "the answer was dropped"
+        assert back is not None, "answer dropped"
         assert (back.payload.src, back.payload.dst) == (server, client)
         assert back["UDP"].dport == port
         yield out, back

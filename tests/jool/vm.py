@@ -20,7 +20,7 @@ from v6t.core.runs import bench
 from v6t.drivers.duts.lab import namespaces
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.lab.ssh import LabTransport
-from v6t.drivers.transport.here import NamespaceTransport, enter
+from v6t.drivers.transport.process import NamespaceTransport, enter
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.device import Links
 from v6t.tests.machine import cpio
@@ -110,7 +110,7 @@ M = TypeVar("M", bound=Any)
 
 
 class Stand(ABC, Generic[M]):
-    """A machine and its namespaces, for one configuration after the other; it boots for the first."""
+    """A machine and its namespaces, used for several configurations; the first one boots it."""
 
     def __init__(self) -> None:
         self._host: subprocess.Popen[str] | None = None
@@ -128,7 +128,7 @@ class Stand(ABC, Generic[M]):
         return self._machine
 
     def stand(self) -> M:
-        """Start it, unless that is done."""
+        """Start the machine unless it is running."""
         if self._machine is None:
             machine = self._made()
             try:
@@ -148,7 +148,7 @@ class Stand(ABC, Generic[M]):
         return self._pid
 
     def cable(self, macs: Mapping[str, str]) -> None:
-        """Start it, unless that is done, and join it to the lab's new cables.
+        """Start the machine unless it is running, and join it to the lab's new cables.
 
         Args:
             macs: that its interfaces are to have.
@@ -172,7 +172,7 @@ class Stand(ABC, Generic[M]):
 
 
 class Standing(Stand[JoolMachine]):
-    """One that boots an image."""
+    """A machine that boots an image."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class Standing(Stand[JoolMachine]):
 
 
 class MachineDut(LabDut):
-    """The lab's device is a machine that stands, driven as one elsewhere would be: over SSH.
+    """Lab device that is a running virtual machine, configured over SSH.
 
     It is restored at the end, and goes on.
     """

@@ -1,4 +1,4 @@
-"""What these tests share: a wheel of the checkout, and a fresh environment with it."""
+"""Shared fixtures: a wheel of the checkout, and a fresh environment with it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import pytest
 
 from .support import CHECKOUT, run
 
-ANYWHERE = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
-ON_TOP = {"build", "dist", "out", "runs"}
-"""Made by tools; below the rooms such a name is a package's."""
+ignore_generated = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
+TOP_LEVEL_OUTPUT = {"build", "dist", "out", "runs"}
+"""Directories that tools create at the top; further below, these names may be packages."""
 
 
 def not_shipped(folder, names):
     """Return what a checkout contains but its repository does not."""
-    return ANYWHERE(folder, names) | (ON_TOP if Path(folder) == CHECKOUT else set())
+    return ignore_generated(folder, names) | (
+        TOP_LEVEL_OUTPUT if Path(folder) == CHECKOUT else set()
+    )
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +41,7 @@ def wheel(built):
 
 @pytest.fixture(scope="session")
 def fresh(wheel, tmp_path_factory):
-    """Provide a function that makes an environment with the wheel, and this one's dependencies."""
+    """Provide a function that creates an environment with the wheel and the installed dependencies."""
 
     def make(name: str) -> Path:
         home = tmp_path_factory.mktemp(name) / "venv"
@@ -47,7 +49,7 @@ def fresh(wheel, tmp_path_factory):
         python = home / "bin" / "python"
         pip = (sys.executable, "-m", "pip", "--python", python)
         run(*pip, "install", "--no-deps", "--no-index", wheel)
-        # a directory in a .pth file is searched, its own .pth files are not: no editable v6t
+        # Python ignores .pth files in directories named by a .pth file, so the editable v6t stays out
         where = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
         paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
         (Path(where) / "dependencies.pth").write_text("\n".join(sorted(paths)) + "\n")

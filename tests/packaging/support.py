@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-"""Where the rooms are."""
+"""Root of the packages."""
 
 SLOW_BED = "line_rate: 1M\n"
-"""As a testbed: no search for a rate takes all cores until it knows the tester's own limit."""
+"""Testbed with a low line rate, so that searches do not take all cores."""
 SLOWLY = ("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10")
-"""A machine that runs other tests may spoil a trial."""
+"""Settings that tolerate trials disturbed by other tests."""
 
 ROOMS = (
     "analysis", "audit", "base", "benchmarks", "core", "drivers", "intent", "packets", "plugins", "procedures",
@@ -26,7 +26,7 @@ ROOMS = (
 def setup():
     """Load setup.cfg."""
     parser = configparser.ConfigParser(delimiters=("=",))
-    assert parser.read(CHECKOUT / "setup.cfg"), "these tests need a checkout"
+    assert parser.read(CHECKOUT / "setup.cfg"), "not a checkout"
     return parser
 
 

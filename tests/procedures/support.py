@@ -13,7 +13,7 @@ BACKGROUND = SimpleNamespace(name="bg", weight=1, role=SimpleNamespace(value="ba
 
 
 def sim(seed=1, streams=(FOREGROUND,), **options):
-    """Make a simulated tester whose own capacity is out of the way."""
+    """Make a simulated tester whose capacity does not limit results."""
     tester = SimTester(SimOptions(**{"tester_fps": 1e9, **options}), seed)
     loaded = SimpleNamespace(streams=tuple(streams))
     tester.load({"forward": loaded, "reverse": loaded}, None)

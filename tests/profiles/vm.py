@@ -31,7 +31,7 @@ class Counter:
             assert init == (self.low if self.up else self.high)
         span = self.high - self.low + 1
         assert 0 < span <= U64
-        assert v["step"] * cores <= U64, "the server's product would overflow"
+        assert v["step"] * cores <= U64, "overflow in the server"
         self.current, self.step = init, v["step"] % span * core % span
         self.current = self._next()
         self.step = v["step"] * cores % span

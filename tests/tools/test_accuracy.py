@@ -151,7 +151,7 @@ def test_counts_are_exact_or_not():
     assert (right.true, right.read, right.exact) == (1, 1, True)
     assert not comparing.counted(check, a_trial(), a_result(received=998), truth).exact
     none = comparing.counted(check, a_trial(), a_result(), a_truth([0] * 1000))
-    assert not none.exact, "nothing happened, so nothing was shown"
+    assert not none.exact, "no frames were changed"
 
 
 def test_the_expected_throughput_of_a_bucket_is_what_its_behaviour_passes():

@@ -1,4 +1,4 @@
-"""The tester before one known device after the other, until its certificate is complete.
+"""Measure a tester in front of all known devices and write its certificate.
 
 Every check is on disk before the next begins: what is interrupted goes on where it was.
 """
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from v6t.profiles.model import FramePair
 
 TECHNOLOGY, OCTETS = "ipv6-router", 84
-"""IPv6 frames that are forwarded unchanged: the shortest in RFC 5180 that hold a mark."""
+"""IPv6 test frames: the shortest frame size of RFC 5180 that holds a trailer."""
 STEPS = ".accuracy-steps.json"
 FILES = {"json": "accuracy.json", "md": "accuracy.md", "html": "accuracy.html"}
 ATTEMPTS = 6
-"""Times a trial is repeated in which the tester, or the known device itself, faltered."""
+"""Repetitions of a trial in which the tester or the known device failed."""
 SENDING_TOLERANCE = 1.05
 _SECTIONS: Mapping[str, type[Any]] = {
     "counted": Counted,
@@ -218,7 +218,7 @@ class _Bench:
     def _measure(
         self, check: Check, rate_fps: float, attempts: int = ATTEMPTS
     ) -> tuple[Trial, DirectionResult, Truth]:
-        """Return a valid trial, its result and what the device did."""
+        """Run a trial until it is valid; return it, its result and what the device did."""
         trial = self._trial(check, rate_fps, check.frames / rate_fps)
         why = ""
         for again in range(attempts):

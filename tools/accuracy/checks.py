@@ -1,4 +1,4 @@
-"""What a tester is certified with: known devices, and the trials before each."""
+"""Checks of the certificate: the known devices and the trials for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from v6t.trials.trial import DelayRequest
 Kind = Literal["loss", "duplicates", "reordering", "delay", "pace", "capacity"]
 
 COUNTED_FPS = 100_000.0
-"""Rate at which frames are counted; halved while tester or device cannot follow."""
+"""Initial rate of the counting checks [frames per second]; halved while tester or device cannot follow."""
 SLOWEST_FPS = 2_000.0
 DELAYS_US = (10, 100, 1_000, 10_000)
 RATES_FPS = (1_000.0, 10_000.0, 50_000.0)

@@ -1,4 +1,4 @@
-"""What a tester said beside what the known device did: rows of the certificate. Pure."""
+"""Compare a tester's results with the true behaviour of the known device; no I/O."""
 
 from __future__ import annotations
 

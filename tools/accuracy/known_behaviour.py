@@ -1,7 +1,7 @@
-"""What a known device does to the frames it is given: which are lost, doubled, delayed, and until when.
+"""Behaviour of the known device: which frames it drops, duplicates, reorders or delays.
 
-Everything is decided by the number of a frame and by the kernel's time of its arrival, never by
-when this process came to look: a decision is exact however late it is carried out.
+Each decision depends only on a frame's number and on its arrival time as recorded by the kernel.
+It is therefore exact even if this process carries it out late.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ Jitter = Literal["none", "uniform", "exponential", "two-point"]
 
 
 class Known(StrictModel):
-    """A device whose behaviour is known."""
+    """Settings of the known device."""
 
     lose_every: int = Field(default=0, ge=0)
-    """The last of so many frames is lost; 0: none."""
+    """Drop every n-th frame; 0: drop none."""
     hiccup_from: int = Field(default=0, ge=0)
-    """Number of the first frame that is lost in a hiccup, from 1; 0: there is none."""
+    """Number of the first frame dropped in a hiccup, from 1; 0: no hiccup."""
     hiccup_frames: int = Field(default=0, ge=0)
-    """Frames lost one after the other in it."""
+    """Consecutive frames dropped in the hiccup."""
     duplicate_every: int = Field(default=0, ge=0)
-    """The last of so many frames leaves twice; 0: none."""
+    """Duplicate every n-th frame; 0: duplicate none."""
     reorder_every: int = Field(default=0, ge=0)
-    """The one in the middle of so many frames leaves behind the one after it; 0: none."""
+    """Of every n frames, swap the middle one with its successor; 0: swap none."""
     delay_us: float = Field(default=0.0, ge=0)
-    """Frames stay at least so long [us]."""
+    """Minimum delay [us]."""
     jitter: Jitter = "none"
-    """How what a frame stays longer is distributed: evenly, exponentially, or 0 for nine frames in ten."""
+    """Distribution of the additional delay; two-point delays one frame in ten."""
     jitter_us: float = Field(default=0.0, ge=0)
-    """Greatest value (uniform, two-point) or mean (exponential) of it [us]."""
+    """Maximum (uniform, two-point) or mean (exponential) of the additional delay [us]."""
     capacity_fps: float = Field(default=0.0, ge=0)
-    """Frames per second it forwards; 0: as many as come."""
+    """Rate of the token bucket [frames per second]; 0: unlimited."""
     depth_frames: int = Field(default=1, ge=1)
-    """Frames that may pass at once at that capacity: the depth of its token bucket."""
+    """Depth of the token bucket: frames that may pass in one burst."""
     buffer_frames: int = Field(default=0, ge=0)
-    """Frames that may wait for a token; 0: whatever finds none is lost."""
+    """Frames that may wait for a token; 0: drop frames that find no token."""
     timeless: bool = False
-    """Nobody asks when frames left: it keeps no record of that."""
+    """Do not record departure times."""
 
     awake: bool = False
-    """It looks for frames all the time instead of being woken, which takes tens of us."""
+    """Poll for frames without sleeping, because waking up takes tens of microseconds."""
 
     @property
     def waits(self) -> bool:
@@ -56,19 +56,19 @@ class Known(StrictModel):
 
 
 class Behaviour:
-    """Decides for the frames of one trial.
+    """Decides what happens to each frame of one trial.
 
     Attributes:
-        taken: frames that came.
-        lost, doubled, reordered: of them.
+        taken: frames received.
+        lost, doubled, reordered: frames dropped, duplicated and reordered on purpose.
     """
 
     def __init__(self, known: Known, seed: int = 0) -> None:
         """Begin with the first frame.
 
         Args:
-            known: what to do.
-            seed: of the delays.
+            known: settings of the device.
+            seed: seed of the random delays.
         """
         self._known = known
         self._chance = np.random.default_rng(seed)
@@ -81,8 +81,8 @@ class Behaviour:
         """Decide about the next frames, in order of arrival.
 
         Returns:
-            Rows that leave, a doubled one twice; when each may leave, same clock; which of them
-            leave behind the one after it.
+            Rows to send, duplicated ones twice; the departure time of each, on the same clock;
+            whether each is to be sent after its successor.
         """
         known = self._known
         numbers = np.arange(self.taken + 1, self.taken + len(arrived_ns) + 1)
@@ -119,7 +119,7 @@ class Behaviour:
         passed: list[bool] = []
         leave: list[int] = []
         for at in arrived_ns.tolist():
-            # the token of this frame comes at `free`; credit lets it be used so much earlier
+            # the token of this frame arrives at `free`; saved tokens (`credit`) advance that time
             ready = max(float(at), free - credit)
             if ready - at > room + 0.5:
                 passed.append(False)

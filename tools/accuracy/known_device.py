@@ -1,8 +1,8 @@
-"""The known device: forwards unchanged frames as it is told, and says what it really did to them.
+"""The known device: forwards frames unchanged with a given behaviour and reports the true effects.
 
-Between its two rings the truth is taken by the kernel: the arrival of a frame is the time its
-receive ring has of it, its departure the time a tap on the other interface has of it. So a delay is
-known that this process, which is scheduled like any other, could not have kept exactly.
+The kernel supplies the true times: a frame arrives when the receive ring stamps it, and departs when
+a tap on the other interface stamps it. The true delay is therefore known exactly, although this
+process is scheduled like any other and cannot keep it exactly.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 BATCH = 512
 TAPPED = 1 << 16
-"""Departures whose times are kept in a trial at most."""
+"""Slots of the ring that records departure times."""
 SPIN_NS = 300_000
-"""A frame that leaves sooner is waited for without sleeping: the kernel's timers are late by tens of us."""
+"""Wait without sleeping for departures nearer than this, because kernel timers are tens of us late."""
 
 
 _SOL_PACKET, _IGNORE_OUTGOING = 263, 23
 _PACKET_TYPE = 32 + 10
-"""Of the address behind the aligned header of a slot: ``sll_pkttype``."""
+"""Offset of ``sll_pkttype`` in a slot, in the address behind the aligned header."""
 
 
 class Tap(RxRing):
@@ -46,9 +46,9 @@ class Tap(RxRing):
         """Open and bind; see :class:`~v6t.drivers.lab.ring.RxRing`.
 
         Args:
-            interface: to listen at.
+            interface: interface to listen at.
             frame_octets: longest frame, without FCS.
-            slots: of the ring.
+            slots: number of slots in the ring.
         """
         super().__init__(interface, frame_octets, slots)
         self.socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 0)
@@ -67,14 +67,14 @@ class Tap(RxRing):
 
 @dataclass(frozen=True)
 class Truth:
-    """Actions of the device in a trial, from left to right.
+    """What the device did to the frames of a trial, from left to right.
 
     Attributes:
         arrived_ns: ``(n,)`` kernel's time of the arrival of every test frame, CLOCK_REALTIME.
-        stayed_ns: ``(m,)`` departure less arrival, in the order of departure; empty if nobody asked.
+        stayed_ns: ``(m,)`` departure less arrival, in order of departure; empty if not recorded.
         sent: ``(m,)`` numbers of those frames in the order of their arrival, from 0.
-        lost, doubled, reordered: frames to which that was done on purpose.
-        missed: frames that it lost for want of room: not on purpose.
+        lost, doubled, reordered: frames dropped, duplicated and reordered on purpose.
+        missed: frames lost because a buffer was full.
     """
 
     arrived_ns: NDArray[np.int64]
@@ -94,7 +94,7 @@ class KnownDut:
 
         Args:
             left: interface towards the tester's left port.
-            right: interface towards the right one.
+            right: interface towards the tester's right port.
             frame_octets: longest frame on either side, without FCS.
         """
         self._rx = RxRing(left, frame_octets)
@@ -123,7 +123,7 @@ class KnownDut:
             self._tap.drops()
 
     def truth(self) -> Truth:
-        """Return the actions since the last :meth:`behave`, and stop acting."""
+        """Return what was done since the last :meth:`behave`, then forward without changes."""
         arrived = np.concatenate([np.empty(0, dtype=np.int64), *self._arrived])
         sent = np.concatenate([np.empty(0, dtype=np.int64), *self._sent])
         stayed = np.empty(0, dtype=np.int64)
@@ -138,7 +138,7 @@ class KnownDut:
         return Truth(arrived, stayed, sent, done.lost, done.doubled, done.reordered, missed)
 
     def idle(self, pipe: Connection) -> None:
-        """Forward until a request waits."""
+        """Forward frames until a request arrives."""
         poll = select.poll()
         poll.register(pipe.fileno(), select.POLLIN)
         for ring in (self._rx, self._back[0]):
@@ -158,7 +158,7 @@ class KnownDut:
                 continue
             wait_ns = self._waiting[0][0] - time.time_ns() if self._waiting else 1_000_000_000
             if wait_ns > SPIN_NS:
-                # whole milliseconds are all that poll knows; the rest is waited for awake
+                # poll waits for whole milliseconds; spin for the rest
                 poll.poll(max(0, (wait_ns - SPIN_NS) // 1_000_000))
                 if pipe.poll(0):
                     return
@@ -167,7 +167,7 @@ class KnownDut:
         groups = self._rx.take(BATCH)
         for frames, times in groups:
             if frames.shape[1] < trailer.LENGTH or frames[0, -trailer.LENGTH] != trailer.MAGIC:
-                self._tx.send(frames)  # of a class or of nobody: no test frames
+                self._tx.send(frames)  # not a test frame
                 continue
             self._arrived.append(times.copy())
             rows, leave, behind = self._behaviour.leaving(times)
@@ -228,7 +228,7 @@ class KnownDevice(LabDevice):
     """The known device between the lab's cables."""
 
     def __init__(self, octets: int) -> None:
-        """Remember; nothing is started yet.
+        """Create the device without starting its process.
 
         Args:
             octets: longest frame, without FCS.
@@ -252,7 +252,7 @@ class KnownDevice(LabDevice):
         self._started().ask("behave", known=known, seed=seed)
 
     def truth(self) -> Truth:
-        """Return the actions since the last :meth:`behave`."""
+        """Return what was done since the last :meth:`behave`."""
         truth: Truth = self._started().ask("truth")
         return truth
 

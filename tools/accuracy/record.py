@@ -1,4 +1,4 @@
-"""The certificate of a tester: what it read of devices whose behaviour is known, beside the truth."""
+"""Records of the certificate of a tester: measured values and the true values of known devices."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Counted(RecordModel):
     """Number of deliberately changed frames, and the number that the tester counted."""
 
     kind: str
-    """what was done: loss, duplicates, reordering"""
+    """effect: loss, duplicates or reordering"""
     every: int
-    """to one frame in so many"""
+    """one frame in this number was affected"""
     rate: Number
     """offered [frames per second]"""
     frames: int
     """frames sent"""
     true: int
-    """frames it was done to"""
+    """frames affected"""
     read: int
-    """what the tester counted"""
+    """frames that the tester counted"""
 
     @property
     def exact(self) -> bool:
@@ -38,7 +38,7 @@ class Timed(RecordModel):
     """Delays of one trial, by the kernel at the device and by the tester."""
 
     what: str
-    """what the device was told to do"""
+    """behaviour of the device"""
     rate: Number
     """offered [frames per second]"""
     tagged: bool
@@ -54,7 +54,7 @@ class Timed(RecordModel):
     ipdv_true: Mapping[str, Number] | None = None
     """quantiles of the true differences of consecutive delays [us]"""
     ipdv_read: Mapping[str, Number] | None = None
-    """what the tester gives of them [us]"""
+    """the same quantiles as measured by the tester [us]"""
 
     @property
     def errors(self) -> dict[str, float]:
@@ -83,17 +83,17 @@ class Paced(RecordModel):
     """Departure times of the tester's frames, by the kernel's clock at the device."""
 
     rate: Number
-    """asked [frames per second]"""
+    """requested [frames per second]"""
     frames: int
     """frames of a trial"""
     rate_ppm: Sequence[Number]
-    """true rate less asked rate of each trial, in millionths of it"""
+    """relative error of the true rate in each trial [ppm]"""
     sending_us: Sequence[Number]
-    """sending time as the tester gives it less the true one, each trial [us]"""
+    """error of the reported sending time in each trial [us]"""
     said_error_us: Number
-    """how far off the tester itself says that this may be [us]"""
+    """uncertainty of the sending time, as reported by the tester [us]"""
     late_us: Mapping[str, Number]
-    """how late frames were against an even stream, quantiles over all trials [us]"""
+    """quantiles over all trials of how late frames left, compared with an even stream [us]"""
 
 
 class Capacity(RecordModel):
@@ -102,7 +102,7 @@ class Capacity(RecordModel):
     capacity: Number
     """tokens per second"""
     depth: int
-    """tokens that are saved up at most"""
+    """tokens saved at most"""
     buffer: int
     """frames that may wait for a token"""
     duration_s: Number
@@ -112,7 +112,7 @@ class Capacity(RecordModel):
     found: Number
     """throughput by binary search [frames per second]"""
     resolution: Number
-    """of the search [frames per second]"""
+    """resolution of the search [frames per second]"""
 
     @property
     def error(self) -> float:
@@ -124,23 +124,23 @@ class Certificate(RecordModel):
     """Results of all checks, with the machine."""
 
     schema_version: str = SCHEMA
-    """of this file"""
+    """version of the file format"""
     made: str
-    """UTC"""
+    """time of writing, UTC"""
     version: str
-    """of v6t"""
+    """version of v6t"""
     source_commit: str | None
-    """of v6t, where it runs from a checkout"""
+    """commit of v6t, if it runs from a checkout"""
     tester: Mapping[str, Any]
-    """as it describes itself"""
+    """the tester's description"""
     options: Mapping[str, Any]
-    """it was given"""
+    """options of the tester"""
     machine: Mapping[str, Any]
-    """on which this was measured"""
+    """machine that measured"""
     load: Sequence[Number]
     """the machine's load average before and after"""
     traffic: str
-    """what was sent"""
+    """description of the traffic"""
     counted: Sequence[Counted] = ()
     """loss, duplicates, reordering"""
     timed: Sequence[Timed] = ()

@@ -9,7 +9,7 @@ from v6t.analysis.sheet import Column, format_count, make_text_columns, make_tex
 from v6t.tools.accuracy.record import Certificate, Paced, Timed
 
 BUSY = 0.5
-"""Load average per CPU above which a machine did something else before."""
+"""Load average per CPU that shows other work on the machine."""
 
 
 def document(certificate: Certificate) -> ReportDocument:

@@ -1,4 +1,4 @@
-"""What the devices of several runs said of themselves: dropped frames, tables, load, in a line each."""
+"""Tables of the devices' own counters: dropped frames, sizes of tables and load, one line per run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from v6t.trials.timeline import DeviceLoad
 
 TITLE = "What devices dropped, and how full their tables were"
 _SUMS = "all"
-"""Of a reason that counts frames which others count by theirs."""
+"""Suffix of a drop reason whose frames other reasons count too."""
 _NOTES = (
     "dropped: the device's own counters over all benchmarks, also in trials above the result; two counters "
     "may count the same frame; the meaning of a counter is in brackets",
@@ -78,7 +78,7 @@ def _reasons(entries: Sequence[Mapping[str, Any]]) -> str:
         for name, frames in entry["drops"].items():
             drops[name, entry["lost_for"].get(name, _SUMS)] += frames
     single = {key: frames for key, frames in drops.items() if key[1] != _SUMS}
-    # as the verdict on a bottleneck has it: reasons that explain less than half are not all of them
+    # like the verdict on a bottleneck: reasons that explain less than half are incomplete
     explained = 2 * sum(single.values()) >= sum(drops.values()) - sum(single.values())
     told = Counter(single if explained else drops).most_common()
     return ", ".join(

@@ -1,4 +1,4 @@
-"""Runs of one technology that were not measured alike: which, and in what."""
+"""Find runs of one technology that were measured with different settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from v6t.analysis.rundata import CampaignRun, RunData, format_axis_value
 from v6t.analysis.sheet import Table, make_text_columns, make_text_table
 
 MARK = "†"
-"""Of a row that was not measured as most rows of its technology were."""
+"""Mark of a row measured with other settings than most rows of its technology."""
 TITLE = "Not measured alike"
 MEANING = f"{MARK} other parameters or conditions than most rows of its technology: see '{TITLE}'"
 

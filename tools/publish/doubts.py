@@ -1,4 +1,4 @@
-"""Rates that a device's queues made, not its forwarding: what other trials of a run say of them."""
+"""Find rates that measure a device's queues instead of its forwarding, by other trials of the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from v6t.benchmarks.delay import DelayRecord
 from v6t.benchmarks.throughput import ThroughputRecord
 
 LOST, QUEUED = "‡", "§"
-"""Marks of such rates."""
+"""Marks of rates that other trials contradict."""
 LOST_MEANING = (
     f"{LOST} longer trials at this rate or below lost frames: queues may have hidden an overload in the "
     "search"

@@ -1,4 +1,4 @@
-"""What the numbers of a campaign mean, in sentences that follow from its runs' settings."""
+"""Introduction of a campaign's page: what its numbers mean with the settings of its runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from v6t.tools.publish.doubts import is_queued
 from v6t.tools.publish.reasons import why_invalid
 
 FEW = 100
-"""Of fewer values P1 is the smallest and P99 the largest: nearest rank (RFC 2330 section 11.3)."""
+"""Number of values below which P1 is the minimum and P99 the maximum (RFC 2330, section 11.3)."""
 UNLIKE = (
     f"Rows marked {MARK} have other parameters than most rows of their technology, for example "
     "another number of customers, because the device or its driver needs them. Do not compare such "
@@ -229,5 +229,5 @@ def _translation(made: Sequence[CampaignRun]) -> Iterator[str]:
 
 def _caveats(made: Sequence[CampaignRun]) -> list[str]:
     said = [c for r in made if r.data for c in r.data.results.get("caveats", ())]
-    # what few of many devices are told stands with their runs
+    # advice that concerns few devices is printed with their runs
     return [c for c in dict.fromkeys(said) if said.count(c) > len(made) // 4]

@@ -1,4 +1,4 @@
-"""A finished campaign as a page for others: what the numbers mean, on what they were made, all of them.
+"""The page of a finished campaign: meaning of the numbers, testbed and all results.
 
 Its runs are told by what was measured on what, not by their settings; see
 :mod:`v6t.analysis.report.campaign` for the report of whoever made them.
@@ -169,7 +169,7 @@ def _benchmark(
     found = list(lines(benchmark, made, presentations, odd))
     units = dict.fromkeys(unit for line in found for unit, of_unit in line.found.items() if of_unit)
     for number, unit in enumerate(units or [""]):
-        # what was not measured has no unit of its own, and stands once
+        # lines without a measurement have no unit and appear once
         mine = [x for x in found if x.found.get(unit) or (not number and not any(x.found.values()))]
         figures = list(dict.fromkeys(figure for line in mine for figure in line.of(unit)))
         said = PER_DIRECTION.get(unit, unit)

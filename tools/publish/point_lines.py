@@ -1,4 +1,4 @@
-"""What each run of a campaign found of each benchmark, at each point, as its page prints it."""
+"""Result lines of a campaign's page: one for each benchmark, run and point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a run is for everybody: what describes the measurement, nothing of where its machines stand.
+"""Remove private data from runs: keep what describes the measurement, drop names of machines and paths.
 
 Settings go by lists of what is kept, so a new option is withheld until somebody decides about it. Words
 that programs wrote (failures, remarks) are kept without places, and without what the settings withhold.
@@ -24,11 +24,11 @@ KEPT = (
     *("schema", "created", "finished", "machine", "order", "packages", "python", "run", "seed", "setup"),
     "source_commit",
 )  # fmt: skip
-"""Of a manifest."""
+"""Public keys of a manifest."""
 _TESTER = ("kind", "engine", "kernel", "clock_source", "cores")
 _DEVICE = ("kind", "system", "version", "notes", "shares_oracle", "parts")
 _WHOLE = ("params", "faults", "profile")
-"""Options with names of their own below them, none of which leads anywhere."""
+"""Public options whose nested options are all public."""
 OPTIONS = frozenset(
     (
         *(*_WHOLE, "parts", "driver", "kind", "options", "version", "neighbours", "flush"),
@@ -52,11 +52,11 @@ OPTIONS = frozenset(
         *("rows", "sample", "cpu_limit", "catch_up_ms", "hardware_filter"),
     )
 )
-"""Of testers that send frames, and of device drivers."""
+"""Public options of testers that send frames, and of device drivers."""
 LINK = ("vlan", "mtu", "answers", "learning")
-"""Of a link."""
+"""Public keys of a link."""
 _NOWHERE = {"tester_mac": "00:00:5e:00:53:01", "dut_mac": "00:00:5e:00:53:02"}
-"""In place of a link's own: addresses for documentation (RFC 7042)."""
+"""Documentation addresses (RFC 7042) that replace the MAC addresses of a link."""
 _NOWHERE_ASIDE = {"device": "2001:db8::1/64", "tester": "2001:db8::2"}
 _WITHHELD = "(withheld)"
 _HOSTS = ("host", "server", "jump", "ssh")
@@ -67,7 +67,7 @@ _PATH = re.compile(rf"(?<![\w./])/(?:[^{_SEPARATE}]+/)+([^{_SEPARATE}]*)")
 _AT_HOST = re.compile(r"[\w.+-]+@[\w.:\[\]-]*[\w\]]")
 
 _BUILT = re.compile(r"\bbuilt by \S+ on \S+")
-"""VPP's version names who built it where."""
+"""Part of VPP's version that names the build host and user."""
 
 
 def public_runs(runs: Sequence[CampaignRun], words: Words) -> list[CampaignRun]:
@@ -84,7 +84,7 @@ class Words:
     """Removes private names, paths and hosts from texts."""
 
     def __init__(self, directory: Path, runs: Sequence[CampaignRun]) -> None:
-        """Learn what is not to be said.
+        """Collect the private texts.
 
         Args:
             directory: of the campaign.

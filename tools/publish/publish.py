@@ -1,4 +1,4 @@
-"""A campaign as a page in a repository: Markdown, figures, tables and what others need to compare with it.
+"""Write a campaign as a page in a repository: Markdown, figures, tables and data for comparisons.
 
 Nothing of it says where on which machine the campaign was made: see :mod:`v6t.tools.publish.public`.
 Everything is read before anything is written, and the page appears whole or not at all.
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from v6t.analysis.rundata import strip_number
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
+from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import PLAN, SUMMARY_FILE, Campaign, load_campaign
-from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.campaigns.results import load_runs, summarize, summary_to_csv
-from v6t.core.runs.results import share_conditions
+from v6t.core.runs.results import make_document
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
 from v6t.drivers.testers import load_kind
 from v6t.tools.publish.public import Words, public_runs
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PAGE, TABLE, FIGURES = "index.md", "summary.csv", "figures"
 MARKER, SCHEMA = "page.json", "v6t-page/1"
-"""The file by which a page is known: it names all others, so that nothing else is ever removed."""
+"""Index of a page's files; only files that it lists are ever removed."""
 
 
 def publish(directory: Path, place: Path) -> list[Path]:
@@ -216,7 +216,7 @@ v6t trend {where} again
 
 
 def _beds(campaign: Campaign) -> str:
-    """Return the command's options for the testbeds; the lab needs none."""
+    """Return the command's options for the testbeds; empty for the lab."""
     testers = [run.config["tester"] for run in campaign.runs]
     if any(tester["kind"] == "sim" for tester in testers):
         return " --tester sim"
@@ -240,7 +240,7 @@ def _run(run: CampaignRun) -> dict[str, str]:
     contents: dict[str, Any] = {
         CONFIG: run.data.config,
         MANIFEST: run.data.manifest,
-        RESULTS: share_conditions(run.data.results),
+        RESULTS: make_document(run.data.results),
     }
     return {
         f"{strip_number(run.directory)}/{name}": json.dumps(content, sort_keys=True) + "\n"

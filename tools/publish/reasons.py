@@ -1,4 +1,4 @@
-"""Why trials were invalid, in few words: reasons that differ in numbers and direction only are one."""
+"""Summarize why trials were invalid; reasons that differ only in numbers or direction are merged."""
 
 from __future__ import annotations
 

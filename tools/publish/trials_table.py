@@ -1,4 +1,4 @@
-"""Every trial of a campaign in one CSV file, with what became of it."""
+"""Write every trial of a campaign, with its use in results, to one CSV file."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from v6t.tools.publish.public import Words
 
 COUNTS = "yes"
-"""Of a valid trial of which a result was made; of any other it is said why not."""
+"""Outcome of a valid trial that counts in a result; other trials have a reason instead."""
 APART = (
     (re.compile(r"(^|-)loopback-"), "no: tester alone"),
     (re.compile(r"(^|-)selftest/"), "no: self-test"),
     (re.compile(r"(^|-)preflight/"), "no: preflight"),
 )
-"""Keys of trials of which no device's result is ever made."""
+"""Keys of trials that never count in a device's result."""
 _ANEW = re.compile(r"again\d+-")
 
 

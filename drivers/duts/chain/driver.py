@@ -92,7 +92,9 @@ class ChainDriver(Driver):
             driver = self._make_part_driver(part, parts, swapped=intent.links.swapped)
             try:
                 driver.check_supported(part.intent, in_chain=True)
-            except UsageError as exc:  # another driver is the part's remedy, not the whole device's
+            except (
+                UsageError
+            ) as exc:  # suggest another driver for the part, not for the whole device
                 raise UsageError(exc.message, exc.hint, code=exc.code) from exc
             sessions = intent.requirements.sessions if part.stateful else 0
             links = replace(part.intent.links, swapped=intent.links.swapped)
@@ -230,7 +232,7 @@ def choose_state_directory(earlier_parts: Sequence[ChainPart], name: str, driver
     ]
     for part in neighbors_on_machine:
         same = part.driver.options.ssh.netns == ssh.netns
-        # whether the user's own lines are the kernel's is unknown
+        # user commands may or may not configure the kernel
         if same and all(
             d.changes_kernel_routes and DeviceConfig not in d.supported_configurations
             for d in (part.driver, driver)

@@ -96,7 +96,7 @@ def find_host_networks(intent: Intent, ip_version: int) -> list[Any]:
 def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
     """Return the IPv4 network that is embedded in a network within an RFC 6052 prefix (section 2.2)."""
     value, length = int(net.network_address), net.prefixlen
-    if prefix.prefixlen in _SHORT_PREFIX_LENGTHS:  # bits 64 to 71 hold nothing
+    if prefix.prefixlen in _SHORT_PREFIX_LENGTHS:  # bits 64 to 71 are zero
         value = value >> 64 << 64 | (value & (1 << 56) - 1) << 8
         length = length - 8 if length > 64 else length
     bits = length - prefix.prefixlen
@@ -115,7 +115,7 @@ def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IP
     """
     table, prefix = get_siit_config(intent).eam, get_siit_config(intent).prefix
     near, far = (find_host_networks(intent, version) for version in (6, 4))
-    # of each network, the IPv6 prefix of the mapping that holds it
+    # the IPv6 prefix of the mapping that contains each network
     longest_first = sorted((six for _, six in table), key=lambda net: -net.prefixlen)
     owners = [next(filter(net.subnet_of, longest_first), None) for net in near]
     four: list[IPv4Network] = []

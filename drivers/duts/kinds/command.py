@@ -80,7 +80,7 @@ class CheckOptions(StrictModel):
             return Check(command, expect_output(pattern.search, f"a match of {self.matches}"))
         unwanted = " ".join(str(self.absent).split())
 
-        def lacks_text(output: str) -> bool:  # silence proves nothing
+        def lacks_text(output: str) -> bool:  # empty output proves nothing
             text = " ".join(output.split())
             return bool(text) and unwanted not in text
 
@@ -137,7 +137,7 @@ class HeaderProfileOptions(StrictModel):
     df: Literal["reference", "set", "clear"] = "reference"
     """Don't Fragment of IPv4 packets translated from IPv6."""
     outer_dscp: HeaderFieldValue | Annotated[int, Field(ge=0, le=63)] = "allowed"
-    """DSCP of outer headers: whatever RFCs allow, the packet's, 0, or a value."""
+    """DSCP of outer headers: any value that RFCs allow, the packet's, 0, or a value."""
     outer_ecn: Literal["allowed", "copied", "zero", "reset"] = "allowed"
     """ECN of outer headers; `reset`: the packet's, but CE becomes ECT(0)."""
     inner_dscp: Literal["allowed", "kept", "copied"] = "allowed"

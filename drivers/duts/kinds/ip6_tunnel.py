@@ -40,7 +40,7 @@ KERNEL_MODULE = "ip6_tunnel"
 TUNNEL_NAME = "v6t-tunnel"
 ROUTING_TABLE_NUMBER = 8676  # also the priority of the rule that selects the table
 LINK_UP_FLAG = "LOWER_UP"  # printed by ``ip link``
-TCP, UDP = 6, 17  # by number: a small system has no names for them
+TCP, UDP = 6, 17  # protocol numbers; small systems have no names for them
 
 
 class Ip6TunnelOptions(LinuxOptions):
@@ -125,7 +125,7 @@ class Ip6Tunnel(LinuxDriver):
         outside = self.get_port(intent, customer.ipv6_side)
         inside = self.get_port(intent, customer.ipv4_side)
         local = [linux.make_address_step(IPv6Interface(customer.local), outside)]
-        # it stays if somebody else has a tunnel by the rollback
+        # the module stays loaded if another tunnel exists at the rollback
         others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
         why = "whatever comes out of it, from whomever"
         unload = f"{others} >/dev/null || modprobe -r {KERNEL_MODULE}"
@@ -133,7 +133,7 @@ class Ip6Tunnel(LinuxDriver):
             linux.make_module_step(
                 KERNEL_MODULE, "the kernel's module", unload, in_lab=self.options.in_lab
             ),
-            # the kernel sends from no address, and takes packets for none, that is not its own
+            # the kernel uses only its own addresses as ends of a tunnel
             *([] if customer.has_interface_address else local),
             self._make_create_step(customer),
             Step(

@@ -25,8 +25,8 @@ from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 DEVICE_NAME = "v6t-nat46"  # nat46's network device
 UNSENT_FIGURE = "not sent"  # telemetry figure of packets that did not leave nat46's device
 CONTROL_FILE = "/proc/net/nat46/control"
-# the section of a survey that says whether it is there, and who publishes it
-MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
+MODULE_SECTION = "module"  # survey section with the path of the kernel module, or ``none``
+SOURCE_URL = "https://github.com/ayourtch/nat46"
 _MAX_RULE_CHARACTERS = 199  # longer rules are shown truncated (``NAT46_CFG_BUFLEN``)
 _RULE_KEYWORDS = ("v4", "v6", "style", "ea-len", "psid-offset")  # of RuleSide's fields
 # all of IPv4, in two routes that leave an existing default route in place
@@ -88,7 +88,7 @@ class Nat46(LinuxDriver):
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)
         name = self.options.module
-        # without a file it would read its input
+        # without a file, sha256sum would read standard input
         file = name if "/" in name else f"$(modinfo -n {name} 2>/dev/null || echo none)"
         self.version_command = f"sha256sum {file} 2>/dev/null | cut -c-12"
 
@@ -96,17 +96,17 @@ class Nat46(LinuxDriver):
         named = self.options.module
         file = f"ls {named} 2>/dev/null" if "/" in named else f"modinfo -n {named} 2>/dev/null"
         known = f"ls -d /sys/module/nat46 2>/dev/null || {file} || echo none"
-        return {**super().get_survey_commands(), MODULE: known}
+        return {**super().get_survey_commands(), MODULE_SECTION: known}
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
         edge = intent.configuration
         if isinstance(edge, MapTCeConfig) and self.chain_membership is None:
             softwires.check_no_psid([edge.rule], "nat46 without a NAPT before it")
-        if facts.sections.get(MODULE, "").strip() == "none":
+        if facts.sections.get(MODULE_SECTION, "").strip() == "none":
             raise DutError(
                 f"the device lacks the kernel module {self.options.module}",
-                f"see {SOURCE}, to be built for its kernel; dut.options.module says where the file is "
+                f"build it from {SOURCE_URL} for the device's kernel; dut.options.module names the file "
                 "(--set-dut module=FILE)",
                 code="missing-kernel-module",
             )
@@ -132,7 +132,7 @@ class Nat46(LinuxDriver):
             instead = {addresses.find_prefix_parameter(intent.configuration): "2001:db8:64::/96"}
             raise make_unsupported_error(problem, "give eam or prefix", params=instead)
         named, why = self.options.module, "nat46's kernel module"
-        # unlike modprobe insmod fails where the module is loaded
+        # unlike modprobe, insmod fails if the module is loaded
         load, unload = f"[ -d /sys/module/nat46 ] || insmod {named}", "rmmod nat46"
         if "/" not in named:
             load, unload = f"modprobe {named}", f"modprobe -r {named}"
@@ -192,7 +192,7 @@ def _make_rule_steps(local: Sequence[RuleSide], remote: Sequence[RuleSide]) -> l
         for own in local
         for other in remote
     ]
-    # a new device has one rule, which is configured; all others go before it
+    # a new device has one rule, which is set; further ones are inserted before it
     verbs = [*(["insert"] * (len(rules) - 1)), "config"]
     return [
         Step(

@@ -136,7 +136,7 @@ class SnabbLwAftr(LinuxDriver):
         file, pid = f"{directory}/lwaftr.conf", f"{directory}/snabb.pid"
         cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""
         run = f"{self.options.program} lwaftr run --name v6t --conf {file}{cpus}"
-        # its workers poll on when it has ended
+        # workers continue to poll after the main process has ended
         stop = make_group_stop_command(pid, PROCESS_NAME)
         stop = f"( {stop} ) && rm -f {directory}/snabb.log {directory}/lwaftr.o"
         # every command creates the directory: only a running Snabb is queried
@@ -232,7 +232,7 @@ def format_configuration(intent: Intent, options: SnabbOptions) -> str:
     links = intent.links
     lines = [
         "softwire-config {",
-        # named here and not by --v4 and --v6: 2024.08 forgets the second one of the kernel's interfaces
+        # not by --v4 and --v6, because 2024.08 ignores the second kernel interface
         f"  instance {{ device {options.left}; external-device {options.right};",
         "    queue {",
         "      id 0;",

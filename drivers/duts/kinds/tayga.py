@@ -81,7 +81,7 @@ class Tayga(TunTranslator):
         program = self.options.program
         if self.options.mend_checksums:
             self.programs = {**self.programs, "nft": "nftables"}
-        # versions before 0.9.4 do not print theirs: what is left is the version of Debian's package
+        # versions before 0.9.4 print none; the last line is the version of Debian's package
         package = "; dpkg-query -W -f '${Version}' tayga" if program == PROGRAM else ""
         self.version_command = f"{{ {program} --help 2>&1 | head -1{package}; }} 2>/dev/null"
 
@@ -118,7 +118,7 @@ class Tayga(TunTranslator):
         return HeaderProfile(
             further_hops=2,
             df="set",
-            # which of both depends on the version, which is read only later
+            # which of both applies depends on the version, which is read later
             dont_fragment="either",
             zero_checksum="never" if self.options.mend_checksums else "always",
             why="kernel, TAYGA and kernel each take a hop; of what was IPv6 0.9.2 sets DF, later "
@@ -148,7 +148,7 @@ class Tayga(TunTranslator):
         own4, own6 = self.choose_translator_addresses(intent)
         workers = self.options.workers
         own = (f"tun-device {TUN_NAME}", f"ipv4-addr {own4}", f"ipv6-addr {own6}")
-        more = [f"workers {workers}"] if workers >= 0 else []  # else it chooses the number itself
+        more = [f"workers {workers}"] if workers >= 0 else []  # otherwise TAYGA chooses the number
         return "\n".join([*own, *lines, *more, ""])
 
     def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
@@ -190,7 +190,7 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
         hint = f"use a prefix of your own, for example {EXAMPLE_PREFIX}"
         instead = {addresses.find_prefix_parameter(intent.configuration): EXAMPLE_PREFIX}
         raise UsageError(problem, hint, params=instead, code="unsupported-by-version")
-    # mappings where this version supports none
+    # mappings that this version does not support
     within = addresses.WELL_KNOWN_PREFIX if numbers >= FIRST_CLASS_E_VERSION else _TRANSLATION_RANGE
     for ipv4, ipv6 in table:
         if _is_refused_network(ipv6, numbers) or (

@@ -138,7 +138,7 @@ class Tundra(TunTranslator):
                 for a in self._get_single_host_addresses(intent)
             ),
             f"addressing.nat64_clat_siit.prefix = {self._get_prefix(intent).network_address}",
-            # test addresses are not those that the well-known prefix is for (RFC 6052, section 3.1)
+            # the well-known prefix must not contain test addresses (RFC 6052, section 3.1)
             "addressing.nat64_clat_siit.allow_translation_of_private_ips = yes",
             f"translator.ipv4.outbound_mtu = {mtu[4]}",
             f"translator.ipv6.outbound_mtu = {mtu[6]}",

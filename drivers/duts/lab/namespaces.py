@@ -64,7 +64,7 @@ def _run_init(outer_pid: bytes) -> None:
     netns.die_with_parent(0)  # a parent outside the process namespace is seen as 0
     netns.mount("none", "/", None, netns.MS_PRIVATE_REC)
     netns.mount("proc", "/proc", "proc")
-    with contextlib.suppress(OSError):  # some containers forbid it; nothing needs it for certain
+    with contextlib.suppress(OSError):  # some containers forbid it, and most devices do not need it
         netns.mount("sysfs", "/sys", "sysfs")
     netns.mount("tmpfs", "/run", "tmpfs")
     Path("/run").chmod(0o755)

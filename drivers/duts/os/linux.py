@@ -151,7 +151,7 @@ def make_mtu_step(name: str, mtu: int) -> Step:
         f"ip link set dev {name} mtu VALUE",
         mtu,
         f"MTU of {name}",
-        # an alias, which follows a backslash, may hold the same words
+        # ignore the alias after a backslash, which may contain the same words
         read=f"ip -o link show dev {name} | sed 's/^[^\\\\]* mtu \\([0-9]*\\) .*/\\1/'",
         gone_test=make_gone_test(name),
     )
@@ -205,7 +205,7 @@ def make_address_step(address: Interface, port: str) -> Step:
         return f"{address} is {bad[0]}" if bad else None
 
     return Step(
-        # `replace` would make permanent what DHCP or a router advertisement lends
+        # `replace` would make addresses from DHCP or router advertisements permanent
         f"{ours} || ip -{address.version} addr add {address.with_prefixlen} dev {port}{nodad}",
         f"the device's IPv{address.version} address on {port}",
         read=f"{ours} || true",  # an interface that the plan creates does not exist yet

@@ -93,7 +93,7 @@ class Session(Transaction, DeviceSession):
         reason = self.find_interruption()
         if reason:
             text = f"{self.name}: {reason} while it was measured: it may no longer be configured"
-            _LOG.log(NOTICE, "%s", text)  # the rollback may raise an error of its own
+            _LOG.log(NOTICE, "%s", text)  # the rollback may raise another error
             raise ConnectionLost(text, self.undo_hint, code="check-failed")
 
     def describe(self) -> dict[str, Any]:
@@ -121,11 +121,13 @@ class Session(Transaction, DeviceSession):
         configured: dict[str, Any] | None = None
         if record is not None:
             progress = self._store.read_progress()
+            begun = record.undo[: progress.begun_steps]
             configured = {"owner": record.owner, "started": record.started}
             configured["steps"] = len(record.undo)
+            configured["to_undo"] = sum(1 for entry in begun if entry.command)
             configured |= {"begun": progress.begun_steps, "verified": progress.verified}
             configured["undone"] = len(self._store.read_undone_steps())
-            configured["finished"] = progress.is_finished(record)
+            configured["finished"] = progress.verified and len(begun) == len(record.undo)
         return {
             "device": self.name,
             "lock": timer.lock_holder,
@@ -149,7 +151,7 @@ class Session(Transaction, DeviceSession):
         return {name: self._read_figures(reading) for name, reading in readings.items()}
 
     def _read_figures(self, reading: Reading | None) -> dict[str, float]:
-        """Run the command of a reading and return its figures; empty if the reading is None."""
+        """Run the command of a reading and return its figures; empty without a reading."""
         return dict(reading.parse(self.transport.run(reading.command).out)) if reading else {}
 
     @property

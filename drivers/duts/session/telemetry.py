@@ -50,7 +50,7 @@ def build_watch_script(readings: Mapping[str, Reading], interval_s: float) -> st
     """Return a shell loop that takes samples until its standard input is closed."""
     sample = build_batch_script(get_numbered_commands(readings))
     return (
-        # the standard input of the loop is not the one whose end is awaited
+        # commands must not read the standard input, whose end stops the loop
         "exec 3<&0; me=$$; ( cat <&3 >/dev/null; kill $me ) & "
         f"while :; do\n{sample}\necho; echo '{SAMPLE_END}'; sleep {interval_s:g}; done"
     )

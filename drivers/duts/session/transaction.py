@@ -90,7 +90,7 @@ class Transaction(Connection):
         return self.plan
 
     def require_plan(self) -> Plan:
-        """Return the plan; make it first if there is none."""
+        """Return the plan; make it first if necessary."""
         return self.plan or self.make_plan()
 
     def read_record(self) -> undo_store.UndoRecord | None:
@@ -135,12 +135,11 @@ class Transaction(Connection):
             program=self.undo_program,
             deadline_s=plan_steps.compute_undo_limit_s(plan.steps),
             netns="" if ssh is None else ssh.netns,
-            notes_verified=True,
         )
         try:
             self._store.write(record)
             self._start_timer()
-        except BaseException:  # Ctrl-C, too: nothing was changed yet, and no record may remain
+        except BaseException:  # also Ctrl-C: nothing was changed yet, so remove the record
             with contextlib.suppress(DutError):
                 self._remove_record()
             raise
@@ -201,7 +200,7 @@ class Transaction(Connection):
         self._store.start_timer(limit_s, absolute=True)
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
-        if self._record is not None:  # not what another run left
+        if self._record is not None:  # not the configuration of another run
             self._save_artefacts()
         attempt = partial(self._retry_rollback, forget=forget, by_script=by_script)
         try:
@@ -220,10 +219,10 @@ class Transaction(Connection):
             command = f"gzip -c {shlex.quote(path)} | base64"
             try:
                 copy = b64decode(self.transport.run(command, deadline_s=COPY_LIMIT_S).out)
-                numbers = ("", *(f"-{n}" for n in range(2, 1000)))  # of a run that was resumed
+                numbers = ("", *(f"-{n}" for n in range(2, 1000)))  # numbers for resumed runs
                 files = (self._record_dir / f"{name}{number}.gz" for number in numbers)
                 next(file for file in files if not file.exists()).write_bytes(copy)
-            except (V6tError, OSError) as exc:  # the device is restored all the same
+            except (V6tError, OSError) as exc:  # the device is restored anyway
                 _LOG.warning("%s: %s is not kept: %s", self.name, path, exc)
 
     def read_boot_id(self) -> str:
@@ -315,7 +314,7 @@ class Transaction(Connection):
         undone_before = self._store.read_undone_steps() if timer_message else frozenset()
         if timer_message:
             _LOG.log(NOTICE, "%s: %s", self.name, timer_message)
-        self._start_timer()  # the connection may break during the rollback, too
+        self._start_timer()  # the connection may also break during the rollback
         result = self.undo_steps(record)
         left = [u for u in record.undo if f"left {u.number}" in result.out.splitlines()]
         if (result.status or left) and not forget:
@@ -344,7 +343,7 @@ class Transaction(Connection):
                 f"{self.name}: rolled back, but with differences: "
                 + "; ".join(f"{u.why}: {text}" for u, text in different.items()),
                 f"the undo record stays: `{self.rollback_command}` tries these steps again; if "
-                "somebody else changed them meanwhile, `--forget` with it leaves them as they are",
+                "another user changed them in the meantime, add `--forget` to leave them unchanged",
                 code="device-not-restored",
             )
         self._remove_record()

@@ -2,8 +2,9 @@
 
 On the device the record is a directory: ``record.json`` describes the changes, and ``undo.sh`` undoes them
 (also by hand). ``progress`` and ``undone`` hold the numbers of steps begun and undone; ``verified`` in
-``progress`` shows that the commit has ended and been read back. ``doing`` and ``undoing`` hold the process
-that is, or was last, at work on the device.
+``progress`` shows that the commit has ended and been read back, ``again-N`` in ``undone`` that the undo of
+step N succeeded but did not restore its state. ``doing`` and ``undoing`` hold the process that is, or was
+last, at work on the device.
 
 A configuration can cut off the session that makes it. The timer, a process on the device, therefore counts
 the seconds without a beat of the v6t that holds the lock, and then runs ``undo.sh``. With ``--revert-in``
@@ -28,7 +29,12 @@ from v6t.drivers.duts.session.shell import build_call, format_assignments, read_
 from v6t.drivers.transport.contract import Output, Transport
 
 RECORD_SCHEMA = "v6t-undo/1"  # version of the format of undo records
-RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
+RECORD, SCRIPT, PROGRESS, UNDONE = (
+    "record.json",
+    "undo.sh",
+    "progress",
+    "undone",
+)  # in the state directory
 STEP_PATIENCE_S = 5  # time that ``undo.sh`` waits for an interrupted step to end
 UNDO_LIMIT_S = 180.0  # time limit for undoing all steps that have the default limit
 
@@ -81,7 +87,6 @@ class UndoRecord:
     program: str = ""  # shell line that undoes this record, read from standard input; may be empty
     deadline_s: float = UNDO_LIMIT_S  # time limit for undoing everything
     netns: str = ""  # network namespace that was configured; empty: the machine's own
-    notes_verified: bool = False  # verification is recorded; False in records of old versions
 
     def to_json(self) -> str:
         return json.dumps({"schema": RECORD_SCHEMA, **asdict(self)}, indent=1) + "\n"
@@ -93,8 +98,6 @@ class UndoRecord:
             data: dict[str, Any] = json.loads(text)
             if data.pop("schema") != RECORD_SCHEMA:
                 raise ValueError("another schema")
-            if data.pop("prelude", ""):
-                raise ValueError("its commands need a v6t of its time")
             entries = tuple(UndoEntry(**u) for u in data.pop("undo"))
             return UndoRecord(**data, undo=entries)
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
@@ -112,10 +115,6 @@ class CommitProgress(NamedTuple):
 
     begun_steps: int  # number of steps that were begun
     verified: bool  # whether all steps have been read back
-
-    def is_finished(self, record: UndoRecord) -> bool:
-        """Return whether all steps of the record were begun and verified."""
-        return self.begun_steps >= len(record.undo) and (self.verified or not record.notes_verified)
 
 
 def build_undo_script(record: UndoRecord) -> str:
@@ -182,7 +181,7 @@ def describe_undo(entries: Iterable[UndoEntry]) -> str:
 
 
 PART_PREFIX = "part-"  # prefix of the state directories of a chain's further parts on a machine
-LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"
+LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"  # copies in the run directory
 
 
 class DamagedRecordError(DeviceNotRestoredError):
@@ -278,7 +277,7 @@ class UndoStore:
         return self._transport.run(f"sh {path}", deadline_s=deadline_s)
 
     def mark_for_undo(self, numbers: Iterable[int]) -> None:
-        """Mark steps as not undone, so that ``undo.sh`` undoes them again."""
+        """Have ``undo.sh`` repeat the undo of steps if their state still differs from the old one."""
         self._call("mark_for_undo", *sorted(numbers))
 
     def remove(self) -> None:
@@ -293,7 +292,7 @@ class UndoStore:
         if self._record_dir is not None:
             for name in (LOCAL_RECORD, LOCAL_SCRIPT):
                 (self._record_dir / name).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # files of somebody else are in it
+            with contextlib.suppress(OSError):  # the directory contains other files
                 self._record_dir.rmdir()
 
     def start_timer(self, limit_s: int, *, absolute: bool = False) -> None:

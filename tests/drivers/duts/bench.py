@@ -1,4 +1,4 @@
-"""A device in the lab, and single frames through it; whole trials with traffic classes."""
+"""Lab devices for tests: single frames through a device, and trials with traffic classes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Port:
 
 
 class Standing:
-    """A device that stands, with the tester's two ports."""
+    """A configured lab device with the two ports of the tester."""
 
     def __init__(self, dut: LabDut, lab) -> None:
         self.dut = dut

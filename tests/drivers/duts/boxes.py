@@ -122,7 +122,7 @@ class BoxServer(sshserver.Server):
         raise AssertionError("sshd does not listen")
 
     def put(self, name: str, text: str) -> None:
-        """Make it misbehave; an empty text makes it stop."""
+        """Write a fault file of the fake device; an empty text removes the fault."""
         place = f"/run/fakebox/{name}"
         self.shell(f"cat >{place}" if text else f"rm -f {place}", text)
 

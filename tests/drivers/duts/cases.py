@@ -47,7 +47,7 @@ TUNED = {
     "clock_khz": 1_200_000,
 }  # fmt: skip
 RUNNING = {"start": False}
-"""A VPP that runs already."""
+"""Options for a VPP that is already running."""
 TUNDRA, TUNDRA_CLAT = (
     {name: own.value for name, own in tundra.PARAMETER_OVERRIDES[of].items()}
     for of in ("siit", "clat")

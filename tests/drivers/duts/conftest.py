@@ -1,4 +1,4 @@
-"""Devices that the tests of a module share."""
+"""Fixtures for devices that the tests of a module share."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def login(server):
 
 @pytest.fixture
 def make_session(server, tmp_path):
-    """Make sessions of the command driver with the server; closed at the end."""
+    """Return a factory of sessions of the command driver; they are closed at the end."""
     sessions = []
 
     def make(options, **ssh):

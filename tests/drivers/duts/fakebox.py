@@ -34,7 +34,7 @@ NAME = "fakebox"
 
 
 class Refusal(Exception):
-    """What it says of a line that it does not take."""
+    """Error message for a rejected line."""
 
 
 def stored(name: str, default):
@@ -54,7 +54,7 @@ def ip(*words: str) -> None:
 
 
 def into_kernel(statement: str, *, there: bool) -> None:
-    """Make one statement true, or no longer."""
+    """Add or remove one statement in the kernel."""
     kind, *words = statement.split()
     if kind == "address":
         side, address = words
@@ -79,7 +79,7 @@ ORDER = ("forwarding", "address", "neighbor", "route")
 
 
 def apply(new: list[str]) -> None:
-    """Bring the kernel from the running configuration to another one, which then runs."""
+    """Change the kernel from the running configuration to a new one."""
     old = stored("running", [])
 
     def rank(statement: str) -> int:
@@ -125,7 +125,7 @@ def read_kernel_routes() -> str:
 
 
 class Terminal:
-    """Keys one by one, echoed as they come, and pages."""
+    """Terminal that echoes each key and pages its output."""
 
     def __init__(self) -> None:
         if os.isatty(0):
@@ -192,7 +192,7 @@ def sshd_above(pid: int) -> int:
 
 
 class Box:
-    """What both have in common."""
+    """Base of both command lines."""
 
     def __init__(self) -> None:
         self.terminal = Terminal()
@@ -230,7 +230,7 @@ INVALID = "{}^\n% Invalid input detected at '^' marker.\n"
 
 
 class Ios(Box):
-    """Every line counts at once."""
+    """IOS-like command line: every line takes effect at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -347,7 +347,7 @@ class Ios(Box):
 
 
 class Junos(Box):
-    """A candidate, which counts when it is committed."""
+    """Junos-like command line: lines take effect with the commit."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ LATER = {
     "flush": REPORTED,
     "rollback": REPORTED,
 }
-"""The connection breaks in the phase, and no new one can be made."""
+"""Outcomes if the connection breaks and cannot be restored."""
 ONCE = {
     "connect": UNTOUCHED,
     "commit": RESTORED,
@@ -32,7 +32,7 @@ ONCE = {
     "flush": REPORTED,
     "rollback": RESTORED,
 }
-"""It happens once; a new connection works."""
+"""Outcomes if the fault happens once and a new connection works."""
 
 OUTCOMES: dict[str, dict[str, str]] = {
     "refused": LATER,

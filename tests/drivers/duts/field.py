@@ -44,7 +44,7 @@ STATE = (
 
 
 class Place:
-    """One more network namespace, which ends with this process."""
+    """A network namespace that ends with this process."""
 
     def __init__(self) -> None:
         self._process, self.pid = namespaces.start_namespaces(persistent=False)
@@ -120,7 +120,7 @@ class Field:
         )
 
     def testbed(self, driver: str = "linux-router", host: str = DEVICE, **options: object) -> Path:
-        """Write a testbed file of the operator's."""
+        """Write the testbed file of the operator."""
         import json
 
         ssh = {
@@ -137,7 +137,7 @@ class Field:
         return path
 
     def start(self, *words: object) -> warm.Process:
-        """Start ``v6t WORDS`` at the operator's."""
+        """Start ``v6t WORDS`` on the operator's host."""
         return warm.Process(
             [*map(str, words)],
             network=self.operator.pid,
@@ -147,7 +147,7 @@ class Field:
         )
 
     def v6t(self, *words: object, status: int = 0) -> str:
-        """Run ``v6t WORDS`` at the operator's; return its output, with the error code in brackets."""
+        """Run ``v6t WORDS`` on the operator's host; return output and error code, in brackets."""
         done = run_v6t(*words, network=self.operator.pid, status=status)
         return done.out + done.err + f"[{done.code}]" * bool(done.code)
 
@@ -173,7 +173,7 @@ class Field:
 
 
 def until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    """Wait for an event; how long it takes says nothing here.
+    """Wait for an event, whose duration does not matter.
 
     To ask a device may take a dozen processes: most of the time it is left alone.
     """

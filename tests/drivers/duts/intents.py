@@ -1,4 +1,4 @@
-"""Device intents as plugins make them, and for technologies whose plugins drivers do not wait for."""
+"""Device intents of technologies, for tests of drivers."""
 
 from __future__ import annotations
 

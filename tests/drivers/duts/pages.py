@@ -26,9 +26,9 @@ SHOWN = {
     "vpp": "vpp-mape-26.06",
     "openbsd-pf": "openbsd-pf-nat64-purge",
 }
-"""The case whose plan is on the page, where the driver has several."""
+"""Case whose plan is shown on the page of a driver with several cases."""
 LONG = 25
-"""Texts of more lines are shortened."""
+"""Maximum number of lines of a text that is not shortened."""
 SHARED = {
     "DutOptions": set(DutOptions.model_fields),
     "LinuxOptions": set(LinuxOptions.model_fields),

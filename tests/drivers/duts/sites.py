@@ -16,7 +16,7 @@ import pytest
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.transport.here import NamespaceTransport
+from v6t.drivers.transport.process import NamespaceTransport
 from v6t.tests.drivers import matrix
 from v6t.tests.jool.image import JOOL, TUNNEL
 from v6t.tests.machine.image import Recipe
@@ -26,11 +26,11 @@ from .support import find_missing_package
 
 STATE_DIRECTORY = "/run/v6t"
 CONNECTIONS = {"count": 500, "rate_cps": 500, "wait_ms": 500}
-"""As many a second as a virtual machine carries, too."""
+"""Connection settings that a virtual machine can also sustain."""
 SILENCE_S = 4
-"""After so long a device undoes everything by itself here."""
+"""Silence after which a device rolls back in these tests [s]."""
 SILENCE_VM_S = 30
-"""The same in a machine whose processor is a program: two logins one after the other may take long there."""
+"""The same for emulated machines, where two consecutive logins may take long [s]."""
 _SURVEY_SCRIPT = (
     "ip -o link | grep -o 'v6t[^:@ ]*'; ip rule; ip route; ip -6 route show proto 86; nft list ruleset; "
     "ip -4 -o addr; cat /proc/sys/net/ipv4/conf/all/rp_filter; "
@@ -42,7 +42,7 @@ _SURVEY_SCRIPT = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where a part is.
+    """Location of a part.
 
     Attributes:
         driver: its own.
@@ -66,7 +66,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Site:
-    """One variant's devices, by part.
+    """Devices of one variant, by part.
 
     Attributes:
         variant: of the technology.
@@ -91,7 +91,7 @@ class Site:
         return list(dict.fromkeys(place.machine for place in self.placed.values()))
 
     def lacking(self) -> str:
-        """Describe what this machine lacks for the site; empty if nothing."""
+        """Return what this machine lacks for the site; empty if it lacks nothing."""
         for place in self.placed.values():
             if place.virtual:
                 if vmserver.lacking():
@@ -111,7 +111,7 @@ class Site:
         return [pytest.mark.vpp, pytest.mark.alone] if heavy else []
 
     def directory(self, name: str) -> str:
-        """Return where a part's state is on its machine."""
+        """Return the state directory of a part on its machine."""
         before = list(self.placed)[: list(self.placed).index(name)]
         beside = any(self.placed[b].machine == self.placed[name].machine for b in before)
         return f"{STATE_DIRECTORY}/part-{name}" if beside else STATE_DIRECTORY
@@ -123,7 +123,7 @@ _REFERENCE = Place("reference")
 _VPP_CE = Place("vpp", "ce", "ce")
 SLOWER = {"undo_after_s": SILENCE_VM_S}
 _TUNNEL = Place("ip6-tunnel", "vm", options=SLOWER, virtual=TUNNEL)
-"""Few kernels of machines that run tests have it."""
+"""Few test machines have the kernel module, so it runs in a virtual machine."""
 SITES = {
     "464xlat": Site(
         "464xlat", {"clat": Place("tayga", "ce"), "plat": Place("tayga-nftables", "pe")}
@@ -184,7 +184,7 @@ SITES = {
 
 @dataclass
 class Standing:
-    """A site whose machines stand, with an sshd in each."""
+    """A site whose machines are running, with an sshd in each."""
 
     site: Site
     servers: dict[str, sshserver.Server | vmserver.Server]
@@ -198,7 +198,7 @@ class Standing:
         return next((server.hypervisor for server in virtual), "")
 
     def inside(self, name: str) -> Callable[[str], str]:
-        """Return a function that runs a command in a part's place, bypassing sshd."""
+        """Return a function that runs a command on the machine of a part, bypassing sshd."""
         place = self.site.placed[name]
         server = self.servers[place.machine]
         transport = server.inside
@@ -207,7 +207,7 @@ class Standing:
         return lambda command: transport.run(command).out
 
     def states(self) -> dict[str, str]:
-        """Survey what a configuration changes, at each part's place."""
+        """Return the state of each part that a configuration changes."""
         return {name: self.inside(name)(_SURVEY_SCRIPT) for name in self.site.placed}
 
     def records(self) -> dict[str, bool]:
@@ -247,7 +247,7 @@ class Standing:
 
 @contextmanager
 def standing(site: Site, path: Any) -> Iterator[Standing]:
-    """Start the machines, write the testbed file; all goes at the end."""
+    """Start the machines and write the testbed file; remove everything at the end."""
     servers: dict[str, sshserver.Server | vmserver.Server] = {}
     try:
         for place in site.placed.values():
@@ -292,11 +292,11 @@ def standing(site: Site, path: Any) -> Iterator[Standing]:
 
 
 TWO, ONE = "464xlat", "map-t, CE on one machine"
-"""Sites that every test run takes the time for: two machines, and two parts on one."""
+"""Sites of every test run: two machines, and two parts on one machine."""
 
 
 def asked_for(*always: str) -> list[Any]:
-    """List all sites as test parameters with their marks; some run in ``make sites`` only."""
+    """List the sites as marked test parameters; most of them run in ``make sites`` only."""
     found = []
     for name, site in SITES.items():
         asked = name in always or os.environ.get("V6T_SITES") == "1"

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from v6t.drivers.duts.lab import ssh
-from v6t.drivers.transport.here import NamespaceTransport
+from v6t.drivers.transport.process import NamespaceTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
 KILL_SESSIONS = (
@@ -37,7 +37,7 @@ def _sweep() -> None:
 
 
 def lacking() -> str | None:
-    """Return what these tests need and this machine lacks, or None."""
+    """Return the package that this machine lacks for these tests, or None."""
     if os.geteuid() != 0:
         return "root"
     for program, package in (
@@ -50,7 +50,7 @@ def lacking() -> str | None:
 
 
 class Server(ssh.LabSshServer):
-    """The lab's own sshd; a boot identifier that tests can change."""
+    """The sshd of the lab, with a boot identifier that tests can change."""
 
     def __init__(self, name: str) -> None:
         super().__init__(unique(name))
@@ -65,7 +65,7 @@ class Server(ssh.LabSshServer):
         return self._pid
 
     def shell(self, command: str, text: str = "") -> str:
-        """Run behind sshd's back."""
+        """Run a command without sshd."""
         done = self.inside.run(command, text)
         assert done.status == 0, done
         return done.out
@@ -87,7 +87,7 @@ class Server(ssh.LabSshServer):
         self.shell(KILL_SESSIONS)
 
     def connect_sides(self, links) -> None:
-        """Add interfaces left and right with a device's MAC addresses, and cables that end."""
+        """Add the interfaces left and right with the MAC addresses of a device, on unconnected cables."""
         for side in ("left", "right"):
             self.shell(
                 f"ip link add {side} address {getattr(links, side).dut_mac} type veth peer name "

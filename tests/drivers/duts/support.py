@@ -28,7 +28,7 @@ DUMMY = {
     "was": "foreign",
     "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
 }
-"""A step of the user's that adds an interface."""
+"""User step that adds an interface."""
 FORWARDING = {
     "command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1",
     "why": "a kernel setting",
@@ -36,7 +36,7 @@ FORWARDING = {
     "before": "sysctl -n net.ipv4.conf.lo.forwarding",
     "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"},
 }
-"""A step of the user's that changes a setting."""
+"""User step that changes a setting."""
 CAPTURED = Path(__file__).parent / "captured"
 
 
@@ -85,7 +85,7 @@ def measuring(*words):
         said = []
         for line in process.stderr:
             said.append(line)
-            if "how much the tester itself" in line:
+            if "self-test of the tester" in line:
                 break
         else:
             pytest.fail("".join(said))

@@ -68,7 +68,7 @@ def lab(built, *more):
 
 
 @pytest.mark.parametrize("built", [lab(b) for b in BUILT])
-def test_what_becomes_of_traffic_classes_is_allowed_and_said(built):
+def test_traffic_class_handling_is_allowed_and_reported(built):
     octets = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
     for pair, (why, told) in traffic_classes(
         built.plugin, octets, dut=built.device, **built.own
@@ -83,7 +83,7 @@ def test_what_becomes_of_traffic_classes_is_allowed_and_said(built):
 @pytest.mark.parametrize(
     ("built", "way"), [lab(b, way) for b in BUILT if b.case for way in ("directly", "over ssh")]
 )
-def test_it_is_configured_read_back_and_put_back(built, way):
+def test_device_is_configured_verified_and_restored(built, way):
     if way == "over ssh" and (package := sshserver.lacking()):
         pytest.skip(f"needs {package}")
     more = {"ssh": {"lab": sshserver.unique("built")}} if way == "over ssh" else {}
@@ -104,7 +104,7 @@ def test_it_is_configured_read_back_and_put_back(built, way):
 
 @pytest.mark.parametrize("device", ["tayga", "tayga-nftables"])
 @pytest.mark.parametrize("version", ["0.9.2-8", "0.9.6", "0.9.6-9-gabcdef0", "unknown"])
-def test_workers_are_refused_where_there_are_none(device, version):
+def test_workers_option_of_old_version_is_rejected(device, version):
     intent = intents.SIIT if device == "tayga" else intents.nat64()
     with expect_error("unsupported-by-version"):
         make_plan(device, intent, workers=2, version=version)
@@ -112,7 +112,7 @@ def test_workers_are_refused_where_there_are_none(device, version):
 
 @pytest.mark.parametrize("device", ["tayga", "tayga-nftables"])
 @pytest.mark.parametrize(("workers", "lines"), [(-1, 0), (0, 1), (2, 1)])
-def test_workers_stand_in_its_file_where_they_are_asked_for(device, workers, lines):
+def test_workers_option_is_written_to_configuration(device, workers, lines):
     intent = intents.SIIT if device == "tayga" else intents.nat64()
     plan = make_plan(device, intent, workers=workers)
     (file,) = [step.text for step in plan.steps if step.text.startswith("tun-device")]
@@ -131,20 +131,20 @@ def test_workers_stand_in_its_file_where_they_are_asked_for(device, workers, lin
         ("", "unknown", False),
     ],
 )
-def test_its_version_is_what_it_says_or_its_package(said, version, workers):
+def test_tayga_version_is_read_from_program_or_package(said, version, workers):
     found = make_driver("tayga", {}).read_version(said)
     assert found == version
     assert has_workers(found) == workers
 
 
-def test_a_device_without_tundra_says_so():
+def test_missing_tundra_is_rejected():
     driver = make_driver("tundra", {"program": "/nowhere/tundra-nat64"})
     with expect_error("unexpected-answer"):
         driver.read_version("sh: 1: /nowhere/tundra-nat64: not found")
     assert driver.read_version("Tundra-NAT64 / v6.0.2 / Copyright (c) 2024 Vit Labuda") == "6.0.2"
 
 
-def test_a_module_without_a_version_has_its_files_checksum(tmp_path):
+def test_nat46_version_is_module_checksum(tmp_path):
     module = tmp_path / "nat46.ko"
     module.write_bytes(b"v6t")
     own = hashlib.sha256(b"v6t").hexdigest()[:12]
@@ -163,5 +163,5 @@ def test_a_module_without_a_version_has_its_files_checksum(tmp_path):
         ("snabb 2024.08\n", "2024.08"),
     ],
 )
-def test_snabbs_version_names_the_commit_where_it_tells_it(said, version):
+def test_snabb_version_contains_commit(said, version):
     assert make_driver("snabb-lwaftr", {}).read_version(said) == version

@@ -1,4 +1,4 @@
-"""Devices of several parts: in the lab, with real and reference parts, and their errors."""
+"""Chains of several devices: real and reference parts in the lab, and errors."""
 
 import os
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
 from v6t.drivers.duts.session.connection import Lock
-from v6t.drivers.transport.here import HereTransport, NamespaceTransport
+from v6t.drivers.transport.process import LocalTransport, NamespaceTransport
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.nat46 import Nat46
 from v6t.tests.drivers.faketrex import children
@@ -107,7 +107,7 @@ def test_connections_go_through_and_are_counted(name):
 
 @needs_lab
 @pytest.mark.lab
-def test_a_part_that_cannot_be_made_leaves_no_other_one(tmp_path):
+def test_failed_part_removes_all_other_parts(tmp_path):
     program = tmp_path / "tayga"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
@@ -164,7 +164,7 @@ def test_wrong_parts_are_rejected_before_anything_starts(variant, options, code)
         resolve(plugin="ipv4aas", params={"variant": variant}, dut_params=options)
 
 
-def test_aftr_in_one_piece_stands_for_softwire_and_nat():
+def test_single_aftr_replaces_softwire_and_nat_parts():
     run = resolve(plugin="ipv4aas", params={"variant": "ds-lite"}, dut_params=AFTR)
     parts = bind(run).driver.get_parts(bind(run).technology.make_dut_intent())
     assert [(p.name, p.device, p.driver.name, p.stateful) for p in parts] == [
@@ -172,7 +172,7 @@ def test_aftr_in_one_piece_stands_for_softwire_and_nat():
     ]  # fmt: skip
 
 
-def test_another_driver_for_a_part_has_its_own_options():
+def test_part_with_other_driver_has_default_options():
     run = resolve(
         plugin="ipv4aas", params={"variant": "map-e"}, dut_params={"parts.br.driver": "vpp"}
     )
@@ -206,14 +206,14 @@ def test_hops_and_df_follow_from_the_parts():
     assert oracle.header_policy.dont_fragment == "forward"
 
 
-def test_only_the_stateful_part_is_told_how_many_connections_it_holds():
+def test_only_stateful_part_gets_required_sessions():
     intent = intents.requiring(Ipv4aas().make_dut_intent(), sessions=123_457)
     clat, plat = ChainDriver({}).get_parts(intent)
     assert clat.intent.requirements.sessions == 0
     assert plat.intent.requirements.sessions == 123_457
 
 
-def test_devices_elsewhere_are_each_reached_somehow():
+def test_every_remote_part_needs_ssh_options():
     plugin = Ipv4aas(Ipv4aasParams(variant="map-t"))
     with expect_error("missing-setting", mentions="napt"):
         make_session(ChainDriver({}), plugin.make_dut_intent())
@@ -238,7 +238,7 @@ def on_machines(variant, **options):
 BOX, OTHER = {"host": "198.51.100.1"}, {"host": "198.51.100.2"}
 
 
-def test_parts_on_one_machine_have_a_directory_each_and_the_first_the_machines():
+def test_parts_on_one_machine_have_separate_state_directories():
     found = on_machines(
         "map-t",
         napt=("nftables", BOX, {}),
@@ -255,7 +255,7 @@ def test_parts_on_one_machine_have_a_directory_each_and_the_first_the_machines()
     assert [part.driver.options.state_dir for part in found] == ["/run/a", "/run/b"]
 
 
-def test_two_parts_that_would_be_one_kernel_are_refused_before_anything_is_opened():
+def test_parts_on_one_kernel_are_rejected_before_opening():
     with expect_error("chain-conflict") as no:
         on_machines("map-t", napt=("nftables", BOX, {}), ce=("tayga", BOX, {}))
     assert "dut.options.parts.ce.options.ssh.netns: ce" in no.value.hint
@@ -265,7 +265,7 @@ def test_two_parts_that_would_be_one_kernel_are_refused_before_anything_is_opene
     on_machines("464xlat", clat=("tayga", BOX, {}), plat=("command", BOX, steps))
 
 
-def test_the_lab_joins_no_two_parts_in_one_namespace():
+def test_two_parts_in_one_lab_namespace_are_rejected():
     given = {
         "parts.clat.options.ssh.lab": "one",
         "parts.plat.driver": "vpp",
@@ -276,9 +276,9 @@ def test_the_lab_joins_no_two_parts_in_one_namespace():
         make_lab_device(bound.driver, bound.device_view, bound.intent)
 
 
-def test_a_part_never_ends_the_lock_of_another_one_of_its_run(tmp_path):
+def test_part_keeps_lock_of_other_part_of_run(tmp_path):
     """The same machine by two names: nothing tells before the lock is there."""
-    here = HereTransport("a machine")
+    here = LocalTransport("a machine")
     run = "alice@office process 7"
     first = Lock(here, str(tmp_path / "v6t"), f"{run}, part napt")
     try:
@@ -289,7 +289,7 @@ def test_a_part_never_ends_the_lock_of_another_one_of_its_run(tmp_path):
         first.release()
 
 
-def test_what_parts_leave_in_a_packet_is_expected_of_the_chain():
+def test_header_policy_of_chain_combines_parts():
     vpp = ChainDriver({"parts": {"plat": {"driver": "vpp"}}})
     oracle = vpp.adapt_oracle(Ipv4aas(), Ipv4aas().make_dut_intent())
     assert oracle.header_policy.absent_checksum
@@ -301,7 +301,7 @@ def test_what_parts_leave_in_a_packet_is_expected_of_the_chain():
     assert oracle._hops == {"forward": 0, "reverse": 1}
 
 
-def test_machines_of_the_lab_that_do_not_stand_are_left_out():
+def test_machines_not_in_lab_are_skipped():
     clat = {"driver": "tayga", "options": {"ssh": {"lab": "ce"}}}
     plat = {"driver": "tayga-nftables", "options": {"ssh": {"lab": "pe"}}}
     chain, intent = (
@@ -356,7 +356,7 @@ def chain_of(*fails):
         ("open", {"two": "open"}, ["one open", "two open", "one close"]),
     ],
 )  # fmt: skip
-def test_parts_before_one_that_fails_are_left_as_they_were(action, fails, log):
+def test_failed_part_leaves_earlier_parts_unchanged(action, fails, log):
     session, done = chain_of(*((fails.get(name, ""),) for name in ("one", "two", "three")))
     with expect_error("command-failed"):
         getattr(session, action)()
@@ -366,7 +366,7 @@ def test_parts_before_one_that_fails_are_left_as_they_were(action, fails, log):
 @pytest.mark.parametrize("action", ["confirm", "flush"])
 def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
     bound = bind(resolve(plugin="siit", dut="tayga"))
-    made = {"begun": 2, "steps": 2, "finished": True, "undone": 0}
+    made = {"begun": 3, "steps": 3, "to_undo": 2, "finished": True, "undone": 0}
     fields = {"timer": "", "rollback_in_s": None, "driver": "tayga", "technology": "siit"}
     session, log = chain_of((), (), ())
     for (_, part), undone in zip(session.parts, (0, 2, 0), strict=True):
@@ -379,7 +379,7 @@ def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
     assert not any(action in line for line in log)
 
 
-def test_parts_are_emptied_in_order_restored_in_reverse_and_verified_by_name():
+def test_parts_are_flushed_in_order_and_restored_in_reverse():
     session, log = chain_of((), (), ())
     session.flush()
     assert log == ["one flush", "two flush", "three flush"]

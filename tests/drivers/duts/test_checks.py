@@ -97,7 +97,7 @@ def test_words_and_lines_are_compared_as_a_whole(check, right, wrong):
     assert check.find_problem(wrong) is not None
 
 
-def test_a_change_is_seen_as_whole_words_only():
+def test_change_is_found_by_whole_words():
     words = {"added_words": "dev right", "changed_words": "dev left"}
     change, line = (
         Change("a route", "a", "c", "r", "l", **words),
@@ -438,7 +438,7 @@ SNAT44 = read_captured("nft-list-table.txt")
         ("\t}\n}", '\t\tip saddr 203.0.113.0/24 snat to 198.19.0.1 comment "v6t-beside"\n\t}\n}', True),
     ],
 )  # fmt: skip
-def test_nft_rule_that_differs_in_one_field_is_not_ours(old, new, ours):
+def test_nft_rule_with_different_field_is_foreign(old, new, ours):
     check = check_of("nftables-nat44", "nft list table ip v6t")
     assert (check.find_problem(SNAT44.replace(old, new, 1)) is None) == ours
 
@@ -452,7 +452,7 @@ def test_nft_rule_that_differs_in_one_field_is_not_ours(old, new, ours):
         ("  unnumbered, use 2001:db8:6::1/64", False),
     ],
 )
-def test_foreign_vpp_address_that_ends_like_ours_is_not_taken_for_ours(line, is_ours):
+def test_foreign_vpp_address_with_same_ending_is_ignored(line, is_ours):
     (step,) = [s for s in planned("vpp-mape-26.06")[2].steps
                if s.command.endswith("left 2001:db8:6::1/64")]  # fmt: skip
     shell = f"vppctl() {{ printf 'left (up):\\r\\n%s\\r\\n' '{line}'; }}; {step.record_command}"
@@ -461,7 +461,7 @@ def test_foreign_vpp_address_that_ends_like_ours_is_not_taken_for_ours(line, is_
 
 
 @pytest.mark.parametrize(("table", "in_the_way"), [(0, True), (3, False)])
-def test_vpp_route_of_another_table_is_not_in_the_way(table, in_the_way):
+def test_vpp_route_of_other_table_is_ignored(table, in_the_way):
     (step,) = [s for s in planned("vpp-mape-26.06")[2].steps if f"ip route add {RULE}" in s.command]
     text = fib(RULE, VIA, fib=table).replace("\r", "")
     shell = f"vppctl() {{ cat; }}; {{ {step.record_command}; }}"

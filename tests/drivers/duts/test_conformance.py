@@ -1,4 +1,4 @@
-"""Promises of every driver: nothing is left behind, nothing foreign is touched."""
+"""Requirements for every driver: rollback is complete, and foreign objects are not touched."""
 
 import re
 from dataclasses import replace
@@ -28,7 +28,7 @@ def list_steps(name, ssh):
 @pytest.mark.parametrize(
     ("ssh", "stays"), [(None, True), ({"lab": "one"}, True), ({"host": "device"}, False)]
 )
-def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, stays):
+def test_kernel_module_is_unloaded_outside_lab_only(name, ssh, stays):
     """Labs share the kernel. What stays is not looked for when the device is put back."""
     (step,) = [step for step in list_steps(name, ssh) if MODULE.search(step.command)]
     assert ("it stays" in step.why) is stays
@@ -42,14 +42,14 @@ def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, sta
 @pytest.mark.parametrize(
     ("ssh", "counted"), [(None, False), ({"lab": "one"}, False), ({"host": "device"}, True)]
 )
-def test_huge_pages_are_put_back_but_in_a_lab_where_others_may_be_at_work_with_them(ssh, counted):
+def test_huge_pages_are_restored_outside_lab_only(ssh, counted):
     steps = [step for step in list_steps("snabb-lwaftr", ssh) if "hugepages" in step.record_command]
     undone = [make_undo_entry(1, step, "vm.nr_hugepages = 7\n").text for step in steps]
     assert undone == ["vm.nr_hugepages = 7\n"] * counted
 
 
 @pytest.mark.parametrize("address", ["0000:03:00.1", "03:00.1"])
-def test_neither_is_its_pci_device_given_to_snabb(address):
+def test_snabb_management_pci_device_is_rejected(address):
     driver = make_driver("snabb-lwaftr", {"left": "03:00.0", "right": address})
     intent = next(c for c in CASES if c.name == "snabb-lwaftr").intent
     facts = replace(
@@ -75,7 +75,7 @@ def test_neither_is_its_pci_device_given_to_snabb(address):
         (False, "", ""),
     ],
 )
-def test_nor_one_whose_settings_the_kernel_would_forget(up, addresses, says):
+def test_snabb_pci_device_used_by_kernel_is_rejected(up, addresses, says):
     driver = make_driver("snabb-lwaftr", {"left": "03:00.0", "right": "03:00.1"})
     intent = next(c for c in CASES if c.name == "snabb-lwaftr").intent
     facts = replace(

@@ -1,4 +1,4 @@
-"""Settings and versions that a driver's program cannot do are refused before any change."""
+"""Settings and versions that a driver does not support are rejected before any change."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_tayga_of_some_versions_refuses_addresses(technology, options, versions)
     ("driver", "name"),
     [("tundra", "tundra-nat64"), ("tayga", "tayga"), ("tayga-nftables", "tayga")],
 )
-def test_it_is_known_by_its_name_which_the_undo_asks_for(driver, name):
+def test_program_option_must_keep_process_name(driver, name):
     assert make_driver(driver, {"program": f"/opt/built/{name}"})
     with expect_error("wrong-form", path=["program"]):
         make_driver(driver, {"program": f"/opt/built/{name}-6.0.2"})
@@ -115,7 +115,7 @@ def test_jool_refuses_a_udp_timeout_below_two_minutes():
     [("4.3.9", False), ("5.2.0", False), ("5.3.1", False),
      ("4.4.0", True), ("4.8", True), ("4.8.8", True), ("5.1.7", True)],
 )  # fmt: skip
-def test_recursor_is_planned_in_versions_whose_settings_are_known(version, is_known):
+def test_recursor_versions_with_unknown_settings_are_rejected(version, is_known):
     with nullcontext() if is_known else pytest.raises(UsageError):
         make_plan("pdns-recursor", Dns64().make_dut_intent(), version=version)
 
@@ -209,7 +209,7 @@ def test_vpp_read_back_compares_every_domain_and_rule(old, new):
 EDGE = MapECe().make_dut_intent().configuration
 
 
-def test_what_the_kernel_writes_is_declared():
+def test_ip6_tunnel_header_profile_follows_options():
     intent = LwB4().make_dut_intent()
     own = make_driver("ip6-tunnel", {"hop_limit": 200}).get_header_profile(intent)
     assert (own.tunnel_hop_limit, own.outer_dscp, own.outer_ecn, own.inner_dscp) == (
@@ -219,7 +219,7 @@ def test_what_the_kernel_writes_is_declared():
     assert (own.outer_dscp, own.inner_dscp) == ("zero", "kept")
 
 
-def test_rules_keep_what_the_port_set_holds():
+def test_drop_rules_accept_exactly_the_port_set():
     """By counting: the rules' arithmetic is that of RFC 7597 section 5.1."""
     sport = [r for r in format_drop_rules(EDGE, "right") if "th sport" in r]
     mask, psid = (int(word) for word in sport[0].split("& ")[1].split()[0:3:2])
@@ -230,7 +230,7 @@ def test_rules_keep_what_the_port_set_holds():
     assert held
 
 
-def test_a_whole_address_has_no_rules_for_ports():
+def test_whole_address_needs_no_port_rules():
     whole = EDGE.model_copy(update={"psid_len": 0, "ipv4": IPv4Network("192.0.2.0/28")})
     rules = format_drop_rules(whole, "right")
     assert len(rules) == 2
@@ -255,7 +255,7 @@ def test_nft_lists_the_rules_as_they_were_given(psid_offset):
     assert loaded.check.find_problem(done.stdout.replace("!=", "==", 1))
 
 
-def test_a_kernel_without_it_is_refused():
+def test_missing_ip6_tunnel_module_is_rejected():
     driver = make_driver("ip6-tunnel", {})
     intent = MapECe().make_dut_intent()
     facts = replace(driver.make_example_facts(intent), sections={"ip6_tunnel": "none\n"})
@@ -263,14 +263,14 @@ def test_a_kernel_without_it_is_refused():
         driver.plan(intent, facts)
 
 
-def test_what_is_no_tunnel_is_refused():
+def test_ip6_tunnel_rejects_other_technologies():
     with expect_error("unsupported-technology"):
         make_plan("ip6-tunnel", MapTCe().make_dut_intent())
     with expect_error("unsupported-by-device"):
         make_plan("ip6-tunnel", B4, checks=True)
 
 
-def test_it_is_an_aftrs_end_of_one_b4s_tunnel():
+def test_ip6_tunnel_is_aftr_side_for_one_b4():
     parts = {"softwire": {"driver": "ip6-tunnel"}}
     steps = plan_of("chain", "ipv4aas", {"parts": parts}, variant="ds-lite").steps
     commands = [s.command for s in steps]

@@ -1,4 +1,4 @@
-"""Real devices in namespaces, reached directly and through a real sshd: frames, and nothing left."""
+"""Real devices in namespaces, reached directly and over SSH: frames, rollback and removal."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def test_frames_go_through_both_ways(device, way):
     intent, src, dst, new_src, new_dst, ttl = FRAMES[device]
     with standing(device, intent, **WAYS[way]) as bed:
         out = bed.through("forward", src, dst, 5000, 53, b"there it goes")
-        assert out is not None, "the frame was dropped"
+        assert out is not None, "frame dropped"
         assert (out.payload.src, out.payload.dst) == (new_src, new_dst)
         assert out.payload.ttl == ttl
         assert (out.src, out.dst) == (intent.links.right.dut_mac, intent.links.right.tester_mac)
         back = bed.through("reverse", new_dst, new_src, 53, out["UDP"].sport, b"here it returns")
-        assert back is not None, "the answer was dropped"
+        assert back is not None, "answer dropped"
         assert (back.payload.src, back.payload.dst) == (dst, src)
         assert len(bed.session.verify()) > 5
         if device in STATEFUL:
@@ -99,7 +99,7 @@ OCTETS = [(octet, octet) for octet in (0, 0xB9)]
         ("nat64", "tayga-nftables", COPIED),
     ],
 )
-def test_whatever_the_traffic_class_frames_are_right(plugin, device, seen):
+def test_every_traffic_class_is_translated_correctly(plugin, device, seen):
     if package := missing(device, "directly"):
         pytest.skip(f"needs {package}")
     for octets, (why, told) in traffic_classes(plugin, OCTETS, dut=device).items():
@@ -108,7 +108,7 @@ def test_whatever_the_traffic_class_frames_are_right(plugin, device, seen):
         assert kinds == (seen if octets[0] else set()), octets
 
 
-def test_the_users_own_commands_make_a_device():
+def test_device_is_configured_by_user_commands():
     steps = [
         {
             "command": "ip link set dev $LEFT txqueuelen 77",
@@ -156,7 +156,7 @@ def router():
         ),
     ],
 )
-def test_device_of_somebody_else_is_refused_before_any_change(given, undo, code, router):
+def test_foreign_configuration_is_rejected_before_changes(given, undo, code, router):
     router.rollback()
     router.transport.run(given)
     before = router.transport.run(SEEN).out
@@ -176,7 +176,7 @@ def test_device_of_somebody_else_is_refused_before_any_change(given, undo, code,
         ("ip link set right down; ip -6 addr add 2001:db8:7b::1/64 dev right", "2001:db8:7b::1/64"),
     ],
 )
-def test_addresses_of_before_are_restored(given, words, router):
+def test_former_addresses_are_restored(given, words, router):
     router.rollback()
     assert router.transport.run(given).status == 0
     before = router.transport.run(SEEN).out
@@ -189,7 +189,7 @@ def test_addresses_of_before_are_restored(given, words, router):
     router.transport.run("ip addr flush dev left; ip addr flush dev right; ip link set right up")
 
 
-def test_an_ipv6_address_that_is_there_with_another_length_is_told():
+def test_existing_address_with_other_prefix_length_is_rejected():
     """Linux has an IPv6 address once; whose it is v6t leaves it."""
     with standing("linux-router", intents.ROUTER6) as bed:
         session, (address, *_) = bed.session, intents.ROUTER6.left.addresses

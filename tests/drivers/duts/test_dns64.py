@@ -1,4 +1,4 @@
-"""DNS64 servers in namespaces: configured, asked, judged, emptied, restored; a wrong one is caught."""
+"""DNS64 servers in namespaces: configuration, answers, flush, rollback and wrong answers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Asking:
 
 
 @pytest.mark.parametrize("server", SERVERS)
-def test_every_query_is_answered_rightly_and_the_cache_does_what_is_asked(server):
+def test_queries_are_answered_correctly_with_and_without_cache(server):
     with Asking(server) as device:
         plain = device.ask(Queries(timeout_s=2.0))
         assert plain.count_frames("received") == COUNT, plain.answers

@@ -1,4 +1,4 @@
-"""``v6t doctor`` and a device in the field: reached, read, nothing changed; and what it says, on a terminal."""
+"""``v6t doctor`` with a remote device: checks without changes, and safe output."""
 
 import json
 
@@ -45,7 +45,7 @@ def test_a_device_that_cannot(site):
     assert "cannot be reached" in text
 
 
-def test_a_device_that_somebody_works_on_or_left_configured(site):
+def test_locked_or_configured_device_gives_notes(site):
     path = bed(site, undo_after_s=0)
     site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router")
     rows = looked(site, path)
@@ -53,7 +53,7 @@ def test_a_device_that_somebody_works_on_or_left_configured(site):
     site.v6t("dut", "rollback", "--testbed", path)
 
 
-def test_what_a_device_says_does_not_steer_the_terminal(site):
+def test_device_output_cannot_control_the_terminal(site):
     """A step of a device that is not ours alone: it renames the window, clears the screen."""
     step = {
         "command": "printf '\\033]0;pwned\\007\\033[2J\\302\\2332J' >&2; exit 3",
@@ -67,7 +67,7 @@ def test_what_a_device_says_does_not_steer_the_terminal(site):
     assert not any(c in said for c in "\x1b\x07\x9b")
 
 
-def test_a_device_that_talks_without_end(site):
+def test_endless_device_output_is_rejected(site):
     step = {"command": "yes", "why": "a step", "undo": "", "deadline_s": 60}
     path = site.testbed("command", base=False, steps=[step])
     said = site.v6t("dut", "commit", "--testbed", path, "--plugin", "ipv4-router", status=4)

@@ -300,7 +300,7 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
             site.clean = state(site) == before
             pytest.skip(f"{phase} has no command {step}")
         if fault == "a second operator":
-            assert told == "", "somebody else's attempt disturbs nobody"
+            assert told == "", "a foreign attempt is harmless"
     finally:
         session.close()
     if fault in CUTS and phase != "rollback":

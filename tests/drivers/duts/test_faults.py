@@ -1,4 +1,4 @@
-"""Every fault in every phase against a real sshd, and a reboot: the device is restored, or the user is told."""
+"""Every fault in every phase against a real sshd, and reboots."""
 
 from functools import partial
 
@@ -168,7 +168,7 @@ def test_a_fault_at_the_login(server, device, fault, tmp_path, monkeypatch):
     assert OUTCOMES[fault]["connect"] == UNTOUCHED
 
 
-def test_the_script_on_the_device_is_enough_without_v6t(server, device, tmp_path):
+def test_undo_script_restores_device_without_v6t(server, device, tmp_path):
     before = state(server)
     session = device()
     session.open()
@@ -181,7 +181,7 @@ def test_the_script_on_the_device_is_enough_without_v6t(server, device, tmp_path
     assert [line for line in changed if line not in ("progress", "undone")] == before
 
 
-def test_another_v6t_restores_what_a_killed_one_left(server, device, caplog):
+def test_other_process_restores_device_of_killed_one(server, device, caplog):
     before = state(server)
     first = device()
     first.open()
@@ -200,7 +200,7 @@ def test_another_v6t_restores_what_a_killed_one_left(server, device, caplog):
     assert state(server) == before
 
 
-def test_odd_octets_in_what_is_only_noted_stop_nobody(server, device, monkeypatch):
+def test_invalid_utf8_in_survey_is_accepted(server, device, monkeypatch):
     session = device()
     odd = {**session.driver.get_survey_commands(), "nic": "printf 'firmware \\377'"}
     monkeypatch.setattr(session.driver, "get_survey_commands", lambda: odd)
@@ -263,7 +263,7 @@ def test_a_flush_by_reboot_configures_again(server, rebooting):
     assert "v6tdummy" not in server.shell("ip -o link")
 
 
-def test_a_device_that_does_not_reboot_is_told(server, rebooting):
+def test_missing_reboot_is_an_error(server, rebooting):
     session = rebooting("true", deadline_s=0.5)
     session.commit()
     with expect_error("not-rebooted", mentions="0.5") as info:
@@ -274,7 +274,7 @@ def test_a_device_that_does_not_reboot_is_told(server, rebooting):
     assert "v6tdummy" not in server.shell("ip -o link")
 
 
-def test_a_device_that_does_not_come_back_is_told(server, rebooting):
+def test_unreachable_device_after_reboot_is_an_error(server, rebooting):
     session = rebooting("kill $(cat /run/sshd.pid); sleep 0.3; kill -9 $PPID", deadline_s=1.0)
     session.commit()
     with expect_error("not-rebooted"):
@@ -285,6 +285,6 @@ def test_a_device_that_does_not_come_back_is_told(server, rebooting):
     assert "v6tdummy" not in server.shell("ip -o link")
 
 
-def test_a_flush_is_seen_or_reboots():
+def test_flush_needs_check_or_reboot():
     with expect_error("missing-setting", path=["flush", 0]):
         make_driver("command", {"flush": [{"command": "true"}]})

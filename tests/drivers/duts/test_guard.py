@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.lab.ssh import LabSshServer
-from v6t.drivers.transport.here import NamespaceTransport
+from v6t.drivers.transport.process import NamespaceTransport
 from v6t.tests.core import warm
 from v6t.tests.needs import needs_lab
 
@@ -80,7 +80,7 @@ def configured(site):
     return "v6tdummy" in site.device.shell("ip -o link")
 
 
-def test_a_configuration_that_cuts_its_own_session_is_undone_and_seen_to_be(device):
+def test_configuration_that_cuts_session_is_undone_by_timer(device):
     """No operator helps: v6t waits for the device's timer, logs in again and checks."""
     before = device.state()
     path = bed(device, [step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)])
@@ -89,7 +89,7 @@ def test_a_configuration_that_cuts_its_own_session_is_undone_and_seen_to_be(devi
     assert device.state() == before
 
 
-def test_a_route_cut_in_the_middle_of_apply(device):
+def test_route_lost_during_commit_is_restored(device):
     """The route stays cut; the console shows that the device is restored."""
     before = device.state()
     path = bed(device, [step("waits", deadline_s=5)])
@@ -117,7 +117,7 @@ def before_but_for_the_record(before, site):
     return [*before, *kept] if kept else before
 
 
-def test_a_v6t_that_is_killed_in_apply(device):
+def test_killed_commit_is_undone_by_timer(device):
     before = device.state()
     path = bed(device, [step("waits", deadline_s=60)])
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
@@ -132,7 +132,7 @@ def test_a_v6t_that_is_killed_in_apply(device):
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_a_v6t_that_wakes_up_leaves_the_device_to_who_has_it_now(hangs, device):
+def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     """It executes no further step, and undoes nothing of the other's."""
     device.device.shell("cat >/run/late", "touch /run/too-late\n")
     path = bed(device, [step("waits", deadline_s=60), step("late", "rm -f /run/too-late")])
@@ -159,7 +159,7 @@ def test_a_v6t_that_wakes_up_leaves_the_device_to_who_has_it_now(hangs, device):
     until(lambda: clients(device) == [], "no ssh is left")
 
 
-def test_a_device_whose_timer_cannot_run_is_not_touched(device):
+def test_device_without_working_timer_is_not_changed(device):
     before = device.state()
     device.device.shell("mount --bind /bin/false /usr/bin/setsid")
     try:

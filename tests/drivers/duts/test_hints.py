@@ -1,12 +1,15 @@
-"""Capabilities of drivers as users see them, and refusals that end with options that work."""
+"""Capabilities of drivers in commands, and hints that lead to valid options."""
 
 import json
 import shlex
 from dataclasses import replace
 
 import pytest
-from v6t.core.cli.hints import list_compatible_drivers
-from v6t.core.config.compatibility import list_capabilities, list_technologies
+from v6t.core.config.compatibility import (
+    list_capabilities,
+    list_compatible_drivers,
+    list_technologies,
+)
 from v6t.core.config.plugins import list_names as technologies
 from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities, list_driver_options
 from v6t.drivers.duts.kinds.linux_router import LinuxRouter
@@ -81,7 +84,7 @@ def expect_working_hint(command, snapshot):
 
 
 @pytest.mark.parametrize(("number", "technology"), enumerate(technologies()))
-def test_driver_that_cannot_make_a_technology_names_those_that_can(number, technology):
+def test_unsupported_technology_error_names_supporting_drivers(number, technology):
     able = {name for name in drivers() if technology in list_technologies(name)}
     unable = [name for name in drivers() if name not in able and list_technologies(name)]
     hint = f"drivers for {technology}: {', '.join(list_compatible_drivers(technology)) or 'none'}"
@@ -91,7 +94,7 @@ def test_driver_that_cannot_make_a_technology_names_those_that_can(number, techn
         assert hint in refused.err or "drivers for" not in refused.err
 
 
-def test_so_does_the_reference_device_where_connections_are_kept():
+def test_reference_device_refusal_of_stateful_technology_names_drivers():
     refused = v6t(*command_of("nat64", "reference", []))
     assert refused.code == "missing-reference"
     assert "drivers for nat64: " in refused.err
@@ -104,13 +107,13 @@ def test_plan_without_device_does_not_name_the_reference_device():
     )
 
 
-def test_a_part_of_a_chain_is_not_told_to_replace_the_whole():
+def test_refused_chain_part_suggests_no_other_dut_driver():
     refused = v6t(*command_of("ipv4aas", "chain", ["dut:parts.clat.driver=nftables"]))
     assert refused.code == "unsupported-technology"
     assert "drivers for" not in refused.err
 
 
-def test_a_device_without_nat46s_module_is_told_where_it_comes_from():
+def test_missing_nat46_module_error_names_its_source():
     driver = make_driver("nat46", {"module": "/nowhere/nat46.ko"})
     intent = Siit().make_dut_intent()
     facts = driver.make_example_facts(intent)
@@ -126,7 +129,7 @@ def test_a_device_without_nat46s_module_is_told_where_it_comes_from():
     assert asked.stdout in ("none\n", "/sys/module/nat46\n")
 
 
-def test_what_is_no_openbsd_says_how_one_is_reached():
+def test_non_openbsd_system_error_names_ssh_option():
     with expect_error("wrong-system", mentions="6.1") as told:
         make_driver("openbsd-pf", {}).parse_facts({"system": "Linux 6.1\n"})
     assert "dut.options.ssh.host" in told.value.hint
@@ -174,11 +177,11 @@ def test_operations_are_those_that_the_driver_plans():
     assert not {"count sessions", "empty the table"} & set(stateless.operations)
 
 
-def test_shared_options_are_not_a_drivers_own():
+def test_shared_options_are_not_listed_as_driver_options():
     assert list_driver_options(LinuxRouter.options_model) == ()
 
 
-def test_rows_leave_out_what_a_driver_lacks():
+def test_empty_capabilities_have_no_row():
     one, other = DriverCapabilities(timers=("a",)), DriverCapabilities(timers=("a", "b"))
     assert (one | other).to_rows() == [("timers", "a, b")]
 

@@ -1,4 +1,4 @@
-"""Ctrl-C after each single command on a device, and on the way from one device to the next."""
+"""Ctrl-C after each single command on a device, and between the devices of a chain."""
 
 import os
 import subprocess
@@ -14,14 +14,14 @@ from v6t.drivers.duts.chain.session import run_all_actions
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.connection import build_lock_script
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.transport.here import HereTransport
+from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
 from .field import until
 from .intents import ROUTER4
 
 
-class Stopped(HereTransport):
+class Stopped(LocalTransport):
     """Interrupts its user once, after this number of commands; 0: never."""
 
     def __init__(self, after):
@@ -36,14 +36,14 @@ class Stopped(HereTransport):
         return done
 
 
-class StoppedLate(HereTransport):
+class StoppedLate(LocalTransport):
     """Interrupts its user when the connection is closed."""
 
     def close(self):
         raise KeyboardInterrupt
 
 
-class StoppedWithin(HereTransport):
+class StoppedWithin(LocalTransport):
     """Interrupts its user while the record is written, when a part of it is on the device."""
 
     def run(self, command, text="", deadline_s=None):
@@ -90,7 +90,7 @@ def is_stopped(work):
     return False
 
 
-def test_an_apply_that_is_stopped_leaves_nothing(tmp_path, monkeypatch):
+def test_interrupted_commit_is_rolled_back(tmp_path, monkeypatch):
     """Until it has said that the configuration stays: also while it is read back, or written down."""
     for after in count(1):
         place = tmp_path / str(after)
@@ -103,8 +103,8 @@ def test_an_apply_that_is_stopped_leaves_nothing(tmp_path, monkeypatch):
     assert {"one", "two", "record.json"} <= set(found(place))
 
 
-def test_an_apply_that_is_stopped_while_it_speaks_leaves_nothing(tmp_path, monkeypatch):
-    device = session(tmp_path, HereTransport("a machine"))
+def test_commit_interrupted_during_message_is_rolled_back(tmp_path, monkeypatch):
+    device = session(tmp_path, LocalTransport("a machine"))
     said = []
 
     def say(text):
@@ -118,14 +118,12 @@ def test_an_apply_that_is_stopped_while_it_speaks_leaves_nothing(tmp_path, monke
     assert found(tmp_path) == []
 
 
-def test_an_apply_that_is_stopped_while_its_record_is_written_leaves_none(tmp_path, monkeypatch):
+def test_commit_interrupted_while_writing_record_leaves_none(tmp_path, monkeypatch):
     assert is_stopped(partial(apply, monkeypatch, session(tmp_path, StoppedWithin("a machine"))))
     assert found(tmp_path) == []
 
 
-def test_an_apply_that_is_stopped_too_late_says_that_the_device_stays_configured(
-    tmp_path, monkeypatch
-):
+def test_commit_interrupted_too_late_reports_configured_device(tmp_path, monkeypatch):
     said = []
     device = session(tmp_path, StoppedLate("a machine"))
     with record_log(lambda text: None, said.append):
@@ -134,7 +132,7 @@ def test_an_apply_that_is_stopped_too_late_says_that_the_device_stays_configured
     assert "`this`" in said[-1]
 
 
-def test_a_lock_of_whose_taking_nobody_hears_is_given_back(tmp_path):
+def test_lock_is_freed_if_its_output_is_closed(tmp_path):
     """The connection ends while the lock is taken: its output has no reader, which ends its shell."""
     place = tmp_path / "state"
     reads, writes = os.pipe()
@@ -148,7 +146,7 @@ def test_a_lock_of_whose_taking_nobody_hears_is_given_back(tmp_path):
     assert list(place.iterdir()) == []
 
 
-def test_a_lock_whose_shell_was_killed_is_given_back_by_what_watches_it(tmp_path, monkeypatch):
+def test_lock_of_killed_shell_is_freed_by_watchdog(tmp_path, monkeypatch):
     monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_SILENCE_S", 1)
     place = tmp_path / "state"
     process = subprocess.Popen(
@@ -162,11 +160,11 @@ def test_a_lock_whose_shell_was_killed_is_given_back_by_what_watches_it(tmp_path
     until(lambda: not list(place.iterdir()), "nothing is left")
 
 
-def test_a_restore_that_is_stopped_is_carried_to_its_end(tmp_path):
+def test_interrupted_rollback_is_completed(tmp_path):
     for after in count(1):
         place = tmp_path / str(after)
         place.mkdir()
-        first = session(place, HereTransport("a machine"))
+        first = session(place, LocalTransport("a machine"))
         first.open()
         first.commit()
         first.confirm()
@@ -181,7 +179,7 @@ def test_a_restore_that_is_stopped_is_carried_to_its_end(tmp_path):
     assert after > 5
 
 
-def test_a_chain_that_is_stopped_while_it_is_put_back_leaves_no_part_configured():
+def test_interrupted_rollback_of_chain_restores_every_part():
     done = []
 
     def stops():

@@ -1,4 +1,4 @@
-"""Ways to log in to a real sshd: configuration file, agent, password, through another host."""
+"""Logins to a real sshd: configuration file, agent, password and jump host."""
 
 import os
 import shutil
@@ -93,7 +93,7 @@ def test_login_by_the_testbed_file(options, server):
     assert beside(server, **own(server, **options)).startswith("in\n")
 
 
-def test_the_host_key_of_a_jump_is_checked_too(server, tmp_path):
+def test_host_key_of_jump_host_is_checked(server, tmp_path):
     known = tmp_path / "known"
     line = (server.directory / "known_hosts").read_text().splitlines()[0]
     assert line.startswith("localhost ")
@@ -103,12 +103,12 @@ def test_the_host_key_of_a_jump_is_checked_too(server, tmp_path):
     assert text.startswith("DutError: ssh root@localhost, through root@127.0.0.1: ")
 
 
-def test_a_jump_that_refuses_is_named(server):
+def test_refusing_jump_host_is_named(server):
     text = beside(server, **own(server, jump="nobody@localhost"))
     assert "through nobody@localhost" in text
 
 
-def test_a_key_of_the_agent(server, monkeypatch, tmp_path):
+def test_login_with_agent_key(server, monkeypatch, tmp_path):
     if shutil.which("ssh-agent") is None:
         pytest.skip("needs Debian package openssh-client")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -130,7 +130,7 @@ def test_a_key_of_the_agent(server, monkeypatch, tmp_path):
             agent.terminate()
 
 
-def test_an_ordinary_user_becomes_root_and_keeps_its_connection_in_sight(server):
+def test_ordinary_user_becomes_root_and_sees_its_connection(server):
     if shutil.which("sudo") is None:
         pytest.skip("needs Debian package sudo")
     text = beside(server, **own(server, become="sudo -n"))
@@ -169,12 +169,12 @@ def login(passwords, monkeypatch, tmp_path):
         transport.close()
 
 
-def test_a_password_of_the_environment(login, monkeypatch):
+def test_login_with_password_from_environment(login, monkeypatch):
     monkeypatch.setenv("V6T_DUT_PASSWORD", SECRET)
     assert login().run("echo in").out == "in\n"
 
 
-def test_a_password_is_asked_for_once_however_often_the_connection_breaks(login, monkeypatch):
+def test_password_is_requested_once_for_all_reconnections(login, monkeypatch):
     asked = []
     monkeypatch.setattr("getpass.getpass", lambda prompt: asked.append(prompt) or SECRET)
     transport = login(ask_password=True)
@@ -184,7 +184,7 @@ def test_a_password_is_asked_for_once_however_often_the_connection_breaks(login,
     assert transport.name.startswith("ssh root@test-logins")
 
 
-def test_without_a_terminal_nobody_is_asked(login, monkeypatch):
+def test_missing_terminal_refuses_password_login(login, monkeypatch):
     def nobody(prompt):
         raise EOFError
 
@@ -193,14 +193,14 @@ def test_without_a_terminal_nobody_is_asked(login, monkeypatch):
         login(ask_password=True)
 
 
-def test_a_wrong_password_is_refused_and_in_no_message(login, monkeypatch):
+def test_wrong_password_is_not_in_error_message(login, monkeypatch):
     monkeypatch.setenv("V6T_DUT_PASSWORD", "hunter2")
     with expect_error("login-refused") as info:
         login()
     assert "hunter2" not in info.value.message + info.value.hint
 
 
-def test_no_password_is_tried_unless_there_is_one(login):
+def test_login_without_password_is_refused(login):
     with expect_error("login-refused"):
         login()
 
@@ -219,25 +219,25 @@ def test_no_password_is_tried_unless_there_is_one(login):
         {"lab": "a", "jump": "b"},
     ],
 )
-def test_what_is_no_host_user_or_way_is_refused(wrong):
+def test_invalid_ssh_options_are_rejected(wrong):
     with pytest.raises(ValueError, match="Value error|pattern|Input"):
         SshOptions(**wrong)
 
 
-def test_hops_are_read():
+def test_jump_hosts_are_parsed():
     hops = SshOptions(host="dut", jump="alice@bastion:2222,[2001:db8::1]:22").hops
     assert hops == {"alice@bastion:2222": "bastion", "[2001:db8::1]:22": "2001:db8::1"}
     assert SshOptions(host="2001:db8::1").host == "2001:db8::1"
 
 
-def test_several_hosts_on_the_way_are_ssh_s_own_business():
+def test_several_jump_hosts_are_left_to_ssh():
     """One machine cannot show it: ssh sees a loop where two hops have one address."""
     client = SshClient(SshOptions(host="dut", jump="alice@first:2222,second", config=""))
     text = (client.directory / "config").read_text()
     assert "Host dut\n  ProxyJump alice@first:2222,second\n" in text
 
 
-def test_what_a_configuration_says_below_cannot_soften_the_rules(tmp_path):
+def test_user_configuration_cannot_weaken_security_options(tmp_path):
     soft = (
         "StrictHostKeyChecking no\nForwardAgent yes\nPermitLocalCommand yes\n"
         "ControlMaster auto\nControlPath /tmp/other-%C\nRemoteCommand tmux\n"
@@ -260,7 +260,7 @@ def test_what_a_configuration_says_below_cannot_soften_the_rules(tmp_path):
     assert not place.exists()
 
 
-def test_a_program_of_the_configuration_never_gets_the_password(monkeypatch, tmp_path):
+def test_password_is_hidden_from_configured_programs(monkeypatch, tmp_path):
     """What a ProxyCommand starts inherits the environment, and may ask like ssh does."""
     monkeypatch.setenv("V6T_DUT_PASSWORD", SECRET)
     thief = tmp_path / "thief"
@@ -276,7 +276,7 @@ exit 1
     assert (tmp_path / "got").read_text() == "V6T=\n"
 
 
-def test_the_password_is_in_no_representation(monkeypatch):
+def test_password_is_absent_from_representations(monkeypatch):
     monkeypatch.setenv("V6T_DUT_PASSWORD", SECRET)
     options = SshOptions(host="dut", ask_password=True)
     transport = SshTransport(options)

@@ -1,4 +1,4 @@
-"""The operator's own way to a device is never taken: by no route, address, pool or interface."""
+"""The management path to a device is protected from routes, addresses, pools and interfaces."""
 
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
@@ -74,7 +74,7 @@ def test_path_is_read_from_the_device():
         ("2001:db8:9::9 via fe80::1 dev one", 128, ("one",)),
     ],
 )
-def test_every_next_hop_is_part_of_it(line, length, devices):
+def test_every_next_hop_belongs_to_path(line, length, devices):
     text = f"client 2001:db8:9::9 matched {line}\n"
     (client, _) = management_path.parse_management_path(
         "2001:db8:9::9 5 2001:db8:1::2 22", text, ["one"]
@@ -94,14 +94,14 @@ def test_every_next_hop_is_part_of_it(line, length, devices):
     ],
 )
 @pytest.mark.parametrize("driver", ["linux-router", "vpp", "openbsd-pf"])
-def test_a_way_that_cannot_be_told_is_a_refusal(driver, session, looked, management):
+def test_unknown_management_path_is_rejected(driver, session, looked, management):
     seen = management_path.parse_management_path(session, looked, management)
     assert seen.unknown_reason
     with expect_error("operator-path-unknown"):
         planned(driver, intents.ROUTER4, seen, **({"start": False} if driver == "vpp" else {}))
 
 
-def test_a_device_of_the_lab_has_no_operator():
+def test_lab_device_needs_no_management_path():
     made = make_driver("linux-router", {})
     made.plan(
         intents.ROUTER4,
@@ -185,12 +185,12 @@ def test_route_to_an_end_of_the_session_is_refused_by_name(net, who, side):
 
 
 @pytest.mark.parametrize(("driver", "intent", "path", "text"), COLLISIONS)
-def test_configuration_that_takes_the_way_is_refused(driver, intent, path, text):
+def test_plan_that_cuts_management_path_is_rejected(driver, intent, path, text):
     refused(text, driver, intent, path)
 
 
 @pytest.mark.parametrize(("driver", "intent", "path"), NO_COLLISIONS)
-def test_configuration_beside_the_way_is_planned(driver, intent, path):
+def test_plan_beside_management_path_is_accepted(driver, intent, path):
     assert planned(driver, intent, path, **({"start": False} if driver == "vpp" else {})).steps
 
 
@@ -206,14 +206,14 @@ TYPED = [
 
 @pytest.mark.parametrize("base", [True, False])
 @pytest.mark.parametrize("line", TYPED)
-def test_the_users_own_lines_count(line, base):
+def test_user_lines_that_cut_management_path_are_rejected(line, base):
     steps = [{"command": line, "why": "mine", "undo": ""}]
     seen = SEEN if base else management_path.make_client_path(SESSION)
     refused("step 1 (mine) with" if not base else "(mine) with", "command", intents.ROUTER4, seen,
             steps=steps, base=base)  # fmt: skip
 
 
-def test_users_flush_that_takes_the_way_is_refused():
+def test_user_flush_that_cuts_management_path_is_rejected():
     flush = [{"command": TYPED[0], "check": {"command": "echo 0", "equals": "0"}}]
     refused("step (empty the device's state) with", "command", intents.ROUTER4, SEEN, flush=flush)
 
@@ -221,19 +221,19 @@ def test_users_flush_that_takes_the_way_is_refused():
 @pytest.mark.parametrize(
     "line", ["ip -6 r a default dev left", "ip r show default", "ip r g 10.9.9.2"]
 )
-def test_users_lines_that_take_nobodys_way(line):
+def test_user_lines_beside_management_path_are_accepted(line):
     steps = [{"command": line, "why": "mine", "undo": ""}]
     planned("command", intents.ROUTER4, SEEN, steps=steps)
 
 
-def test_the_interface_of_the_way_back_is_not_touched():
+def test_return_interface_is_protected():
     """Packets may leave by another interface than they came in by."""
     aside = ManagementPath((ManagementPeer("client", ip_address("10.9.9.2"), 0, ("left",)),))
     with expect_error("interface-protected", mentions="10.9.9.2"):
         planned("linux-router", intents.ROUTER4, aside)
 
 
-def test_a_bridge_over_a_vlan_over_an_interface():
+def test_bridge_over_vlan_is_followed_to_interface():
     ports = {
         "br0": Interface("02:00:00:00:00:10"),
         "eth0.10": Interface("02:00:00:00:00:11", master="br0", lower_interface="eth0"),
@@ -265,7 +265,7 @@ def shell(line, tmp_path, answers, session):
     return [line for line in done.stdout.splitlines() if not line.startswith("nameserver")]
 
 
-def test_a_virtual_routing_domain_is_asked_for_its_own_routes(tmp_path):
+def test_routes_of_vrf_are_surveyed(tmp_path):
     answers = {
         "-o addr show to 10.8.8.2": "3: mgmt    inet 10.8.8.2/24 scope global mgmt",
         "-o link show dev mgmt": "3: mgmt: <UP> mtu 1500 qdisc noqueue master red state UP",
@@ -283,7 +283,7 @@ def test_a_virtual_routing_domain_is_asked_for_its_own_routes(tmp_path):
     assert management_path.parse_management_path(SESSION, "\n".join(said), ["mgmt"]).vrf == "red"
 
 
-def test_an_ip_that_cannot_show_the_matching_route_is_asked_otherwise(tmp_path):
+def test_survey_works_without_fibmatch(tmp_path):
     answers = {
         "-o addr show to 10.8.8.2": "3: mgmt    inet 10.8.8.2/24 scope global mgmt",
         "-o link show dev mgmt": "3: mgmt: <UP> mtu 1500 qdisc noqueue state UP",
@@ -293,7 +293,7 @@ def test_an_ip_that_cannot_show_the_matching_route_is_asked_otherwise(tmp_path):
     assert said == ["client 10.9.9.2 host 10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2"]
 
 
-def test_openbsds_words():
+def test_openbsd_routes_are_parsed():
     six = "destination: 2001:db8::\n   mask: ffff:ffff::\n  interface: em0\n"
     way = convert_route("2001:db8::9", six)
     (client, _) = management_path.parse_management_path(
@@ -315,7 +315,7 @@ ROUTER = ("--plugin", "ipv4-router")
         (("--set", "left_ipv4=10.7.7.1"), "10.7.7.53, the device's name server"),
     ],
 )
-def test_s1_the_way_to_a_device_behind_a_router_is_not_taken(site, words, what):
+def test_route_to_device_behind_router_is_kept(site, words, what):
     before = site.state()
     said = site.v6t("dut", "commit", "--testbed", site.testbed(), *ROUTER, *words, status=4)
     assert what in said
@@ -325,7 +325,7 @@ def test_s1_the_way_to_a_device_behind_a_router_is_not_taken(site, words, what):
 
 @pytest.mark.lab
 @pytest.mark.parametrize("host", [field.DEVICE, field.LINK_LOCAL])
-def test_s6_the_interface_of_the_session_is_not_touched(site, host):
+def test_session_interface_is_protected(site, host):
     """A link-local login has a zone; the interface it names is protected like any other."""
     port = "mgmt" if host == field.DEVICE else "near"
     before = site.state()
@@ -336,7 +336,7 @@ def test_s6_the_interface_of_the_session_is_not_touched(site, host):
 
 
 @pytest.mark.lab
-def test_s6_a_session_that_hides_where_it_comes_from(site):
+def test_session_without_client_address_is_rejected(site):
     hide = """ForceCommand exec env -u SSH_CONNECTION sh -c "$SSH_ORIGINAL_COMMAND"\n"""
     site.configure_sshd(field.SSHD + hide)
     try:
@@ -349,7 +349,7 @@ def test_s6_a_session_that_hides_where_it_comes_from(site):
 
 
 @pytest.mark.lab
-def test_a_test_that_takes_nothing_is_configured_and_restored(site):
+def test_harmless_configuration_is_committed_and_rolled_back(site):
     before = site.state()
     bed = site.testbed(host=field.LINK_LOCAL)
     assert "stays so" in site.v6t("dut", "commit", "--testbed", bed, *ROUTER)
@@ -359,7 +359,7 @@ def test_a_test_that_takes_nothing_is_configured_and_restored(site):
 
 
 @pytest.mark.parametrize("asked", ["route_updates", "live_change"])
-def test_what_is_changed_under_traffic_takes_nobodys_way(asked):
+def test_live_change_cannot_cut_management_path(asked):
     """It is not a step of the plan, but it is a route: an operator may use documentation addresses."""
     intent = intents.requiring(intents.ROUTER4, **{asked: True})
     change = planned("linux-router", intent, None)

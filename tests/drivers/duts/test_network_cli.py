@@ -1,4 +1,4 @@
-"""Lines, prompts, figures and undo of devices with a command line, without any device."""
+"""The driver for command lines without a device: lines, prompts, figures and undo."""
 
 import importlib.util
 import shutil
@@ -59,7 +59,7 @@ from .field import until
         ("abc\x1b[2Kd\x1b[", "   d"),
     ],
 )
-def test_line_shows_what_a_terminal_would_show(sent, shown):
+def test_rendered_line_equals_terminal_output(sent, shown):
     assert render_line(sent) == shown
 
 
@@ -115,11 +115,11 @@ def test_prompt_of_another_mode_contains_the_name(first, later, same):
         ("% Warning: this is slow\n5 input errors, 0 CRC\nErrors: 0", ""),
     ],
 )  # fmt: skip
-def test_refusal_is_the_line_that_refuses(reply, line):
+def test_error_names_rejected_line(reply, line):
     assert CliOptions().find_error(reply) == line
 
 
-def test_own_patterns_replace_the_common_ones():
+def test_configured_patterns_replace_defaults():
     own = CliOptions.model_validate({"errors": ["^NAK"], "prompt": "^ready> $", "pager": "^more$"})
     assert own.find_error("% Invalid input") == ""
     assert own.find_error("nak 5") == "nak 5"
@@ -230,7 +230,7 @@ def test_figures_have_the_names_of_their_groups(pattern, text, expected):
     assert parse_figures([pattern], text) == expected
 
 
-def test_figures_make_the_common_shape():
+def test_figures_are_summarized_in_common_form():
     watched = [{"command": "show x", "pattern": p} for p in (BUSY, TABLE, LOSSES)]
     readings = make(telemetry=watched).get_telemetry_readings(intents.ROUTER6)
     texts = (LOAD, LOAD, LOAD.replace("drops 7", "drops 107"))
@@ -243,7 +243,7 @@ def test_figures_make_the_common_shape():
     assert shape.table == {"used": 1200.0, "limit": 4000.0, "full": 30.0}
 
 
-def test_figures_of_refused_connections_are_losses_for_want_of_room():
+def test_refused_connections_are_table_full_losses():
     pattern = r"no port (?P<refused_port>\d+)|lost (?P<drops>\d+)"
     readings = make(telemetry=[{"command": "show nat", "pattern": pattern}]).get_telemetry_readings(
         intents.ROUTER6
@@ -281,7 +281,7 @@ def test_groups_select_the_reading(pattern, reading):
     assert find_reading_name(pattern) == reading
 
 
-def test_absence_is_not_proved_by_silence():
+def test_empty_answer_does_not_prove_absence():
     check = CheckOptions(command="x", absent="10.0.0.0/8").make_check("x")
     assert check.find_problem("192.0.2.0/24") is None
     assert "'10.0.0.0/8'" in check.find_problem("  10.0.0.0/8  via")
@@ -303,7 +303,7 @@ def test_missing_lines_are_rejected(name):
         plan_of(make(**{name: []}))
 
 
-def test_block_of_text_is_its_lines():
+def test_text_block_is_split_into_lines():
     assert make(configure="one\n\n  two  \n").options.configure == ("one", "  two")
 
 
@@ -360,7 +360,7 @@ def test_device_in_use_is_rejected(answer):
         plan_of(driver, busy=answer)
 
 
-def test_way_to_the_device_is_not_taken():
+def test_plan_that_cuts_session_is_rejected():
     driver = make()
     ends = "server 2001:db8::9\nclient 2001:2::5\n"
     facts = driver.parse_facts({"version": "Version 1.2", "ends": ends})
@@ -389,7 +389,7 @@ def test_lab_device_without_a_login_is_rejected():
 
 
 @pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
-def test_lab_device_that_does_not_stand_is_rejected():
+def test_missing_lab_device_is_rejected():
     device = make_lab_device(make(ssh={"lab": "v6t-test-no-such-lab"}), None, intents.ROUTER6)
     for begin in (device.describe_parts, device.create_namespaces):
         with expect_error("missing-device"):
@@ -405,7 +405,7 @@ def test_lab_device_that_does_not_stand_is_rejected():
         ({"lab": "x"}, ""),
     ],
 )  # fmt: skip
-def test_ends_of_a_connection_are_found_without_one(ssh, ends):
+def test_connection_ends_are_found_before_connecting(ssh, ends):
     assert find_ends(SshOptions.model_validate(ssh)) == ends
 
 
@@ -434,7 +434,7 @@ def test_options_take_precedence_over_the_platform(tmp_path):
     assert make({**IOS, "cli": {"open": ["x"]}}, platform=str(path)).cli_options.open == ("x",)
 
 
-def test_platform_is_an_installed_one(tmp_path, monkeypatch):
+def test_unknown_platform_is_rejected(tmp_path, monkeypatch):
     with monkeypatch.context() as without:
         without.setattr("importlib.util.find_spec", lambda name: None)
         with expect_error("unknown-platform") as info:
@@ -536,14 +536,14 @@ def test_questions_are_answered_and_pages_turned(log_in):
     assert dialogue.run("pages").out == "last\n"
 
 
-def test_refused_line_is_the_last(log_in):
+def test_no_line_follows_a_rejected_one(log_in):
     dialogue = log_in()
     done = dialogue.run("x\nbad\ny")
     assert (done.status, "% Invalid input detected" in done.err) == (1, True)
     assert dialogue.run("x").status == 0
 
 
-def test_refusal_that_ends_with_the_line_is_one(log_in):
+def test_rejection_at_line_end_is_recognized(log_in):
     assert "'silent'" in log_in(errors=["^no such line:"]).run("silent").err
 
 
@@ -592,7 +592,7 @@ def test_repeated_password_is_hidden(log_in):
 
 
 @pytest.mark.parametrize("octet", ["-", "#", "a", "password", "["])
-def test_long_line_is_not_a_prompt_and_found_so_at_once(log_in, octet):
+def test_long_line_is_quickly_recognized_as_no_prompt(log_in, octet):
     """A pattern may take the square of a line's length."""
     dialogue = log_in()
     dialogue._text = octet * (1 << 20)
@@ -658,19 +658,19 @@ def undo(tmp_path, begun, answers, undone=""):
         ("1\n2\n", [], ["revert now", "delete saved"]),
     ],
 )  # fmt: skip
-def test_undo_types_what_is_left_to_undo(tmp_path, begun, answers, typed):
+def test_undo_types_only_remaining_steps(tmp_path, begun, answers, typed):
     assert undo(tmp_path, begun, answers) == (Output(0, "", ""), typed)
     assert "all" in (tmp_path / "undone").read_text()
 
 
-def test_undo_that_fails_keeps_what_restoring_needs(tmp_path):
+def test_failed_undo_keeps_restore_files(tmp_path):
     done, typed = undo(tmp_path, "1\n2\n3\n", ["new", None, "new"])
     assert (done.status, done.out, typed[-1]) == (1, "left 3\nleft 1\n", "revert now")
     done, typed = undo(tmp_path, "1\n2\n3\n", ["old"], undone="2\n")
     assert (done.status, typed) == (0, ["show run", "delete saved"])
 
 
-def test_script_runs_the_program_and_holds_no_password(monkeypatch):
+def test_undo_script_contains_no_password(monkeypatch):
     monkeypatch.setenv("V6T_DUT_PASSWORD", "s3cret")
     driver = make(ssh={"host": "192.0.2.9", "ask_password": True})
     session = CliSession(driver, SshTransport(driver.options.ssh), intents.ROUTER6)

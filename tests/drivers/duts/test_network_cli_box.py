@@ -150,7 +150,7 @@ def test_script_of_the_record_undoes_by_hand(box, tmp_path):
     session.close()
 
 
-def test_refused_line_is_the_last_and_rolled_back(box, tmp_path):
+def test_rejected_line_rolls_configuration_back(box, tmp_path):
     lines = list(driver_of(box, tmp_path).options.configure)
     lines.insert(-2, "frobnicate {left}")
     with opened(box, tmp_path, configure=lines) as session:
@@ -243,7 +243,7 @@ def test_silent_owner_is_rolled_back_by_the_timer_of_this_machine(ios, tmp_path)
 
 
 @one_is_enough
-def test_password_of_enable_is_typed_and_written_nowhere(ios, tmp_path, monkeypatch):
+def test_enable_password_is_typed_but_not_logged(ios, tmp_path, monkeypatch):
     ios.put("enable", "s3cret-enable")
     monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "s3cret-enable")
     with opened(ios, tmp_path) as session:
@@ -329,6 +329,6 @@ def test_run_measures_frames_through_the_device(tmp_path):
         assert not (tmp_path / "out" / "dut-undo.json").exists()
         assert not list((tmp_path / "state").glob("*"))
         assert server.configuration == []
-        assert server.find_pid(), "whoever put it there wants it back"
+        assert server.find_pid(), "server is still running"
     finally:
         server.stop()

@@ -88,7 +88,7 @@ def test_pfctl_accepts_every_rule_set(name, options):
 
 
 @pytest.mark.skipif(not PFCTL, reason="V6T_PFCTL names no pfctl that runs here")
-def test_pfctl_refuses_what_is_no_rule():
+def test_pfctl_rejects_invalid_rule():
     text = ruleset(intents.nat64()).replace("af-to inet from", "af-to from")
     assert parsed(text, "-nf").returncode != 0
 
@@ -96,7 +96,7 @@ def test_pfctl_refuses_what_is_no_rule():
 @pytest.mark.parametrize(
     ("intent", "states"), [(intents.nat44(), 2_100_000), (intents.nat64(), 1_050_000)]
 )
-def test_connection_of_a_nat44_takes_two_states(intent, states):
+def test_nat44_connection_needs_two_states(intent, states):
     """Check that the limit of states allows two for each NAT44 connection.
 
     pf_find_state (sys/net/pf.c) needs a second state for the outgoing packet, whose addresses are
@@ -106,7 +106,7 @@ def test_connection_of_a_nat44_takes_two_states(intent, states):
     assert f"set limit states {states}\n" in text
 
 
-def test_what_pfctl_prints_of_its_state():
+def test_pfctl_info_is_parsed():
     told = pf_rules.parse_info(PFCTL_SI)
     # behind ten ports, all of which were in use when two more clients came
     assert (told["sessions"], told["translate"]) == (49, 2)
@@ -161,7 +161,7 @@ def test_route_back_is_read_as_it_is_printed(address, captured, way):
         ("2001:2::9/128", "2001:2::9"),
     ],
 )
-def test_a_route_of_somebody_is_found_as_it_is_listed(net, line):
+def test_network_is_formatted_as_route_lists_it(net, line):
     """sbin/route/show.c:582 netname4: trailing octets without a bit of the prefix are left out."""
     assert openbsd.format_listed_network(net) == line
 
@@ -177,7 +177,7 @@ CP_TIME = "kern.cp_time=1,0,2,3,4,90\n"
         ("sysctl: third level name cp_time2 is invalid", {}),
     ],
 )  # fmt: skip
-def test_core_is_named_only_where_there_is_one(text, figures):
+def test_cpu_ticks_are_per_core_or_mean(text, figures):
     """Check the ticks that sysctl prints in the order of sys/sys/sched.h.
 
     Of the ticks, it prints kern.cp_time only: the mean of all cores (sys/kern/kern_sysctl.c).
@@ -214,7 +214,7 @@ def refused(loaded, tables):
     driver.check_device(intent, seen)
 
 
-def test_tables_of_lists_are_compared_by_what_they_hold():
+def test_automatic_tables_are_compared_by_content():
     refused(LOADED, TABLES)
     with expect_error("device-not-restored", mentions="etc/pf"):
         refused(LOADED, TABLES.replace("10.2.0.1", "10.2.0.2"))
@@ -245,7 +245,19 @@ def test_address_is_found_with_its_length(line, found, ours):
     assert (step.check.find_problem(text) is None) == ours
 
 
-def test_an_address_with_another_length_would_be_lost():
+def test_mtu_is_read_back_and_restored():
+    driver = make_driver("openbsd-pf", {"left": "vio0", "right": "vether1"})
+    steps = driver.plan(intents.nat44(), driver.make_example_facts(intents.nat44())).steps
+    (step,) = [s for s in steps if s.command == "ifconfig vether1 mtu 1500"]
+    shell = f"ifconfig() {{ cat; }}; {step.read}"
+    printed = re.search(r"^vether1: (?:.|\n\t)*", read_captured("openbsd-ifconfig-A.txt"), re.M)[0]
+    assert run_shell(shell, printed).stdout == "1600\n"
+    assert step.check.find_problem("1600") is not None
+    assert step.check.find_problem("1500") is None
+    assert step.undo == "ifconfig vether1 mtu {words}"
+
+
+def test_address_with_other_prefix_length_is_rejected():
     """sys/netinet/in.c, in_ioctl_change_ifaddr: an alias of an address that is there changes its mask."""
     driver = make_driver("openbsd-pf", {"left": "em0", "right": "em1"})
     intent = intents.nat44()
@@ -266,7 +278,7 @@ def flush_of(intent):
     return step
 
 
-def test_states_of_others_are_no_connections_and_keep_no_flush_from_its_end():
+def test_foreign_states_are_not_counted():
     """States of others belong to other rules; a device in use has thousands."""
     said = read_captured("openbsd-pfctl-vsr.txt")
     reading = make_driver("openbsd-pf", {}).get_session_reading(intents.nat64())
@@ -293,7 +305,7 @@ def test_states_of_others_are_no_connections_and_keep_no_flush_from_its_end():
         ("$((20 - t / 2))", 40),
     ],
 )
-def test_purge_of_own_states_is_waited_for(left, waited, tmp_path):
+def test_flush_waits_for_purge_of_states(left, waited, tmp_path):
     """A pfctl that has freed what was marked after some seconds, each of which takes none here."""
     said = read_captured("openbsd-pfctl-vsr.txt")
     (tmp_path / "said").write_text(re.sub(r"( af-to .*\n.*States: )20 ", r"\g<1>LEFT ", said))
@@ -307,7 +319,7 @@ def test_purge_of_own_states_is_waited_for(left, waited, tmp_path):
 
 
 @pytest.mark.parametrize(("refusals", "status"), [(3, 0), (100, 1)])
-def test_rules_are_put_back_though_more_states_are_in_use_than_they_allow(refusals, status):
+def test_rule_reload_is_retried_while_states_exceed_limit(refusals, status):
     """sys/net/pf_ioctl.c, DIOCSETLIMIT: EBUSY while the pool holds more; the purge frees later."""
     driver = make_driver("openbsd-pf", {})
     plan = driver.plan(intents.nat44(), driver.make_example_facts(intents.nat44()))
@@ -321,7 +333,7 @@ def test_rules_are_put_back_though_more_states_are_in_use_than_they_allow(refusa
     assert tried.stdout.count("try") == min(refusals + 1, pf_rules.RELOAD_TRIES)
 
 
-def test_what_a_running_system_printed_is_read():
+def test_captured_ifconfig_output_is_parsed():
     interfaces, addresses = openbsd.parse_ifconfig(read_captured("openbsd-ifconfig.txt"))
     assert (interfaces["em1"].mac, interfaces["em1"].is_up) == ("02:00:00:00:02:01", True)
     assert [str(own) for own in addresses["em0"]] == [

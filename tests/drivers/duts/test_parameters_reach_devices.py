@@ -89,7 +89,7 @@ NFT, OTHER = "nftables", "tayga-nftables"
         ("vpp", intents.nat44(), 4, {}, 4),
     ],
 )
-def test_what_is_believed_is_what_the_device_is_told(
+def test_timeout_equals_configured_value(
     driver: str, intent: DeviceIntent, told_s: int, options: Mapping[str, Any], seconds: int
 ) -> None:
     if told_s:
@@ -108,12 +108,12 @@ def test_what_is_believed_is_what_the_device_is_told(
         assert set(udp) == {str(seconds)}
 
 
-def test_a_device_that_is_told_nothing_has_the_kernels_own() -> None:
+def test_unset_timeout_is_kernel_default() -> None:
     assert make_driver(NFT, {"timeout_s": 0}).get_timeout_s(intents.nat44()) == 30
 
 
 @pytest.mark.parametrize("driver", [NFT, "nftables66", "iptables", OTHER])
-def test_timers_of_rfcs_and_one_of_the_users_exclude_each_other(driver: str) -> None:
+def test_rfc_timers_and_timeout_are_exclusive(driver: str) -> None:
     with expect_error("conflict"):
         make_driver(driver, {**RFC, "timeout_s": 900})
     assert make_driver(driver, {"rfc_timers": False, "timeout_s": 900}).get_timeout_s(

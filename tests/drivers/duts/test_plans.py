@@ -1,4 +1,4 @@
-"""Plans of all drivers: as recorded, and with the properties every driver has."""
+"""Plans of all drivers: recorded plans, and common properties."""
 
 import os
 import re
@@ -52,7 +52,7 @@ NAMES = [name for name in driver_names() if load_driver_type(name).configures_de
 
 
 @each_case
-def test_plan_is_the_recorded_one(name):
+def test_plan_equals_recorded_plan(name):
     """Compare all but the reasons of steps; ``V6T_GOLDEN=write pytest`` records them again."""
     driver, _, plan = planned(name)
     steps = tuple(replace(step, why="") for step in plan.steps)
@@ -73,7 +73,7 @@ def test_every_driver_has_a_case():
 
 
 @each_case
-def test_commands_touch_nothing_foreign_and_end(name):
+def test_commands_touch_own_objects_and_have_deadlines(name):
     _, _, plan = planned(name)
     for step in (*plan.steps, *plan.flush):
         for text in (step.command, step.undo, step.text, step.record_command):
@@ -96,7 +96,7 @@ def test_step_has_a_reason_and_an_undo(name):
 
 
 @each_device
-def test_what_is_done_is_undone(name):
+def test_every_step_has_an_undo(name):
     _, _, plan = planned(name)
     for step in plan.steps:
         stays = MODULE.search(step.command)
@@ -137,7 +137,7 @@ def test_undo_script_does_nothing_before_the_first_step(name, tmp_path):
 
 
 @each_device
-def test_reading_the_device_changes_nothing(name):
+def test_read_commands_change_nothing(name):
     driver, _, plan = planned(name)
     intent = CASE[name].intent
     looks = [c.command for c in plan.all_checks]
@@ -153,7 +153,7 @@ def test_reading_the_device_changes_nothing(name):
 
 
 @each_case
-def test_no_check_is_satisfied_by_silence(name):
+def test_empty_output_satisfies_no_check(name):
     """A program that is not there, or fails, prints nothing."""
     _, _, plan = planned(name)
     checks = [*plan.all_checks, *(step.check for step in plan.flush if step.check)]
@@ -220,14 +220,14 @@ def test_interface_that_carries_the_connection_is_refused(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_wrong_option_is_named_with_the_known_ones(name):
+def test_unknown_option_error_lists_known_options(name):
     with expect_error("unknown-setting", path=["nosuch"]) as info:
         make_driver(name, {"nosuch": 1})
     assert "state_dir" in info.value.hint
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_option_smuggles_shell(name):
+def test_shell_syntax_in_options_is_rejected(name):
     for option, values in {
         "left": ("a;reboot", "", "-batch", "../eth0", "a b", "a\nb", "$(x)"),
         "state_dir": ("/tmp/$(reboot)", "/a/../b", "run/v6t", "/a b", "/a;b"),
@@ -257,7 +257,7 @@ def test_check_supported_refusal_lists_accepted_families():
     assert caught.value.hint == "it can be: lwb4, b4, aftr-tunnel"
 
 
-def test_a_resolver_that_has_its_cache_already_needs_no_second_one(tmp_path):
+def test_running_resolver_needs_no_second_cache(tmp_path):
     """What plans are made for later, a flush or a read-back, meets a device that is configured."""
     driver = make_driver(
         "knot-resolver", {"state_dir": str(tmp_path / "state"), "cache_mib": "200"}
@@ -305,20 +305,20 @@ def test_unusable_interface_is_rejected(options, has_carrier, code):
 
 
 @pytest.mark.parametrize("name", LINUX)
-def test_without_root_nothing_is_begun(name):
+def test_plan_without_root_is_rejected(name):
     case = next(c for c in CASES if c.driver == name)
     driver = make_driver(name, case.options)
     with expect_error("not-root"):
         driver.plan(case.intent, replace(driver.make_example_facts(case.intent), is_root=False))
 
 
-def test_a_learnt_default_route_survives_forwarding():
+def test_learned_default_route_survives_forwarding():
     driver = make_driver("linux-router", {})
     plan = driver.plan(intents.ROUTER4, facts(advertised_route_interfaces=frozenset({"mgmt"})))
     assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].command
 
 
-def test_thousands_of_neighbours_get_room():
+def test_neighbor_table_is_enlarged():
     many = {f"198.18.{n >> 8}.{n & 255}": "02:00:00:00:01:02" for n in range(2, 3000)}
     intent = replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, neighbors=many))
     driver = make_driver("linux-router", {})
@@ -328,7 +328,7 @@ def test_thousands_of_neighbours_get_room():
 
 
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf", "snabb-lwaftr"])
-def test_a_device_that_asks_gets_no_neighbours(name):
+def test_resolved_neighbours_mode_configures_no_neighbours(name):
     """Nothing else changes; a program without neighbour discovery keeps its static entries."""
     (case, *_) = [c for c in CASES if c.driver == name and "neighbours" not in c.options]
 
@@ -372,7 +372,7 @@ def says_where(lacking, program, option=False):
 @pytest.mark.parametrize(
     ("name", "program"), [(n, p) for n in NAMES if n not in (*BARE, "jool") for p in wanted(n)]
 )
-def test_a_missing_program_says_where_it_comes_from(name, program):
+def test_missing_program_error_names_its_source(name, program):
     driver = make_driver(name, {})
     there = {"ip", "sysctl", *wanted(name)} - {program}
     with expect_error("missing-program") as info:
@@ -381,7 +381,7 @@ def test_a_missing_program_says_where_it_comes_from(name, program):
 
 
 @pytest.mark.parametrize("program", PROGRAM_SOURCES)
-def test_each_program_of_jool_is_looked_for_where_it_is_needed(program):
+def test_missing_jool_program_is_rejected(program):
     case = next(c for c in CASES if c.driver == "jool" and choose_program(c.intent) == program)
     driver = make_driver("jool", case.options)
     facts = driver.make_example_facts(case.intent)
@@ -395,7 +395,7 @@ OPTION = [n for n in NAMES if "program" in load_driver_type(n).options_model.mod
 
 
 @pytest.mark.parametrize("name", OPTION)
-def test_a_program_that_an_option_names_is_looked_for_there(name):
+def test_program_path_option_is_checked(name):
     program = f"/nowhere/{load_driver_type(name).options_model.model_fields['program'].default}"
     with expect_error("missing-program") as info:
         make_driver(name, {"program": program}).parse_facts(SEEN)
@@ -417,6 +417,6 @@ def test_every_driver_has_a_page(name):
 
 
 @pytest.mark.parametrize("version", ["9\nreboot", "9; rm", "$(id)", "-x y"])
-def test_a_version_is_no_command(version):
+def test_shell_syntax_in_version_is_rejected(version):
     with expect_error("wrong-form", path=["version"]):
         make_driver("nftables", {"version": version})

@@ -1,4 +1,4 @@
-"""The script that takes everything back, run by a shell."""
+"""The undo script, run by a shell."""
 
 import contextlib
 import gzip
@@ -27,7 +27,7 @@ from v6t.drivers.duts.session.undo_store import (
     build_undo_script,
     format_here_document,
 )
-from v6t.drivers.transport.here import HereTransport
+from v6t.drivers.transport.process import LocalTransport
 
 from .field import until
 from .intents import ROUTER4
@@ -57,7 +57,7 @@ def test_every_part_of_an_undo_command_has_its_effect(undo, tmp_path):
     assert not (tmp_path / "a").exists()
 
 
-def test_a_command_reads_its_own_input_or_none():
+def test_command_input_is_its_text_or_empty():
     assert format_here_document("cat", "") == "cat </dev/null"
     for command, text, said in (
         ("cat", "x\n", "x\n"),
@@ -69,7 +69,7 @@ def test_a_command_reads_its_own_input_or_none():
         assert done.stdout == said, shell
 
 
-class Timed(HereTransport):
+class Timed(LocalTransport):
     """Remembers how long each command might have taken."""
 
     def __init__(self):
@@ -105,13 +105,11 @@ def undo_deadline_of(place, *, damaged=False):
 @pytest.mark.parametrize(
     ("damaged", "limit_s"), [(False, UNDO_LIMIT_S + 600), (True, DAMAGED_RECORD_UNDO_LIMIT_S)]
 )
-def test_taking_back_may_take_as_long_as_its_steps_or_long_without_a_record(
-    tmp_path, damaged, limit_s
-):
+def test_undo_deadline_follows_record(tmp_path, damaged, limit_s):
     assert undo_deadline_of(tmp_path / "state", damaged=damaged) == limit_s
 
 
-def test_only_steps_that_are_slow_make_taking_back_longer():
+def test_only_slow_steps_extend_undo_limit():
     quick, slow = Step("true", "x", undo="true"), Step("true", "x", undo="true", deadline_s=100)
     assert compute_undo_limit_s([quick] * 50) == UNDO_LIMIT_S
     assert compute_undo_limit_s([quick, slow, slow]) == UNDO_LIMIT_S + 200
@@ -181,7 +179,7 @@ def device(request, tmp_path):
         process.wait()
 
 
-def test_a_step_that_comes_to_its_end_is_waited_for(device):
+def test_undo_waits_for_running_step(device):
     """What it leaves is whole, and taken back like that of any other."""
     step = device.begin("sleep 1; touch late")
     device.undo()
@@ -189,7 +187,7 @@ def test_a_step_that_comes_to_its_end_is_waited_for(device):
     assert step.wait() == 0
 
 
-def test_a_step_that_hangs_is_ended_with_all_that_is_under_it(device, monkeypatch):
+def test_undo_kills_hanging_step_with_children(device, monkeypatch):
     monkeypatch.setattr(undo_store, "STEP_PATIENCE_S", 0)
     (device.place / SCRIPT).write_text(build_undo_script(device.record))
     wait = "until [ -e go ]; do sleep 0.1; done; touch late"
@@ -201,7 +199,7 @@ def test_a_step_that_hangs_is_ended_with_all_that_is_under_it(device, monkeypatc
     assert device.files == {"a"}
 
 
-def test_what_a_step_has_started_for_long_is_none_of_it_when_it_is_done(device):
+def test_background_process_of_finished_step_survives_undo(device):
     step = device.begin("sleep 60 & echo $! >pid")
     assert step.wait() == 0
     device.undo()
@@ -209,7 +207,7 @@ def test_what_a_step_has_started_for_long_is_none_of_it_when_it_is_done(device):
     os.kill(int(device.read("pid")), 0)
 
 
-def test_a_number_that_is_anothers_now_is_left_alone(device):
+def test_undo_does_not_kill_process_with_reused_pid(device):
     others = [
         device.start("sleep", "60"),
         device.start(
@@ -224,13 +222,13 @@ def test_a_number_that_is_anothers_now_is_left_alone(device):
 
 
 @pytest.mark.parametrize("text", ["", "\n", "x\n", "1 2\n", "-1\n"])
-def test_no_number_is_no_process(text, device):
+def test_invalid_process_id_is_ignored(text, device):
     (device.place / "doing").write_text(text)
     device.undo()
     assert device.files == set()
 
 
-def test_an_undo_that_waits_for_a_step_gives_way_to_another(device):
+def test_waiting_undo_is_replaced_by_newer_one(device):
     device.begin("until [ -e go ]; do sleep 0.1; done; touch late")
     first = device.start(*device.shell, str(device.place / SCRIPT))
     until(lambda: device.read("undoing").startswith(f"{first.pid}\n"), "the first")
@@ -241,7 +239,7 @@ def test_an_undo_that_waits_for_a_step_gives_way_to_another(device):
     assert device.files == {"go", "back"}
 
 
-def test_a_step_that_undoes_everything_itself_does_not_wait_for_ever(device, monkeypatch):
+def test_undo_started_by_a_step_does_not_deadlock(device, monkeypatch):
     monkeypatch.setattr(undo_store, "STEP_PATIENCE_S", 0)
     (device.place / SCRIPT).write_text(build_undo_script(device.record))
     device.begin(f"touch late; until [ -e go ]; do sleep 0.1; done; rm go; sh {SCRIPT}")
@@ -251,7 +249,7 @@ def test_a_step_that_undoes_everything_itself_does_not_wait_for_ever(device, mon
 
 def test_log_of_a_device_is_kept_with_each_part_of_a_run(tmp_path):
     driver = make_driver("nftables", {"state_dir": str(tmp_path), "log_connections": True})
-    session = Session(driver, HereTransport("here"), ROUTER4, tmp_path)
+    session = Session(driver, LocalTransport("here"), ROUTER4, tmp_path)
     for text in ("one\n", "two\n"):  # the second is that of a resumed run
         (tmp_path / "connections.log").write_text(text)
         session._save_artefacts()
@@ -278,11 +276,11 @@ def entry(**changes):
         ("net.x = 1\nnet.y = 2", "net.x = 1\nnet.y = 3", True),
     ],
 )
-def test_what_counts_as_put_back(old, now, different):
+def test_restored_state_is_recognized(old, now, different):
     assert entry(old=old).differs_from(now) is different
 
 
-def test_what_vanished_needs_no_undo(tmp_path):
+def test_vanished_object_is_not_undone(tmp_path):
     seen = tmp_path / "seen"
     entries = (
         entry(number=1, command=f"echo one >>{seen}", gone="false"),
@@ -299,7 +297,7 @@ def test_what_vanished_needs_no_undo(tmp_path):
 
 
 @pytest.mark.parametrize("old", ["it's", "$(touch /nowhere/x)", "`id`", "a\nb", "-n", 'x"y', ""])
-def test_what_a_device_said_is_only_ever_a_word(old, tmp_path):
+def test_device_output_is_quoted_in_undo_script(old, tmp_path):
     out = tmp_path / "out"
     step = Step("true", "x", undo=f"printf %s {{old}} >{out}", read="false")
     record = UndoRecord(
@@ -309,3 +307,35 @@ def test_what_a_device_said_is_only_ever_a_word(old, tmp_path):
     done = run_shell(build_undo_script(record), check=False)
     assert done.returncode == 0, done
     assert out.read_text() == old
+
+
+@pytest.mark.parametrize(
+    ("state", "runs"), [("old", 1), ("another", 2)], ids=["restored meanwhile", "still different"]
+)
+def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, runs, tmp_path):
+    delete = "echo >>runs; [ ! -e deleted ] && touch deleted"  # fails if it is repeated
+    step = entry(command=delete, before="cat state", old="old")
+    record = UndoRecord("me", "b", "d", "t", "now", str(tmp_path), (step, entry(number=2)))
+    (tmp_path / PROGRESS).write_text("1\n2\n")
+    (tmp_path / "state").write_text("another")
+    store = UndoStore(LocalTransport("here"), str(tmp_path))
+    assert run_shell(build_undo_script(record)).stdout == ""
+    store.mark_for_undo([1])
+    assert store.read_undone_steps() == {2}
+    (tmp_path / "state").write_text(state)
+    done = run_shell(build_undo_script(record), check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "runs").read_text() == "\n" * runs
+    assert store.read_undone_steps() == {1, 2}
+
+
+def test_status_counts_the_begun_steps_that_have_an_undo(tmp_path):
+    undo = (entry(number=1), entry(number=2, command=""), entry(number=3))
+    record = UndoRecord("me", "b", "command", "x", "now", str(tmp_path), undo)
+    transport = LocalTransport("here")
+    UndoStore(transport, str(tmp_path)).write(record)
+    (tmp_path / PROGRESS).write_text("1\n2\n")
+    run_shell(f"sh {tmp_path}/{SCRIPT}")
+    driver = make_driver("command", {"state_dir": str(tmp_path)})
+    configured = Session(driver, transport, ROUTER4).status()["configured"]
+    assert (configured["steps"], configured["to_undo"], configured["undone"]) == (3, 1, 1)

@@ -1,4 +1,4 @@
-"""The undo record is kept until the device is restored; other files cannot mislead."""
+"""The undo record is kept until the device is restored; other files are never used."""
 
 import queue
 import re
@@ -40,7 +40,7 @@ def device(server, make_session):
 pytestmark = over_ssh
 
 
-def test_a_restore_that_finds_a_difference_keeps_the_record(server, device, tmp_path):
+def test_rollback_with_difference_keeps_record(server, device, tmp_path):
     """The next commit does not take the difference for the state before."""
     before = server.shell(STATE)
     session = device()
@@ -61,7 +61,7 @@ def test_a_restore_that_finds_a_difference_keeps_the_record(server, device, tmp_
     assert session.rollback()[0].startswith("there is nothing")
 
 
-def test_whoever_says_so_leaves_it_as_it_is(server, device):
+def test_forget_accepts_differing_state(server, device):
     session = device()
     session.commit()
     server.shell("touch /run/stubborn")
@@ -92,7 +92,7 @@ def test_progress_of_an_earlier_run_is_not_inherited(server, device):
         "sed -i s,v6t-undo/1,v6t-undo/9, /run/v6t/record.json",
     ],
 )
-def test_a_damaged_record_is_told_and_its_script_offered(damage, server, device, tmp_path):
+def test_damaged_record_error_offers_undo_script(damage, server, device, tmp_path):
     before = server.shell(STATE)
     session = device()
     session.commit()
@@ -114,7 +114,7 @@ def test_a_damaged_record_is_told_and_its_script_offered(damage, server, device,
         assert "dut-undo.sh" in info.value.hint  # its copy is here
 
 
-def test_what_an_interrupted_removal_leaves_is_nothing(server, device):
+def test_interrupted_record_removal_leaves_device_unconfigured(server, device):
     """The record goes first, what says that all is undone last."""
     session = device()
     session.commit()
@@ -136,7 +136,7 @@ def test_what_an_interrupted_removal_leaves_is_nothing(server, device):
         ("touch {d}", "file-unwritable"),
     ],
 )
-def test_a_directory_of_somebody_else_is_not_used(made, code, server, device):
+def test_foreign_state_directory_is_rejected(made, code, server, device):
     """Its owner could make v6t run a script as root."""
     server.shell("mkdir -m 755 /run/elsewhere; " + made.format(d="/run/elsewhere/v6t"))
     with expect_error(code, mentions="/run/elsewhere"):
@@ -144,7 +144,7 @@ def test_a_directory_of_somebody_else_is_not_used(made, code, server, device):
 
 
 @pytest.mark.parametrize("made", ["mkdir -m 755 {d}", "chmod 1777 /run/elsewhere", "true"])
-def test_a_directory_of_ones_own_is_closed_to_others(made, server, device):
+def test_state_directory_is_private(made, server, device):
     server.shell("mkdir -m 755 /run/elsewhere; " + made.format(d="/run/elsewhere/v6t"))
     session = device(state_dir="/run/elsewhere/v6t")
     session.commit()
@@ -153,13 +153,13 @@ def test_a_directory_of_ones_own_is_closed_to_others(made, server, device):
     session.rollback()
 
 
-def test_what_a_device_says_is_never_a_place_to_fill():
+def test_placeholders_in_device_output_are_not_expanded():
     said = "'{words}'; {old}"
     undo = make_undo_entry(1, Step("true", "x", undo="put {old} and {words}"), said)
     assert undo.command == """put ''"'"'{words}'"'"'; {old}' and ''"'"'{words}'"'"';' '{old}'"""
 
 
-def test_lock_of_a_silent_owner_frees_itself(server, login, monkeypatch):
+def test_lock_of_silent_owner_expires(server, login, monkeypatch):
     monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_SILENCE_S", 2)
     server.shell(CLEAN)
     silent, second = Lock(login(), "/run/v6t", "alice@one process 1"), login()
@@ -187,7 +187,7 @@ class Deaf:
         raise DutError("nothing came", code="command-failed")
 
 
-def test_lines_that_nobody_answers_are_silence():
+def test_unanswered_beats_count_as_silence():
     beats = Heartbeat(Deaf(), 0.05)
     until(lambda: beats.silence_s > 0.5, "silence")
     assert not beats.await_answer(0.2)
@@ -212,7 +212,7 @@ class Answering(Deaf):
             raise DutError("nothing came", code="command-failed") from exc
 
 
-def test_a_sign_of_life_is_had_at_once():
+def test_await_answer_does_not_wait_for_next_beat():
     """It does not wait for the next line, and earlier output proves nothing."""
     far = Answering()
     beats = Heartbeat(far, 3600.0)
@@ -248,7 +248,7 @@ def test_lock_is_held_whatever_ps_the_device_has(login, either_ps):
     Lock(second, "/run/v6t", "bob@two process 2").release()
 
 
-def test_undo_sh_is_one_at_a_time(server, device, either_ps):
+def test_only_one_undo_script_runs(server, device, either_ps):
     """A second one takes the place of one that hangs."""
     steps = [{**DUMMY, "undo": "[ -e /run/stubborn ] && sleep 60; ip link del v6tdummy"}]
     session = device(steps=steps)

@@ -1,4 +1,4 @@
-"""Whole runs on a device behind a real sshd: restored at the end, and after a kill -9."""
+"""Complete runs on a device behind a real sshd: restored at the end and after SIGKILL."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from v6t.benchmarks.registry import make_results_schema
 from v6t.drivers.duts.lab.ssh import LabSshServer
-from v6t.drivers.transport.here import NamespaceTransport
+from v6t.drivers.transport.process import NamespaceTransport
 from v6t.tests.core import warm
 
 from . import sshserver
@@ -78,7 +78,7 @@ def test_a_run_configures_verifies_measures_and_restores(whole):
     assert not LabSshServer(NAME).find_pid()
 
 
-def test_an_interrupted_run_restores_and_says_how_to_go_on(testbed, tmp_path):
+def test_interrupted_run_restores_device_and_prints_resume_command(testbed, tmp_path):
     path = tmp_path / "run"
     with measuring("run", *QUICK, "--testbed", testbed, "-o", path) as process:
         process.send_signal(signal.SIGINT)
@@ -115,7 +115,7 @@ def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, whole, tmp
         begun = journal.read_bytes()
         drawn.append(begun.count(b"\n"))
         pid = LabSshServer(NAME).find_pid()
-        assert pid, "a device elsewhere does not vanish with its tester"
+        assert pid, "the device survives"
         inside, record = NamespaceTransport(pid, "inside"), path / "dut-undo.json"
         assert "v6t-nat64" in inside.run("ip -o link show").out
         assert inside.run("cat /run/v6t/record.json").out == record.read_text()

@@ -64,7 +64,7 @@ def test_generated_undo_script_passes_shellcheck():
 
 
 @pytest.mark.parametrize("command", ["remove_timer", "read_record", "write_file", "start_timer"])
-def test_call_contains_what_the_function_needs(command, sh):
+def test_call_contains_required_functions(command, sh):
     text = shell.build_call("state", command, "name", directory="/nonexistent")
     assert f"{command}() {{" in text
     assert subprocess.run([*sh, "-n"], input=text, text=True, check=False).returncode == 0
@@ -114,7 +114,7 @@ def begin_timer(sh, place, undo, **more):
     return start(sh, build_timer_script(str(place), "token", 2, **more))
 
 
-def test_timer_undoes_everything_after_silence_and_ends_what_holds_the_lock(sh, tmp_path):
+def test_timer_undoes_and_kills_lock_holder_after_silence(sh, tmp_path):
     holder, _ = take_lock(sh, tmp_path, "alice")
     holder.send_signal(signal.SIGSTOP)
     timer = begin_timer(sh, tmp_path, "echo undone >state\n")
@@ -138,14 +138,14 @@ def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
     assert "2 s without a confirmation" in (tmp_path / "guard/fired").read_text()
 
 
-def test_timer_tries_again_what_it_could_not_undo(sh, tmp_path):
+def test_timer_retries_failed_undo(sh, tmp_path):
     timer = begin_timer(sh, tmp_path, "echo >>tries; exit 1\n")
     assert timer.wait(60) == 0
     assert (tmp_path / "tries").read_text() == "\n\n\n"
     assert "not everything" in (tmp_path / "guard/fired").read_text()
 
 
-def test_timer_tells_its_remaining_time_and_ends_when_it_is_removed(sh, tmp_path):
+def test_timer_reports_remaining_time_and_can_be_removed(sh, tmp_path):
     timer = begin_timer(sh, tmp_path, "touch undone\n")
     until((tmp_path / "guard/pid").exists, "the timer")
     (tmp_path / "lock").symlink_to("1 alice")
@@ -175,7 +175,7 @@ def test_start_of_a_process_is_read(line, start, sh):
     assert run_shell(text, sh=sh, check=False).stdout.strip() == start
 
 
-def test_process_without_proc_is_told_by_ps(sh, tmp_path):
+def test_process_is_identified_by_ps_without_proc(sh, tmp_path):
     """OpenBSD has no /proc."""
     stub = 'cat() { case $1 in /proc/*) false ;; *) command cat "$@" ;; esac; }\n'
     note = stub + build_tracked_command(str(tmp_path), "sleep 60")
@@ -207,7 +207,7 @@ def test_text_and_status_of_each_command():
     assert parse_sections(done.stdout) == {n: section for n, (_, section) in commands.items()}
 
 
-def test_an_answer_that_breaks_off_has_no_status():
+def test_incomplete_section_has_no_status():
     whole = build_batch_script({"a": "echo 1", "b": "echo 2"})
     out = run_shell(whole, check=False).stdout
     cut = out[: out.rindex(SECTION_HEADING)]

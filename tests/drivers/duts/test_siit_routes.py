@@ -1,4 +1,4 @@
-"""Routes and own addresses of translators: every host is reached, no packet returns, nothing collides."""
+"""Routes and addresses of translators: every host is reachable, without loops or collisions."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_siit_routes_hold_of_the_prefix_only_hosts_without_a_mapping():
 @pytest.mark.parametrize("driver", ["tayga", "jool", "nat46"])
 @pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED])
 @pytest.mark.parametrize("orientation", ["nat64", "nat46"])
-def test_siit_plan_routes_no_packet_back(driver, params, orientation):
+def test_siit_plan_creates_no_routing_loop(driver, params, orientation):
     device = make_driver(driver, {})
     technology = translator(**params, orientation=orientation)
     intent = technology.make_dut_intent()

@@ -1,4 +1,4 @@
-"""A real Snabb lwAFTR in the lab, if this machine has one: in PATH, or named by V6T_SNABB."""
+"""A real Snabb lwAFTR in the lab, in PATH or named by V6T_SNABB."""
 
 import pytest
 from scapy.layers.inet import IP, UDP
@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 
-def test_it_keeps_the_ttl_at_the_tunnels_end_counts_and_is_put_back():
+def test_snabb_keeps_ttl_counts_packets_and_is_restored():
     intent = intents.lwaftr()
     link = intent.links.left
     with standing("snabb-lwaftr", intent, **OWN) as bed:
@@ -30,10 +30,10 @@ def test_it_keeps_the_ttl_at_the_tunnels_end_counts_and_is_put_back():
         frame = Ether(src=link.tester_mac, dst=link.dut_mac) / outer / inner / b"out of the tunnel"
         bed.left.send(bytes(frame))
         out = bed.right.await_udp(b"out of the tunnel", seconds=10.0)
-        assert out is not None, "the frame was dropped"
+        assert out is not None, "frame dropped"
         assert (out[IP].src, out[IP].ttl) == ("192.0.2.80", 64)
         back = bed.through("reverse", "203.0.113.56", "192.0.2.80", 53, 2000, b"into the tunnel")
-        assert back is not None, "the answer was dropped"
+        assert back is not None, "answer dropped"
         assert (back[IPv6].dst, back[IPv6].hlim) == ("2001:db8:b400::c000:250:0", 255)
         assert back[IP].ttl == 63
         assert bed.dut.report()["snabb"]["in-ipv6-packets"] >= 1
@@ -44,7 +44,7 @@ def test_it_keeps_the_ttl_at_the_tunnels_end_counts_and_is_put_back():
         assert "hugetlbfs" not in left
 
 
-def test_frames_that_it_does_not_fetch_are_counted_and_are_its_own():
+def test_unfetched_frames_are_counted_as_device_losses():
     """Its worker is stopped: a core that polls would look as busy as ever."""
     intent = intents.lwaftr()
     link = intent.links.left

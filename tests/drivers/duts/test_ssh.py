@@ -1,4 +1,4 @@
-"""The SSH transport against a real sshd: logins, deadlines, broken connections, odd output."""
+"""The SSH transport against a real sshd: logins, deadlines, broken connections, unusual output."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def test_commands_run_in_sh_with_input_and_status(login):
     assert (done.status, done.out, done.err) == (3, "in\n", "err\n")
 
 
-def test_system_programs_are_found_and_speak_english(login):
+def test_commands_use_system_path_and_c_locale(login):
     assert login().run("command -v ip && echo $LC_ALL").out.splitlines()[-1] == "C"
 
 
@@ -53,12 +53,12 @@ def test_quotes_and_newlines_arrive_unchanged(login):
     assert login().run("printf '%s' 'x\"y$z'; cat", text).out == 'x"y$z' + text
 
 
-def test_a_megabyte_each_way(login):
+def test_transfer_one_megabyte_in_each_direction(login):
     text = "0123456789abcdef" * 65536
     assert login().run("cat", text).out == text
 
 
-def test_octets_that_are_no_utf8_are_shown_and_reported(login):
+def test_invalid_utf8_output_is_escaped_and_reported(login):
     done = login().run("printf 'a\\377b'")
     assert done.out == "a\\xffb"
     assert not done.clean
@@ -129,7 +129,7 @@ def test_a_silent_server(server, login):
         held.release()
 
 
-def test_closing_twice_and_without_opening_is_fine():
+def test_close_is_idempotent():
     transport = SshTransport(SshOptions(host="nowhere.invalid", config=""))
     transport.close()
     transport.close()
@@ -148,14 +148,14 @@ def test_devices_of_a_test_process_that_was_killed_are_removed(server):
     place, pid = subprocess.run(ended, capture_output=True, text=True, check=False).stdout.split()
     assert Path(place).exists()
     assert Path(place) != server.directory
-    assert Path(f"/proc/{pid}").exists(), "a device elsewhere does not vanish with its tester"
+    assert Path(f"/proc/{pid}").exists(), "the device survives"
     subprocess.run([sys.executable, "-c", words + "s.end(m)"], check=True)
     assert not Path(place).exists()
     assert not Path(f"/proc/{pid}").exists()
     assert server.find_pid()
 
 
-def test_what_was_not_run_is_told_beside_whatever_else_is_said():
+def test_refused_command_is_recognized_among_other_messages():
     """sudo, too, writes to standard error; a command may say the same line and end well."""
     said = b"sudo: unable to resolve host device\nv6t: this was not run\n"
     with expect_error("device-busy", kind=DeviceTakenOver):

@@ -1,4 +1,4 @@
-"""Steps: one read before and after a change, the usual steps, and how a process of v6t is ended."""
+"""Steps: recorded states, common steps, and how processes are stopped."""
 
 import ast
 import os
@@ -137,7 +137,7 @@ def test_daemon_that_has_ended_shows_the_end_of_its_log(tmp_path):
     assert "no space left" in run(step.check.command)
 
 
-def test_no_checker_searches_its_text_anywhere_in_the_output():
+def test_no_check_uses_plain_substring_search():
     """A part of a name, an address or a number would prove another object."""
     searches = []
     for path in [*DUTS.glob("kinds/**/*.py"), *DUTS.glob("os/*.py"), DUTS / "steps.py"]:
@@ -202,9 +202,7 @@ def stop(pid_file, name, before=""):
 @pytest.mark.parametrize(
     ("name", "status"), [("sleep", -15), ("vpp_main", None)], ids=["ours", "another one"]
 )
-def test_ours_is_ended_and_another_one_that_has_its_number_is_left_alone(
-    sleeper, tmp_path, name, status
-):
+def test_stop_ends_only_process_with_expected_name(sleeper, tmp_path, name, status):
     """The other process is not a failure: ours has ended long ago."""
     file = tmp_path / "pid"
     file.write_text(f"{sleeper.pid}\n")
@@ -217,7 +215,7 @@ def test_ours_is_ended_and_another_one_that_has_its_number_is_left_alone(
 
 
 @pytest.mark.parametrize("text", [None, "", "999999999\n"])
-def test_where_none_is_there_is_nothing_to_do(text, tmp_path):
+def test_stop_without_process_does_nothing(text, tmp_path):
     file = tmp_path / "pid"
     if text is not None:
         file.write_text(text)
@@ -226,7 +224,7 @@ def test_where_none_is_there_is_nothing_to_do(text, tmp_path):
 
 
 @pytest.mark.parametrize("fate", ["at work", "its leader has ended"])
-def test_all_that_ours_leads_are_ended(fate, tmp_path):
+def test_stop_ends_whole_process_group(fate, tmp_path):
     """And no process that is not called so, though it has the group's number."""
     file = tmp_path / "pid"
     file.write_text("")
@@ -253,7 +251,7 @@ def group(leader):
     return [row[2] for row in rows if row[0] == str(leader) and row[1][0] != "Z"]
 
 
-def test_one_that_does_not_end_is_told(tmp_path):
+def test_stop_of_unresponsive_process_fails(tmp_path):
     deaf = subprocess.Popen(["sh", "-c", "trap '' TERM; while :; do sleep 1; done"])
     file = tmp_path / "pid"
     file.write_text(f"{deaf.pid}\n")
@@ -265,7 +263,7 @@ def test_one_that_does_not_end_is_told(tmp_path):
         deaf.wait()
 
 
-def test_nothing_runs_whose_number_could_not_be_kept(tmp_path):
+def test_background_command_needs_writable_pid_file(tmp_path):
     """On a full disk a file is made, and stays empty."""
     ran = tmp_path / "ran"
     line = steps.make_background_command("/dev/full", f"touch {ran}") + " wait"

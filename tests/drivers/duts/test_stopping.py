@@ -1,4 +1,4 @@
-"""Ctrl-C once, Ctrl-C twice, a terminal that is closed: the device is put back, or it is said how."""
+"""Signals and closed terminals: the device is restored, or the rollback command is printed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from v6t.core.cli.stopping import (
 )
 from v6t.core.config.resolve import resolve
 from v6t.drivers.duts.lab.ssh import LabSshServer
-from v6t.drivers.transport.here import NamespaceTransport
+from v6t.drivers.transport.process import NamespaceTransport
 from v6t.tests.core import warm
 from v6t.tests.core.support import COMMAND, v6t
 from v6t.tests.needs import needs_lab
@@ -55,7 +55,7 @@ def bed(site, steps, limit=0):
 
 
 @pytest.mark.lab
-def test_the_first_signal_says_what_is_put_back_and_what_a_second_one_costs(device):
+def test_first_signal_prints_rollback_and_effect_of_second(device):
     before = device.state()
     path = bed(device, [step("waits")])
     process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
@@ -72,7 +72,7 @@ def test_the_first_signal_says_what_is_put_back_and_what_a_second_one_costs(devi
 
 @pytest.mark.lab
 @pytest.mark.parametrize("limit", [0, 3])
-def test_the_second_signal_prints_the_commands_before_it_goes(limit, device):
+def test_second_signal_prints_cleanup_commands(limit, device):
     before = device.state()
     path = bed(device, [step("waits", "sh /run/waits")], limit)
     process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
@@ -97,7 +97,7 @@ def test_the_second_signal_prints_the_commands_before_it_goes(limit, device):
 
 
 @pytest.mark.lab
-def test_a_step_that_a_signal_interrupts_has_no_effect_afterwards(device):
+def test_interrupted_step_has_no_later_effect(device):
     """Its shell on the device hears nothing of the signal."""
     before = device.state()
     late = {
@@ -116,7 +116,7 @@ def test_a_step_that_a_signal_interrupts_has_no_effect_afterwards(device):
 
 
 @pytest.mark.lab
-def test_a_terminal_that_is_closed(device):
+def test_closed_terminal_restores_device(device):
     """Every write to it fails; the device is restored all the same."""
     before = device.state()
     path = bed(device, [step("waits")])
@@ -143,7 +143,7 @@ TESTBED = {
 @pytest.mark.lab
 @needs_lab
 @pytest.mark.skipif(sshserver.lacking() is not None, reason="needs an sshd")
-def test_a_run_that_is_given_up_says_how_to_put_its_device_back(tmp_path):
+def test_aborted_run_prints_rollback_command(tmp_path):
     """And the command it prints does that: a run's directory says enough."""
     (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
     out, lab = tmp_path / "out", LabSshServer(LAB)
@@ -188,7 +188,7 @@ def remote(tmp_path, **options):
     return resolve(None, tmp_path / "bed.yaml", plugin="nat44")
 
 
-def test_words_of_a_run_with_a_device_elsewhere(tmp_path):
+def test_stop_messages_of_run_with_remote_device(tmp_path):
     run, out = remote(tmp_path), tmp_path / "out"
     assert make_stop_messages({}, "").first.startswith("stopping: nothing")
     out.mkdir()
@@ -202,7 +202,7 @@ def test_words_of_a_run_with_a_device_elsewhere(tmp_path):
     assert trials.endswith(f": v6t resume {out}")
 
 
-def test_words_of_a_campaign_name_every_run_whose_device_is_configured(tmp_path):
+def test_stop_messages_of_campaign_name_configured_runs(tmp_path):
     """Its testbeds work at the same time."""
     run, paths = remote(tmp_path, undo_after_s=0), [tmp_path / "001-x", tmp_path / "002-y"]
     for path in paths:
@@ -237,17 +237,16 @@ def test_verify_refuses_a_simulated_device(tmp_path):
     assert done.code == "unsupported-by-tester"
 
 
-def test_words_of_a_chain_name_its_devices(tmp_path):
+def test_stop_messages_of_chain_name_its_devices_and_rollback_timers(tmp_path):
     parts = {
-        n: {"driver": "nftables", "options": {"ssh": {"host": f"{n}.example.net"}}} for n in "ab"
+        host: {"driver": "nftables", "options": {"ssh": {"host": host}, **limit}}
+        for host, limit in (("a", {"undo_after_s": 30}), ("b", {"undo_after_s": "0"}), ("c", {}))
     }
-    run = remote(tmp_path).model_copy(
-        update={"dut": remote(tmp_path).dut.model_copy(update={"options": {"parts": parts}})}
-    )
-    assert (
-        "putting a.example.net, b.example.net back"
-        in make_device_stop_messages(run, "--testbed x").first
-    )
+    dut = remote(tmp_path).dut.model_copy(update={"options": {"parts": parts}})
+    run = remote(tmp_path).model_copy(update={"dut": dut})
+    message = make_device_stop_messages(run, "--testbed x").first
+    assert "putting a, b, c back" in message
+    assert "restores a after 30 s, c after 60 s)" in message
 
 
 CHAIN = {
@@ -273,7 +272,7 @@ CHAIN = {
         ),
     ],
 )
-def test_the_command_that_restores_is_whole(dut, words, expected, tmp_path):
+def test_rollback_command_is_complete(dut, words, expected, tmp_path):
     """It names the device as the command did that has configured it, for any shell."""
     path = tmp_path / "a bed.json"
     path.write_text(json.dumps({"tester": {"kind": "trex"}, "dut": dut}))
@@ -290,15 +289,19 @@ def test_the_command_that_restores_is_whole(dut, words, expected, tmp_path):
     )
 
 
+VPP = ["--driver", "vpp", "--set-dut", "ssh.host=vpp.example.net"]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         (["dslite-aftr", "--testbed", "{bed}"], ["dslite-aftr", "--testbed", "{bed}"]),
         (["{run}"], ["{run}"]),
-        (["{run}", "--testbed", "{bed}"], ["--testbed", "{bed}", "--plugin", "dslite-aftr"]),
+        (["{run}", "--testbed", "{bed}"], ["{run}", "--testbed", "{bed}"]),
+        (["{run}", *VPP], ["{run}", *VPP]),
     ],
 )
-def test_audit_before_a_run_has_a_whole_rollback_command(words, expected, tmp_path, monkeypatch):
+def test_audit_before_run_has_complete_rollback_command(words, expected, tmp_path, monkeypatch):
     """No run directory could name the device yet."""
     places = {"bed": tmp_path / "a bed.json", "run": tmp_path / "run"}
     trex = {"kind": "trex", "options": {"ssh": {"host": "trex.example.net"}}}
@@ -317,7 +320,8 @@ def test_audit_before_a_run_has_a_whole_rollback_command(words, expected, tmp_pa
     command = shlex.split(audited[0].rollback_command)
     assert command == ["v6t", "dut", "rollback", *(word.format(**places) for word in expected)]
     again = dut_command.rollback.make_context("rollback", command[3:]).params
-    assert dut_command.resolve_device_run(again, any_technology=True).settings.dut == settings.dut
+    named = dut_command.resolve_device_run(again, any_technology=True)
+    assert named.settings.dut == audited[0].settings.dut
 
 
 def audit(device, path, out):
@@ -329,7 +333,7 @@ def audit(device, path, out):
 
 
 @pytest.mark.lab
-def test_an_audit_that_is_stopped_puts_its_device_back(device, tmp_path):
+def test_stopped_audit_restores_device(device, tmp_path):
     before = device.state()
     process = audit(device, bed(device, []), tmp_path / "audit")
     process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Outputs of devices: recorded, read, watched every second, and what counts as lost."""
+"""Telemetry: recorded outputs, sampling, and which figures are losses."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from v6t.drivers.duts.session.telemetry import (
     build_watch_script,
     read_samples,
 )
-from v6t.drivers.transport.here import HereTransport
+from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
 from . import intents
@@ -71,7 +71,7 @@ def test_figures_are_read(parse, text, expected):
     assert not any(name.startswith("cpu.") for name in figures)
 
 
-def test_interfaces_of_a_linux():
+def test_linux_interfaces_are_parsed():
     sections = {"system": "Linux 6.1", "links": read_captured("ip-j-link.json"), "user": "0"}
     facts = parse_linux_facts(sections, "6.1")
     assert facts.interfaces["left"].mac == "02:00:00:00:01:01"
@@ -86,7 +86,7 @@ def test_interfaces_of_a_linux():
         ({"system": "Linux 6.1", "links": "[{"}, "unexpected-answer"),
     ],
 )
-def test_what_is_no_linux_is_refused(sections, code):
+def test_non_linux_system_is_rejected(sections, code):
     with expect_error(code):
         parse_linux_facts(sections, "")
 
@@ -123,7 +123,7 @@ def test_a_device_without_driver_cannot_be_watched():
 
 
 def watch_here(readings):
-    process = HereTransport("here").hold(build_watch_script(readings, 0.01))
+    process = LocalTransport("here").hold(build_watch_script(readings, 0.01))
     return TelemetryWatcher(read_samples(process, readings), process.release)
 
 
@@ -142,7 +142,7 @@ def test_a_watcher_takes_a_sample_each_interval_and_ends_its_loop(tmp_path):
     assert json.loads(after.split()[-1]) >= len(values)
 
 
-def test_a_watcher_whose_loop_dies_keeps_what_it_saw(tmp_path, monkeypatch):
+def test_watcher_keeps_samples_after_loop_dies(tmp_path, monkeypatch):
     monkeypatch.setattr("v6t.drivers.duts.session.telemetry.LINE_DEADLINE_S", 0.5)
     counter = tmp_path / "n"
     counter.write_text("0\n")
@@ -197,7 +197,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_a_reading_says_which_of_its_figures_are_losses(case):
+def test_reading_declares_its_loss_figures(case):
     for name, reading in (
         make_driver(case.driver, case.options).get_telemetry_readings(case.intent).items()
     ):
@@ -224,7 +224,7 @@ def judged(readings, name, *texts, lost):
     return judge_device(samples, lost=lost)
 
 
-def test_every_reason_of_jools_is_of_a_kind():
+def test_every_jool_counter_has_a_loss_reason():
     reading = readings_of("jool", intents.nat64())["jool"]
     kinds = {
         "JSTAT_BIB6_NOT_FOUND": LossReason.TABLE_FULL, "JSTAT_BIB4_NOT_FOUND": LossReason.NO_CONNECTION,
@@ -246,7 +246,7 @@ def test_every_reason_of_jools_is_of_a_kind():
         ("state-mismatch", "rules", "pf state_mismatch grew"),
     ],
 )
-def test_what_pf_drops_for_want_of_a_port_is_a_tables(counter, limited, words):
+def test_pf_drops_without_free_port_are_table_losses(counter, limited, words):
     readings = readings_of("openbsd-pf", intents.nat44())
     later = "\n".join(
         line[:35] + f"{int(line[35:50]) + 900:>9}" + line[44:] if counter.strip() in line else line
@@ -265,7 +265,7 @@ def link_text(received, sent, errors=0):
     )
 
 
-def test_what_nat46_does_not_send_is_counted():
+def test_packets_not_sent_by_nat46_are_counted():
     readings = readings_of("nat46", intents.SIIT)
     (name,) = [n for n in readings if n.startswith("device ")]
     found = judged(readings, name, link_text(100, 97), link_text(1100, 697), lost=400)
@@ -276,7 +276,7 @@ def test_what_nat46_does_not_send_is_counted():
     assert "0 frames were lost" in line
 
 
-def test_what_a_tunnel_could_not_send_is_counted():
+def test_packets_not_sent_by_tunnel_are_counted():
     case = next(c for c in CASES if c.driver == "ip6-tunnel")
     readings = readings_of("ip6-tunnel", case.intent)
     (name,) = [n for n in readings if n.startswith("tunnel ")]
@@ -290,7 +290,7 @@ def test_drops_of_packet_sockets_are_added_up():
     assert snabb_lwaftr.parse_counters(SNABB)["ingress-packet-drops"] == 5.0
 
 
-def test_a_users_own_names_say_what_they_count():
+def test_user_figure_names_set_loss_reason():
     watch = {"ring": "echo drops=7 refused_ports=2 missed=3", "dropped": "echo 5"}
     readings = readings_of("command", intents.ROUTER4, watch=watch)
     ring, one = readings["ring"], readings["dropped"]

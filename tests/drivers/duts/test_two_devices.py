@@ -1,4 +1,4 @@
-"""CE and PE of ipv4aas behind real sshd, also two parts on one machine: measured, locked, lost, restored."""
+"""CE and PE of ipv4aas behind real sshds: measurement, locks, crashes and rollback."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def test_all_are_configured_measured_and_restored(standing, tmp_path):
 
 
 @most_sites
-def test_whoever_holds_one_of_them_keeps_others_from_all(standing):
+def test_lock_on_one_device_blocks_all(standing):
     standing.cabled()
     before = standing.states()
     for name, place in standing.site.placed.items():
@@ -82,7 +82,7 @@ def test_whoever_holds_one_of_them_keeps_others_from_all(standing):
 
 
 @most_sites
-def test_what_is_applied_stays_and_is_restored(standing):
+def test_committed_configuration_stays_until_rollback(standing):
     """Two operators one after the other; a machine that is out of reach keeps no other from being restored."""
     standing.cabled()
     before = standing.states()
@@ -113,7 +113,7 @@ def test_what_is_applied_stays_and_is_restored(standing):
 
 
 @one_machine
-def test_every_machines_own_timer_undoes_what_kill_9_left(standing, tmp_path):
+def test_timers_of_all_machines_undo_killed_run(standing, tmp_path):
     """Also with every session on the machines killed, as when they lose their network."""
     before = killed(standing, tmp_path / "run")
     for server in standing.servers.values():
@@ -153,7 +153,7 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
         assert "sh /run/v6t/part-plat/undo.sh" in done.err
 
 
-def test_restoring_asks_for_no_room_for_connections(tmp_path):
+def test_rollback_does_not_check_session_limit(tmp_path):
     path = tmp_path / "aftr.yaml"
     aftr = {"driver": "vpp", "options": {"ssh": {"lab": sshserver.unique("gone")}}}
     path.write_text(json.dumps({"dut": {"driver": "chain", "options": {"parts": {"aftr": aftr}}}}))

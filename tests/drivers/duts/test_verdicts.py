@@ -1,4 +1,4 @@
-"""Verdicts on devices: from their own figures, the tester's, and at which rate they were seen."""
+"""Verdicts on bottlenecks from figures of the device and the tester."""
 
 from dataclasses import replace
 
@@ -270,7 +270,7 @@ def test_received_packets_of_vpp_are_not_drops():
     assert summarize_samples(samples).drops == {"interfaces host-left.punt": 270.0}
 
 
-def test_busiest_thread_stands_for_its_process():
+def test_process_figures_are_those_of_busiest_thread():
     busy = process((10, 5), (40, 30), quota=(10, 4))
     assert summarize_samples(busy).process == {"run": 40.0, "wait": 30.0, "throttled": 40.0}
     assert summarize_samples(process()).process == {}
@@ -369,7 +369,7 @@ REFUSED = TrialResult({}, connections=PhaseOneResult(required=300, sent=300, lea
         (TrialResult({}), "found", 1000.0, 1, "reported nothing"),
     ],
 )
-def test_trial_above_is_chosen_if_the_tester_did_its_part(above, when, rate_fps, lost, words):
+def test_trial_above_result_is_chosen_if_tester_kept_up(above, when, rate_fps, lost, words):
     seen = {"found": kernel(50), "above": kernel(0)}
     at = choose_trial(BOTH, {"found": counted(999), "above": above}, seen, 1.01)
     assert (at.name, at.rate_fps, at.lost) == (when, rate_fps, lost)
@@ -388,7 +388,7 @@ def test_trial_above_is_chosen_if_the_tester_did_its_part(above, when, rate_fps,
         ({"found": FOUND}, {"found": counted(1, faults=("late",))}, {"found": []}, None, "1,000 fps"),
     ],
 )  # fmt: skip
-def test_trial_found_is_chosen_if_there_is_no_other(trials, results, seen, lost, words):
+def test_result_trial_is_chosen_if_no_other_exists(trials, results, seen, lost, words):
     at = choose_trial(trials, results, seen, 1.01)
     assert (at.name, at.lost) == ("found", lost)
     assert any(words in note for note in at.notes)
@@ -398,7 +398,7 @@ def test_trial_found_is_chosen_if_there_is_no_other(trials, results, seen, lost,
     ("learned", "found_s", "before", "found"),
     [(50, 2.9, [1.0, 2.0], [2.0, 3.0]), (300, 6.5, [1.0, 2.0], [3.0, 4.0, 5.0])],
 )
-def test_refused_trial_has_the_samples_around_it(learned, found_s, before, found):
+def test_rejected_trial_gets_samples_around_it(learned, found_s, before, found):
     samples = [Sample({}, float(n)) for n in range(10)]
     ends = [("before", 2.5), ("found", found_s), ("after", 9.0)]
     results = {"found": TrialResult({}, connections=PhaseOneResult(300, 300, learned))}

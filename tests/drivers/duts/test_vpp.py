@@ -1,4 +1,4 @@
-"""A real VPP in the lab, if this machine has one: in PATH, or named by V6T_VPP."""
+"""A real VPP in the lab, in PATH or named by V6T_VPP."""
 
 import os
 import re
@@ -64,7 +64,7 @@ def test_every_frame_is_the_reference_translation(plugin, params):
     assert re.match(r"\d\d\.\d\d", described["version"])
 
 
-def test_mix04_the_background_passes_beside_map_e(tmp_path):
+def test_background_traffic_passes_map_e_relay(tmp_path):
     """VPP drops native IPv6 on an interface with MAP-E; on separate VLANs it passes.
 
     Its ip6-map does so to frames that come in pairs, and lets single ones pass: a frame at a time tells nothing.
@@ -103,7 +103,7 @@ SEEN = {"mape-br": TUNNEL, "lwaftr": TUNNEL, "mapt-br": TRANSLATION, "nat64": TR
 
 
 @pytest.mark.parametrize("plugin", SEEN)
-def test_traffic_classes_go_where_rfcs_have_them(plugin):
+def test_traffic_classes_follow_rfcs(plugin):
     params = MAPT if plugin == "mapt-br" else {}
     octets = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
     found = traffic_classes(plugin, octets, params=params, dut="vpp", **OWN)
@@ -114,7 +114,7 @@ def test_traffic_classes_go_where_rfcs_have_them(plugin):
 
 
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
-def test_it_loses_congestion_marks_of_tunnels_and_that_is_seen(plugin):
+def test_lost_congestion_marks_of_tunnels_are_detected(plugin):
     """RFC 6040 section 4.2: CE outside must be carried over. VPP looks at the inner ECN only."""
     found = traffic_classes(plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **OWN)
     assert re.findall(r"\d+", found[3, 2][0])[:2] == ["2", "3"]
@@ -122,7 +122,7 @@ def test_it_loses_congestion_marks_of_tunnels_and_that_is_seen(plugin):
 
 
 @pytest.mark.parametrize("plugin", ["lwb4", "mape-ce"])
-def test_a_customers_tunnel_carries_dscp_outwards_and_no_ecn(plugin):
+def test_customer_tunnel_copies_dscp_but_not_ecn(plugin):
     octets = [(0, 0), (0xB8, 0), (0, 0xB8), (0xB8, 0xB9), (2, 2), (1, 2)]
     found = traffic_classes(plugin, octets, dut="vpp", **OWN)
     assert {pair: why for pair, (why, _) in found.items() if why} == {}
@@ -165,7 +165,7 @@ def test_the_printed_plan_makes_the_papers_frame():
         right.send(bytes(Ether(src=link.tester_mac, dst=link.dut_mac) / packet / b"of the paper"))
         out = left.await_udp(b"of the paper")
         shell.run("kill $(cat /run/v6t/vpp.pid)")
-    assert out is not None, "the frame was dropped"
+    assert out is not None, "frame dropped"
     assert (out[IPv6].src, out[IPv6].dst) == ("2001:db8:6::1", "2001:db8:ce:a11:0:c000:250:11")
     assert (out[IPv6].nh, out[IP].dst, out[UDP].dport) == (4, "192.0.2.80", 35336)
 
@@ -187,11 +187,11 @@ def test_sessions_come_and_go(technology_name):
         for port in range(5000, 5020):
             payload = b"from port %d" % port
             out = exchange(bed, intent, src, dst, port, payload)
-            assert out is not None, "the frame was dropped"
+            assert out is not None, "frame dropped"
             assert (out.payload.src, out.payload.dst) == (new_src, new_dst)
             assert out[IP].ttl == 63
             back = bed.through("reverse", new_dst, new_src, 53, out[UDP].sport, b"to %d" % port)
-            assert back is not None, "the answer was dropped"
+            assert back is not None, "answer dropped"
             assert back[UDP].dport == port
             if technology_name == "dslite-aftr":
                 assert (back[IPv6].src, back[IPv6].dst) == ("2001:db8:6::1", src)
@@ -211,11 +211,11 @@ def test_sessions_come_and_go(technology_name):
         assert bed.dut.report()["table"]["used"] == 0
         assert bed.session.verify()
         out = exchange(bed, intent, src, dst, 6000, b"once more")
-        assert out is not None, "nothing passes after the flush"
+        assert out is not None, "no traffic after flush"
         assert any("undone" in line for line in bed.session.rollback())
 
 
-def test_what_empties_nat44_ei_gives_its_ports_back():
+def test_flush_of_nat44_ei_frees_its_ports():
     """VPP's own `clear nat44 ei sessions` does not, which is why it is not what the driver uses."""
     with standing("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
         cli = lambda words: bed.session.transport.run(bed.session.driver.cli(words)).out  # noqa: E731
@@ -242,7 +242,7 @@ def test_nat44_ei_has_one_session_for_all_servers_of_a_port():
 
 
 @pytest.mark.parametrize("plugin", ["ed", "ei"])
-def test_a_full_table_is_told_by_its_occupancy_and_the_counter(plugin):
+def test_full_table_is_found_by_occupancy_and_counter(plugin):
     intent = intents.nat44()
     intent = intents.with_values(intent, session_limit=50)
     link = intent.links.left
@@ -262,7 +262,7 @@ def test_a_full_table_is_told_by_its_occupancy_and_the_counter(plugin):
     assert any("maximum sessions exceeded" in line for line in verdict.evidence)
 
 
-def test_frames_of_another_psid_are_told_by_their_reason():
+def test_frames_of_other_psid_have_a_drop_reason():
     """RFC 7597 section 8.1: not a queue's, and not twice, though the interface counts them, too."""
     intent = intents.paper_mape()
     link = intent.links.left
@@ -299,7 +299,7 @@ def exchange(bed, intent, src, dst, port, payload):
     return bed.right.await_udp(payload)
 
 
-def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
+def test_silently_rejected_domain_is_detected(monkeypatch):
     """EA bits beyond bit 64, had the driver not refused them itself."""
     mape = intents.paper_mape()
     (rule,) = mape.configuration.rules
@@ -313,7 +313,7 @@ def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
         pass
 
 
-def test_what_the_driver_refuses_of_map_t_would_lose_a_direction(monkeypatch):
+def test_rejected_map_t_rules_would_lose_packets(monkeypatch):
     wrong = {"rule_ipv6": "2001:db8:ce::/51"}
     with expect_error("unsupported-by-version"):
         vpp_proven("mapt-br", wrong)
@@ -335,23 +335,23 @@ def test_vpp_to_be_started_without_the_plugin_is_refused_before_the_first_change
         pass
 
 
-def test_a_worker_thread_does_the_same():
+def test_vpp_with_worker_thread_translates_frames():
     finding, _, described = vpp_proven("mape-br", {}, workers="1")
     assert finding is None
     assert any("corelist-workers 1" in command for command in described["commands"])
 
 
-def test_it_is_driven_over_ssh():
+def test_vpp_is_configured_over_ssh():
     if package := sshserver.lacking():
         pytest.skip(f"needs {package}")
     with standing("vpp", intents.paper_mape(), ssh={"lab": sshserver.unique("vpp")}, **OWN) as bed:
         out = bed.through("reverse", "203.0.113.56", "192.0.2.80", 41999, 35336, b"over ssh")
-        assert out is not None, "the frame was dropped"
+        assert out is not None, "frame dropped"
         assert out[IPv6].dst == "2001:db8:ce:a11:0:c000:250:11"
         assert len(bed.session.verify()) > 10
 
 
-def test_its_telemetry_is_read():
+def test_vpp_telemetry_is_read():
     with standing("vpp", intents.ROUTER4, **OWN) as bed:
         for n in range(20):
             assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"frame %d" % n)
@@ -468,7 +468,7 @@ OTHER = "02:00:00:00:00:99"
     ],
 )
 @pytest.mark.parametrize("intent", [intents.ROUTER4, intents.ROUTER6], ids=lambda i: i.technology)
-def test_a_neighbour_is_told_again_what_it_was_told_before(intent, told, after):
+def test_existing_neighbor_entry_is_restored(intent, told, after):
     host = str(next(iter(intent.left.neighbors)))
     with theirs(intent) as (session, _, cli):
         cli("set interface state host-left up")

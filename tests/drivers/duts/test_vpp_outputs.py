@@ -1,4 +1,4 @@
-"""What VPP 26.06 and Debian's Jool 4.1.9 printed, and what their functions are told, refuse and count."""
+"""Captured outputs of VPP 26.06 and Jool 4.1.9, and what their drivers reject."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -24,7 +24,7 @@ def check_of(intent, command, **options):
     return next(c for c in checks if command in c.command)
 
 
-def test_its_version():
+def test_version_is_parsed():
     facts = make_driver("vpp", {"start": False}).parse_facts(
         {"system": "Linux 6.18", "version": read_captured("vpp-show-version.txt")}
     )
@@ -57,7 +57,7 @@ LISTED = "/usr/lib/vpp_plugins:\nmap_plugin.so\nnat_plugin.so\n"
         (intents.paper_mape(), {}, {"plugins": LISTED.replace("\nmap", "\nnomap")}, "map"),
     ],
 )
-def test_plugin_that_is_not_loaded_is_missed_before_any_change(intent, options, sections, lacking):
+def test_missing_plugin_is_rejected_before_any_change(intent, options, sections, lacking):
     driver = make_driver("vpp", options)
     facts = replace(driver.make_example_facts(intent), sections=sections)
     if not lacking:
@@ -78,7 +78,7 @@ def test_plugin_that_is_not_loaded_is_missed_before_any_change(intent, options, 
         (intents.dslite(), "26.06", "unsupported-by-device"),
     ],
 )
-def test_plugin_is_not_asked_for_where_vpp_cannot_be_the_device(intent, version, code):
+def test_unsupported_intent_is_rejected_before_plugin_check(intent, version, code):
     driver = make_driver("vpp", {"start": False})
     facts = driver.make_example_facts(intent)
     with expect_error(code):
@@ -104,7 +104,7 @@ def test_interface_has_the_address_of_the_testbed(port, mac, code):
         driver.check_device(intent, replace(driver.make_example_facts(intent), sections=sections))
 
 
-def test_the_papers_domain():
+def test_domain_of_paper_is_parsed():
     (domain,) = vpp_outputs.parse_domains(read_captured("vpp-show-map-domain.txt"))
     assert domain == vpp_outputs.MapDomain(
         "v6t0", "192.0.2.0/24", "2001:db8:ce::/51", "2001:db8:6::1/128", 13, 0, 5
@@ -115,7 +115,7 @@ def test_the_papers_domain():
     assert check.find_problem(other) is not None
 
 
-def test_thirty_packets_and_a_spoofed_one():
+def test_interface_and_error_counters_are_parsed():
     found = vpp_outputs.parse_interface_counters(read_captured("vpp-show-interface.txt"))
     assert found["host-right.rx_packets"] == 30
     assert found["host-left.tx_packets"] == 31
@@ -133,7 +133,7 @@ def test_thirty_packets_and_a_spoofed_one():
     assert two["thread1.node.ip4-map.calls"] == two["thread1.node.ip4-map.vectors"] == 30
 
 
-def test_its_sessions():
+def test_nat_sessions_are_parsed():
     assert vpp_outputs.parse_nat44_sessions(read_captured("vpp-show-nat44-summary.txt")) == {
         "sessions": 7
     }
@@ -150,14 +150,14 @@ def test_its_sessions():
     [(0, 10_240, ""), (10_240, 10_240, ""), (10_241, 20_480, " bib-buckets 2048"),
      (4_000_000, 5_242_880, " bib-buckets 524288 bib-memory 1073741824")],
 )  # fmt: skip
-def test_nat64_has_room_for_the_sessions_asked(sessions, room, words):
+def test_nat64_bucket_count_follows_required_sessions(sessions, room, words):
     plan = make_plan("vpp", intents.requiring(intents.nat64(), sessions=sessions), start=False)
     (enable,) = [s for s in plan.steps if "nat64 plugin enable" in s.command]
     assert f"{room} sessions" in enable.why
     assert enable.command.startswith(f"vppctl nat64 plugin enable{words}")
 
 
-def test_ds_lite_is_refused_where_it_would_lose_sessions_or_frames():
+def test_ds_lite_with_too_many_sessions_is_rejected():
     intent = intents.dslite()
     with expect_error("unsupported-by-device"):
         make_plan("vpp", intent, start=False)
@@ -170,7 +170,7 @@ def test_ds_lite_is_refused_where_it_would_lose_sessions_or_frames():
         make_plan("vpp", intents.with_values(intent, pool4=["198.19.0.1"]))
 
 
-def test_silence_is_no_empty_table():
+def test_error_output_is_not_an_empty_table():
     (flush,) = make_plan("vpp", intents.dslite()).flush
     check = flush.check
     assert check.find_problem("") is None
@@ -182,11 +182,11 @@ def test_silence_is_no_empty_table():
     ("intent", "seconds"),
     [(intents.nat44(), 3600), (intents.nat64(), 300), (intents.dslite(), None)],
 )
-def test_how_long_idle_sessions_live(intent, seconds):
+def test_idle_session_timeout_is_known(intent, seconds):
     assert make_driver("vpp", {}).get_timeout_s(intent) == seconds
 
 
-def test_the_client_is_the_programs_neighbour():
+def test_vppctl_is_next_to_program():
     given = {"program": "/opt/vpp/bin/vpp"}
     assert make_driver("vpp", given).cli("show version").startswith("/opt/vpp/bin/vppctl -s ")
     elsewhere = {"ssh": {"host": "dut"}}
@@ -199,7 +199,7 @@ def nat44(**values):
     return intents.with_values(intents.nat44(), **values)
 
 
-def test_what_clears_the_table_is_seen_to_have_cleared_it():
+def test_flush_check_requires_empty_table():
     (flush,) = make_plan("vpp", nat44(), nat44="ei").flush
     assert "del ; " in flush.command
     said = "NAT44 sessions:\n-------- thread 0 vpp_main: {} sessions --------\n"
@@ -221,12 +221,12 @@ def test_endpoint_independent_nat_has_room_for_all_clients():
     ("plugin", "settings"),
     [("ei", {"udp_timeout_s": 30}), ("ei", {"port_block": 16}), ("ed", {"port_block": 16})],
 )
-def test_what_a_plugin_cannot_be_is_refused(plugin, settings):
+def test_unsupported_nat44_settings_are_rejected(plugin, settings):
     with expect_error("unsupported-by-device", mentions=next(iter(settings))):
         make_plan("vpp", nat44(**settings), nat44=plugin)
 
 
-def test_its_counts():
+def test_nat44_ei_sessions_are_parsed():
     two = (
         "NAT44 sessions:\n-------- thread 0 vpp_main: 0 sessions --------\n"
         "-------- thread 1 vpp_wk_0: 12 sessions --------\n"
@@ -243,7 +243,7 @@ def test_its_counts():
     assert reading.parse(dumped) == {"used": 30, "limit": 64512}
 
 
-def test_only_one_of_them_counts_endpoints():
+def test_only_nat44_ei_counts_endpoints():
     kinds = {
         n: make_driver("vpp", {"nat44": n}).has_endpoint_independent_mapping(nat44())
         for n in ("ed", "ei")
@@ -261,7 +261,7 @@ def test_module_and_program_are_of_one_version():
         driver.read_version("4.1.10.0\n4.1.9.0\n")
 
 
-def test_its_sessions_and_the_reasons_of_drops():
+def test_jool_sessions_and_drop_reasons_are_parsed():
     found = parse_statistics(read_captured("jool-nat64-stats.txt"))
     assert found["JSTAT_SESSIONS"] == 3
     assert found["JSTAT_POOL4_MISMATCH"] == 134
@@ -271,7 +271,7 @@ def test_its_sessions_and_the_reasons_of_drops():
     assert "3 sessions" in flush.check.find_problem(read_captured("jool-nat64-stats.txt"))
 
 
-def test_a_number_of_sessions_that_is_not_told_is_none():
+def test_missing_session_count_is_unknown():
     """With --all even a zero is told: without an answer nothing says that the table is empty."""
     reading = make_driver("jool", {}).get_session_reading(intents.nat64())
     (flush,) = make_plan("jool", intents.nat64()).flush
@@ -294,7 +294,7 @@ def test_a_number_of_sessions_that_is_not_told_is_none():
         ("JSTAT_A_LATER_ONE", "dropped (", "dropped ("),
     ],
 )  # fmt: skip
-def test_what_a_counter_says_depends_on_the_translator(name, siit, nat64):
+def test_meaning_of_counter_depends_on_translator(name, siit, nat64):
     for intent, words in ((intents.SIIT, siit), (intents.nat64(), nat64)):
         readings = make_driver("jool", {}).get_telemetry_readings(intent)
         (told,) = readings["jool"].parse(f"{name},1\n")
@@ -322,7 +322,7 @@ ZERO = {
 }  # fmt: skip
 
 
-def test_what_jool_drops_is_lost_here_and_what_it_hands_back_is_not():
+def test_jool_drops_are_losses_but_returned_packets_are_not():
     """Management traffic and neighbour discovery are not losses of the traffic under test."""
     grown = {
         "JSTAT_DST_OUTPUT": 40, "JSTAT46_DST": 90, "JSTAT_POOL6_MISMATCH": 7, "JSTAT_JOOLD_MISSING_ACK": 5,
@@ -336,7 +336,7 @@ def test_what_jool_drops_is_lost_here_and_what_it_hands_back_is_not():
     assert judge_device(quiet, "the tester", lost=0).limited_by == "tester"
 
 
-def test_counters_that_are_zero_are_asked_for_too():
+def test_zero_counters_are_requested():
     """The growth of a counter that is listed from its first packet on would be unknown."""
     for intent in (intents.SIIT, intents.nat64()):
         told = make_driver("jool", {}).get_telemetry_readings(intent)
@@ -344,7 +344,7 @@ def test_counters_that_are_zero_are_asked_for_too():
         assert ("table" in told) == (intent is not intents.SIIT)
 
 
-def test_instance_of_somebody_else_is_refused():
+def test_foreign_instance_is_rejected():
     driver, intent = make_driver("jool", {}), intents.nat64()
     ours = read_captured("jool-nat64-instances.txt")
     facts = replace(driver.make_example_facts(intent), sections={"instances_jool": ours})
@@ -362,7 +362,7 @@ def test_map_t_is_planned_for_a_release_candidate_under_any_name(version):
 
 
 @pytest.mark.parametrize("version", ["4.0.9", "4.1.9", "4.1.15"])
-def test_map_t_is_refused_for_all_others(version):
+def test_map_t_on_released_versions_is_rejected(version):
     with expect_error("unsupported-by-version") as relay:
         make_plan("jool", intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), version=version)
     assert relay.value.hint.endswith("or measure mapt-br on VPP")
@@ -380,7 +380,7 @@ def test_a_reboot_in_place_of_a_new_instance():
     assert flush.command.startswith("jool instance remove v6t && jool file handle")
 
 
-def test_a_checksum_that_comes_out_as_zero_ends_no_measurement():
+def test_zero_checksum_is_accepted():
     """It writes 0 towards IPv6, in one frame of 65,536; nothing else of its frames is excused."""
     profile = make_driver("jool", {}).get_header_profile(intents.SIIT)
     assert replace(profile, zero_checksum="never").equals_reference

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Mapping
 
 from v6t.drivers.duts.lab import ssh
-from v6t.drivers.transport.here import NamespaceTransport, enter
+from v6t.drivers.transport.process import NamespaceTransport, enter
 from v6t.tests.jool.vm import MACS, JoolMachine, Standing
 from v6t.tests.machine import image
 from v6t.tests.machine.image import Recipe
@@ -50,7 +50,7 @@ done; true
 
 
 def lacking() -> str:
-    """Describe what these machines need and this host lacks; empty if nothing."""
+    """Return what this host lacks for these machines; empty if it lacks nothing."""
     wanted = image.lacking()
     wanted += [] if shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin") else ["iproute2"]
     return f"needs {', '.join(wanted)}" if wanted else sshserver.lacking() or ""
@@ -58,7 +58,7 @@ def lacking() -> str:
 
 @functools.cache
 def _first(recipe: Recipe) -> JoolMachine:
-    """Return a booted machine whose state all others start from; nobody logs in to it."""
+    """Return a booted machine that serves as the template of all others."""
     standing = Standing(recipe.image())
     atexit.register(standing.end)
     return standing.stand()
@@ -84,12 +84,12 @@ class Server(ssh.LabSshServer):
         return self._machine.hypervisor
 
     def has(self, macs: Mapping[str, str]) -> None:
-        """Give its interfaces these addresses, by side, as those of a real device have."""
+        """Set the MAC addresses of the interfaces, by side."""
         for side, mac in macs.items():
             self.shell(f"ip link set dev {side} address {mac}")
 
     def shell(self, command: str) -> str:
-        """Run in a session of our own."""
+        """Run a command in a separate session."""
         done = self.inside.run(command)
         assert done.status == 0, done
         return done.out
@@ -99,7 +99,7 @@ class Server(ssh.LabSshServer):
         self.shell(f"cd /proc; {_OTHERS}")
 
     def stop(self) -> None:
-        """End it and everything in it. May be called twice."""
+        """Stop the machine; a second call does nothing."""
         self.inside.close()
         super().stop()
         self._machine.stop()

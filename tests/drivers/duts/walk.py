@@ -48,12 +48,12 @@ LONE_CE = {"ea_len": 8, "ce_psid": 0, "rule_ipv6": "2001:db8:ce::/56"}
 
 @dataclass(frozen=True)
 class Base:
-    """Parameters that one alternative value at a time is put into."""
+    """Base parameters, into which one alternative value at a time is put."""
 
     plugin: str
     params: Values = field(default_factory=dict, hash=False)
     without: frozenset[str] = frozenset()
-    """Parameters that mean nothing together with these."""
+    """Parameters that have no effect together with these."""
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class Base:
         return " ".join([self.plugin, *(f"{k}={v}" for k, v in self.params.items())])
 
     def technology(self, **other: Any) -> Technology:
-        """Make the technology with some other values."""
+        """Return the technology with some other values."""
         kind = load_plugin(self.plugin)
         return kind(kind.params_model(**{**self.params, **other}))
 
@@ -308,7 +308,7 @@ class Device:
     driver: str
     base: Base
     options: str = "{}"
-    """As JSON."""
+    """Options as JSON."""
 
     @property
     def made(self) -> Any:
@@ -322,7 +322,7 @@ class Device:
 
 
 Unit = tuple[Any, DeviceIntent]
-"""A driver, and what it makes a device of."""
+"""A driver and the intent that it configures."""
 
 
 def units(driver: Any, intent: DeviceIntent) -> list[Unit]:
@@ -339,7 +339,7 @@ _PLANS: dict[tuple[str, ...], Any] = {}
 
 
 def planned(driver: Any, intent: DeviceIntent) -> Any:
-    """Return everything that a driver does to a device; of a reference part, what it is told to be.
+    """Return all actions of a driver on a device; for a reference part, its parameters.
 
     Raises:
         UsageError: the driver refuses.

@@ -132,7 +132,7 @@ class LinuxDriver(Driver):
         return filters.make_filter_steps(intent, facts, self.get_all_ports(intent), count)
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
-        # another route than the benchmark of live changes moves
+        # not the route that the live change moves
         return self.make_route_change(intent, skip=int(intent.requirements.live_change))
 
     def plan_bgp_speaker(
@@ -160,7 +160,7 @@ class LinuxDriver(Driver):
             add_command=f"{route} replace {net} {first_path} proto 86",
             change_command=f"{route} replace {net} {second_path} proto 86",
             remove_command=f"{route} del {net} proto 86 2>/dev/null; true",
-            # somebody else's route to it is in the way: `replace` would take it for good
+            # refuse a foreign route to the network, which `replace` would overwrite
             show_command=f"{route} show exact {net}",
             added_words=first_path,
             changed_words=second_path,

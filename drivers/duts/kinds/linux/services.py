@@ -13,38 +13,39 @@ from v6t.drivers.duts.steps import (
     make_process_stop_command,
 )
 
-AGENT, CLIENT = "snmpd", "snmpget"
+SNMP_AGENT, SNMP_CLIENT = "snmpd", "snmpget"
 IP_FORWARDING_OID = ".1.3.6.1.2.1.4.1.0"  # ipForwarding (RFC 4293), which is 1 on a router
-DAEMON, CONTROL_CLIENT = "bird", "birdc"
+BIRD_DAEMON, BIRD_CLIENT = "bird", "birdc"
 AS_NUMBER = 65000  # used by both ends of the internal BGP session
 # addresses and ports of the session: other than 179, which the device may use
-ROUTER, SPEAKER = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
+ROUTER_END, SPEAKER_END = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
 
 
 def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
     """Return the steps that start an SNMP agent, and a check that queries it."""
-    for program, package in ((AGENT, "snmpd"), (CLIENT, "snmp")):
+    for program, package in ((SNMP_AGENT, "snmpd"), (SNMP_CLIENT, "snmp")):
         require_program(facts, program, package, ", with which SNMP is spoken")
     directory = f"{state_dir}/snmp"
     file, pid = f"{directory}/agent.conf", f"{directory}/agent.pid"
-    # no port: one may be in use, and each query by UDP would be a connection in the device's table
+    # a socket file, because UDP queries would be connections in the device's table
     socket = f"unix:{directory}/agent.sock"
     text = (
         f"agentaddress {socket}\ncom2secunix v6t default v6t\ngroup v6t v2c v6t\n"
         'view all included .1\naccess v6t "" v2c noauth exact all none none\n'
     )
     query = Check(
-        f"{CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU {socket} {IP_FORWARDING_OID}", expect_text(1)
+        f"{SNMP_CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU {socket} {IP_FORWARDING_OID}",
+        expect_text(1),
     )
     start = (
-        f"SNMP_PERSISTENT_DIR={directory} MIBS= {AGENT} -C -c {file} -p {pid} -Lf /dev/null"
+        f"SNMP_PERSISTENT_DIR={directory} MIBS= {SNMP_AGENT} -C -c {file} -p {pid} -Lf /dev/null"
         f"; n=0; until {query.command} >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 25 ] || break; "
         "sleep 0.2; done"
     )
     return [
         make_directory_step(directory, "a directory for the agent's files"),
         make_config_file_step(file, text, "the SNMP agent's configuration"),
-        make_daemon_step(start, pid, AGENT, "an SNMP agent of v6t's own"),
+        make_daemon_step(start, pid, SNMP_AGENT, "an SNMP agent of v6t's own"),
     ], query
 
 
@@ -52,26 +53,26 @@ def make_bgp_speaker_steps(
     facts: Facts, state_dir: str, ip_version: int, net: str, next_hops: dict[str, tuple[str, str]]
 ) -> tuple[list[Step], Change]:
     """Return the steps that start two BIRD processes as BGP neighbors, and a change of a BGP route."""
-    for program in (DAEMON, CONTROL_CLIENT):
+    for program in (BIRD_DAEMON, BIRD_CLIENT):
         require_program(facts, program, "bird2", ", with which BGP is spoken")
     family = f"ipv{ip_version}"
     parts = {
         "router": f"protocol kernel {{ {family} {{ import none; "
         'export where proto = "neighbour"; }; }\n'
-        f"protocol bgp neighbour {{\n  {_format_session(ROUTER, SPEAKER)}\n"
+        f"protocol bgp neighbour {{\n  {_format_session(ROUTER_END, SPEAKER_END)}\n"
         f"  {family} {{ import all; export none; }};\n}}\n",
         "speaker": "".join(
             f"protocol static {name} {{ disabled; {family}; route {net} via {host}; }}\n"
             for name, (host, _) in next_hops.items()
         )
-        + f"protocol bgp neighbour {{\n  {_format_session(SPEAKER, ROUTER)}\n"
+        + f"protocol bgp neighbour {{\n  {_format_session(SPEAKER_END, ROUTER_END)}\n"
         f"  {family} {{ import none; export where source = RTS_STATIC; next hop keep; }};\n}}\n",
     }
     all_steps = [make_link_up_step("lo", "the speaker is reached over it")]
     for number, (role, text) in enumerate(parts.items(), 1):
         all_steps += _make_bird_steps(state_dir, role, number, family, text)
     show = f"ip -{ip_version} route show exact {net}"
-    say = f"{CONTROL_CLIENT} -s {state_dir}/bgp-speaker.ctl"
+    say = f"{BIRD_CLIENT} -s {state_dir}/bgp-speaker.ctl"
     session = f"{say} show protocols neighbour"
     established = expect_words("neighbour BGP", "up", "Established")
     wait = (
@@ -118,9 +119,9 @@ def _make_bird_steps(
 ) -> list[Step]:
     file, pid, socket = (f"{state_dir}/bgp-{role}.{kind}" for kind in ("conf", "pid", "ctl"))
     head = f"router id 192.0.2.{router_number};\nprotocol device {{}}\nprotocol direct {{ {family}; }}\n"
-    start = f"{DAEMON} -c {file} -s {socket} -P {pid}"
-    stop = f"( {make_process_stop_command(pid, DAEMON)} ) && rm -f {socket}"
+    start = f"{BIRD_DAEMON} -c {file} -s {socket} -P {pid}"
+    stop = f"( {make_process_stop_command(pid, BIRD_DAEMON)} ) && rm -f {socket}"
     return [
         make_config_file_step(file, head + protocols, f"BIRD's configuration, {role}"),
-        make_daemon_step(start, pid, DAEMON, f"BIRD, {role}", stop=stop),
+        make_daemon_step(start, pid, BIRD_DAEMON, f"BIRD, {role}", stop=stop),
     ]

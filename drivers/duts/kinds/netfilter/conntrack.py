@@ -24,9 +24,9 @@ CONNECTIONS_PER_BUCKET = 8  # maximum average load of the hash table
 (``chaintoolong``): with 15 connections per bucket it refused 4 of 4,000,000. Kernels without commit
 c77737b736ce (Linux 6.3) may refuse from 8 to 31 on; refused connections are counted."""
 _SYSCTL_PREFIX = "net.netfilter.nf_conntrack_"
+# Timers of the RFCs, a tenth longer than the minima of RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1
+# and RFC 5382 REQ-5 (300, 60, 240 and 7,440 s), so that a late packet finds its connection.
 UDP_S, QUERY_S, OPENING_S, OPEN_S = 330, 66, 264, 8184
-"""A tenth more than the minima of RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1 and RFC 5382 REQ-5
-(300, 60, 240 and 7,440 s), so that a late packet finds its connection."""
 # TCP states of connections that open or close
 _TRANSITORY_STATES = (
     "syn_sent", "syn_recv", "fin_wait", "close_wait", "last_ack", "time_wait", "close",

@@ -39,7 +39,9 @@ class Iptables(NetfilterNat):
         pool = nat.get_pool(intent, self.ip_version, self.supported_settings)
         port = self.get_port(intent, "right")
         chain = "iptables -w -t nat"
-        comment = r"/\/\* v6t-beside \*\//"  # that alone: another's may hold these words
+        comment = (
+            r"/\/\* v6t-beside \*\//"  # exact comment, because foreign comments may contain it
+        )
         number = f"$({chain} -L POSTROUTING -n --line-numbers | awk '{comment} {{print $1}}')"
 
         def format_rule(first_port: int) -> str:

@@ -115,7 +115,7 @@ class NetfilterNat(ConntrackDriver):
         super().check_device(intent, facts)
         check = self.forward_drop_check
         if check and find_line(facts.sections.get("forward", ""), check[1]) is not None:
-            problem = "the device's chain FORWARD drops what no rule of its own accepts"
+            problem = "the device's chain FORWARD drops packets that no rule accepts"
             hint = "that is another program's firewall (Docker, ufw): use a device without it"
             raise DutError(problem, hint, code="firewall-blocks")
 

@@ -20,6 +20,7 @@ from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import describe_failure, log_command
 from v6t.drivers.transport.contract import (
+    MAX_OUTPUT_OCTETS,
     ON_DEVICE,
     ConnectionLost,
     DeadlinePassed,
@@ -27,7 +28,11 @@ from v6t.drivers.transport.contract import (
     Output,
 )
 from v6t.drivers.transport.openssh import SshTransport
-from v6t.drivers.transport.process import MAX_OUTPUT_OCTETS, Process, build_clean_environment, kill
+from v6t.drivers.transport.process import (
+    Process,
+    build_clean_environment,
+    kill,
+)
 
 PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
 # time for a prompt before and after a key is pressed, for which some devices wait [s]
@@ -80,7 +85,7 @@ class CliTransport:
         self._closed = threading.Event()
         try:
             self._login.open()
-            # not a terminal: ssh would give its modes to the device's
+            # no terminal, because ssh would pass its modes on to the device
             self._socket, theirs = socket.socketpair()
             with theirs:
                 end = theirs.fileno()
@@ -127,11 +132,11 @@ class CliTransport:
             except DutError as exc:
                 error = exc
                 if isinstance(exc, DeadlinePassed):
-                    self.close()  # the device may take anything typed now for an answer
+                    self.close()  # the device may take the next line as an answer
                 elif self.is_alive:
                     self._return_to_home_prompt()
             except BaseException:
-                self.close()  # the rest of an answer must not become that of the next line
+                self.close()  # the rest of this answer must not be read as the next one
                 raise
             self._typed_s = time.monotonic()
         if error and not self.is_alive:
@@ -218,7 +223,7 @@ class CliTransport:
         self._send(typed + "\n")
         self._await_prompt(f"after '{line}'", at_login=at_login)
         lines = self._complete_lines
-        # a device that repeats nothing may refuse a line by words that end with it
+        # without echo, an error message may end with the typed line
         refusal = self._options.find_error(
             "\n".join(t for t in lines if t.strip() != typed.strip())
         )

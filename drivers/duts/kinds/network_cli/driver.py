@@ -38,7 +38,7 @@ from v6t.intent.families import DeviceConfig
 
 SYSTEM_NAME = "a device with a command line"  # value of Facts.system
 MANUAL_PAGE = "docs/duts/network-cli.md"
-SYSTEM_STATE, OWN_STATE = Path("/var/lib/v6t"), Path("~/.local/state/v6t")
+SYSTEM_STATE_DIR, USER_STATE_DIR = Path("/var/lib/v6t"), Path("~/.local/state/v6t")
 
 
 class NetworkCliDriver(Driver):
@@ -59,11 +59,11 @@ class NetworkCliDriver(Driver):
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)
         if not self.options.state_dir:
-            # one for each device, which a start of this machine does not empty
+            # one directory for each device, which survives a reboot of this machine
             ssh = self.options.ssh
             words = ("none",) if ssh is None else (ssh.user, ssh.host or ssh.lab, ssh.port or "")
             name = re.sub(r"[^A-Za-z0-9.-]", "-", "-".join(str(w) for w in words if w))
-            base = SYSTEM_STATE if os.geteuid() == 0 else OWN_STATE.expanduser()
+            base = SYSTEM_STATE_DIR if os.geteuid() == 0 else USER_STATE_DIR.expanduser()
             self.options = self.options.model_copy(update={"state_dir": str(base / name)})
 
     @cached_property
@@ -143,7 +143,7 @@ class NetworkCliDriver(Driver):
             add_step("save what restoring needs", own.prepare, own.tidy)
         if confirm and (confirm.before or confirm.cancel):
             why = "start the device's own rollback timer"
-            # the timer is no longer there once the last step has begun
+            # the timer has been stopped once the last step has begun
             add_step(why, confirm.before, confirm.cancel, gone_test=str(len(steps) + 3))
         read = own.compare.command if own.compare else ""
         wait = f", and wait {own.settle_s:g} s" if own.settle_s else ""

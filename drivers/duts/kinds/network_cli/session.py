@@ -32,8 +32,8 @@ from v6t.drivers.duts.session.shell import SECTION_HEADING, Section
 from v6t.drivers.duts.session.telemetry import WATCH_INTERVAL_S, Sample, TelemetryWatcher
 from v6t.drivers.duts.session.undo_store import PROGRESS, UNDONE, UndoEntry, UndoRecord
 from v6t.drivers.transport.contract import Output, Transport
-from v6t.drivers.transport.here import HereTransport
 from v6t.drivers.transport.openssh import SshTransport
+from v6t.drivers.transport.process import LocalTransport
 from v6t.drivers.transport.ssh_client import find_ends
 from v6t.drivers.transport.ssh_options import SshOptions
 
@@ -54,7 +54,7 @@ class CliSession(Session):
         self._cli = CliTransport(transport, self._cli_options)
         compare = driver.options.compare
         self._ignored: tuple[str, ...] = compare.but if compare else ()
-        here = HereTransport(transport.name)
+        here = LocalTransport(transport.name)
         super().__init__(driver, self._cli, intent, *args, state_transport=here, **kwargs)
 
     @property
@@ -76,7 +76,7 @@ class CliSession(Session):
     def read_batch(
         self, commands: Mapping[str, str], binary_prefix: str | None = None
     ) -> dict[str, Section]:
-        del binary_prefix  # the dialogue makes text of any octet
+        del binary_prefix  # the dialogue decodes all output as text
         outputs = {name: self._cli.run(command) for name, command in commands.items()}
         return {name: Section(o.out.strip("\n"), o.status) for name, o in outputs.items()}
 
@@ -87,7 +87,7 @@ class CliSession(Session):
         }
 
     def run_tracked(self, command: str, text: str, deadline_s: float) -> Output:
-        self.state_transport.run("true")  # raises if the lock has gone to another owner
+        self.state_transport.run("true")  # raises an error if the lock has another owner
         return self._cli.run(command)
 
     def apply_step(self, number: int, step: Step) -> None:
@@ -114,7 +114,7 @@ class CliSession(Session):
             "ignored": self._ignored,
         }
         words = [sys.executable, "-m", __name__, json.dumps(device)]
-        # from a directory in which nobody puts modules
+        # run in a directory without Python modules
         return f"cd / && exec {shlex.join(words)}"
 
     def start_watcher(self, *readings: str) -> TelemetryWatcher:
@@ -166,10 +166,12 @@ def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Itera
 
     for entry in reversed(record.undo):
         number = str(entry.number)
-        if not entry.command or number not in begun - undone or entry.gone in begun:
+        if not entry.command or number not in begun - undone:
             continue
-        blocked = problems and not entry.gone
-        problem = "another step needs it" if blocked else _undo_entry(entry, run, ignored)
+        if problems and not entry.gone:
+            problem = "another step needs it"
+        else:
+            problem = "" if entry.gone in begun else _undo_entry(entry, run, ignored)
         if problem:
             problems[number] = problem
         else:

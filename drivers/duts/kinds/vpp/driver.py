@@ -118,7 +118,7 @@ class VppDriver(Driver):
             )
         function = self.make_function(intent)
         function.check_supported(facts.version)
-        # after what no plugin mends: nobody is to start a router anew for nothing
+        # last, so that users do not restart VPP for a device that cannot be used anyway
         section = facts.sections.get
         if self.options.starts_vpp:
             process.check_plugin_available(function.plugin, section("plugins", ""), self.options)
@@ -229,7 +229,7 @@ class VppDriver(Driver):
             add_command=f"{removals[1]} >/dev/null; {adds[0]}",
             change_command=f"{removals[0]} >/dev/null; {adds[1]}",
             remove_command=f"{removals[0]} >/dev/null; {removals[1]} >/dev/null; true",
-            # the hosts alone: a way that was not taken away is there beside the new one
+            # compare hosts only: a path that was not removed is listed next to the new one
             show_command=f"{show} | sed -n '\\|^{net} |,$p' | grep -o 'via [0-9a-f.:]*' | sort -u",
             added_words=f"via {hops[0][0]}",
             changed_words=f"via {hops[1][0]}",

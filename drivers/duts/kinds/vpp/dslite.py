@@ -32,7 +32,7 @@ class DsLite(VppFunction):
     session_counter = "/dslite/total-sessions"
     notes = ("only a restart of VPP clears the session table, which adds seconds to each trial",)
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
-        # room for as many connections as a run makes by default
+        # enough ports for the default number of connections
         "initiator_count": ParameterOverride(100, _SESSION_LIMIT_REASON),
         "initiator_ports": ParameterOverride(
             {"min": 4096, "max": 4607}, "so many B4s share the public ports"
@@ -122,7 +122,7 @@ class DsLite(VppFunction):
         """Return the check that no session is left."""
 
         def describe_remaining_sessions(output: str) -> str | None:
-            """Return a message if sessions are left; None if there are none."""
+            """Return a message if sessions are left, or None."""
             rows = [line for line in output.splitlines() if line.startswith("B4")]
             if rows:
                 return f"sessions of {len(rows)} B4s are left"

@@ -164,5 +164,5 @@ class VppFunction:
         return getattr(self.intent.configuration, "udp_timeout_s", 0) or self.options.timeout_s
 
     def make_live_change(self) -> Change | None:
-        """Return the configuration change to make under traffic, or None if there is none."""
+        """Return the configuration change to make under traffic, or None."""
         return None

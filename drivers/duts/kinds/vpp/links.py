@@ -69,7 +69,7 @@ def make_address_step(cli: Vppctl, address: str, port: str) -> Step:
     return Step(
         cli(f"set interface ip address {port} {given}"),
         f"the device's address on {port}",
-        # an address of somebody else's may end with this one
+        # a foreign address may end with this one
         read=cli(f"show interface address {port}")
         + f' | awk \'{_STRIP_CR_AWK} $1 == "L3" && $2 == "{given}"\'',
         expected=expect_words(f"L3 {given}"),
@@ -87,14 +87,14 @@ def _make_neighbor_step(cli: Vppctl, port: str, address: str, mac: str) -> Step:
     return Step(
         format_command(mac),
         f"static neighbor entries for the tester's hosts on {port}",
-        # the MAC address of a static entry; each of its words may stand in any column
+        # the MAC address of a static entry; the order of columns varies
         read=cli(f"show ip neighbors {port}")
         + f' | awk \'{_STRIP_CR_AWK} $NF == "{port}" {{ here = static = mac = ""; '
         f'for (i = 1; i < NF; i++) {{ if ($i == "{address}") here = 1; '
         "else if ($i ~ /^S[A-Z]*$/) static = 1; "
         "else if ($i ~ /^..:..:..:..:..:..$/) mac = $i } if (here && static) print mac }'",
         expected=expect_text(mac),
-        # VPP learns an address again; a static entry of somebody else's is written back
+        # VPP learns dynamic entries again; a foreign static entry is restored
         undo=f'set -- {{words}}; [ "$1" = {mac} ] || {{ {remove}; [ -z "$1" ] || {format_command("$1")}; }}',
         silent=True,
     )
@@ -102,7 +102,7 @@ def _make_neighbor_step(cli: Vppctl, port: str, address: str, mac: str) -> Step:
 
 def make_route_step(cli: Vppctl, destination: str, next_hop: str, why: str) -> Step:
     """Return the step that adds a route via a neighbor on an interface, or via an interface only."""
-    net = ip_network(destination)  # VPP reads no address without its length
+    net = ip_network(destination)  # VPP requires the prefix length
     return make_object_step(
         cli(f"ip route add {net} via {next_hop}"),
         cli(f"ip route del {net} via {next_hop}"),

@@ -79,7 +79,7 @@ class Nat44(VppFunction):
         lives_s = self.get_configured_timeout_s()
         if not lives_s:
             return []
-        # the endpoint-dependent plugin calls itself otherwise here
+        # this command has another name for the endpoint-dependent plugin
         noun = self.command_noun if self.command_noun.endswith("ei") else "nat"
         command, show = f"set {noun} timeout udp", self.cli(f"show {noun} timeouts")
         set_timeout = Step(
@@ -122,7 +122,7 @@ class EndpointDependentNat44(Nat44):
     supported_settings = ("udp_timeout_s", "session_limit")
 
     def make_enable_step(self, capacity: int) -> Step:
-        # one that is off shows sessions, too: none
+        # a disabled plugin also lists sessions: none
         size = rf"max translations per thread: {capacity} fib 0"
         return self.cli.make_step(
             f"nat44 plugin enable sessions {capacity}",
@@ -200,7 +200,7 @@ def make_recreate_commands(steps: Sequence[Step]) -> list[str]:
 
 def make_flush_step(lines: Sequence[str], empty_test: str, check: Check) -> Step:
     """Return the step that repeats shell lines until the test for an empty table succeeds."""
-    # frames of the last trial may still wait before VPP, to become sessions
+    # queued frames of the last trial may still create sessions
     flush = " ; ".join(lines)
     command = f"for i in 1 2 3 4 5 6 7 8; do {flush}; sleep 0.1; {empty_test} && break; done"
     return Step(command, "no session of an earlier trial is left", proof=check)
@@ -319,7 +319,7 @@ class Nat64(VppFunction):
                 expected=expect_lines(f"{prefix} tenant-vrf 0"),
                 undo=f"nat64 del prefix {prefix}",
             ),
-            # an address that is removed by itself leaves its count of ports in use behind, for the next
+            # removing only the address would keep its count of used ports for the next
             # one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left
             make_pool_step(cli, "nat64", words, verb="add pool address", keep=True),
             make_interfaces_step(cli, self.ports, "nat64"),

@@ -62,7 +62,7 @@ def parse_domain_rules(text: str) -> dict[tuple[str, int], IPv6Address]:
 
 
 _NODE_LINE = re.compile(
-    # names of 30 characters touch their state, and states end after 12
+    # no space follows names of 30 characters; states have at most 12
     r"^(\S+?)\s*(active|polling|any wait|interrupt wa|event wait|done|disabled|time wait)\s+"
     r"(\d+)\s+(\d+)\s+(\d+)\s+([\d.e+-]+)\s+([\d.]+)",
     re.MULTILINE,

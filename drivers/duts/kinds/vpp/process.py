@@ -100,7 +100,7 @@ def make_plugins_command(options: VppOptions) -> str:
     """Return the shell line that lists the plugin files available to a VPP started by v6t."""
     if options.plugins:
         return f"ls {options.plugins.replace(':', ' ')}"
-    # as VPP does: beside its program
+    # like VPP: relative to the program's directory
     return (
         f"p=$(readlink -f $(command -v {options.program})) && p=${{p%/*/*}} && "
         "ls $p/lib/*/vpp_plugins $p/lib/vpp_plugins"
