@@ -15,21 +15,27 @@ from v6t.tools import reference_pages
 from . import clauses
 from .pages import CHECKOUT, DOCS, pages
 
-REFERENCE = reference_pages.pages()
-GENERATED = {
-    "compliance.md": clauses.render_page(),
-    **{f"reference/{name}": text for name, text in REFERENCE.items()},
-}
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)[^)]*\)")
 
 
-def test_reference_has_every_command():
-    headings = re.findall(r"^## v6t (\S+)$", REFERENCE["commands.md"], re.MULTILINE)
+@pytest.fixture(scope="module")
+def reference():
+    return reference_pages.pages()
+
+
+@pytest.fixture(scope="module")
+def generated(reference):
+    made = {f"reference/{name}": text for name, text in reference.items()}
+    return {"compliance.md": clauses.render_page(), **made}
+
+
+def test_reference_has_every_command(reference):
+    headings = re.findall(r"^## v6t (\S+)$", reference["commands.md"], re.MULTILINE)
     assert headings == list(COMMANDS)
 
 
-def test_reference_has_every_setting():
-    text = "".join(REFERENCE[f"{name}-file.md"] for name in ("run", "testbed", "campaign"))
+def test_reference_has_every_setting(reference):
+    text = "".join(reference[f"{name}-file.md"] for name in ("run", "testbed", "campaign"))
     shown = set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
     names = {row.name.removeprefix("procedure.") for row in list_all_settings()}
     assert names - shown == set()
@@ -39,8 +45,8 @@ def test_every_setting_has_a_description():
     assert [row.name for row in list_all_settings() if not row.text.strip()] == []
 
 
-def test_every_key_of_the_results_has_a_description():
-    lines = REFERENCE["results.md"].splitlines()
+def test_every_key_of_the_results_has_a_description(reference):
+    lines = reference["results.md"].splitlines()
     assert [line for line in lines if line.startswith("| `") and "|  |" in line[-6:]] == []
 
 
@@ -54,11 +60,11 @@ def test_links_of_committed_pages_lead_to_committed_files():
     assert broken == []
 
 
-def test_links_of_generated_pages_lead_to_pages():
-    for uri, text in GENERATED.items():
+def test_links_of_generated_pages_lead_to_pages(generated):
+    for uri, text in generated.items():
         for target in LINK.findall(text):
             path = os.path.normpath(os.path.join(os.path.dirname(uri), target))
-            assert path in GENERATED or (DOCS / path).is_file(), f"{uri}: {target}"
+            assert path in generated or (DOCS / path).is_file(), f"{uri}: {target}"
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +83,9 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_site_builds_without_a_warning_and_holds_every_page(site):
+def test_the_site_builds_without_a_warning_and_holds_every_page(site, generated):
     committed = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
-    for page in {*committed, *(uri for uri in GENERATED if uri.endswith(".md"))}:
+    for page in {*committed, *(uri for uri in generated if uri.endswith(".md"))}:
         assert (site / page).with_suffix(".html").is_file(), page
 
 
@@ -91,10 +97,10 @@ def test_the_site_fetches_nothing_from_elsewhere(site):
             assert mark not in text, f"{page.name}: {mark}"
 
 
-def test_every_page_is_in_the_navigation(site):
+def test_every_page_is_in_the_navigation(site, generated):
     front = (site / "index.html").read_text()
     committed = [page.relative_to(DOCS) for page in DOCS.rglob("*.md")]
-    for page in [*committed, *(Path(uri) for uri in GENERATED if uri.endswith(".md"))]:
+    for page in [*committed, *(Path(uri) for uri in generated if uri.endswith(".md"))]:
         link = page.with_suffix(".html")
         assert f'href="{link}"' in front or page.name == "index.md", (
             f"{page} is not in the navigation"
