@@ -49,6 +49,9 @@ class DeviceCounts(RecordModel):
     """dropped frames by the device's name of the reason, in all trials; empty: it counted none"""
     lost_for: dict[str, str]
     """kind of each reason: `queue`, `ingress`, `room`, `entry`, `no connection`, `rule`, `all` of them"""
+    changes: dict[str, Number] = Field(
+        {}, description="changes of the other figures of the driver's own readings"
+    )
     table: dict[str, dict[str, Number]]
     """connection table `before` and `after`: `used`, `limit`, `full` [%]; empty: it shows none"""
 

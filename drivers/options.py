@@ -1,4 +1,4 @@
-"""Options of devices and testers out of a testbed file or flags: one sentence for what is wrong."""
+"""Validation of the options of devices and testers, from a testbed file or from flags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Options = TypeVar("Options", bound=BaseModel)
 
 
 def parse_options(model: type[Options], name: str, noun: str, given: Mapping[str, Any]) -> Options:
-    """Validate what a testbed file or a flag says, or raise UsageError that names the option."""
+    """Validate the options of a device or tester; raise UsageError that names the wrong one."""
     try:
         return model.model_validate(dict(given))
     except ValidationError as exc:

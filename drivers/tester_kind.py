@@ -76,12 +76,12 @@ class TesterKind(ABC):
 
     @property
     def timeout_s(self) -> float | None:
-        """Lifetime of idle connections of its own device [s]; None: unlimited, or no device."""
+        """Lifetime of idle connections in the simulated device [s]; None: unlimited or unknown."""
         return None
 
     @property
     def exclusive_resource(self) -> str | None:
-        """Name of what only one run at a time may use; None: nothing."""
+        """Name of a resource that only one run may use at a time; None: there is none."""
         return None
 
     def check_links(self, links: Any) -> None:
@@ -99,13 +99,13 @@ class TesterKind(ABC):
 
         Args:
             links: MAC addresses, VLANs and MTUs of the left and the right link.
-            device: what stands between its ports, where that is in the lab.
-            loopback: leave the device out.
-            delays: frames will be timed.
-            seed: of all chance.
+            device: lab device between the tester's ports; None: the device is elsewhere.
+            loopback: connect the tester's ports to each other, without the device.
+            delays: whether trials measure the delays of frames.
+            seed: seed of all pseudorandom numbers.
 
         Raises:
-            EnvironmentLacking: this tester cannot be had.
+            EnvironmentLacking: the tester is not available on this machine.
         """
 
     def prober(self, links: Any, bed: Bed | None) -> Prober | None:
@@ -157,11 +157,10 @@ class TesterKind(ABC):
         """Check TCP connections; yield warnings about how they are made.
 
         Args:
-            technology: whose connections.
+            technology: technology of the connections.
             max_connections: largest number at a time.
             tcp: how they are made.
-            alpha: they ask for objects at this share of the rate at which they were opened; None:
-                they ask for none.
+            alpha: rate of object requests divided by the connection rate; None: no requests.
 
         Raises:
             UsageError: it cannot make these.

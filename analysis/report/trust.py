@@ -181,7 +181,8 @@ def _make_counts_table(data: RunData) -> Table:
             for when, table in entry["table"].items()
             for name, value in table.items()
         ]
-        values = (drops or [("dropped, by its counters", "0")]) + entries
+        changes = [(name, f"{value:+,.6g}") for name, value in entry.get("changes", {}).items()]
+        values = (drops or [("dropped, by its counters", "0")]) + changes + entries
         rows += [(*place, *value) for value in values]
     names = [*make_text_columns("octets", "direction", "benchmark", "device", "figure"), "value"]
     return make_text_table("What the device counted over all trials of each benchmark", names, rows)

@@ -245,8 +245,8 @@ def resolve_device_run(
         from v6t.core.config.bound import bind
         from v6t.core.runs.rundir import read_config
 
-        run = bind(read_config(directory))
-        return with_rollback_command(run, {**arguments, "testbed": None})
+        command = shlex.join([*ROLLBACK_COMMAND, str(directory)])
+        return replace(bind(read_config(directory)), rollback_command=command)
     run_file, testbed = read_run_files(arguments)
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
 
@@ -291,14 +291,12 @@ def with_rollback_command(run: BoundRun, arguments: dict[str, Any]) -> BoundRun:
 
     words = [*ROLLBACK_COMMAND]
     options = {"--testbed": "testbed", "--driver": "dut", "--set-dut": "dut_params"}
-    if (directory := _find_run_dir(arguments)) is not None:
-        if arguments["testbed"] is None:
-            return replace(run, rollback_command=shlex.join([*words, str(directory)]))
-        # `v6t dut rollback` with a run directory takes the device of that run.
-        arguments = {**arguments, "run_file": None, "plugin": run.settings.plugin}
+    run_file: Path | None = arguments["run_file"]
     named = arguments["dut"] or find_driver_name(arguments["testbed"])
-    if run.driver.is_chain or run.driver.name != named:  # not without the technology
-        words += [str(arguments["run_file"])] if arguments["run_file"] is not None else []
+    is_directory = run_file is not None and run_file.is_dir()
+    # a directory has the testbed, too; some drivers are not found without the technology
+    if is_directory or run.driver.is_chain or run.driver.name != named:
+        words += [str(run_file)] if run_file is not None else []
         options |= {"--plugin": "plugin", "--set": "params"}
     for option, name in options.items():
         value = arguments[name]
@@ -310,9 +308,12 @@ def with_rollback_command(run: BoundRun, arguments: dict[str, Any]) -> BoundRun:
 
 
 def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
-    """Return the run directory, or None if a run file or no file is given."""
+    """Return the run directory, or None if files or options describe the device."""
     path: Path | None = arguments["run_file"]
-    return path if path is not None and path.is_dir() else None
+    options = ("plugin", "testbed", "dut", "params", "dut_params")
+    if path is None or not path.is_dir() or any(arguments.get(name) for name in options):
+        return None
+    return path
 
 
 def _make_action_result(text: str) -> CommandResult:
@@ -346,7 +347,7 @@ def _describe_configuration(status: dict[str, Any], rollback_command: str) -> st
     if status["timer"]:
         return f"{status['timer']}; `{rollback_command}` checks it"
     if record["undone"]:
-        undone = f"{record['undone']} of {record['steps']} steps are undone"
+        undone = f"{record['undone']} of {record['to_undo']} steps are undone"
         return f"{undone}; `{rollback_command}` checks it"
     steps = f"{record['steps']} steps"
     if not record["finished"]:

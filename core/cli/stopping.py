@@ -48,7 +48,7 @@ def make_stop_messages(runs: Mapping[Path, Settings], resume_command: str) -> St
     stops = [  # several: a campaign on several testbeds
         make_device_stop_messages(run, f"v6t dut rollback {shlex.quote(str(path))}")
         for path, run in runs.items()
-        if _list_hosts(run) and any(path.glob("**/dut-undo.json"))
+        if _list_rollback_limits(run) and any(path.glob("**/dut-undo.json"))
     ]
     simulated = all(run.tester.kind == "sim" for run in runs.values())
     stopping = STOPPING_SIMULATION if simulated else STOPPING
@@ -58,15 +58,12 @@ def make_stop_messages(runs: Mapping[Path, Settings], resume_command: str) -> St
 
 def make_device_stop_messages(run: Settings, rollback_command: str) -> StopMessages:
     """Return the messages to print when a command that configures a device is stopped."""
-    from v6t.drivers.duts.options import DutOptions
-
-    device = ", ".join(_list_hosts(run))
-    if not device:
+    limits = _list_rollback_limits(run)
+    if not limits:
         return StopMessages(STOPPING, ())
-    default = DutOptions.model_fields["undo_after_s"].default
-    after_s, timer = run.dut.options.get("undo_after_s", default), ""
-    if str(after_s) != "0":
-        timer = f" (its rollback timer, if it runs by then, undoes everything after {after_s} s)"
+    device = ", ".join(dict.fromkeys(host for host, _ in limits))
+    timers = ", ".join(f"{host} after {limit_s} s" for host, limit_s in limits if limit_s != "0")
+    timer = f" (the rollback timer, if it runs by then, restores {timers})" if timers else ""
     return StopMessages(
         f"stopping: putting {device} back as it was; a second Ctrl-C gives that up and may leave it "
         f"configured{timer}",
@@ -74,12 +71,15 @@ def make_device_stop_messages(run: Settings, rollback_command: str) -> StopMessa
     )
 
 
-def _list_hosts(run: Settings) -> list[str]:
-    """Return the host names of the device; none if it ends with v6t."""
+def _list_rollback_limits(run: Settings) -> list[tuple[str, str]]:
+    """Return the host name and ``undo_after_s`` of each device that does not end with v6t."""
+    from v6t.drivers.duts.options import DutOptions
+
+    default = DutOptions.model_fields["undo_after_s"].default
     parts: dict[str, Any] = run.dut.options.get("parts") or {}
     options = [run.dut.options, *(part.get("options", {}) for part in parts.values())]
-    hosts = [ssh.get("host") or ssh.get("lab") for o in options if (ssh := o.get("ssh"))]
-    return [str(host) for host in hosts if host]
+    hosts = [(ssh.get("host") or ssh.get("lab"), o) for o in options if (ssh := o.get("ssh"))]
+    return [(str(host), str(o.get("undo_after_s", default))) for host, o in hosts if host]
 
 
 @contextmanager

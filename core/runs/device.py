@@ -190,7 +190,7 @@ class DeviceCounts:
             return
         after = _read_counters(session)
         for name in self._before.keys() & after.keys():
-            entry = {"device": name, **point, **_compute_losses(self._before[name], after[name])}
+            entry = {"device": name, **point, **_compute_changes(self._before[name], after[name])}
             self._entries[_make_entry_key(entry)] = entry
         self._before, self._begun = after, False
 
@@ -209,8 +209,8 @@ def _read_counters(session: DeviceSession | None) -> dict[str, Any]:
     return readings
 
 
-def _compute_losses(before: Any, after: Any) -> dict[str, Any]:
-    """Return the losses between two readings and the size of the connection table at both."""
+def _compute_changes(before: Any, after: Any) -> dict[str, Any]:
+    """Return the changes between two readings, and the size of the connection table at both."""
     shape = summarize_samples([before, after])
     readings = {"before": before, "after": after}
     tables = {when: summarize_samples([reading]).table for when, reading in readings.items()}
@@ -218,5 +218,6 @@ def _compute_losses(before: Any, after: Any) -> dict[str, Any]:
         "seconds": shape.seconds,
         "drops": shape.drops,
         "lost_for": {name: why.value for name, why in shape.lost_for.items()},
+        "changes": dict(shape.changes),
         "table": {when: table for when, table in tables.items() if table},
     }

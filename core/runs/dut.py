@@ -268,7 +268,7 @@ def _check_not_undone(status: dict[str, Any], bound: BoundRun) -> None:
     """Raise DutError if steps of a device's configuration have been undone."""
     made = status["configured"]
     if made["undone"]:
-        problem = f"{status['device']}: {made['undone']} of {made['steps']} steps are undone"
+        problem = f"{status['device']}: {made['undone']} of {made['to_undo']} steps are undone"
         hint = f"`{bound.rollback_command}` checks it and undoes the rest; then commit again"
         raise DutError(problem, hint, code="not-configured")
 

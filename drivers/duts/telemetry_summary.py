@@ -11,7 +11,7 @@ The summary is made of these readings and figures, all of them optional:
 * ``runtime``: ``THREAD.node.NAME.calls``, ``.vectors``, ``.clocks`` since the counters were reset;
 * ``perf``: ``cycles_per_s``, ``instructions_per_s`` of all cores together;
 * ``table``: ``used``, ``limit`` [connections];
-* any other: figures that its reading declares to count lost frames, by reason.
+* any other: figures that its reading declares to count lost frames, by reason; of the rest, the change.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ from v6t.drivers.duts.session.telemetry import Sample
 _Figures = Mapping[str, float]  # figures of one reading, by name
 LINK_PREFIX = "link "  # prefix of the reading names of interfaces that face the tester
 INTERFACES_READING = "interfaces"  # name of the reading of all interfaces that face the tester
+# prefixes of the names of figures whose readings have the same meaning for all devices
+COMMON_READINGS = tuple(
+    f"{name} "
+    for name in ("cpu", "link", "process", "runtime", "perf", "table", INTERFACES_READING)
+)
 ROUNDING_ERROR = 0.005  # maximum relative error of figures with three digits
 MAX_RELATIVE_ERROR = 0.1  # a difference of rounded figures with a larger error is left out
 
@@ -49,6 +54,8 @@ class TelemetrySummary:
     # number of lost frames, by the name of the device's counter
     drops: Mapping[str, float] = field(default_factory=dict)
     lost_for: Mapping[str, LossReason] = field(default_factory=dict)  # reason, by counter name
+    # change of each other figure of the driver's own readings, by name
+    changes: Mapping[str, float] = field(default_factory=dict)
     # the connection table at its fullest: entries ``used``, their ``limit``, and the share ``full``
     table: Mapping[str, float] = field(default_factory=dict)
 
@@ -85,6 +92,7 @@ def summarize_samples(samples: Sequence[Sample]) -> TelemetrySummary:
         per_packet=_compute_costs_per_packet(samples),
         drops={name: count for name, (count, _) in lost.items()},
         lost_for={name: why for name, (_, why) in lost.items()},
+        changes=_find_other_changes(samples),
         table=_summarize_table(samples),
     )
 
@@ -121,14 +129,26 @@ def _pair_figures(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Fi
 
 def _find_losses(samples: Sequence[Sample]) -> dict[str, tuple[float, LossReason]]:
     """Return the growth and the reason of each loss counter that grew."""
-    found = {}
+    changes = _list_changes(samples)
+    return {name: (change, why) for name, change, why in changes if why is not None and change > 0}
+
+
+def _find_other_changes(samples: Sequence[Sample]) -> dict[str, float]:
+    """Return the changes of figures that count no losses, in readings without a common meaning."""
+    return {
+        name: change
+        for name, change, why in _list_changes(samples)
+        if why is None and change and not name.startswith(COMMON_READINGS)
+    }
+
+
+def _list_changes(samples: Sequence[Sample]) -> Iterator[tuple[str, float, LossReason | None]]:
+    """Yield the name, the change and the loss reason of each figure in the first and last sample."""
     for name, reading in samples[-1].readings.items() if len(samples) > 1 else ():
         before = samples[0].figures.get(name, {})
         for figure, last in samples[-1].figures.get(name, {}).items() if before else ():
-            why, first = reading.find_loss_reason(figure), before.get(figure, 0.0)
-            if why is not None and last > first:
-                found[f"{name} {figure}"] = (last - first, why)
-    return found
+            change = last - before.get(figure, 0.0)
+            yield f"{name} {figure}", change, reading.find_loss_reason(figure)
 
 
 def _summarize_process(samples: Sequence[Sample]) -> dict[str, float]:

@@ -55,7 +55,7 @@ class TimedTrial:
         return np.concatenate([np.zeros(0), *due])
 
     def find_unsent(self, number: int, count: int) -> NDArray[np.bool_] | None:
-        """Select the frames of a class that are not sent because their flow has not begun; None: none."""
+        """Mask the frames of a class that are not sent before their flow begins; None: all are sent."""
         starts = self.trial.flow_starts
         if starts is None or not count:
             return None
@@ -84,9 +84,9 @@ class ClassTimes:
     """Delays of the frames of one class.
 
     Args:
-        required: turns of the class.
+        required: number of the class's turns in the trial.
         tagged: sequence numbers that are timed; None: all.
-        ordered: keep them in order, for differences of consecutive frames.
+        ordered: keep the delays in order, for differences of consecutive frames.
         unsent: turns that are not sent; None: all are.
     """
 

@@ -34,7 +34,7 @@ class Holder:
     """Worker that keeps a network namespace alive and runs commands in it.
 
     Args:
-        target: a process whose namespace it enters; None: it makes a new one.
+        target: process whose network namespace it enters; None: it creates one.
     """
 
     def __init__(self, target: int | None) -> None:

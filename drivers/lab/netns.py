@@ -40,7 +40,7 @@ def enter(pid: int) -> None:
 
 
 def enter_command(pid: int | None) -> list[str]:
-    """Return what runs a command in the network namespace of a process; None: in this one's."""
+    """Return the words before a command that run it in a process's network namespace, if any."""
     return [] if pid is None else ["nsenter", "-t", str(pid), "-n", "--"]
 
 

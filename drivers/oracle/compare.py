@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from v6t.packets.header_policy import HeaderPolicy
 
 _UNCHANGED_POLICY = headerpolicy.HeaderPolicy()
-"""Of a cable: nothing is made anew, so nothing is left open."""
+"""Policy of a cable, which changes no header."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Comparison:
     """Result of comparing frames with the reference translation.
 
     Attributes:
-        seen: frames by what they show of the device where RFCs leave it a choice.
+        seen: number of frames for each behavior of the device that RFCs leave open.
     """
 
     checked: int
@@ -69,8 +69,8 @@ def compare_samples(
 
     Args:
         samples: received frames, arrays of equally long rows.
-        nonce: the trial's number; None: the marks of the received frames hold, because the tester
-            (TRex) chose nonce and identifier itself.
+        nonce: the trial's number in the trailers; None: accept any, because the tester (TRex)
+            chose nonce and identifier itself.
         oracle: the reference translation; None: frames must come back unchanged.
         first_sequence: sequence number in the trailer of the stream's first frame.
         source: what was sent, where it is not the stream as compiled.

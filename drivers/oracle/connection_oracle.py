@@ -91,7 +91,7 @@ class ConnectionOracle:
         self._table: StateTable | None = None
         self._orders: Mapping[str, Order] = {}
         self.locate: Callable[[U8], NDArray[np.int64] | None] | None = None
-        """Another way to tell connections, of a tester with trailers of its own (TRex)."""
+        """Finds the connections of frames if the tester (TRex) writes other trailers; None: by trailer."""
 
     @property
     def header_policy(self) -> HeaderPolicy:

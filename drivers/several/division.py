@@ -20,7 +20,7 @@ _SEED_STEP = 0x9E3779B1  # Difference of the random seeds of two parts
 
 
 def divide_trial(trial: Trial, part: int, parts: int) -> Trial | None:
-    """Return what one of several testers sends in a trial; None: it sends nothing."""
+    """Return one tester's part of a trial that several share; None if it has no frames."""
     frames = divide(trial.first_segment_frames, part, parts)
     if not frames:
         return None
@@ -93,7 +93,7 @@ def _divide_flows(stream: Stream, part: int, parts: int) -> Stream:
 
 
 def _divide_draws(stream: Stream, part: int, parts: int) -> Stream | None:
-    """Divide the range of the first random variable that is written as a whole; None: there is none."""
+    """Divide the range of the first random variable that is written whole; None if there is none."""
     for place, variable in enumerate(stream.program):
         if variable["type"] != "flow_var" or variable["op"] != "random":
             continue
@@ -125,7 +125,7 @@ def _divide_draws(stream: Stream, part: int, parts: int) -> Stream | None:
 
 
 def _find_unit(stream: Stream, variable: Mapping[str, Any]) -> int | None:
-    """Return how many values of a variable are written alike; None: it is not written as a whole.
+    """Return how many consecutive values write the same bits; None if high bits are not written.
 
     The variable's lowest bits may only even out its draws.
     """
@@ -147,7 +147,7 @@ def _find_unit(stream: Stream, variable: Mapping[str, Any]) -> int | None:
 
 
 def _interleave(stream: Stream, part: int, parts: int) -> Stream | None:
-    """Return a stream with frames ``part``, ``part + parts`` ...; None: TRex cannot count so."""
+    """Return a stream with frames ``part``, ``part + parts`` ...; None if TRex cannot count them."""
     program = []
     for one in stream.program:
         variable = dict(one)

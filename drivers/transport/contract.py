@@ -93,10 +93,10 @@ class HeldCommand(Protocol):
         """Whether it, or the connection, is known to have ended."""
 
     def read_error(self) -> str:
-        """Wait a moment for its end; return what it printed on standard error."""
+        """Wait briefly for the end of the command, and return its standard error."""
 
     def release(self) -> None:
-        """Close its standard input and wait a moment for its end. May be called twice."""
+        """Close the command's standard input and wait briefly for its end. May be called twice."""
 
 
 class Transport(Protocol):

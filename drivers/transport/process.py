@@ -37,7 +37,7 @@ def begin(program: Sequence[str]) -> Process:
 
 
 def finish(process: Process, text: str, limit_s: float) -> tuple[bytes, bytes] | None:
-    """Give a program its input and wait for its end; None: it was killed at the deadline."""
+    """Write the input of a program and return its output; None if it was killed at the deadline."""
     try:
         return _communicate(process, text.encode(), time.monotonic() + limit_s)
     except BaseException:

@@ -44,7 +44,7 @@ _RULES = {
 
 
 def check_client() -> EnvironmentLacking | None:
-    """Return the error of a machine without ssh; None: it has one."""
+    """Return an error if this machine has no ssh program, else None."""
     if shutil.which("ssh") is not None:
         return None
     return EnvironmentLacking(

@@ -6,6 +6,7 @@ import pytest
 from v6t.analysis.results_schema import DeviceCounts as Entry
 from v6t.base.errors import DutError
 from v6t.core.runs.device import DeviceCounts
+from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.lab.privilege import available
@@ -13,6 +14,7 @@ from v6t.tests.core.support import v6t_process
 from v6t.tests.drivers.duts import intents
 
 READINGS = make_driver("nftables", {}).get_telemetry_readings(intents.nat44())
+QUEUE = Reading("cat queue", float, loss_reasons={"dropped": LossReason.QUEUE})
 WHERE = {"benchmark": "throughput", "frame_sizes": {"ipv6": 84, "ipv4": 64}, "direction": "forward"}
 POSSIBLE, WHY = available()
 
@@ -35,8 +37,9 @@ class Device:
         figures = {
             "link left": {"rx.dropped": 7.0 * self.read_s, "rx.packets": 99.0},
             "table": table,
+            "queue": {"waiting": 5.0 - self.read_s, "dropped": 0.0},
         }
-        return Sample(figures, 2.0 * self.read_s, READINGS)
+        return Sample(figures, 2.0 * self.read_s, {**READINGS, "queue": QUEUE})
 
 
 def test_one_reading_ends_and_begins_benchmarks():
@@ -53,6 +56,7 @@ def test_one_reading_ends_and_begins_benchmarks():
     first, second = counts.entries
     assert first["drops"] == second["drops"] == {"link left rx.dropped": 7.0}
     assert first["lost_for"] == {"link left rx.dropped": "queue"}
+    assert first["changes"] == {"queue waiting": -1.0}
     assert (first["seconds"], first["direction"], second["direction"]) == (
         2.0,
         "forward",
@@ -135,5 +139,6 @@ def test_run_stores_device_counters(tmp_path):
         "seconds",
         "drops",
         "lost_for",
+        "changes",
         "table",
     }

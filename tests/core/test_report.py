@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 import v6t as v6t_package
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from v6t.analysis.blocks import BulletList
+from v6t.analysis.blocks import BulletList, Collapsible
 from v6t.analysis.figures import plots
 from v6t.analysis.report.compliance import list_rulings
 from v6t.analysis.report.exports import to_json
@@ -275,6 +275,19 @@ def test_observed_header_behaviour_is_reported(run):
     jsonschema.validate(content, read_schema("report-1"))
     assert content["validity"]["behaviour"] == shown.behaviour
     assert json.loads(to_json(data, load_presentations()))["validity"]["behaviour"] == {}
+
+
+def test_changes_of_driver_figures_are_reported(run):
+    place = {"device": "nat", "benchmark": "throughput", "direction": "forward"}
+    counted = {"drops": {}, "changes": {"queue waiting": -1.0}, "table": {}}
+    entry = {**place, "frame_sizes": {"ipv6": 84, "ipv4": 64}, **counted}
+    data = load_run(run)
+    shown = replace(data, results={**data.results, "device": [entry]})
+    blocks = [b for b in assess_validity(shown) if isinstance(b, Collapsible)]
+    (table,) = [
+        t for b in blocks for t in b.blocks if t.title.startswith("What the device counted")
+    ]
+    assert [row[-2:] for row in table.rows][1:] == [("queue waiting", "-1")]
 
 
 def test_json_follows_its_schema(run):

@@ -113,6 +113,7 @@ def test_it_is_read_back_and_put_back(machine):
     try:
         standing = Bedded(dut, bed.open())
         session = standing.session
+        assert session is not None
         run = session.transport.run
         assert len(session.verify()) > 8
         assert dut.report()["tunnel v6t-tunnel"]["tx.packets"] == 0

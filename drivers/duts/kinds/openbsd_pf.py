@@ -157,7 +157,9 @@ class OpenBsdPf(Driver):
             side_intent = getattr(intent, side)
             if self.options.neighbours == "resolved":
                 side_intent = replace(side_intent, neighbors={})
-            steps += openbsd.make_side_steps(side_intent, getattr(self.options, side))
+            port = getattr(self.options, side)
+            steps.append(openbsd.make_mtu_step(port, getattr(intent.links, side).mtu))
+            steps += openbsd.make_side_steps(side_intent, port)
         notes = ["PF hashes receive queues by addresses only: many addresses for many cores"]
         if not isinstance(intent.configuration, NatConfig):
             notes.append("PF is left as it is: if it is on, its rules and states are measured, too")

@@ -17,7 +17,7 @@ from v6t.drivers.duts.plan import (
     expect_text,
     expect_words,
 )
-from v6t.drivers.duts.steps import make_object_step
+from v6t.drivers.duts.steps import make_object_step, make_value_step
 from v6t.intent.device import Address, LinkIntent, Network
 from v6t.intent.device import Interface as InterfaceAddress
 
@@ -106,6 +106,12 @@ def make_side_steps(side: LinkIntent, port: str) -> list[Step]:
     steps += [make_neighbor_step(address, mac, port) for address, mac in side.neighbors.items()]
     steps += [make_route_step(net, via, port) for net, via in side.routes.items()]
     return steps
+
+
+def make_mtu_step(port: str, mtu: int) -> Step:
+    """Return the step that sets the MTU of an interface."""
+    read = f"ifconfig {port} | sed -n 's/^{port}: flags=.* mtu \\([0-9]*\\).*/\\1/p'"
+    return make_value_step(f"ifconfig {port} mtu VALUE", mtu, f"MTU of {port}", read=read)
 
 
 def make_link_up_step(port: str) -> Step:

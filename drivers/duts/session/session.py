@@ -121,8 +121,10 @@ class Session(Transaction, DeviceSession):
         configured: dict[str, Any] | None = None
         if record is not None:
             progress = self._store.read_progress()
+            begun = record.undo[: progress.begun_steps]
             configured = {"owner": record.owner, "started": record.started}
             configured["steps"] = len(record.undo)
+            configured["to_undo"] = sum(1 for entry in begun if entry.command)
             configured |= {"begun": progress.begun_steps, "verified": progress.verified}
             configured["undone"] = len(self._store.read_undone_steps())
             configured["finished"] = progress.is_finished(record)

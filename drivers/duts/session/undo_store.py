@@ -2,8 +2,9 @@
 
 On the device the record is a directory: ``record.json`` describes the changes, and ``undo.sh`` undoes them
 (also by hand). ``progress`` and ``undone`` hold the numbers of steps begun and undone; ``verified`` in
-``progress`` shows that the commit has ended and been read back. ``doing`` and ``undoing`` hold the process
-that is, or was last, at work on the device.
+``progress`` shows that the commit has ended and been read back, ``again-N`` in ``undone`` that the undo of
+step N succeeded but did not restore its state. ``doing`` and ``undoing`` hold the process that is, or was
+last, at work on the device.
 
 A configuration can cut off the session that makes it. The timer, a process on the device, therefore counts
 the seconds without a beat of the v6t that holds the lock, and then runs ``undo.sh``. With ``--revert-in``
@@ -283,7 +284,7 @@ class UndoStore:
         return self._transport.run(f"sh {path}", deadline_s=deadline_s)
 
     def mark_for_undo(self, numbers: Iterable[int]) -> None:
-        """Mark steps as not undone, so that ``undo.sh`` undoes them again."""
+        """Have ``undo.sh`` repeat the undo of steps if their state still differs from the old one."""
         self._call("mark_for_undo", *sorted(numbers))
 
     def remove(self) -> None:

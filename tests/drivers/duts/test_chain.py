@@ -366,7 +366,7 @@ def test_failed_part_leaves_earlier_parts_unchanged(action, fails, log):
 @pytest.mark.parametrize("action", ["confirm", "flush"])
 def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
     bound = bind(resolve(plugin="siit", dut="tayga"))
-    made = {"begun": 2, "steps": 2, "finished": True, "undone": 0}
+    made = {"begun": 3, "steps": 3, "to_undo": 2, "finished": True, "undone": 0}
     fields = {"timer": "", "rollback_in_s": None, "driver": "tayga", "technology": "siit"}
     session, log = chain_of((), (), ())
     for (_, part), undone in zip(session.parts, (0, 2, 0), strict=True):

@@ -245,6 +245,18 @@ def test_address_is_found_with_its_length(line, found, ours):
     assert (step.check.find_problem(text) is None) == ours
 
 
+def test_mtu_is_read_back_and_restored():
+    driver = make_driver("openbsd-pf", {"left": "vio0", "right": "vether1"})
+    steps = driver.plan(intents.nat44(), driver.make_example_facts(intents.nat44())).steps
+    (step,) = [s for s in steps if s.command == "ifconfig vether1 mtu 1500"]
+    shell = f"ifconfig() {{ cat; }}; {step.read}"
+    printed = re.search(r"^vether1: (?:.|\n\t)*", read_captured("openbsd-ifconfig-A.txt"), re.M)[0]
+    assert run_shell(shell, printed).stdout == "1600\n"
+    assert step.check.find_problem("1600") is not None
+    assert step.check.find_problem("1500") is None
+    assert step.undo == "ifconfig vether1 mtu {words}"
+
+
 def test_address_with_other_prefix_length_is_rejected():
     """sys/netinet/in.c, in_ioctl_change_ifaddr: an alias of an address that is there changes its mask."""
     driver = make_driver("openbsd-pf", {"left": "em0", "right": "em1"})

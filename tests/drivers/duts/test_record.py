@@ -307,3 +307,35 @@ def test_device_output_is_quoted_in_undo_script(old, tmp_path):
     done = run_shell(build_undo_script(record), check=False)
     assert done.returncode == 0, done
     assert out.read_text() == old
+
+
+@pytest.mark.parametrize(
+    ("state", "runs"), [("old", 1), ("another", 2)], ids=["restored meanwhile", "still different"]
+)
+def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, runs, tmp_path):
+    delete = "echo >>runs; [ ! -e deleted ] && touch deleted"  # fails if it is repeated
+    step = entry(command=delete, before="cat state", old="old")
+    record = UndoRecord("me", "b", "d", "t", "now", str(tmp_path), (step, entry(number=2)))
+    (tmp_path / PROGRESS).write_text("1\n2\n")
+    (tmp_path / "state").write_text("another")
+    store = UndoStore(HereTransport("here"), str(tmp_path))
+    assert run_shell(build_undo_script(record)).stdout == ""
+    store.mark_for_undo([1])
+    assert store.read_undone_steps() == {2}
+    (tmp_path / "state").write_text(state)
+    done = run_shell(build_undo_script(record), check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "runs").read_text() == "\n" * runs
+    assert store.read_undone_steps() == {1, 2}
+
+
+def test_status_counts_the_begun_steps_that_have_an_undo(tmp_path):
+    undo = (entry(number=1), entry(number=2, command=""), entry(number=3))
+    record = UndoRecord("me", "b", "command", "x", "now", str(tmp_path), undo)
+    transport = HereTransport("here")
+    UndoStore(transport, str(tmp_path)).write(record)
+    (tmp_path / PROGRESS).write_text("1\n2\n")
+    run_shell(f"sh {tmp_path}/{SCRIPT}")
+    driver = make_driver("command", {"state_dir": str(tmp_path)})
+    configured = Session(driver, transport, ROUTER4).status()["configured"]
+    assert (configured["steps"], configured["to_undo"], configured["undone"]) == (3, 1, 1)

@@ -236,17 +236,16 @@ def test_verify_refuses_a_simulated_device(tmp_path):
     assert done.code == "unsupported-by-tester"
 
 
-def test_stop_messages_of_chain_name_its_devices(tmp_path):
+def test_stop_messages_of_chain_name_its_devices_and_rollback_timers(tmp_path):
     parts = {
-        n: {"driver": "nftables", "options": {"ssh": {"host": f"{n}.example.net"}}} for n in "ab"
+        host: {"driver": "nftables", "options": {"ssh": {"host": host}, **limit}}
+        for host, limit in (("a", {"undo_after_s": 30}), ("b", {"undo_after_s": "0"}), ("c", {}))
     }
-    run = remote(tmp_path).model_copy(
-        update={"dut": remote(tmp_path).dut.model_copy(update={"options": {"parts": parts}})}
-    )
-    assert (
-        "putting a.example.net, b.example.net back"
-        in make_device_stop_messages(run, "--testbed x").first
-    )
+    dut = remote(tmp_path).dut.model_copy(update={"options": {"parts": parts}})
+    run = remote(tmp_path).model_copy(update={"dut": dut})
+    message = make_device_stop_messages(run, "--testbed x").first
+    assert "putting a, b, c back" in message
+    assert "restores a after 30 s, c after 60 s)" in message
 
 
 CHAIN = {
@@ -289,12 +288,16 @@ def test_rollback_command_is_complete(dut, words, expected, tmp_path):
     )
 
 
+VPP = ["--driver", "vpp", "--set-dut", "ssh.host=vpp.example.net"]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         (["dslite-aftr", "--testbed", "{bed}"], ["dslite-aftr", "--testbed", "{bed}"]),
         (["{run}"], ["{run}"]),
-        (["{run}", "--testbed", "{bed}"], ["--testbed", "{bed}", "--plugin", "dslite-aftr"]),
+        (["{run}", "--testbed", "{bed}"], ["{run}", "--testbed", "{bed}"]),
+        (["{run}", *VPP], ["{run}", *VPP]),
     ],
 )
 def test_audit_before_run_has_complete_rollback_command(words, expected, tmp_path, monkeypatch):
@@ -316,7 +319,8 @@ def test_audit_before_run_has_complete_rollback_command(words, expected, tmp_pat
     command = shlex.split(audited[0].rollback_command)
     assert command == ["v6t", "dut", "rollback", *(word.format(**places) for word in expected)]
     again = dut_command.rollback.make_context("rollback", command[3:]).params
-    assert dut_command.resolve_device_run(again, any_technology=True).settings.dut == settings.dut
+    named = dut_command.resolve_device_run(again, any_technology=True)
+    assert named.settings.dut == audited[0].settings.dut
 
 
 def audit(device, path, out):

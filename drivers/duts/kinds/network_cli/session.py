@@ -166,10 +166,12 @@ def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Itera
 
     for entry in reversed(record.undo):
         number = str(entry.number)
-        if not entry.command or number not in begun - undone or entry.gone in begun:
+        if not entry.command or number not in begun - undone:
             continue
-        blocked = problems and not entry.gone
-        problem = "another step needs it" if blocked else _undo_entry(entry, run, ignored)
+        if problems and not entry.gone:
+            problem = "another step needs it"
+        else:
+            problem = "" if entry.gone in begun else _undo_entry(entry, run, ignored)
         if problem:
             problems[number] = problem
         else:

@@ -38,13 +38,14 @@ write_file() { # NAME: store the standard input, and print it as it is stored
     cd "$directory" && cat >"$1.part" && sync && mv "$1.part" "$1" && cat "$1"
 }
 
-mark_for_undo() { # NUMBER...: have undo.sh undo these steps once more
+mark_for_undo() { # NUMBER...: have undo.sh repeat the undo of these steps, whose state differs
     umask 077
     cd "$directory" || exit 1
     for number in all "$@"; do
-        grep -vx "$number" undone >undone.part
+        grep -vx -e "$number" -e "again-$number" undone >undone.part
         mv undone.part undone
     done
+    printf "again-%s\n" "$@" >>undone
 }
 
 remove_record() { # what tells that everything is undone goes last; print files of somebody else

@@ -37,19 +37,22 @@ is_pending() { # NUMBER of a step
     grep -qx "$1" progress && ! grep -qx "$1" undone
 }
 
+is_restored() { # NUMBER STATE BEFORE
+    has "state_$1" && [ "$( ("state_$1") 2>/dev/null)" = "$2" ]
+}
+
 undo_step() { # NUMBER [STATE BEFORE]: call undo_NUMBER once; print "left NUMBER" if it fails
     is_pending "$1" || return 0
-    if has "is_gone_$1" && ("is_gone_$1"); then
+    # an undo that succeeded before, but left another state, is repeated if that state is still there
+    if grep -qx "again-$1" undone; then again=1; else again=0; fi
+    if { has "is_gone_$1" && ("is_gone_$1"); } || { [ $again = 1 ] && is_restored "$1" "$2"; }; then
         status=0
     else
         ("undo_$1")
         status=$?
     fi
-    # the change may have vanished with something else: the state decides
-    if [ $status != 0 ] && has "state_$1" && [ "$( ("state_$1") 2>/dev/null)" = "$2" ]; then
-        status=0
-    fi
-    if [ $status = 0 ]; then
+    # the change may have vanished with something else: the state decides; a repeated undo may find nothing
+    if [ $status = 0 ] || [ $again = 1 ] || is_restored "$1" "$2"; then
         echo "$1" >>undone
     else
         echo "left $1"
