@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from v6t.analysis.scaling import count_cores
-from v6t.core.campaigns.campaign import CampaignRun, Overrides, plan_campaign
+from v6t.core.campaigns.campaign import CampaignEntry, Overrides, plan_campaign
 from v6t.core.campaigns.file import read_campaign
 from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.bound import bind
@@ -53,7 +53,7 @@ def compared(name: str, paper: Any, ours: Any) -> bool:
 
 
 def find_differing(
-    run: CampaignRun, same: Mapping[str, Any], values: Mapping[str, Any]
+    run: CampaignEntry, same: Mapping[str, Any], values: Mapping[str, Any]
 ) -> set[str]:
     """Compare a run, as it would be measured with all defaults, with the paper's settings."""
     technology = bind(run.settings).technology

@@ -12,7 +12,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.command import CheckOptions
 from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.kinds.netfilter.nftables import expect_rules
-from v6t.drivers.duts.plan import Change, expect_lines, expect_words, find_line
+from v6t.drivers.duts.plan import DeviceChange, expect_lines, expect_words, find_line
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.steps import make_daemon_step
 from v6t.plugins.map_ce import MapECe
@@ -100,7 +100,7 @@ def test_words_and_lines_are_compared_as_a_whole(check, right, wrong):
 def test_change_is_found_by_whole_words():
     words = {"added_words": "dev right", "changed_words": "dev left"}
     change, line = (
-        Change("a route", "a", "c", "r", "l", **words),
+        DeviceChange("a route", "a", "c", "r", "l", **words),
         "198.18.0.0/24 via 198.19.0.2 dev",
     )
     assert change.find_problem("add", f"{line} right proto 86") is None

@@ -106,7 +106,7 @@ def test_interface_has_the_address_of_the_testbed(port, mac, code):
 
 def test_domain_of_paper_is_parsed():
     (domain,) = vpp_outputs.parse_domains(read_captured("vpp-show-map-domain.txt"))
-    assert domain == vpp_outputs.MapDomain(
+    assert domain == vpp_outputs.VppMapDomain(
         "v6t0", "192.0.2.0/24", "2001:db8:ce::/51", "2001:db8:6::1/128", 13, 0, 5
     )
     check = check_of(intents.paper_mape(), "show map domain")
