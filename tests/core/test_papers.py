@@ -12,7 +12,7 @@ from v6t.core.campaigns.campaign import CampaignEntry, Overrides, plan_campaign
 from v6t.core.campaigns.file import read_campaign
 from v6t.core.campaigns.packaged import list_packaged_campaigns
 from v6t.core.config.bound import bind
-from v6t.tests.core.papers import NOT_SAID, PAPERS
+from v6t.tests.core.papers import PAPERS, UNSPECIFIED
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def here(run: Mapping[str, Any], name: str) -> Any:
 
 def compared(name: str, paper: Any, ours: Any) -> bool:
     """Check whether both are the same; a range that begins elsewhere is another one."""
-    if paper == NOT_SAID:
+    if paper == UNSPECIFIED:
         return False
     if name.endswith("workers") and isinstance(paper, tuple):
         assert count_cores(ours) == paper[0], name

@@ -16,7 +16,7 @@ from v6t.intent.device import LinkIntent
 from v6t.tests.expect import expect_error
 
 from . import intents, sshserver
-from .bench import standing, traffic_classes
+from .bench import open_bed, traffic_classes
 from .support import find_missing_package, in_lab
 
 pytestmark = in_lab
@@ -33,13 +33,13 @@ FRAMES = {
 }  # fmt: skip
 """Intent; source and destination sent forward; source and destination that come out; TTL."""
 STATEFUL = ("nftables", "iptables", "tayga-nftables")
-WAYS = {"directly": {}, "over ssh": {"ssh": {"lab": sshserver.unique("devices")}}}
+WAYS = {"directly": {}, "over ssh": {"ssh": {"lab": sshserver.make_unique_name("devices")}}}
 
 
 def missing(name: str, way: str) -> str | None:
     """Return what a device lacks here."""
     lacking = find_missing_package(make_driver(name, {}))
-    return lacking or (sshserver.lacking() if way == "over ssh" else None)
+    return lacking or (sshserver.find_missing() if way == "over ssh" else None)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_frames_go_through_both_ways(device, way):
     if package := missing(device, way):
         pytest.skip(f"needs {package}")
     intent, src, dst, new_src, new_dst, ttl = FRAMES[device]
-    with standing(device, intent, **WAYS[way]) as bed:
+    with open_bed(device, intent, **WAYS[way]) as bed:
         out = bed.through("forward", src, dst, 5000, 53, b"there it goes")
         assert out is not None, "frame dropped"
         assert (out.payload.src, out.payload.dst) == (new_src, new_dst)
@@ -108,7 +108,7 @@ def test_device_is_configured_by_user_commands():
             "check": {"command": "ip -o link show dev $LEFT", "contains": "qlen 77"},
         }
     ]
-    with standing("command", intents.ROUTER4, steps=steps) as bed:
+    with open_bed("command", intents.ROUTER4, steps=steps) as bed:
         out = bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"by hand")
         assert out is not None
         assert out["IP"].ttl == 63
@@ -122,7 +122,7 @@ SEEN = "ip -o addr | sed 's/ tentative//; s/ [0-9]*sec/ Nsec/g'; ip -o link; ip 
 @pytest.fixture(scope="module")
 def router():
     """Provide the session of an IPv4 router that is up but not configured."""
-    with standing("linux-router", intents.ROUTER4) as bed:
+    with open_bed("linux-router", intents.ROUTER4) as bed:
         yield bed.session
 
 
@@ -181,7 +181,7 @@ def test_former_addresses_are_restored(given, words, router):
 
 def test_existing_address_with_other_prefix_length_is_rejected():
     """Linux has an IPv6 address once; whose it is v6t leaves it."""
-    with standing("linux-router", intents.ROUTER6) as bed:
+    with open_bed("linux-router", intents.ROUTER6) as bed:
         session, (address, *_) = bed.session, intents.ROUTER6.left.addresses
         session.rollback()
         other = f"{address.ip}/48"
@@ -196,8 +196,8 @@ def test_existing_address_with_other_prefix_length_is_rejected():
 def test_closed_lab_device_leaves_no_process():
     if package := missing("linux-router", "over ssh"):
         pytest.skip(f"needs {package}")
-    lab = LabSshServer(sshserver.unique("gone"))
-    with standing("linux-router", intents.ROUTER4, ssh={"lab": lab.name}):
+    lab = LabSshServer(sshserver.make_unique_name("gone"))
+    with open_bed("linux-router", intents.ROUTER4, ssh={"lab": lab.name}):
         assert lab.find_pid()
     assert not lab.find_pid()
     assert not lab.directory.exists()

@@ -10,7 +10,7 @@ from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab
 
 from . import intents
-from .field import until
+from .field import wait_until
 from .support import DUMMY, FORWARDING, run_v6t
 from .test_devices import missing
 
@@ -157,7 +157,9 @@ def test_commit_that_is_not_confirmed_is_rolled_back(server, quick):
     found = json.loads(quick("status", "--json").stdout)
     assert 0 <= found["rollback_in_s"] <= 3
     assert found["lock"] == ""
-    until(lambda: server.shell("ls /run/v6t/guard/fired 2>/dev/null; true"), "the rollback timer")
+    wait_until(
+        lambda: server.shell("ls /run/v6t/guard/fired 2>/dev/null; true"), "the rollback timer"
+    )
     assert "[rollback-timer-failed]" in quick("confirm", status=4).stderr
     quick("rollback")
     assert state(server) == before
