@@ -71,6 +71,8 @@ class Results(RecordModel):
     """after an incorrect translation: the frame as sent, expected and received"""
     fail_below_fps: Number | None = None
     """value of `--fail-below`: a lower throughput fails in JUnit results [fps per direction]"""
+    sha256: str | None = None
+    """SHA-256 of all other content, formatted as in this file; files of earlier versions have none"""
     bottlenecks: Sequence[Bottleneck] = Field((), alias="bottleneck", description="device limits")
     device_counts: Sequence[DeviceCounts] = Field((), alias="device", description="device counters")
 

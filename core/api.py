@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +164,7 @@ def load(directory: str | Path) -> Run | Campaign:
     Raises:
         UsageError: the directory holds neither.
     """
-    path = Path(directory)
+    path = _to_path("directory", directory)
     if (path / "campaign.json").is_file():
         load_campaign(path)
         return Campaign(path)
@@ -213,7 +214,10 @@ def run(
         V6tError: as the command; what was measured stays on disk.
     """
     _check_texts(technology=technology, tester=tester, dut=dut, preset=preset)
-    run_path, testbed_path = (None if f is None else Path(f) for f in (run_file, testbed))
+    paths = {"run_file": run_file, "testbed": testbed, "output": output}
+    run_path, testbed_path, path = (
+        None if value is None else _to_path(name, value) for name, value in paths.items()
+    )
     bound = resolve_and_bind(
         run_path,
         testbed_path,
@@ -232,7 +236,7 @@ def run(
         label=label,
     )
     bound = drop_unsupported_benchmarks(bound)
-    path = Path(output) if output is not None else rundir.choose_default_path(bound.settings)
+    path = path or rundir.choose_default_path(bound.settings)
     bound.tester.prepare()
     return Run(path, runner.execute(bound, path, listener or Listener()))
 
@@ -242,6 +246,13 @@ def _check_texts(**arguments: Any) -> None:
     for name, value in arguments.items():
         if not isinstance(value, (str, type(None))):
             raise UsageError(f"{name} must be text, not {value!r}", code="not-text")
+
+
+def _to_path(argument: str, value: Any) -> Path:
+    """Return the path that an argument names."""
+    if not isinstance(value, (str, PathLike)):
+        raise UsageError(f"{argument} must be a path, not {value!r}", code="not-text")
+    return Path(value)
 
 
 def _to_tuple(argument: str, values: Any, kind: type) -> tuple[Any, ...]:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from socket import if_nametoindex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from v6t.audit.clause import Frame, ProbeUnable
 from v6t.audit.packet_device.build import build_device
 from v6t.base.errors import DutError, EnvironmentLacking, TesterError, UsageError, hides_interrupt
-from v6t.core.config.bound import bind
+from v6t.core.config.bound import BoundRun, bind
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.devices import make_audited_device, make_session
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
@@ -21,12 +21,8 @@ from v6t.drivers.lab.prober import ProberRole
 from v6t.drivers.lab.setup import Bed, frame_octets
 from v6t.drivers.lab.workers import Worker
 from v6t.drivers.prober import FrameOnSide, Prober
-from v6t.intent.device import make_host_arguments
-
-if TYPE_CHECKING:
-    from v6t.core.config.bound import BoundRun
-    from v6t.intent.device import Links
-    from v6t.plugins.base import Technology
+from v6t.intent.device import Links, make_host_arguments
+from v6t.plugins.base import Technology
 
 SETTLE_S = 0.3  # seconds to wait after the tester's hosts have announced their addresses
 

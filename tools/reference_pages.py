@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
@@ -65,8 +64,8 @@ def _commands() -> Iterator[str]:
     yield "`v6t COMMAND --help` prints the same text. Exit statuses are on [Results](results.md).\n"
     yield from _parameters(cli)
     for name in COMMANDS:
-        command = importlib.import_module(f"v6t.core.cli.{name}_command").command
-        yield from _command(command, f"v6t {name}", 2)
+        if command := cli.get_command(click.Context(cli), name):
+            yield from _command(command, f"v6t {name}", 2)
 
 
 def _command(command: click.Command, path: str, level: int) -> Iterator[str]:

@@ -10,6 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.analysis.rundata import CampaignRun as RunResult
+from v6t.analysis.rundata import format_axis_value, strip_number
+from v6t.analysis.sheet import Table
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import report_write_errors, write_atomically
 from v6t.benchmarks.registry import load_presentations
@@ -29,8 +32,6 @@ from v6t.core.runs.results import COMPLETE, RUNNING, load_run
 
 if TYPE_CHECKING:
     from v6t.analysis.compare.comparison import RunComparison
-    from v6t.analysis.rundata import CampaignRun as RunResult
-    from v6t.analysis.sheet import Table
     from v6t.analysis.trend import Trend
 
 REPORT_FILES = {  # files of a campaign report by format
@@ -120,8 +121,6 @@ def check_no_damage(runs: Sequence[RunResult]) -> None:
 
 def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) -> RunResult:
     """Return the results of a run, or its failure; keep those of a complete run."""
-    from v6t.analysis.rundata import CampaignRun as RunResult
-
     status, data = read_status(directory, run), None
     failure = str((read_failure(directory, run) or {}).get("message", ""))
     path, is_damaged = directory / run.directory, False
@@ -152,8 +151,6 @@ def summarize(campaign: CampaignPlan, runs: Sequence[RunResult]) -> dict[str, An
 
 def summary_to_csv(summary: dict[str, Any]) -> str:
     """Convert a summary to CSV with a row per result and a column per varying setting."""
-    from v6t.analysis.rundata import format_axis_value
-
     axes = dict.fromkeys((a for run in summary["runs"] for a in run["axes"]), "")
     rows = []
     for run in summary["runs"]:
@@ -249,8 +246,6 @@ def find_campaign_trend(directories: Sequence[Path], order: str, min_percent: fl
 
 def _find_runs(directory: Path) -> dict[str, Path]:
     """Return the run directories of a campaign by run name."""
-    from v6t.analysis.rundata import strip_number
-
     configs = sorted(directory.glob(f"*/{rundir.CONFIG}"))
     return {strip_number(p.parent.name): p.parent for p in configs}
 

@@ -29,11 +29,11 @@ def prefix_option(*, required: bool) -> Callable[[F], F]:
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
-def command() -> None:
+def calc_command() -> None:
     """Calculate addresses, ports and frame rates."""
 
 
-@command.command("map")
+@calc_command.command("map")
 @click.option("--rule-ipv6", required=True, metavar="PREFIX", help="Rule IPv6 prefix.")
 @click.option("--rule-ipv4", required=True, metavar="PREFIX", help="Rule IPv4 prefix.")
 @click.option("--ea-len", required=True, type=int, help="Length of the EA bits.")
@@ -53,7 +53,7 @@ def map_command(**arguments: Any) -> CommandResult:
     return _make_values_result(calc_map(**arguments), list_map_warnings(arguments))
 
 
-@command.command("rfc6052")
+@calc_command.command("rfc6052")
 @prefix_option(required=True)
 @ipv4_option
 @ipv6_option
@@ -66,7 +66,7 @@ def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None) -> CommandR
     return _make_values_result(values, list_rfc6052_warnings(**values))
 
 
-@command.command("eam")
+@calc_command.command("eam")
 @click.option("--map", "pairs", multiple=True, metavar="IPV4=IPV6", help="An explicit mapping.")
 @prefix_option(required=False)
 @ipv4_option
@@ -89,7 +89,7 @@ def eam_command(pairs: tuple[str, ...], **arguments: Any) -> CommandResult:
     return _make_values_result(calc_eam(mappings, **arguments))
 
 
-@command.command("rate")
+@calc_command.command("rate")
 @click.option("--line-rate", required=True, metavar="RATE", help="For example 10G.")
 @click.option("--frame-size", required=True, type=int, help="Octets with FCS.")
 @click.option("--overhead", default=0, show_default=True, type=int, help="Octets added on the way.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.campaigns.packaged import locate_campaign
+from v6t.core.campaigns import locate_campaign
 from v6t.core.cli.options import (
     RunCommand,
     assignments_option,
@@ -58,7 +58,7 @@ def parse_testbeds(
 @click.option("--group", hidden=True, help="One testbed's runs, for the campaign's own workers.")
 @live_option
 @report_option
-def command(
+def campaign_command(
     file: str | None,
     output: Path | None,
     resume: Path | None,

@@ -1,12 +1,16 @@
-"""A campaign on a terminal: signals, progress, summary."""
+"""A campaign on a terminal: signals, a process for each testbed, progress, summary."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import re
 import shlex
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +20,7 @@ from v6t.analysis.sheet import pluralize
 from v6t.base.errors import UsageError, hides_interrupt
 from v6t.base.files import hold_lock
 from v6t.core import log
+from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import (
     CampaignEntry,
     CampaignPlan,
@@ -33,6 +38,7 @@ from v6t.core.cli.stopping import (
     write_stderr_line,
 )
 from v6t.core.cli.terminal import print_table, print_text
+from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs.events import Listener, Listeners, RunDataCollector, format_duration
 from v6t.core.runs.results import COMPLETE
 from v6t.core.runs.rundir import CONFIG
@@ -41,13 +47,11 @@ if TYPE_CHECKING:
     from v6t.core.reporting.live import LiveView
 
 POLL_INTERVAL_S = 1.0  # between two updates of the live page
+_PR_SET_PDEATHSIG = 1  # option of prctl(2)
 
 
 def show_packaged_campaigns() -> None:
     """Print names and titles of the campaigns that come with v6t."""
-    from v6t.core.campaigns.packaged import list_packaged_campaigns
-    from v6t.core.config.yaml_file import YamlFile
-
     for name, path in list_packaged_campaigns().items():
         print(f"{name:<16} {YamlFile(path).data.get('title', '')}")
 
@@ -136,10 +140,7 @@ class CampaignExecution:
         groups = self._campaign.group_runs()
         with hold_lock(self._directory), handle_signals(self._make_stop_messages):
             if len(groups) > 1:
-                from v6t.core.campaigns.workers import run_in_parallel
-
-                attend = self._show_worker_progress
-                status = run_in_parallel(self._directory, groups, self._report, attend)
+                status = self._execute_in_parallel(groups)
             else:
                 status = self.execute_group(self._campaign.runs, "")
         self._show_results()
@@ -177,14 +178,43 @@ class CampaignExecution:
         if is_missing and (path / "results.json").exists():
             write_report(path, data)
 
-    def _show_worker_progress(self, is_working: Callable[[], bool]) -> None:
+    def _execute_in_parallel(self, groups: Iterable[str]) -> int:
+        """Execute each group of runs in its own process; return the first exit status that is not 0."""
+        options = ["--report" if self._report else "--no-report", *log.list_verbosity_flags()]
+        command = [sys.executable, "-m", "v6t.core.cli.entry", "campaign"]
+        command += ["--resume", str(self._directory), *options]
+        workers = [
+            subprocess.Popen(
+                [*command, "--group", name],
+                stdin=subprocess.DEVNULL,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - no thread has been started yet
+            )
+            for name in groups
+        ]
+        try:
+            self._show_worker_progress(workers)
+            statuses = [worker.wait() for worker in workers]
+        finally:
+            for worker in workers:  # all are signalled before one is waited for
+                if worker.poll() is None:
+                    worker.send_signal(signal.SIGINT)
+            for worker in workers:
+                try:
+                    worker.wait(timeout=60)
+                except subprocess.TimeoutExpired:
+                    worker.kill()
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        worker.wait(timeout=10)
+        return next((status for status in statuses if status), 0)
+
+    def _show_worker_progress(self, workers: Sequence[subprocess.Popen[bytes]]) -> None:
         """Update the live page while worker processes execute the runs."""
         if self._view is None:
             return
         from v6t.core.campaigns.results import read_progress
 
         with self._view as view:
-            while is_working():
+            while any(worker.poll() is None for worker in workers):
                 view.show_progress(lambda: read_progress(self._directory, self._campaign))
                 time.sleep(POLL_INTERVAL_S)
 
@@ -210,3 +240,8 @@ class CampaignExecution:
         written = write_campaign_report(self._directory, self._campaign, runs, formats)
         print(f"Summary: {written[0]}")
         check_no_damage(runs)
+
+
+def _die_with_parent() -> None:
+    """Ask the Linux kernel to interrupt this process when its parent process ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)

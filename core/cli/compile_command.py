@@ -61,7 +61,7 @@ DEFAULT_CAPTURE_FRAMES = 1000  # number of frames in a capture without ``--count
              "out; the others keep the time stamps of the frames that caused them. Not available "
              "for stateful technologies: the device chooses their ports.")  # fmt: skip
 @flag("--overwrite", text="Replace files that exist.")
-def command(
+def compile_command(
     technology_name: str | None,
     plugin: str | None,
     params: dict[str, str],

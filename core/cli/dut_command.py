@@ -37,7 +37,7 @@ dut_options = combine_options(device_options, json_option)
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
-def command() -> None:
+def dut_command() -> None:
     """Control the device under test without a run.
 
     `plan` needs neither a device nor a testbed file. The others reach the device the testbed
@@ -45,7 +45,7 @@ def command() -> None:
     """
 
 
-@command.command(name="list", short_help="list the device drivers")
+@dut_command.command(name="list", short_help="list the device drivers")
 @json_option
 def list_drivers() -> CommandResult:
     """List the device drivers, their technologies, and whether their programs are installed here."""
@@ -67,7 +67,7 @@ def list_drivers() -> CommandResult:
     return CommandResult(lambda: [*map(asdict, drivers)], partial(print_table, table))
 
 
-@command.command(short_help="print every command, its undo and its check")
+@dut_command.command(short_help="print every command, its undo and its check")
 @dut_options
 def plan(**arguments: Any) -> CommandResult:
     """Print what the driver would do, without connecting to the device or a tester."""
@@ -78,7 +78,7 @@ def plan(**arguments: Any) -> CommandResult:
     return make_result(value, [dut.format_plan(run.driver, run.example_plan)])
 
 
-@command.command(short_help="show how the device differs from the plan")
+@dut_command.command(short_help="show how the device differs from the plan")
 @dut_options
 def compare(**arguments: Any) -> CommandResult:
     """Compare the plan with the present state of the device, without changing the device.
@@ -100,7 +100,7 @@ def compare(**arguments: Any) -> CommandResult:
     return make_result(value, [*lines, summary], status=status)
 
 
-@command.command(short_help="configure the device and leave it so")
+@dut_command.command(short_help="configure the device and leave it so")
 @dut_options
 @click.option(
     "--revert-in",
@@ -121,7 +121,7 @@ def commit(revert_in: int | None, replace_existing: bool, **arguments: Any) -> C
         return _make_action_result(dut.commit(run, revert_in, replace=replace_existing))
 
 
-@command.command(short_help="stop the rollback timer")
+@dut_command.command(short_help="stop the rollback timer")
 @dut_options
 def confirm(**arguments: Any) -> CommandResult:
     """Stop the rollback timer of a configured device, which then stays configured."""
@@ -131,7 +131,7 @@ def confirm(**arguments: Any) -> CommandResult:
         return _make_action_result(dut.confirm(run))
 
 
-@command.command(short_help="configure, read back, send frames both ways, roll back")
+@dut_command.command(short_help="configure, read back, send frames both ways, roll back")
 @dut_options
 @frame_size_option
 def verify(**arguments: Any) -> CommandResult:
@@ -143,7 +143,7 @@ def verify(**arguments: Any) -> CommandResult:
         return _make_action_result(dut.verify(run))
 
 
-@command.command(short_help="lock, configuration, rollback timer and counters")
+@dut_command.command(short_help="lock, configuration, rollback timer and counters")
 @dut_options
 def status(**arguments: Any) -> CommandResult:
     """Show the lock and the configuration with their owners, the rollback timer and counters."""
@@ -154,7 +154,7 @@ def status(**arguments: Any) -> CommandResult:
         return make_result(state, _describe_status(state, run.rollback_command))
 
 
-@command.command(short_help="empty its session table")
+@dut_command.command(short_help="empty its session table")
 @dut_options
 def flush(**arguments: Any) -> CommandResult:
     """Empty the connection table of a configured device, and check that it is empty."""
@@ -164,7 +164,7 @@ def flush(**arguments: Any) -> CommandResult:
         return _make_action_result(dut.flush(run))
 
 
-@command.command(short_help="undo what v6t did")
+@dut_command.command(short_help="undo what v6t did")
 @dut_options
 @flag("--forget", text="Drop the undo record even if the device is not as it was.")
 @flag("--by-script", text="Run undo.sh where the undo record is damaged.")
@@ -181,7 +181,7 @@ def rollback(forget: bool, by_script: bool, **arguments: Any) -> CommandResult:
         return make_result(done, done)
 
 
-@command.command(short_help="watch it at the rates a run has found")
+@dut_command.command(short_help="watch it at the rates a run has found")
 @click.argument("run_file", type=PATH_TYPE, metavar="DIRECTORY")
 @click.option("--duration", "duration_s", type=float, default=10.0, help="Seconds at each rate.")
 @json_option

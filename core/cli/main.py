@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import shlex
 import sys
 from typing import Any
 
@@ -16,27 +17,27 @@ from v6t.core import log
 from v6t.core.cli.options import CommandGroup
 from v6t.drivers.transport.redaction import redact_values
 
-# Summary of each command by its name.
+# Module and summary of each command by its name.
 COMMANDS = {
-    "run": "measure a technology on a device",
-    "resume": "continue an interrupted run",
-    "list": "list the runs of a directory",
-    "show": "print the results of a run again",
-    "report": "write the report of a run or campaign",
-    "audit": "test a device clause by clause for conformance to RFCs",
-    "dut": "configure, compare, verify and roll back a device",
-    "compare": "compare runs with one another or with published results",
-    "trend": "find changes among many runs of the same",
-    "campaign": "carry out many runs described by one file",
-    "compile": "write a technology's traffic as TRex profile or capture",
-    "calc": "MAP, RFC 6052 and frame rate arithmetic",
-    "plugins": "list technologies, or show one's parameters",
-    "explain": "explain a setting, a benchmark or a term",
-    "selftest": "measure the tester's own capacity",
-    "doctor": "show what this machine can do and lacks",
-    "init": "write example files, or convert another tester's",
-    "completion": "print shell completion code",
-    "help": "print the help of a command",
+    "run": ("run_commands", "measure a technology on a device"),
+    "resume": ("run_commands", "continue an interrupted run"),
+    "list": ("results_commands", "list the runs of a directory"),
+    "show": ("results_commands", "print the results of a run again"),
+    "report": ("results_commands", "write the report of a run or campaign"),
+    "audit": ("audit_command", "test a device clause by clause for conformance to RFCs"),
+    "dut": ("dut_command", "configure, compare, verify and roll back a device"),
+    "compare": ("results_commands", "compare runs with one another or with published results"),
+    "trend": ("results_commands", "find changes among many runs of the same"),
+    "campaign": ("campaign_command", "carry out many runs described by one file"),
+    "compile": ("compile_command", "write a technology's traffic as TRex profile or capture"),
+    "calc": ("calc_command", "MAP, RFC 6052 and frame rate arithmetic"),
+    "plugins": ("help_commands", "list technologies, or show one's parameters"),
+    "explain": ("help_commands", "explain a setting, a benchmark or a term"),
+    "selftest": ("setup_commands", "measure the tester's own capacity"),
+    "doctor": ("setup_commands", "show what this machine can do and lacks"),
+    "init": ("setup_commands", "write example files, or convert another tester's"),
+    "completion": ("help_commands", "print shell completion code"),
+    "help": ("help_commands", "print the help of a command"),
 }
 
 # Exit statuses of errors with one line of text; others may show frames or output of a tester.
@@ -52,6 +53,7 @@ CLICK_ERROR_CODES: dict[type[click.ClickException], str] = {
 }
 COMPLETION_VARIABLE = "_V6T_COMPLETE"  # environment variable that a completing shell sets
 MEASURING_COMMANDS = ("run", "resume", "campaign")
+SET_COMMANDS = ("run", "audit", "compile", "dut")  # commands with ``--set`` and ``--set-dut``
 
 
 class LazyGroup(CommandGroup):
@@ -63,14 +65,15 @@ class LazyGroup(CommandGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"v6t.core.cli.{cmd_name}_command")
-        command: click.Command = module.command
-        command.short_help = COMMANDS[cmd_name]
+        module, summary = COMMANDS[cmd_name]
+        commands = importlib.import_module(f"v6t.core.cli.{module}")
+        command: click.Command = getattr(commands, f"{cmd_name}_command")
+        command.short_help = summary
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -140,10 +143,8 @@ def _run_command(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE_STATUS
     except V6tError as exc:
-        if isinstance(exc, UsageError) and (exc.params or exc.dut_params or exc.technology):
-            from v6t.core.cli.hints import add_option_hints
-
-            add_option_hints(exc, arguments[0])
+        if isinstance(exc, UsageError):
+            _add_option_hints(exc, arguments[0])
         return _print_error(exc.message, exc.hint, exc.exit_code, exc.code)
     except click.ClickException as exc:
         return _print_error(*_describe_click_error(exc))
@@ -164,6 +165,22 @@ def _run_command(arguments: list[str]) -> int:
         hint = "this is a defect of v6t; `v6t --debug ...` shows the traceback"
         return _print_error(message, hint, 1, "internal-error")
     return status if isinstance(status, int) else 0
+
+
+def _add_option_hints(error: UsageError, command: str) -> None:
+    """Add to the hint of an error the options and the drivers that avoid it."""
+    options = []
+    for option, params in (("--set", error.params), ("--set-dut", error.dut_params)):
+        for name, value in params.items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            options += [option, f"{name}={text}"]
+    if options and command in SET_COMMANDS:
+        error.add_hint(f"try: {shlex.join(options)}")
+    if error.technology:
+        from v6t.core.config.compatibility import list_compatible_drivers
+
+        drivers = list_compatible_drivers(error.technology, exclude_reference=command == "dut")
+        error.add_hint(f"drivers for {error.technology}: {', '.join(drivers) or 'none'}")
 
 
 def _make_trials_hint(arguments: list[str]) -> str:

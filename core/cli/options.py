@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from v6t.base.errors import UsageError
-from v6t.base.text import suggest_names
+from v6t.base.text import convert_docstring, did_you_mean, suggest_names
 from v6t.core import log
 
 if TYPE_CHECKING:
@@ -366,7 +366,6 @@ class RunCommand(Command):
     @cached_property
     def _setting_options(self) -> Sequence[click.Option]:
         from v6t.base.strict_model import describe_fields
-        from v6t.base.text import convert_docstring
         from v6t.benchmarks import registry
         from v6t.benchmarks.settings import list_flags
         from v6t.core.config.settings import ProcedureSettings
@@ -447,6 +446,10 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
 
         run_file, own_testbed = read_run_files(path)
         return run_file, files or own_testbed
+    if path.is_dir():
+        from v6t.core.runs.rundir import make_no_run_error
+
+        raise make_no_run_error(path)
     if not path.exists():
         from v6t.core.config.plugins import is_technology
 
@@ -458,10 +461,11 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
         return YamlFile(path), files
     except UsageError as error:
         if error.code == "file-not-found":
-            from v6t.base.text import did_you_mean
             from v6t.core.config.plugins import ALIASES, list_names
 
-            error.add_hint(did_you_mean(str(path), [*list_names(), *ALIASES]))
+            problem = f"{path} is neither a file nor a technology"
+            hint = did_you_mean(str(path), [*list_names(), *ALIASES]) or "check the path"
+            raise UsageError(problem, hint, code=error.code) from None
         raise
 
 

@@ -6,21 +6,19 @@ import json
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from v6t.analysis.sheet import pluralize
 from v6t.core.cli.terminal import CommandResult, print_lines, wrap
+from v6t.core.config.bound import BoundRun
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.dut import format_plan
 from v6t.core.runs.events import format_duration
 from v6t.core.runs.plan import RunPlan, plan
 from v6t.drivers.duts.capabilities import find_capabilities
+from v6t.drivers.duts.plan import Step
+from v6t.intent.device import LinkIntent
 from v6t.profiles.mixes import format_sizes
-
-if TYPE_CHECKING:
-    from v6t.core.config.bound import BoundRun
-    from v6t.drivers.duts.plan import Step
-    from v6t.intent.device import LinkIntent
 
 LABEL_WIDTH = 13  # width of the labels of lines in characters
 MAX_SHOWN_ADDRESSES = 3  # of each side of the device

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
+from v6t.analysis.record import Record
 from v6t.base.text import escape_controls
 from v6t.core import log
 from v6t.core.cli.stopping import display_callbacks, write_stderr_line
@@ -23,9 +23,6 @@ from v6t.core.runs.events import (
     format_duration,
 )
 from v6t.procedures.trial_runner import Progress
-
-if TYPE_CHECKING:
-    from v6t.analysis.record import Record
 
 REFRESHES_PER_SECOND = 10
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 6, 24  # characters

@@ -35,7 +35,7 @@ def make_run_result(
         wide: print all columns and tables.
         all_warnings: print every warning; else the first of each kind, at most three.
     """
-    from v6t.core.runs.results import share_conditions
+    from v6t.core.runs.results import make_document
     from v6t.core.runs.rundir import format_json, report_damage
 
     def print_results() -> None:
@@ -47,7 +47,7 @@ def make_run_result(
 
     def to_json() -> Any:
         """Return the content of results.json, in the order of the file."""
-        return json.loads(format_json(share_conditions(data.results)))
+        return json.loads(format_json(make_document(data.results)))
 
     return CommandResult(to_json, print_results)
 
@@ -72,8 +72,9 @@ def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) ->
     found = list_warnings(data.records, known)
     lines += [str(warning) for warning in found if warning.code == NOT_MEASURED]
     if all_warnings:
-        lines += [text for text, count in kinds if not count]
-        lines += [str(warning) for warning in found if warning.code != NOT_MEASURED]
+        texts = [text for text, count in kinds if not count]
+        texts += [str(warning) for warning in found if warning.code != NOT_MEASURED]
+        lines += [f"- {text}" for text in texts]
     elif kinds:
         is_cut = len(kinds) > MAX_SHOWN_WARNINGS or any((count or 0) > 1 for _, count in kinds)
         more = f"; all: v6t show {quote(str(path))} --warnings" if is_cut else ""
@@ -84,7 +85,7 @@ def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) ->
             lines.append(f"  {shorten(text, room, placeholder=' …'):<{room if count else 0}}{end}")
     lines += [f"shown as it stands, since {failure}" for failure in known.failures]
     for line in [*lines, "", *write_verdict(data)[:1]]:
-        print_text(line, indent=0)
+        print_text(line, indent=2 if line.startswith("- ") else 0)
 
 
 def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, int | None]]:

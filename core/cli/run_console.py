@@ -11,17 +11,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from v6t.analysis.rundata import RunData
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError
 from v6t.core import log
 from v6t.core.cli.results_view import make_run_result
 from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
-from v6t.core.runs.events import Listener, Listeners, RunDataCollector
+from v6t.core.cli.terminal import CommandResult
+from v6t.core.config.bound import BoundRun, bind
+from v6t.core.runs.events import Listener, Listeners, RunDataCollector, open_log
+from v6t.core.runs.rundir import RunDir, choose_default_path
 
 if TYPE_CHECKING:
-    from v6t.analysis.rundata import RunData
-    from v6t.core.cli.terminal import CommandResult
-    from v6t.core.config.bound import BoundRun
     from v6t.core.reporting.write import FigureSelection
     from v6t.core.runs.plan import RunPlan
 
@@ -51,7 +52,6 @@ def execute_and_report(
         The directory, and the data of the run.
     """
     from v6t.core.runs.results import write_results
-    from v6t.core.runs.rundir import RunDir, choose_default_path
     from v6t.core.runs.runner import execute
 
     path = output or choose_default_path(bound.settings)
@@ -70,9 +70,7 @@ def execute_and_report(
 
 def continue_run(path: Path, report: bool = True, live: str | None = None) -> CommandResult:
     """Resume a run, write the report and return the result; a complete run is not measured."""
-    from v6t.core.config.bound import bind
     from v6t.core.runs.results import make_stored_data, read_run
-    from v6t.core.runs.rundir import RunDir
     from v6t.core.runs.runner import measure_rest
 
     with RunDir(path, new=False) as run_dir:
@@ -132,8 +130,6 @@ def _measure(
 def _add_bottleneck(path: Path, events: Listener, run_plan: RunPlan, data: RunData) -> RunData:
     """Return the data of a finished run with the device's bottleneck; warn if it is not found."""
     from v6t.core.runs.bottleneck import watch_device
-    from v6t.core.runs.events import open_log
-    from v6t.core.runs.rundir import RunDir
 
     events.on_message("repeating the measured rates while sampling the device once a second")
     try:

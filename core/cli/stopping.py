@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import Settings
+from v6t.drivers.duts.options import DutOptions
 
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHOW_CURSOR = b"\x1b[?25h"  # terminal code; a state line hides the cursor
@@ -73,8 +74,6 @@ def make_device_stop_messages(run: Settings, rollback_command: str) -> StopMessa
 
 def _list_rollback_limits(run: Settings) -> list[tuple[str, str]]:
     """Return the host name and ``undo_after_s`` of each device that does not end with v6t."""
-    from v6t.drivers.duts.options import DutOptions
-
     default = DutOptions.model_fields["undo_after_s"].default
     parts: dict[str, Any] = run.dut.options.get("parts") or {}
     options = [run.dut.options, *(part.get("options", {}) for part in parts.values())]

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 from v6t.base.errors import UsageError, V6tError
 from v6t.core.config.plugins import list_names, load_plugin
 from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities
-from v6t.drivers.duts.registry import load_driver_type, make_driver
+from v6t.drivers.duts.registry import (
+    DEFAULT_DRIVER,
+    list_driver_names,
+    load_driver_type,
+    make_driver,
+)
 from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
@@ -32,6 +37,24 @@ def can_configure(driver: str, technology: str) -> bool:
     except UsageError:
         return False
     return True
+
+
+def list_compatible_drivers(technology: str, *, exclude_reference: bool = False) -> list[str]:
+    """Return the drivers that can configure a technology, except those that run user commands.
+
+    Args:
+        technology: name of the technology.
+        exclude_reference: leave out the reference device, which has no configuration.
+    """
+    drivers = []
+    with suppress(V6tError):  # an unknown technology has no default
+        if not exclude_reference and not load_plugin(technology).default_driver:
+            drivers.append(DEFAULT_DRIVER)
+    for name in list_driver_names():
+        with suppress(V6tError):  # a broken driver of another distribution
+            if can_configure(name, technology):
+                drivers.append(name)
+    return drivers
 
 
 def list_technologies(driver: str) -> tuple[str, ...]:

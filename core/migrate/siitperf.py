@@ -1,14 +1,13 @@
-"""siitperf.conf, the file of siitperf."""
+"""siitperf.conf, the file of siitperf: stateless tests, and stateful ones of NAT64 and NAT44."""
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.core.migrate.migration import NOT_USED, Migration
-from v6t.core.migrate.siitperf_stateful import STATEFUL_PLUGINS, convert_stateful
+from v6t.core.migrate.migration import NOT_USED, VARIATION_POLICIES, Migration
 
 SIDES = (("L", "left"), ("R", "right"))  # letter in siitperf's parameter names, and side
 PORT_PARAMETERS = (  # names of policy, range and setting; bounds
@@ -37,6 +36,26 @@ ROUTER_HOSTS = {
     "6": ("2001:2::2", "2001:2:0:8000::2", 0, 65535, 12),
 }
 
+# Ports of siitperf where it does not vary them, as in RFC 2544, appendix C.2.6.4.
+FIXED_SOURCE, FIXED_DESTINATION = 0xC020, 7
+
+STATEFUL_PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}  # by IP versions of both sides
+FLUSH_COMMANDS = {"nat64": "'modprobe -r jool && modprobe jool'", "nat44": "conntrack -F"}
+# Before siitperf's commit 6ab741d, mode 4 was unique pseudorandom with accounting.
+ENUMERATION_MODES = (*VARIATION_POLICIES, "4")
+# Orders in which the Responder reads its state table, by value of Responder-tuples.
+READING_ORDERS = {"0": "fixed", "1": "linear", "2": "linear", "3": "pseudorandom"}
+MAX_CONNECTIONS = 4_000_000  # in a converted test, even if the ranges allow more
+MIN_PORT = 1024  # lowest port of connections, since a NAT maps lower ports to lower ports
+PUBLIC_PORTS = 65536 - MIN_PORT  # usable ports of a public address
+MIN_IPV6_OFFSET = 8  # first octet of an Initiator's IPv6 address that may vary
+# First octet of the last 16 bits of an address, by IP version.
+LAST_16_BITS_OFFSET = {"4": 2, "6": 14}
+UNSUPPORTED_OFFSET_ERROR = (  # problem and hint
+    "addresses that vary there cannot be converted",
+    "let them vary in their last 16 bits, Initiators with IPv6 at octet 8 or above",
+)
+
 
 def read_siitperf(path: Path) -> Migration:
     """Convert a configuration file of siitperf."""
@@ -48,7 +67,7 @@ def read_siitperf(path: Path) -> Migration:
     if kind == "2":  # the Initiator is on the right: read as if it was on the left
         source.rename_parameters(_swap_sides)
         letters, versions = "RL", (right, left)
-    device = convert_stateful(source, versions) if kind != "0" else {}
+    device = _convert_stateful(source, versions) if kind != "0" else {}
     if kind == "0":
         _convert_stateless(source, versions)
     source.run |= {"preset": "rfc", "modes": source.read_modes("Forward", "Reverse")}
@@ -184,3 +203,183 @@ def _read_router(source: Migration, version: str) -> dict[str, Any]:
         )
         params[f"{side}_hosts"] = {"policy": policy, **({} if policy == "fixed" else varying)}
     return params
+
+
+def _convert_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, Any]:
+    """Set ``source.run`` to a stateful test, and return the device for the testbed file.
+
+    Args:
+        source: the file, with its sides swapped if the Initiator is on the right.
+        versions: IP versions of Initiator and Responder.
+    """
+    source.read_string("Stateful", "1", "plugin; testbed: initiator")
+    if versions not in STATEFUL_PLUGINS:
+        raise UsageError(
+            f"{source.path}: a stateful test from IPv{versions[0]} to IPv{versions[1]} cannot be "
+            "converted",
+            "NAT64 (6 to 4) and NAT44 (4 to 4) can; `v6t plugins` lists what v6t measures",
+            code="invalid-foreign-file",
+        )
+    plugin = STATEFUL_PLUGINS[versions]
+    params = _read_ports(source) | _read_addresses(source, versions[0])
+    _adjust_ports(source, params)
+    params |= _choose_pool(params)
+    reading = source.read_choice(
+        "Responder-tuples", "0", "procedure.connections.reading", READING_ORDERS
+    )
+    count = min(_count_tuples(params), MAX_CONNECTIONS)
+    source.run = {
+        "plugin": plugin,
+        "params": params,
+        "benchmarks": ["connection-rate", "throughput"],
+        "frame_sizes": [84 if plugin == "nat64" else 64],
+        "procedure": {
+            "resolution_fps": 1000,
+            "connections": {
+                "count": count,
+                "reading": READING_ORDERS[reading],
+                "resolution_cps": 1000,
+            },
+        },
+    }
+    source.comments += [
+        "N, M, R, T and D are arguments of siitperf's scripts, not in the file: "
+        "procedure.connections holds count (N), entries (M), rate_cps (R), wait_ms (T), gap_ms.",
+        "The device's public addresses are not in the file; chosen: "
+        f"{params['pool_count']} from {params['pool_first']} on (params.pool_first, pool_count).",
+        "Every connection is tried after phase 1 (RFC 9693; siitperf's binary-rate-alg.sh-R does "
+        "not), and none may be lost.",
+        "dut.options.hooks.flush in the testbed file is an example: write there how your device's "
+        "table is emptied, or name its driver (dut.driver).",
+    ]
+    return {"dut": {"options": {"hooks": {"flush": f"ssh root@dut {FLUSH_COMMANDS[plugin]}"}}}}
+
+
+def _read_ports(source: Migration) -> dict[str, Any]:
+    """Return the port ranges and the enumeration modes of ports and addresses."""
+    params: dict[str, Any] = {
+        "initiator_ports": source.read_bounds("Fwd-sport", "params.initiator_ports", 1024, 65535),
+        "responder_ports": source.read_bounds("Fwd-dport", "params.responder_ports", 1, 49151),
+    }
+    for name, known in (("ports", ENUMERATION_MODES), ("ips", tuple(VARIATION_POLICIES))):
+        target = f"enumerate_{name}"
+        mode = source.read_choice(f"Enumerate-{name}", "0", f"params.{target}", known)
+        params[target] = min(int(mode), 3)
+    return params
+
+
+def _adjust_ports(source: Migration, params: dict[str, Any]) -> None:
+    """Change port ranges and enumeration so that each frame opens a different connection."""
+    if not params["enumerate_ports"] and not params["enumerate_ips"]:
+        several = params["initiator_count"] > 1 and params["responder_count"] > 1
+        params |= {"enumerate_ports": 3, "enumerate_ips": 3 if several else 0}
+        source.comments.append(
+            "The file enumerates neither ports nor addresses, so that some frames would repeat a "
+            "connection: enumerate_ports is 3 here."
+        )
+    elif not params["enumerate_ports"]:
+        params |= {
+            "initiator_ports": {"min": FIXED_SOURCE, "max": FIXED_SOURCE},
+            "responder_ports": {"min": FIXED_DESTINATION, "max": FIXED_DESTINATION},
+        }
+        source.comments.append(
+            f"Ports are not enumerated: they are siitperf's fixed ones, {FIXED_SOURCE} and "
+            f"{FIXED_DESTINATION}."
+        )
+    low, high = params["initiator_ports"].values()
+    if low < MIN_PORT and high - low < PUBLIC_PORTS:
+        source.comments.append(
+            f"Source ports {low}-{high} begin at {MIN_PORT} here, as many: "
+            "a NAT maps lower ports to lower ports, of which there are few (RFC 6146)."
+        )
+        params["initiator_ports"] = {"min": MIN_PORT, "max": high + MIN_PORT - low}
+    elif low < MIN_PORT:
+        params["low_ports"] = True
+
+
+def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
+    """Return the first addresses and the address counts of Initiator and Responder.
+
+    An Initiator with IPv6 sends to ``IPv6-R-Virt``, and varies it at ``IPv6-R-offset``.
+    """
+    name = f"initiator_ipv{version}"
+    default = "2001:2::2" if version == "6" else "198.18.0.2"
+    initiator = source.read_address(f"IPv{version}-L-Real", version, default, f"params.{name}")
+    params: dict[str, Any] = {}
+    if version == "6":
+        target = "params.prefix and params.responder_ipv4"
+        server = int(
+            IPv6Address(source.read_address("IPv6-R-Virt", "6", "64:ff9b::198.19.0.2", target))
+        )
+        responder = str(IPv4Address(server & 0xFFFFFFFF))
+        params["prefix"] = str(IPv6Network((server >> 32 << 32, 96)))
+        unused = source.read_address("IPv4-R-Real", "4", responder, NOT_USED)
+        if unused not in (responder, "0.0.0.0"):  # noqa: S104
+            source.comments.append(
+                f"IPv4-R-Real {unused} is unused, as in siitperf: the Responder is {responder}, the "
+                "end of IPv6-R-Virt."
+            )
+    else:
+        responder = source.read_address("IPv4-R-Real", "4", "198.19.0.2", "params.responder_ipv4")
+    low, params["initiator_count"], octet = _read_range(source, "L", "initiator", version)
+    if low is not None:
+        initiator = _replace_16_bits(initiator, octet, low)
+        if octet != LAST_16_BITS_OFFSET[version]:
+            if version == "4" or octet < MIN_IPV6_OFFSET:
+                raise source.make_error(f"IPv{version}-L-offset", *UNSUPPORTED_OFFSET_ERROR)
+            params["initiator_offset"] = octet
+    low, params["responder_count"], octet = _read_range(source, "R", "responder", version)
+    if low is not None:
+        if octet != LAST_16_BITS_OFFSET[version]:
+            raise source.make_error(f"IPv{version}-R-offset", *UNSUPPORTED_OFFSET_ERROR)
+        responder = _replace_16_bits(responder, LAST_16_BITS_OFFSET["4"], low)
+    source.check_single_network("a stateful test must have one network on each side")
+    return {name: initiator, "responder_ipv4": responder, **params}
+
+
+def _read_range(
+    source: Migration, letter: str, name: str, version: str
+) -> tuple[int | None, int, int]:
+    """Return the lowest value (None if fixed), number and octet of a side's varying 16 bits."""
+    target = f"params.{name}_count"
+    policy = source.read_policy(f"IP-{letter}-var", target)
+    low, high = (source.read_number(f"IP-{letter}-{end}", 0, target) for end in ("min", "max"))
+    last = LAST_16_BITS_OFFSET[version]
+    octet = source.read_number(f"IPv{version}-{letter}-offset", last, target)
+    if policy == "fixed":
+        return None, 1, last
+    source.check_host_range(letter, low, high)
+    return low, high - low + 1, octet
+
+
+def _replace_16_bits(address: str, octet: int, value: int) -> str:
+    """Return an address with ``value`` in the 16 bits that start at ``octet``."""
+    packed = bytearray(ip_address(address).packed)
+    packed[octet : octet + 2] = value.to_bytes(2, "big")
+    return str(ip_address(bytes(packed)))
+
+
+def _choose_pool(params: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a public address pool that suffices for all connections."""
+    responder = int(IPv4Address(params["responder_ipv4"]))
+    last = responder + params["responder_count"] - 1
+    end = responder | 0xFF00
+    first = (end & ~0xFF) + 1 if last < end & ~0xFF else (responder & ~0xFFFF) - 0xFF
+    room = PUBLIC_PORTS * params["responder_count"] * _count_ports(params["responder_ports"])
+    count = -(-_count_tuples(params) // room) if params["enumerate_ports"] else 1
+    return {"pool_first": str(IPv4Address(first)), "pool_count": max(1, count)}
+
+
+def _count_ports(bounds: dict[str, int]) -> int:
+    """Return the number of ports in a range."""
+    return bounds["max"] - bounds["min"] + 1
+
+
+def _count_tuples(params: dict[str, Any]) -> int:
+    """Count the connections that the address and port ranges allow."""
+    total = 1
+    if params["enumerate_ports"]:
+        total *= _count_ports(params["initiator_ports"]) * _count_ports(params["responder_ports"])
+    if params["enumerate_ips"]:
+        total *= params["initiator_count"] * params["responder_count"]
+    return total

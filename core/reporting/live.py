@@ -13,11 +13,13 @@ from collections import deque
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
+from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
 from v6t.base.text import escape_controls
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.reporting.write import REPORT_ERRORS
 from v6t.core.runs.events import (
     CurrentTrial,
@@ -29,9 +31,6 @@ from v6t.core.runs.events import (
 )
 from v6t.drivers.device import ignore_message
 from v6t.procedures.trial_runner import Progress
-
-if TYPE_CHECKING:
-    from v6t.analysis.rundata import RunData
 
 DEFAULT_PORT = 8219  # TCP port of the live page
 VIEWER_TIMEOUT_S = 10.0  # reports are made only if the page was requested within this time
@@ -220,7 +219,6 @@ class LiveView(Listener):
             return _WAITING_PAGE
         from v6t.analysis.report.render import to_html
         from v6t.analysis.report.run import build_document
-        from v6t.benchmarks.registry import load_presentations
 
         # Drawing takes seconds: figures come with the finished report.
         return to_html(build_document(self._get_data(), load_presentations(), max_figures=0))

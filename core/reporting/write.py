@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
+from v6t.analysis.figures.plots import save_pdf
+from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import read_text, report_write_errors, write_atomically
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.rundir import REPETITIONS, check_report_directory, report_damage
-
-if TYPE_CHECKING:
-    from v6t.analysis.rundata import RunData
 
 # Default files of a report by format; the run itself writes the CSV file.
 DEFAULT_FILES = {
@@ -96,10 +96,8 @@ def _check_name(noun: str, name: Any, known: Sequence[str]) -> None:
 
 def _write_pdf_figures(directory: Path, data: RunData) -> Path:
     """Write all figures as PDF, and return the path of the LaTeX file that includes them."""
-    from v6t.analysis.figures.plots import save_pdf
     from v6t.analysis.report.latex import figures_to_latex
     from v6t.analysis.report.run import build_document
-    from v6t.benchmarks.registry import load_presentations
 
     (directory / "figures").mkdir(exist_ok=True)
     with save_pdf(directory / "figures"):
@@ -116,7 +114,6 @@ def _make_renderers(
     from v6t.analysis.report.latex import to_latex
     from v6t.analysis.report.render import to_html, to_markdown
     from v6t.analysis.report.run import build_document
-    from v6t.benchmarks.registry import load_presentations
 
     known = load_presentations()
     return {

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import BoundRun
+from v6t.core.config.settings import ProcedureSettings
 from v6t.core.runs.bench import Bench
 from v6t.core.runs.results import write_results
 from v6t.core.runs.rundir import BOTTLENECK, RunDir
+from v6t.drivers.duts.session.telemetry import Sample
+from v6t.drivers.duts.telemetry_summary import compute_core_shares, summarize_samples
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import format_sizes, sizes_to_json
 from v6t.trials.codec import connections_from_json
@@ -26,10 +29,8 @@ from v6t.trials.trial import Trial, make_sizes_key
 from v6t.trials.verdict import assess_trial
 
 if TYPE_CHECKING:
-    from v6t.core.config.settings import ProcedureSettings
     from v6t.core.runs.plan import RunPlan
     from v6t.drivers.duts.session.session import Session
-    from v6t.drivers.duts.session.telemetry import Sample
 
 MIN_TRIAL_S = 5.0  # shortest trial in which the device is sampled
 # The rate above a found one, and the least that shows more than it, as multiples of it.
@@ -110,7 +111,6 @@ def _examine_point(
 ) -> list[dict[str, Any]]:
     """Sample the devices at a point, one after the other, and return an entry for each."""
     from v6t.drivers.duts.bottleneck import judge_device, summarize_verdicts
-    from v6t.drivers.duts.telemetry_summary import compute_core_shares, summarize_samples
 
     bound, run = run_plan.bound, run_plan.bound.settings
     in_lab = bound.tester.in_lab

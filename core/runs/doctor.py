@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from v6t.base.entry_points import Extensions
 from v6t.base.errors import UsageError, V6tError
 from v6t.benchmarks import registry
+from v6t.core.config.bound import BoundRun
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.core.runs.dut import find_technology
 from v6t.core.runs.manifest import describe_machine
+from v6t.drivers.duts.capabilities import find_capabilities
 from v6t.drivers.duts.registry import DRIVERS, list_driver_names, make_driver
 from v6t.drivers.testers import DEFAULT, TESTERS
 
 if TYPE_CHECKING:
-    from v6t.core.config.bound import BoundRun
     from v6t.drivers.duts.session.session import Session
     from v6t.drivers.tester_kind import TesterKind
 
@@ -121,7 +122,11 @@ def _check_extensions() -> Iterator[Diagnosis]:
     for title, group in groups:
         rows = registry.list_benchmarks() if group is registry.BENCHMARKS else group.list_rows()
         good = sum(not row.error for row in rows)
+<<<<<<< HEAD
         yield Diagnosis(title, "ok" if good else "missing", f"{good} {group.noun}s")
+=======
+        yield Finding(title, "ok" if good else "missing", str(good))
+>>>>>>> main
         for row in rows:
             if row.error:
                 yield Diagnosis(f"{group.noun} {row.name}", "note", row.error)
@@ -153,7 +158,6 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Diagnosis]:
     from v6t.core.config.checks import check_capabilities
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
     from v6t.core.runs.bench import make_tester
-    from v6t.drivers.duts.capabilities import find_capabilities
     from v6t.drivers.duts.devices import make_lab_device
 
     try:

@@ -12,6 +12,9 @@ from v6t.base.errors import DutError, UsageError
 from v6t.base.files import acquire_lock
 from v6t.base.log_levels import NOTICE
 from v6t.core.config.bound import BoundRun
+from v6t.core.config.plugins import list_names
+from v6t.drivers.duts.registry import list_driver_names as drivers
+from v6t.drivers.duts.registry import load_driver_type
 
 if TYPE_CHECKING:
     from v6t.drivers.device import DeviceSession
@@ -249,9 +252,6 @@ def rollback(
 def find_technology(driver: str) -> str | None:
     """Return the first technology that the driver can configure; None for a chain."""
     from v6t.core.config.compatibility import list_technologies
-    from v6t.core.config.plugins import list_names
-    from v6t.drivers.duts.registry import list_driver_names as drivers
-    from v6t.drivers.duts.registry import load_driver_type
 
     if driver not in drivers() or load_driver_type(driver).is_chain:
         return None

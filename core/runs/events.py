@@ -13,18 +13,20 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from v6t.analysis.record import Record
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import pluralize
 from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import V6tError
+from v6t.benchmarks.registry import load_presentations
 from v6t.core import log
 from v6t.core.runs.rundir import LOG
 from v6t.procedures.trial_runner import FPS, Progress
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Trial
 
 if TYPE_CHECKING:
-    from v6t.analysis.record import Record
-    from v6t.analysis.rundata import RunData
     from v6t.core.runs.plan import PlannedStage, Stage
-    from v6t.trials.result import TrialResult
-    from v6t.trials.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -211,8 +213,6 @@ def describe_position(progress: Progress) -> str:
 
 def describe_point(records: Sequence[Record], seconds: float) -> Iterator[str]:
     """Yield a line with the first result, the trials and the duration of a point."""
-    from v6t.analysis.sheet import pluralize
-
     for first in records[:1]:
         trials = pluralize(sum(len(r.trials) for r in records), "trial")
         direction = "" if first.direction == "connections" else f"{first.direction:<15}"
@@ -222,8 +222,6 @@ def describe_point(records: Sequence[Record], seconds: float) -> Iterator[str]:
 
 def make_headline(record: Record) -> str:
     """Return the benchmark of a record and its first result as a short text."""
-    from v6t.benchmarks.registry import load_presentations
-
     if not record.measured:
         return f"{record.benchmark} not measured"
     presentation = load_presentations().find(record)

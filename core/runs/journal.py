@@ -168,6 +168,9 @@ def _parse_lines(
             raise UsageError(
                 f"{where}: this trial belongs to another run", RESTORE_HINT, code="journal-mismatch"
             )
+        if entry.get("n", number) != number:
+            problem = f"{where}: this is line {entry['n']} of the run: one is missing or repeated"
+            raise UsageError(problem, RESTORE_HINT, code="damaged-file")
         try:
             if not isinstance(entry["trial"]["key"], str):
                 raise TypeError("a trial without a key")

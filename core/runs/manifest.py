@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import secrets
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -28,7 +27,7 @@ def make_manifest(run: Settings, plugin: Technology, *, simulated: bool) -> dict
     """Return versions, machine, seed, start time and test setup of a run as JSON values."""
     return {
         "schema": "v6t-manifest/1",
-        "run": secrets.token_hex(8),  # every line of the journal is marked with it
+        "run": os.urandom(8).hex(),  # every line of the journal is marked with it
         "created": utc_now(),
         "seed": run.seed,
         "packages": {name: _read_version(name) for name in LISTED_PACKAGES},

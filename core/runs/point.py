@@ -55,7 +55,7 @@ class MeasuredPoint:
         rates = trials.capacities.setdefault(spec.variant + self.sizes.label, {})
         trials.begin(Stage(SELFTEST, self.sizes.label, CONNECTIONS if connects else spec.mode))
         if self.trials.bound.tester.can_loop_back:
-            self.test.say(f"{spec.mode}: how much the tester itself can do")
+            self.test.say(f"{spec.mode}: self-test of the tester")
         min_fps = 0.0 if connects else find_plausible_rate(spec.mode, rates)
         capacity, source = self.test.find_capacity(trials.directory, min_fps)
         if not connects:

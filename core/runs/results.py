@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
@@ -18,6 +18,8 @@ from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
 from v6t.base.files import acquire_lock
 from v6t.benchmarks import registry
+from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.point import Measurement
 from v6t.core.config.bound import load_technology
 from v6t.core.config.settings import Settings
 from v6t.core.runs.journal import Journal, read_journal
@@ -31,21 +33,19 @@ from v6t.core.runs.rundir import (
     RESULTS,
     TRIALS,
     RunDir,
+    compute_digest,
+    format_json,
     make_no_run_error,
     read_config,
     read_json_object,
     read_optional_json,
     report_damage,
 )
+from v6t.plugins.base import Technology
 from v6t.profiles.mixes import describe_sequence
 
-if TYPE_CHECKING:
-    from v6t.benchmarks.base import Benchmark
-    from v6t.benchmarks.point import Measurement
-    from v6t.plugins.base import Technology
-
-
 SCHEMA = "v6t-results/1"  # schema identifier in results.json
+DIGEST = "sha256"  # key of the digest in results.json; earlier versions wrote none
 COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
 INTERRUPTED, IN_PROGRESS = "interrupted", "in progress"
 OTHER_VERSION_HINT = "use the v6t that wrote it; manifest.json names its version"
@@ -71,6 +71,9 @@ def read_results(directory: Path) -> dict[str, Any]:
         name = repr(schema) if isinstance(schema, str) else "none"
         problem = f"{path} is of another version: its schema is {name}, this v6t reads '{SCHEMA}'"
         raise UsageError(problem, OTHER_VERSION_HINT, code="journal-other-version")
+    if content.pop(DIGEST, None) not in (None, _compute_digest(content)):
+        problem = f"{path} was changed after v6t wrote it"
+        raise UsageError(problem, REWRITE_HINT, code="damaged-file")
     shared, records = content.pop("conditions", {}), content.get("results")
     if not isinstance(shared, dict) or not isinstance(records, list):
         problem = f"{path} is damaged: it has no list of results"
@@ -83,11 +86,11 @@ def read_results(directory: Path) -> dict[str, Any]:
 
 def write_results(directory: RunDir, content: Mapping[str, Any]) -> None:
     """Replace ``results.json``."""
-    directory.write_json(RESULTS, share_conditions(content))
+    directory.write_json(RESULTS, make_document(content))
 
 
-def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content with conditions common to all records moved to its top level."""
+def make_document(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return results as stored: conditions common to all records at the top, and a digest."""
     conditions = [record["conditions"] for record in content["results"]]
     shared = {
         name: value
@@ -98,7 +101,13 @@ def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
         {**record, "conditions": {k: v for k, v in record["conditions"].items() if k not in shared}}
         for record in content["results"]
     ]
-    return {**content, "conditions": shared, "results": records}
+    document = {**content, "conditions": shared, "results": records}
+    return {**document, DIGEST: _compute_digest(document)}
+
+
+def _compute_digest(document: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a document without its digest, formatted as in the file."""
+    return compute_digest(format_json(document).encode())
 
 
 def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
@@ -300,7 +309,10 @@ def list_runs(directory: Path) -> list[RunSummary]:
     """
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory", code="not-a-directory")
-    places = (directory, *directory.glob("*/"), *directory.glob("*/*/"))
+    places = [
+        directory,
+        *(p for depth in ("", "*/", "runs/*/") for p in directory.glob(f"{depth}*/")),
+    ]
     runs = [run for place in places for run in _summarize(place)]
     return sorted(runs, key=lambda run: (run.created, run.path))
 

@@ -207,9 +207,14 @@ class Runner:
         if finding is not None:
             self._trials.raise_mismatch(finding)
         if is_first_size:
-            tester, in_lab = self._trials.bench.describe() or {}, self._bound.tester.in_lab
-            for warning in list_tester_warnings(self._run, tester, in_lab=in_lab):
+            for warning in self._list_tester_warnings():
                 self._events.on_message(f"note: {warning}")
+
+    def _list_tester_warnings(self) -> list[str]:
+        """List warnings about the tester; the manifest describes one that is not open."""
+        tester = self._trials.bench.describe() or (self._files.manifest or {}).get("tester") or {}
+        in_lab = self._bound.tester.in_lab
+        return [*list_tester_warnings(self._run, tester, in_lab=in_lab)]
 
     def _measure_point(
         self, phase: Phase, benchmarks: Sequence[Benchmark[Any, Any]], point: Point
@@ -307,7 +312,7 @@ class Runner:
             "schema": SCHEMA,
             "status": self._status,
             "label": self._run.label,
-            "caveats": trials.list_warnings(),
+            "caveats": [*trials.list_warnings(), *self._list_tester_warnings()],
             **{name: value for name, value in optional.items() if value},
         }
         self._results.write(head, has_new_trials=trials.measured > 0)

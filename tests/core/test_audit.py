@@ -20,7 +20,7 @@ from v6t.base.errors import DutError, UsageError
 from v6t.core import audit_device, audit_output
 from v6t.core.audit_device import BoundDevice, ProbedDevice
 from v6t.core.audit_output import AUDIT_FILES, CAPTURE_NAME
-from v6t.core.cli.run_command import _audit_device
+from v6t.core.cli.run_commands import _audit_device
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.runs.rundir import CONFIG

@@ -47,7 +47,7 @@ RUN = ("run", "--plugin", "faulty", "--reps", "1", "--duration", "0.2", "--mode"
 def install(tmp_path, monkeypatch):
     """Provide a function that installs a module as a distribution with a technology and a driver."""
     importlib.import_module(
-        "v6t.core.cli.run_command"
+        "v6t.core.cli.run_commands"
     )  # its help names what is there: for all tests after this
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

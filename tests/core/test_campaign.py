@@ -18,9 +18,9 @@ from v6t.base.errors import DutError, TranslationError, UsageError
 from v6t.benchmarks.registry import load_presentations
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.core.campaigns import campaign as campaigns
-from v6t.core.campaigns import workers
+from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import Overrides, create_campaign, plan_campaign
-from v6t.core.campaigns.packaged import list_packaged_campaigns
+from v6t.core.cli.campaign_console import CampaignExecution
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.modifiers import MODIFIERS
 from v6t.tests.core import warm
@@ -597,13 +597,13 @@ def test_every_section_of_rfc_8219_has_its_experiment():
 def one_process(monkeypatch):
     """Run testbeds in this process one after the other: each new one would import v6t."""
 
-    def work(directory, groups, report, meanwhile):
-        begin = "--report" if report else "--no-report"
-        done = [v6t("campaign", "--resume", directory, "--group", g, begin) for g in groups]
+    def work(execution, groups):
+        begin = "campaign", "--resume", execution._directory, "--no-report", "--group"
+        done = [v6t(*begin, group) for group in groups]
         assert [d for d in done if d.status] == []
         return 0
 
-    monkeypatch.setattr(workers, "run_in_parallel", work)
+    monkeypatch.setattr(CampaignExecution, "_execute_in_parallel", work)
 
 
 @pytest.mark.usefixtures("one_process")

@@ -94,7 +94,7 @@ def test_the_check_of_imports_sees_imports():
 def test_help_names_every_command():
     done = v6t("--help")
     assert (done.status, done.err) == (0, "")
-    for name, summary in main.COMMANDS.items():
+    for name, (_, summary) in main.COMMANDS.items():
         assert f"  {name} " in done.out
         assert summary in done.out
     assert v6t("-h").out == done.out

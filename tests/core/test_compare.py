@@ -8,7 +8,7 @@ import pytest
 from v6t.analysis.published.library import collect_facts
 from v6t.core.reporting import write
 from v6t.core.reporting.compare import compare_runs
-from v6t.core.runs.results import load_run
+from v6t.core.runs.results import load_run, read_results
 from v6t.drivers.lab import privilege
 from v6t.tests.core.reportruns import make_run
 from v6t.tests.core.support import read_schema, replace_config, tree, v6t, v6t_process
@@ -262,7 +262,7 @@ def test_simulated_run_has_no_published_reference(runs):
 
 def pretended(path, content, config):
     """Change a run directory as if frames had been sent for as long as in the papers."""
-    results = json.loads((path / "results.json").read_text())
+    results = read_results(path)
     for record in results["results"]:
         record.update(content)
     (path / "results.json").write_text(json.dumps(results))

@@ -110,6 +110,14 @@ def damage(path, what):
     lines = journal.read_bytes().splitlines(keepends=True)
     if what == "trials asked otherwise":
         rewrite(path, lambda e: unmarked(with_another_field(e)))
+    elif what == "lost line":
+        journal.write_bytes(b"".join(lines[:10] + lines[11:]))
+    elif what == "repeated line":
+        journal.write_bytes(b"".join(lines[:10] + lines[9:]))
+    elif what == "flipped results":
+        flip_byte(
+            path / "results.json", (path / "results.json").read_bytes().index(b'"median": ') + 11
+        )
     elif what == "another run":
         measure_run(simulated(delay_us=30), path.parent / "other")
         shutil.copy(path.parent / "other" / "journal.jsonl", path)
@@ -135,6 +143,7 @@ def damage(path, what):
         *((what, None) for what in ("trials asked otherwise", "another run")),
         *((what, None) for what in ("no journal", "empty journal")),
         *((f"flipped byte in line {number}", "damaged-file") for number in (0, 20, -1)),
+        *((what, "damaged-file") for what in ("lost line", "repeated line")),
     ],
 )
 def test_resume_with_a_damaged_journal_changes_nothing(what, code, directory, request):
@@ -165,7 +174,8 @@ def test_resume_without_config_digest_is_accepted(begun):
 
 @pytest.mark.parametrize("command", [["show"], ["report", "--format", "md"], ["compare"]])
 @pytest.mark.parametrize(
-    "what", ["changed config", "no journal", "cut journal", "flipped byte in line -1"]
+    "what",
+    ["changed config", "no journal", "cut journal", "flipped byte in line -1", "flipped results"],
 )
 def test_reading_damaged_complete_run_is_refused(what, command, complete):
     damage(complete, what)

@@ -6,6 +6,7 @@ import pytest
 from v6t.base import errors
 from v6t.base.errors import DutError
 from v6t.core.cli import main as main_module
+from v6t.core.runs.results import read_results
 from v6t.drivers.lab import privilege
 from v6t.drivers.trex import installation
 from v6t.tests.core.support import SIM, enforce_permissions, tree, v6t, v6t_process
@@ -102,7 +103,7 @@ BAD = [
     ("not-a-number", "loss_curve.0.0", [*SIM, "--set-tester", "loss_curve=[[.nan, 0]]"]),
     # files and directories
     ("file-not-found", "", ["run", "nope.yaml"]),
-    ("not-a-regular-file", "", ["run", "."]),
+    ("no-such-run", "", ["run", "."]),
     ("not-a-regular-file", "", [*SIM, "--testbed", "/dev/null"]),
     ("file-unwritable", "", [*SIM, "-o", "/dev/null/x"]),
     ("file-unwritable", "", [*SIM, "-o", "/proc/x"]),
@@ -187,8 +188,8 @@ def test_permissions(arguments, code, tmp_path, monkeypatch):
 def test_run_with_read_only_journal_is_not_resumed(tmp_path):
     out = tmp_path / "out"
     assert v6t(*SIM, "--reps", 1, "--mode", "forward", "-o", out).status == 0
-    content = json.loads((out / "results.json").read_text())
-    (out / "results.json").write_text(json.dumps({**content, "status": "running"}))
+    content = read_results(out) | {"status": "running"}
+    (out / "results.json").write_text(json.dumps(content))
     (out / "journal.jsonl").chmod(0o400)
     before = tree(out)
     with enforce_permissions():

@@ -440,7 +440,7 @@ def test_bottleneck_is_reported(run, tmp_path):
         "says": "core 3 had no time left",
         "evidence": ["core 3: 0 % idle in 6 of 6 seconds"],
     }
-    results = json.loads((path / "results.json").read_text()) | {"bottleneck": [entry]}
+    results = read_results(path) | {"bottleneck": [entry]}
     (path / "results.json").write_text(json.dumps(results))
     write.write_run_report(path, formats=["html", "md"], figures="none")
     found = Page((path / "report.html").read_text())
@@ -527,7 +527,7 @@ def test_figure_of_old_run_uses_plugin(short_run, tmp_path, monkeypatch):
 
 def test_matplotlib_waits_until_it_is_needed():
     script = (
-        "import sys, v6t.core.cli.main, v6t.core.cli.run_command, v6t.core.cli.report_command, "
+        "import sys, v6t.core.cli.main, v6t.core.cli.run_commands, v6t.core.cli.results_commands, "
         "v6t.core.runs.runner, v6t.core.cli.results_view; sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

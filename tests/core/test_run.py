@@ -1,12 +1,14 @@
 """Complete runs with the simulated tester: results, resume and faults."""
 
 import pytest
+from v6t.analysis.warnings import list_run_warnings
 from v6t.base.errors import BeyondTester
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.reporting.write import FILES_BY_FORMAT, write_run_report
 from v6t.core.runs.events import Listener
-from v6t.core.runs.results import read_results, share_conditions
+from v6t.core.runs.results import make_document, read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.core.support import count_new_trials, measure_run, simulate
@@ -43,7 +45,7 @@ def test_records_have_key_fields(tmp_path):
 
 def test_conditions_that_all_records_share_are_written_once():
     records = [{"conditions": {"seed": 1, "trials": [n]}} for n in (1, 2)]
-    written = share_conditions({"results": records})
+    written = make_document({"results": records})
     assert written["conditions"] == {"seed": 1}
     assert [r["conditions"] for r in written["results"]] == [{"trials": [1]}, {"trials": [2]}]
 
@@ -56,6 +58,17 @@ def test_incorrect_device_is_not_measured(tmp_path):
     assert content["status"] == "translation incorrect"
     assert content["finding"]["why"]
     assert content["results"] == []
+
+
+def test_warnings_about_the_tester_are_among_those_of_the_results(tmp_path, monkeypatch):
+    describe, cores = SimTester.describe, {"server": 1, "option": 4}
+    monkeypatch.setattr(
+        SimTester, "describe", lambda self: {**describe(self), "other_cores": cores}
+    )
+    outcome = measure_run(simulated(), tmp_path / "out")
+    (text,) = [c for c in read_results(tmp_path / "out")["caveats"] if "not 4 as in" in c]
+    warnings = list_run_warnings(outcome, load_presentations())
+    assert [w.code for w in warnings if w.text == text] == ["condition"]
 
 
 def test_rate_beyond_tester_skips_only_that_benchmark(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import shutil
 
 import jsonschema
 import pytest
-from v6t.core.cli.trend_command import WORSE_STATUS
+from v6t.core.cli.results_commands import WORSE_STATUS
 from v6t.tests.core.support import read_schema, replace_config, v6t
 from v6t.tests.expect import expect_refusal
 

@@ -145,6 +145,7 @@ def test_single_values_need_no_list(tmp_path):
         ({"modes": [5]}, "invalid-value"),
         ({"frame_sizes": [None]}, "invalid-value"),
         ({"dut": 5}, "not-text"),
+        ({"testbed": 5}, "not-text"),
     ],
 )
 def test_argument_of_wrong_type_is_refused(argument, code, tmp_path):
@@ -158,3 +159,5 @@ def test_bad_arguments_have_the_codes_of_the_command(tmp_path):
     assert caught.value.code and not (tmp_path / "x").exists()
     with expect_error("no-such-run"):
         v6t.load(tmp_path)
+    with expect_error("not-text"):
+        v6t.load(None)

@@ -21,7 +21,7 @@ from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.neighbours import MAX_INTRODUCED_HOSTS, Hosts
 from v6t.drivers.trex import probing
-from v6t.drivers.trex.client import answering
+from v6t.drivers.trex.client import worker
 from v6t.drivers.trex.kind import Trex
 from v6t.intent.device import (
     BackgroundVlan,
@@ -237,7 +237,7 @@ class Way:
         return frame
 
     def send(self, frame, flags):
-        assert flags == answering.DONTWAIT
+        assert flags == worker.DONTWAIT
         self.tried += 1
         if self.full:
             raise Again
@@ -259,9 +259,7 @@ def ways(tmp_path):
     zmq = types.SimpleNamespace(
         PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: types.SimpleNamespace(socket=sockets)
     )
-    one = answering.NeighborResponder(
-        zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())}
-    )
+    one = worker.NeighborResponder(zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())})
     while len(made) < 2 or not all(hasattr(way, "endpoint") for way in made):
         pass
     yield one, {int(way.endpoint[-1]): way for way in made}

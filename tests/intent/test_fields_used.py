@@ -206,11 +206,6 @@ UNUSED_ON_LINKS: dict[tuple[str, str, str], str] = {
         for kind in ("neighbors", "routes")
     },
     ("snabb-lwaftr", "lwaftr", "right addresses"): "it has no IPv6 on the right",
-    **{
-        ("openbsd-pf", family, f"{side} mtu"): "the MTU of the interfaces stays"
-        for family in ("nat44", "nat64", "router")
-        for side in ("left", "right")
-    },
 }
 """Why a driver need not use something on a link, by driver, family and kind."""
 

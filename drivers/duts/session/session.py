@@ -127,7 +127,7 @@ class Session(Transaction, DeviceSession):
             configured["to_undo"] = sum(1 for entry in begun if entry.command)
             configured |= {"begun": progress.begun_steps, "verified": progress.verified}
             configured["undone"] = len(self._store.read_undone_steps())
-            configured["finished"] = progress.is_finished(record)
+            configured["finished"] = progress.verified and len(begun) == len(record.undo)
         return {
             "device": self.name,
             "lock": timer.lock_holder,

@@ -135,7 +135,6 @@ class Transaction(Connection):
             program=self.undo_program,
             deadline_s=plan_steps.compute_undo_limit_s(plan.steps),
             netns="" if ssh is None else ssh.netns,
-            notes_verified=True,
         )
         try:
             self._store.write(record)

@@ -87,7 +87,6 @@ class UndoRecord:
     program: str = ""  # shell line that undoes this record, read from standard input; may be empty
     deadline_s: float = UNDO_LIMIT_S  # time limit for undoing everything
     netns: str = ""  # network namespace that was configured; empty: the machine's own
-    notes_verified: bool = False  # verification is recorded; False in records of old versions
 
     def to_json(self) -> str:
         return json.dumps({"schema": RECORD_SCHEMA, **asdict(self)}, indent=1) + "\n"
@@ -99,8 +98,6 @@ class UndoRecord:
             data: dict[str, Any] = json.loads(text)
             if data.pop("schema") != RECORD_SCHEMA:
                 raise ValueError("another schema")
-            if data.pop("prelude", ""):
-                raise ValueError("its commands need a v6t of its time")
             entries = tuple(UndoEntry(**u) for u in data.pop("undo"))
             return UndoRecord(**data, undo=entries)
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
@@ -118,10 +115,6 @@ class CommitProgress(NamedTuple):
 
     begun_steps: int  # number of steps that were begun
     verified: bool  # whether all steps have been read back
-
-    def is_finished(self, record: UndoRecord) -> bool:
-        """Return whether all steps of the record were begun and verified."""
-        return self.begun_steps >= len(record.undo) and (self.verified or not record.notes_verified)
 
 
 def build_undo_script(record: UndoRecord) -> str:

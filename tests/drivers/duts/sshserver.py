@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from v6t.drivers.duts.lab import ssh
-from v6t.drivers.transport.here import NamespaceTransport
+from v6t.drivers.transport.process import NamespaceTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
 KILL_SESSIONS = (

@@ -5,8 +5,11 @@ import shlex
 from dataclasses import replace
 
 import pytest
-from v6t.core.cli.hints import list_compatible_drivers
-from v6t.core.config.compatibility import list_capabilities, list_technologies
+from v6t.core.config.compatibility import (
+    list_capabilities,
+    list_compatible_drivers,
+    list_technologies,
+)
 from v6t.core.config.plugins import list_names as technologies
 from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities, list_driver_options
 from v6t.drivers.duts.kinds.linux_router import LinuxRouter

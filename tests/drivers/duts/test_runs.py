@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from v6t.benchmarks.registry import make_results_schema
 from v6t.drivers.duts.lab.ssh import LabSshServer
-from v6t.drivers.transport.here import NamespaceTransport
+from v6t.drivers.transport.process import NamespaceTransport
 from v6t.tests.core import warm
 
 from . import sshserver

@@ -24,7 +24,7 @@ from v6t.drivers.duts.session.telemetry import (
     build_watch_script,
     read_samples,
 )
-from v6t.drivers.transport.here import HereTransport
+from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
 from . import intents
@@ -122,7 +122,7 @@ def test_a_device_without_driver_cannot_be_watched():
 
 
 def watch_here(readings):
-    process = HereTransport("here").hold(build_watch_script(readings, 0.01))
+    process = LocalTransport("here").hold(build_watch_script(readings, 0.01))
     return TelemetryWatcher(read_samples(process, readings), process.release)
 
 

@@ -1,4 +1,4 @@
-"""``v6t run``."""
+"""``v6t run`` and ``resume``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import click
 from v6t.base.errors import TranslationError, UsageError
 from v6t.base.quantities import convert_quantity
 from v6t.core.cli.options import (
+    Command,
     RunCommand,
+    directory_argument,
     dry_run_option,
     flag,
     json_option,
@@ -80,7 +82,7 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
     "--baseline", text="Afterwards, compare with this run; end with status 7 if a result is worse."
 )
 @dry_run_option
-def command(
+def run_command(
     output: Path | None,
     report: bool,
     live: str | None,
@@ -131,7 +133,7 @@ def command(
         """Check the rates, compare the run with the baseline, and return the exit status."""
         status = 0 if min_fps is None else _check_rates(data, min_fps)
         if baseline is not None and baseline_data is not None:
-            from v6t.core.cli.compare_command import make_comparison_result
+            from v6t.core.cli.results_commands import make_comparison_result
             from v6t.core.reporting.compare import compare_runs
 
             runs = baseline_data, data
@@ -205,3 +207,19 @@ def _audit_device(bound: BoundRun, *, refuse: bool) -> None:
         )
     for line in failures or ["the device conforms to the core clauses"]:
         print_notice(f"audit: {line}")
+
+
+@click.command(cls=Command)
+@directory_argument
+@json_option
+@report_option
+@live_option
+def resume_command(directory: Path | None, report: bool, live: str | None) -> CommandResult:
+    """Continue the run in DIRECTORY from its journal.
+
+    Without one, or with `latest`: the latest run here or below ./runs.
+    """
+    from v6t.core.cli.run_console import continue_run
+    from v6t.core.runs.rundir import resolve_run_path
+
+    return continue_run(resolve_run_path(directory), report, live)

@@ -1,15 +1,26 @@
-"""``v6t plugins``."""
+"""Commands that explain v6t: ``v6t plugins``, ``explain``, ``completion`` and ``help``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import get_completion_class
 from v6t.base.errors import ExtensionError, UsageError
-from v6t.core.cli.options import Command, complete_parameter, flag, json_option
+from v6t.core.cli.options import (
+    Command,
+    all_option,
+    complete_parameter,
+    flag,
+    json_option,
+    plugin_option,
+)
 from v6t.core.cli.terminal import CommandResult, make_result
+
+if TYPE_CHECKING:
+    from v6t.core.config.explain import ReferenceEntry
 
 
 @click.command(cls=Command)
@@ -17,7 +28,7 @@ from v6t.core.cli.terminal import CommandResult, make_result
 @flag("--check", text="Run the conformance suite on the plugin NAME.")
 @flag("--drivers", text="Show what device drivers can do, or the driver NAME.")
 @json_option
-def command(plugin: str | None, check: bool, drivers: bool) -> CommandResult:
+def plugins_command(plugin: str | None, check: bool, drivers: bool) -> CommandResult:
     """List technologies, show the parameters of one, or check one for conformance."""
     if check and drivers:
         message = "--check is for a plugin"
@@ -153,3 +164,64 @@ def _check_conformance(name: str | None) -> CommandResult:
             )
 
     return replace(make_result(asdict(report), lines), finish=raise_findings)
+
+
+@click.command(cls=Command)
+@click.argument("setting", nargs=-1, metavar="[NAME]...", shell_complete=complete_parameter)
+@plugin_option
+@all_option
+@json_option
+def explain_command(setting: tuple[str, ...], plugin: str | None, show_all: bool) -> CommandResult:
+    """Explain settings of the run and testbed files, benchmarks, terms and error codes.
+
+    NAME is a setting, as in `procedure.latency.tags`, or the beginning or the end of several, as
+    in `tester.options` or `tags`; a benchmark, as in `pdv`; or a word of tables, as in `P99` or
+    `limited by the tester`; an error code; a column or field of the files of a run, as in
+    `loss_percent`. Without a name: the names. With --plugin: the technology's parameters, too.
+    """
+    from v6t.core.config.explain import list_all_settings, list_names, look_up
+
+    if not setting and not show_all:
+        groups = list_names(plugin)
+        shown = {
+            kind: ", ".join(name for name in names if name.count(".") < 2)
+            for kind, names in groups.items()
+        }
+        lines = (f"{kind}:\n  {names}" for kind, names in shown.items())
+        return make_result(groups, lines, indent=0)
+    found = list(list_all_settings(plugin)) if show_all else look_up(" ".join(setting), plugin)
+    return make_result([asdict(row) for row in found], map(_describe_row, found), indent=0)
+
+
+def _describe_row(row: ReferenceEntry) -> str:
+    """Return a name with its kind and default, and its explanation."""
+    default = f"; default: {row.default}" if row.default else ""
+    return "\n    ".join([f"{row.name}: {row.kind}{default}", *row.text.splitlines()])
+
+
+@click.command(cls=Command)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_command(ctx: click.Context, shell: str) -> None:
+    """Print shell completion code; for example: eval "$(v6t completion bash)".
+
+    Use zsh the same way; in fish: v6t completion fish | source.
+    """
+    if completion := get_completion_class(shell):
+        click.echo(completion(ctx.find_root().command, {}, "v6t", "_V6T_COMPLETE").source())
+
+
+@click.command(cls=Command)
+@click.argument("names", nargs=-1, metavar="[COMMAND]...")
+@click.pass_context
+def help_command(ctx: click.Context, names: tuple[str, ...]) -> None:
+    """Print the help of COMMAND, for example `v6t help dut plan`, or the list of commands."""
+    parent = ctx.find_root()
+    for name in names:
+        if not isinstance(parent.command, click.Group):
+            break
+        _, inner, _ = parent.command.resolve_command(parent, [name])
+        if inner is None:
+            break
+        parent = click.Context(inner, info_name=name, parent=parent)
+    click.echo(parent.command.get_help(parent))

@@ -1,0 +1,305 @@
+"""Commands that read stored runs: ``v6t list``, ``show``, ``report``, ``compare`` and ``trend``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from v6t.analysis.trend import MIN_CHANGE_PERCENT
+from v6t.base.errors import UsageError
+from v6t.core.cli.options import (
+    PATH_TYPE,
+    Command,
+    NumberRange,
+    directory_argument,
+    flag,
+    json_option,
+    names_option,
+    output_directory_option,
+    output_option,
+)
+from v6t.core.cli.terminal import CommandResult, make_document_result, print_table
+from v6t.core.log import is_verbose
+
+if TYPE_CHECKING:
+    from v6t.analysis.blocks import ReportDocument
+    from v6t.analysis.compare.comparison import RunComparison
+    from v6t.analysis.rundata import RunData
+    from v6t.audit.record import AuditComparison
+    from v6t.core.reporting.write import FigureSelection
+    from v6t.core.runs.results import RunSummary
+
+WORSE_STATUS = 7  # exit status: a result is worse, or became worse at its last change
+TOO_FEW_RUNS_MESSAGE = "a comparison needs two runs, but no later run exists here or below ./runs"
+
+
+@click.command(cls=Command)
+@directory_argument
+@json_option
+def list_command(directory: Path | None) -> CommandResult:
+    """List the runs in DIRECTORY and its campaigns, oldest first (default: .)."""
+    from v6t.core.runs.results import list_runs
+
+    directory = directory or Path()
+    runs = list_runs(directory)
+    return CommandResult(lambda: [*map(asdict, runs)], partial(_print_runs, directory, runs))
+
+
+def _print_runs(directory: Path, runs: Sequence[RunSummary]) -> None:
+    """Print a table of runs; without runs, print how to make one."""
+    from v6t.analysis.sheet import Column, make_table
+
+    if not runs:
+        click.echo(f"no runs in {directory}; `v6t run` makes one", err=True)
+        return
+    columns = [
+        Column("date (UTC)", lambda run: run.created[:16].replace("T", " "), text=True),
+        Column(
+            "technology, device, tester",
+            lambda run: f"{run.technology}, {run.device}, {run.tester}",
+            text=True,
+        ),
+        Column("first figure", lambda run: run.headline or "-", text=True),
+        Column("state", lambda run: run.state, text=True),
+        Column("directory", lambda run: run.path, text=True),
+    ]
+    print_table(make_table(f"Runs in {directory}", runs, columns), 200)
+
+
+@click.command(cls=Command)
+@click.argument("directory", required=False, type=PATH_TYPE, metavar="[RUN]")
+@flag("--warnings", text="Print every warning.")
+@flag("--trials", text="List the trials.")
+@json_option
+def show_command(directory: Path | None, warnings: bool, trials: bool) -> CommandResult:
+    """Print the tables, warnings and verdict of RUN (default: the latest here or below ./runs).
+
+    With -v: the complete tables, as in the report.
+    """
+    from v6t.core.cli.results_view import make_run_result, make_trials_result
+    from v6t.core.runs.results import load_run
+    from v6t.core.runs.rundir import resolve_run_path
+
+    path = resolve_run_path(directory)
+    data = load_run(path)
+    if trials:
+        return make_trials_result(data)
+    return make_run_result(data, path, wide=is_verbose(), all_warnings=warnings)
+
+
+@click.command(cls=Command)
+@directory_argument
+@names_option(
+    "--format",
+    "formats",
+    text="Some of html, md, json, junit, csv, openmetrics, tex, separated by commas; default: all "
+    "but the last two.",
+)
+@output_directory_option
+@click.option(
+    "--paper",
+    help="Print the tables of this paper next to the results, with everything that differs; a "
+    "campaign's paper by default.",
+)
+@click.option(
+    "--figures",
+    type=click.Choice(["none", "few", "all", "pdf"]),
+    default="few",
+    show_default=True,
+    help="No figures, at most 40 of a run, all of them, or all and each as figures/NAME.pdf with "
+    "figures.tex for LaTeX.",
+)
+def report_command(
+    directory: Path | None,
+    formats: tuple[str, ...],
+    output: Path | None,
+    paper: str | None,
+    figures: FigureSelection,
+) -> None:
+    """Write report.html and its data files for the run in DIRECTORY (default: the latest).
+
+    The HTML file holds everything, figures included, and fetches nothing. Runs that were
+    interrupted, or are going on, have reports too.
+    """
+    from v6t.core.reporting.write import DEFAULT_FILES, write_run_report
+    from v6t.core.runs.rundir import resolve_run_path
+
+    directory = resolve_run_path(directory)
+    chosen = formats or tuple(DEFAULT_FILES)
+    if (directory / "campaign.json").exists():
+        from v6t.core.campaigns.campaign import load_campaign
+        from v6t.core.campaigns.results import check_no_damage, load_runs, write_campaign_report
+
+        if paper:
+            message = "a campaign's paper is named in its file, not by --paper"
+            raise UsageError(message, code="conflicting-options")
+        if figures == "pdf":
+            raise UsageError(
+                f"{directory} is a campaign, and --figures pdf is for runs",
+                "give the directory of one of its runs",
+                code="conflicting-options",
+            )
+        campaign = load_campaign(directory)
+        runs = load_runs(directory, campaign)
+        written = write_campaign_report(
+            directory, campaign, runs, chosen, output, figures=figures != "none"
+        )
+        for path in written:
+            click.echo(path)
+        check_no_damage(runs)
+        return
+    for path in write_run_report(directory, output, chosen, paper=paper, figures=figures):
+        click.echo(path)
+
+
+@click.command(cls=Command)
+@click.argument("directories", nargs=-1, type=PATH_TYPE)
+@flag("--anyway", text="Compare runs under different conditions, too, and print the differences.")
+@flag("--published", text="Print published results under the same conditions next to the runs.")
+@output_option
+@json_option
+def compare_command(
+    directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None
+) -> CommandResult:
+    """Compare each run with the first one: print differences, confidence intervals and verdicts.
+
+    The word `latest` is the latest run here or below ./runs; one directory alone is compared with it,
+    and without any the latest two are.
+
+    Directories of audits (`v6t audit`) are compared clause by clause, those of one technology; campaigns,
+    as made or as published, run by run.
+
+    Only like is compared with like: technology, parameters, frame size, rate convention, loss
+    tolerance, trial duration.
+
+    The file of -o is .html, .md or .json.
+
+    Exit status 7: a result is worse than that of the first run. With -v: the intervals, too.
+    """
+    from v6t.core.campaigns.results import are_campaigns, compare_campaigns
+    from v6t.core.reporting.compare import compare_runs, make_published_document
+    from v6t.core.runs.rundir import (
+        AUDIT,
+        check_paths_exist,
+        find_latest_runs,
+        report_damage,
+        resolve_run_path,
+    )
+
+    check_paths_exist(directories)
+    directories = directories or tuple(find_latest_runs(1 if published else 2))
+    are_audits = all((path / AUDIT).is_file() for path in directories)
+    if published and (anyway or are_audits):
+        raise UsageError(
+            "--published is for runs, and excludes --anyway",
+            code="conflicting-options",
+        )
+    if are_audits:
+        audits = _compare_audits(directories, anyway)
+        return make_document_result(audits.document, output, audits.to_json)
+    if published:
+        directories = tuple(map(resolve_run_path, directories))
+
+        def make_document() -> ReportDocument:
+            """Return the published results next to those of the runs."""
+            with report_damage(directories[-1]):
+                return make_published_document(directories)
+
+        return make_document_result(make_document, output)
+    if are_campaigns(directories):
+        return make_comparison_result(compare_campaigns(directories, anyway), output)
+    directories = tuple(map(resolve_run_path, directories))
+    if len(directories) == 1:
+        try:
+            directories = (*directories, resolve_run_path(None))
+        except UsageError:
+            directories *= 2
+        if directories[0].resolve() == directories[1].resolve():
+            raise UsageError(
+                TOO_FEW_RUNS_MESSAGE, "or --published for published results", code="no-such-run"
+            )
+    with report_damage(directories[-1]):
+        from v6t.core.runs.results import load_run
+
+        runs = [*map(load_run, directories)]
+        return make_comparison_result(compare_runs(runs, anyway), output, directories, runs)
+
+
+def make_comparison_result(
+    comparison: RunComparison,
+    output: Path | None = None,
+    directories: Sequence[Path] = (),
+    runs: Sequence[RunData] = (),
+) -> CommandResult:
+    """Return a comparison as result; write it to a file, if one is given."""
+    from v6t.core.reporting.compare import make_brief_document, make_comparison_document
+
+    make_document = partial(make_brief_document, comparison, directories)
+    if output or is_verbose():
+        make_document = partial(make_comparison_document, comparison, runs)
+    status = WORSE_STATUS if any(line.improved is False for line in comparison.lines) else 0
+    return make_document_result(make_document, output, comparison.to_json, status)
+
+
+def _compare_audits(directories: tuple[Path, ...], anyway: bool) -> AuditComparison:
+    """Compare audits of one technology clause by clause."""
+    from v6t.audit.record import AuditComparison, audit_from
+    from v6t.base.files import read_json
+    from v6t.core.runs.rundir import AUDIT
+
+    if len(directories) < 2:
+        message = "a comparison needs two audits"
+        raise UsageError(message, "v6t compare DIRECTORY DIRECTORY", code="no-such-run")
+    audits = [audit_from(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
+    for path, audit in zip(directories[1:], audits[1:], strict=True):
+        if audit.plugin != audits[0].plugin and not anyway:
+            raise UsageError(
+                f"{directories[0]} and {path} differ: technology {audits[0].plugin}, "
+                f"{audit.plugin}",
+                "--anyway compares them all the same",
+                code="not-comparable",
+            )
+    return AuditComparison(audits)
+
+
+@click.command(cls=Command)
+@click.argument("directories", nargs=-1, required=True, type=PATH_TYPE)
+@click.option("--by", "order", type=click.Choice(["time", "label", "given"]), default="time",
+              show_default=True, help="Order of the runs: when they began, their labels (for "
+              "example a device's version: 26.02 before 26.10), or as given.")  # fmt: skip
+@click.option("--least", "min_percent", type=NumberRange(0, 100), metavar="PERCENT",
+              default=MIN_CHANGE_PERCENT, show_default=True,
+              help="Smaller changes are left out.")  # fmt: skip
+@output_option
+@json_option
+def trend_command(
+    directories: tuple[Path, ...],
+    order: str,
+    min_percent: float,
+    output: Path | None,
+) -> CommandResult:
+    """Sort comparable runs by time or label, and find lasting changes in their results.
+
+    Each directory is a run, or holds some. Runs of another device, or under other
+    conditions, than the last one are left out.
+    Of several campaigns, as made or as published, runs of the same name belong together.
+    A change is reported if chance explains it once in 10,000 series at most.
+
+    The file of -o is .html, .md or .json.
+
+    Exit status 7: the last change of some result is for the worse.
+    """
+    from v6t.core.campaigns.results import are_campaigns, find_campaign_trend
+    from v6t.core.reporting.trend import find_trend, make_trend_document
+    from v6t.core.runs.rundir import check_paths_exist
+
+    check_paths_exist(directories)
+    find = find_campaign_trend if are_campaigns(directories) else find_trend
+    trend = find(directories, order, min_percent)
+    make = partial(make_trend_document, trend, figures=output is not None)
+    status = WORSE_STATUS if trend.worse else 0
+    return make_document_result(make, output, trend.to_json, status)

@@ -1,0 +1,147 @@
+"""Commands before the first run: ``v6t init``, ``doctor`` and ``selftest``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from v6t.base.errors import UsageError
+from v6t.base.text import escape_line
+from v6t.core.cli.options import (
+    PATH_TYPE,
+    Command,
+    RunCommand,
+    json_option,
+    path_option,
+    plugin_option,
+    resolve_run,
+    run_options,
+    testbed_option,
+)
+from v6t.core.cli.terminal import CommandResult, make_result
+from v6t.core.log import print_notice
+
+STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}  # by finding state
+
+
+@click.command(cls=Command)
+@click.option(
+    "--dir", "directory", default=".", show_default=True, type=PATH_TYPE, help="Where to write."
+)
+@path_option("--from-siitperf", "siitperf", metavar="FILE", text="Take over a siitperf.conf.")
+@path_option(
+    "--from-maptperf",
+    "maptperf",
+    metavar="FILE",
+    text="Take over a maptperf.conf or mapperf.conf.",
+)
+@path_option(
+    "--from-run", "run", metavar="DIR", text="Take over the configuration of an earlier run."
+)
+@plugin_option
+def init_command(
+    directory: Path,
+    siitperf: Path | None,
+    maptperf: Path | None,
+    run: Path | None,
+    plugin: str | None,
+) -> None:
+    """Write run.yaml and testbed.yaml with every setting explained.
+
+    Taken over from another tester, run.yaml ends with what became of each of its parameters.
+
+    --from-maptperf takes --plugin mape-br or mapt-br; the default is mape-br if the file names the
+    BR's address.
+    """
+    if sum(path is not None for path in (siitperf, maptperf, run)) > 1:
+        message = "one file at a time: --from-siitperf, --from-maptperf or --from-run"
+        raise UsageError(message, code="conflicting-options")
+    if plugin and not maptperf:
+        raise UsageError("--plugin goes with --from-maptperf", code="conflicting-options")
+    if source := siitperf or maptperf:
+        from v6t.core.migrate.maptperf import read_maptperf
+        from v6t.core.migrate.migration import migrate
+        from v6t.core.migrate.siitperf import read_siitperf
+
+        read = read_siitperf if siitperf else partial(read_maptperf, plugin=plugin)
+        imported = migrate(source, read, directory, "siitperf" if siitperf else "Maptperf")
+        paths = [directory / "run.yaml", directory / "testbed.yaml"]
+        for parameter, meaning in imported.parameter_targets:
+            if meaning.startswith("not known"):
+                print_notice(f"v6t: note: line {parameter.line}: {parameter.name} is {meaning}")
+    elif run:
+        from v6t.core.runs.rundir import write_run_files
+
+        paths = write_run_files(run, directory)
+    else:
+        from v6t.core.config.yaml_file import write_examples
+
+        paths = write_examples(directory)
+    for path in paths:
+        click.echo(path)
+    click.echo(f"next: v6t run {directory / 'run.yaml'} --testbed {directory / 'testbed.yaml'}")
+
+
+@click.command(cls=Command)
+@testbed_option
+@plugin_option
+@json_option
+def doctor_command(testbed: Path | None, plugin: str | None) -> CommandResult:
+    """Check this machine and, with --testbed, whether a run on that testbed could start.
+
+    Without --plugin, the device is checked for a technology that its driver supports.
+
+    Exit status 3: the lab, or the testbed's tester or device, cannot be used. The device is
+    logged in to and looked at; nothing on it is changed.
+    """
+    from v6t.core.config.resolve import resolve_tester
+    from v6t.core.runs.doctor import examine_device, examine_machine
+
+    if testbed is None and plugin is not None:
+        raise UsageError(
+            "--plugin is for the device of a testbed",
+            "add --testbed FILE",
+            code="conflicting-options",
+        )
+    findings = [*examine_machine(None if testbed is None else resolve_tester(testbed))]
+    if testbed is not None:
+        findings += examine_device(testbed, plugin)
+    lines = (
+        escape_line(f"{STATE_LABELS[finding.state]} {finding.what}: {finding.text}")
+        for finding in findings
+    )
+    status = 3 if any(finding.state == "missing" for finding in findings) else 0
+    return make_result([asdict(finding) for finding in findings], lines, indent=8, status=status)
+
+
+@click.command(cls=RunCommand)
+@run_options
+@json_option
+def selftest_command(**arguments: Any) -> CommandResult:
+    """Measure the highest lossless rates of the tester itself, without a device in between."""
+    bound = resolve_run(arguments)
+    from v6t.core.runs.tester_capacity import measure_capacities
+
+    bound.tester.prepare()
+    rows = list(measure_capacities(bound, print_notice))
+    rate = f"{bound.settings.line_rate_bps / 1e9:g}G"
+    return make_result(rows, (_describe_capacity(row, rate) for row in rows))
+
+
+def _describe_capacity(row: Mapping[str, Any], line_rate: str) -> str:
+    """Return a line about a measured capacity."""
+    from v6t.profiles.mixes import format_sizes
+
+    server = f"server {row['server']}: " if "server" in row else ""
+    line = (
+        f"{server}{format_sizes(row['frame_sizes'])} octets, {row['mode']}: "
+        f"{row['capacity_fps']:,.0f} fps per direction without loss, "
+        f"{row['usable_fps']:,.0f} usable ({row['trials']} trials)"
+    )
+    if row["bounded_by"] == "line_rate":
+        line += f"; that is all a line_rate of {line_rate} allows: the tester may do more"
+    return line
