@@ -8,12 +8,8 @@ from typing import Any
 
 import pytest
 from v6t.analysis.scaling import count_cores
-<<<<<<< HEAD
-from v6t.core.campaigns.campaign import CampaignEntry, Overrides, plan_campaign
-=======
 from v6t.core.campaigns import list_packaged_campaigns
-from v6t.core.campaigns.campaign import CampaignRun, Overrides, plan_campaign
->>>>>>> main
+from v6t.core.campaigns.campaign import CampaignEntry, Overrides, plan_campaign
 from v6t.core.campaigns.file import read_campaign
 from v6t.core.config.bound import bind
 from v6t.tests.core.papers import PAPERS, UNSPECIFIED
