@@ -83,5 +83,5 @@ def _describe_means(record: Record) -> Iterator[str]:
 def fold_warnings(warnings: Sequence[object], *, brief: bool = False) -> Collapsible:
     """Make a collapsible list of warnings, with their number in the summary."""
     one = len(warnings) == 1
-    text = f"{len(warnings)} remark{'s' * (not one)} about {'a single number' if one else 'single numbers'}"
+    text = f"{len(warnings)} warning{'s' * (not one)} about {'a single number' if one else 'single numbers'}"
     return Collapsible(text, [BulletList([str(w) for w in warnings])], brief=brief)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, NamedTuple
 
 from scapy.layers.inet import IP
-from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
-from scapy.packet import Raw
 from scapy.utils import checksum
 from v6t.plugins.audit_views import Address
 
@@ -94,22 +92,22 @@ class IPPacket:
 
     def __bytes__(self) -> bytes:
         proto, octets = self.proto, self.octets
-        ends = {"src": str(self.src), "dst": str(self.dst)}
+        ends = self.src.packed + self.dst.packed
         if self.version == 4:
-            header = IP(**ends, proto=proto, tos=self.tos, ttl=self.ttl, id=self.id or 0)
-            header.frag, header.flags = self.offset, self.more + 2 * self.df
-            header.options = list(self.options)
-            if self.missing:
-                header.len = len(header) + len(octets) + self.missing
-            return bytes(header / Raw(octets))
+            options = bytes(IP(options=list(self.options)))[20:] if self.options else b""
+            size, flags = 20 + len(options), self.more + 2 * self.df
+            length, fragment = size + len(octets) + self.missing, flags << 13 | self.offset
+            values = 0x40 | size // 4, self.tos, length, self.id or 0, fragment, self.ttl, proto
+            header = struct.pack("!BBHHHBBxx", *values) + ends + options
+            return header[:10] + checksum(header).to_bytes(2, "big") + header[12:] + octets
         if self.id is not None:
-            fragment = IPv6ExtHdrFragment(nh=proto, offset=self.offset, m=self.more, id=self.id)
-            proto, octets = FRAGMENT, bytes(fragment) + octets
+            fragment = self.offset << 3 | self.more
+            proto, octets = FRAGMENT, struct.pack("!BxHI", proto, fragment, self.id) + octets
         for kind, extension in reversed(self.extensions):
             proto, octets = kind, bytes([proto]) + extension[1:] + octets
-        header = IPv6(**ends, nh=proto, tc=self.tos, fl=self.flow, hlim=self.ttl)
-        header.plen = len(octets) + self.missing
-        return bytes(header) + octets
+        word = 6 << 28 | self.tos << 20 | self.flow
+        values = word, len(octets) + self.missing, proto, self.ttl
+        return struct.pack("!IHBB", *values) + ends + octets
 
     def __len__(self) -> int:
         return len(bytes(self))
@@ -181,25 +179,26 @@ def read_header(octets: bytes) -> IPPacket:
     size = 40 if version == 6 else 4 * (octets[0] & 15) if version == 4 else 0
     if size < 20 or len(octets) < size:
         raise Drop
-    header, rest = (IP if version == 4 else IPv6)(octets[:size]), octets[size:]
-    src, dst = ip_address(header.src), ip_address(header.dst)
+    rest = octets[size:]
     if version == 4:
-        flags, damaged = header.flags, bool(checksum(octets[:size]))
-        fields = header.tos, header.ttl, header.id, header.frag, bool(flags.MF), bool(flags.DF)
-        packet = IPPacket(src, dst, header.proto, rest, *fields, damaged=damaged)
-        packet.options, packet.missing = header.options, header.len - len(octets)
+        tos, length, number, fragment, ttl, proto = struct.unpack_from("!xBHHHBB", octets)
+        ends = IPv4Address(octets[12:16]), IPv4Address(octets[16:20])
+        flags = bool(fragment & 0x2000), bool(fragment & 0x4000)
+        packet = IPPacket(*ends, proto, rest, tos, ttl, number, fragment & 0x1FFF, *flags)
+        packet.options = IP(octets[:size]).options if size > 20 else ()
+        packet.missing, packet.damaged = length - len(octets), bool(checksum(octets[:size]))
         return packet
-    proto, extensions = header.nh, []
+    word, length, proto, ttl = struct.unpack_from("!IHBB", octets)
+    ends, extensions = (IPv6Address(octets[8:24]), IPv6Address(octets[24:40])), []
     while proto in EXTENSIONS and len(rest) >= 8:
         size = 8 * (rest[1] + 1)
         extensions.append((proto, rest[:size]))
         proto, rest = rest[0], rest[size:]
-    packet = IPPacket(src, dst, proto, rest, header.tc, header.hlim, flow=header.fl)
-    packet.extensions, packet.missing = extensions, 40 + header.plen - len(octets)
+    packet = IPPacket(*ends, proto, rest, word >> 20 & 0xFF, ttl, flow=word & 0xFFFFF)
+    packet.extensions, packet.missing = extensions, 40 + length - len(octets)
     if proto == FRAGMENT and len(rest) >= 8:
-        fragment = IPv6ExtHdrFragment(rest[:8])
-        packet.proto, packet.octets, packet.id = fragment.nh, rest[8:], fragment.id
-        packet.offset, packet.more = fragment.offset, bool(fragment.m)
+        packet.proto, fragment, packet.id = struct.unpack_from("!BxHI", rest)
+        packet.octets, packet.offset, packet.more = rest[8:], fragment >> 3, bool(fragment & 1)
     return packet
 
 

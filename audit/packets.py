@@ -222,7 +222,7 @@ def describe_template(template: Packet) -> str:
 def _format(value: Any) -> str:
     if isinstance(value, bytes):
         return value[:24].hex() + ("..." if len(value) > 24 else "")
-    return " or ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return " or ".join(map(str, value)) if isinstance(value, tuple) else str(value) or "none"
 
 
 def _set_fields(layer: Packet) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from scapy.packet import Packet
@@ -78,8 +78,9 @@ def find_public_end(wire: Wire, side: SideName, packet: Packet, protocol: str) -
 def row_clauses(hosts: LinkHosts, wire: Wire, *sources: Source) -> Iterator[Clause]:
     """Return the clauses of the rows of sources, which are called again once a session changes the hosts."""
     for source in sources:
-        for row in source(hosts):
-            steps = partial(_exchange, source, hosts, wire, row)
+        list_rows = lru_cache(maxsize=2)(lambda hosts, source=source: tuple(source(hosts)))
+        for row in list_rows(hosts):
+            steps = partial(_exchange, list_rows, hosts, wire, row)
             texts = row.rfc, row.section, row.label, row.level, row.title
             yield Clause(*texts, steps, row.error or row.rate_limited, plain=row.plain)
 

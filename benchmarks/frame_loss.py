@@ -464,8 +464,8 @@ def _format_lossless_rate(record: FrameLossRecord) -> str:
 
 _BRIEF_COLUMNS: Sequence[Column[FrameLossRecord]] = (
     *common.POINT_COLUMNS,
-    Column("no loss up\nto fps", _format_lossless_rate),
-    Column("highest\nfps", lambda r: format_offered_rate(r, r.rates[0].rate)),
-    Column("loss %\nthere", lambda r: _find_worst_loss(r.rates[0]), ".4f"),
+    Column("no loss up to\nfps per direction", _format_lossless_rate),
+    Column("highest fps\nper direction", lambda r: format_offered_rate(r, r.rates[0].rate)),
+    Column("loss %\nat highest", lambda r: _find_worst_loss(r.rates[0]), ".4f"),
     Column("rates", lambda r: str(len(r.rates))),
 )

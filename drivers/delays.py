@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from v6t.trials.delays import BUCKET_BITS, Distribution
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
     from numpy.typing import NDArray
 
 
 def make_distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distribution:
     """Make a distribution of one-way delays, negative ones counted as 0."""
-    import numpy as np
-
     clamped = int(np.count_nonzero(delays_ns < 0))
     return _make(np.maximum(delays_ns, 0), lost, clamped)
 
@@ -30,8 +27,6 @@ def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: i
         frames: frames of the class that were sent; its ``frames - 1`` pairs are either measured
             or, where a member is lost, counted as ``lost``.
     """
-    import numpy as np
-
     ordered, first = np.unique(seq, return_index=True)
     delays = delays_ns[first]
     pairs = np.diff(delays)[np.diff(ordered) == 1]
@@ -40,8 +35,6 @@ def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: i
 
 def round_to_buckets(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
     """Apply :func:`~v6t.trials.delays.round_to_bucket` to each value."""
-    import numpy as np
-
     size = np.abs(values_ns)
     # frexp is exact for whole numbers below 2**53, which are 104 days of nanoseconds
     shift = np.maximum(np.frexp(size.astype(np.float64))[1] - BUCKET_BITS - 1, 0).astype(np.int64)
@@ -52,16 +45,12 @@ def round_to_buckets(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _make(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
-    import numpy as np
-
     buckets, counts = np.unique(round_to_buckets(values), return_counts=True)
     return Distribution(tuple(buckets.tolist()), tuple(counts.tolist()), lost, clamped)
 
 
 def summarize_us(parts: Sequence[NDArray[np.int64]]) -> dict[str, float] | None:
     """Compute percentiles [µs] of delays [ns] in several arrays, or None without any."""
-    import numpy as np
-
     count = sum(map(len, parts))
     if not count:
         return None

@@ -58,7 +58,7 @@ def build_campaign_document(
         links: whether to link the reports of single runs.
     """
     sections = [
-        ReportSection("In short", "short", list(_summarize_runs(runs, paper, notes.get("", ""))))
+        ReportSection("Summary", "short", list(_summarize_runs(runs, paper, notes.get("", ""))))
     ]
     for number, experiment in enumerate(dict.fromkeys(r.experiment for r in runs), 1):
         mine = [r for r in runs if r.experiment == experiment]

@@ -67,13 +67,11 @@ def build_document(
     figures = FigureBudget(max_figures and max_figures - 1)
     short = list(_summarize_run(data, presentations, figures))
     sections = [
-        ReportSection("In short", "short", short),
-        ReportSection(
-            "What was measured, on what", "setting", list(describe_setup(data, max_figures != 0))
-        ),
+        ReportSection("Summary", "short", short),
+        ReportSection("Test setup", "setting", list(describe_setup(data, max_figures != 0))),
         *_make_sections(data, presentations, figures),
         ReportSection(
-            "Beside published results",
+            "Published results",
             "published",
             list(_compare_with_papers(data, presentations, paper)),
         ),

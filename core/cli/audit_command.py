@@ -184,7 +184,7 @@ def _list_clauses(bound: BoundRun, suites: tuple[str, ...], no_variants: bool) -
         for c in clauses
     ]
     if uncovered := find_uncovered_rfcs(device.technology, selection):
-        print_notice(f"no clauses exist for {', '.join(uncovered)}")
+        print_notice(f"no clause covers {', '.join(uncovered)}")
     names = ("clause", "section", "level", "title")
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (" ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
@@ -214,7 +214,8 @@ def _print_deviations(record: AuditRecord) -> None:
             groups.setdefault(finding.got.partition(" (")[0], []).append(finding)
         for got, findings in groups.items():
             count = pluralize(len(findings), "clause")
-            print_text(f"{verdict.capitalize()}, {count}: {got}", indent=4)
+            verb = "received " if got.startswith("nothing") else ""
+            print_text(f"{verdict.capitalize()}, {count}: {verb}{got}", indent=4)
             for f in findings if verdict == "deviates" else ():
                 level = f"  {f.rfc} {f.section:<6} {f.level:<6} "
                 title = shorten(f.title, get_width() - len(level), placeholder=" …")

@@ -463,7 +463,9 @@ def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile
         if error.code == "file-not-found":
             from v6t.core.config.plugins import ALIASES, list_names
 
-            error.add_hint(did_you_mean(str(path), [*list_names(), *ALIASES]))
+            problem = f"{path} is neither a file nor a technology"
+            hint = did_you_mean(str(path), [*list_names(), *ALIASES]) or "check the path"
+            raise UsageError(problem, hint, code=error.code) from None
         raise
 
 

@@ -41,11 +41,10 @@ TOO_FEW_RUNS_MESSAGE = "a comparison needs two runs, but no later run exists her
 @directory_argument
 @json_option
 def list_command(directory: Path | None) -> CommandResult:
-    """List the runs in DIRECTORY and its campaigns, oldest first (default: ./runs, or else .)."""
+    """List the runs in DIRECTORY and its campaigns, oldest first (default: .)."""
     from v6t.core.runs.results import list_runs
 
-    if directory is None:
-        directory = Path("runs") if Path("runs").is_dir() else Path()
+    directory = directory or Path()
     runs = list_runs(directory)
     return CommandResult(lambda: [*map(asdict, runs)], partial(_print_runs, directory, runs))
 

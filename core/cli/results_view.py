@@ -72,8 +72,9 @@ def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) ->
     found = list_warnings(data.records, known)
     lines += [str(warning) for warning in found if warning.code == NOT_MEASURED]
     if all_warnings:
-        lines += [text for text, count in kinds if not count]
-        lines += [str(warning) for warning in found if warning.code != NOT_MEASURED]
+        texts = [text for text, count in kinds if not count]
+        texts += [str(warning) for warning in found if warning.code != NOT_MEASURED]
+        lines += [f"- {text}" for text in texts]
     elif kinds:
         is_cut = len(kinds) > MAX_SHOWN_WARNINGS or any((count or 0) > 1 for _, count in kinds)
         more = f"; all: v6t show {quote(str(path))} --warnings" if is_cut else ""
@@ -84,7 +85,7 @@ def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) ->
             lines.append(f"  {shorten(text, room, placeholder=' …'):<{room if count else 0}}{end}")
     lines += [f"shown as it stands, since {failure}" for failure in known.failures]
     for line in [*lines, "", *write_verdict(data)[:1]]:
-        print_text(line, indent=0)
+        print_text(line, indent=2 if line.startswith("- ") else 0)
 
 
 def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, int | None]]:

@@ -234,4 +234,4 @@ def make_published_document(directories: Sequence[Path]) -> ReportDocument:
         cited = sorted({ref.entry["seed"] for _, ref in pairs})
         blocks.append(BulletList([f"{name}: {list_sources()[name]}" for name in cited]))
         sections.append(ReportSection(data.name, f"run-{number}", blocks))
-    return ReportDocument("Beside published results", "", sections)
+    return ReportDocument("Comparison with published results", "", sections)

@@ -122,7 +122,7 @@ def _check_extensions() -> Iterator[Finding]:
     for title, group in groups:
         rows = registry.list_benchmarks() if group is registry.BENCHMARKS else group.list_rows()
         good = sum(not row.error for row in rows)
-        yield Finding(title, "ok" if good else "missing", f"{good} {group.noun}s")
+        yield Finding(title, "ok" if good else "missing", str(good))
         for row in rows:
             if row.error:
                 yield Finding(f"{group.noun} {row.name}", "note", row.error)

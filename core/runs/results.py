@@ -309,7 +309,10 @@ def list_runs(directory: Path) -> list[RunSummary]:
     """
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory", code="not-a-directory")
-    places = (directory, *directory.glob("*/"), *directory.glob("*/*/"))
+    places = [
+        directory,
+        *(p for depth in ("", "*/", "runs/*/") for p in directory.glob(f"{depth}*/")),
+    ]
     runs = [run for place in places for run in _summarize(place)]
     return sorted(runs, key=lambda run: (run.created, run.path))
 

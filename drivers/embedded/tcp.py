@@ -14,9 +14,7 @@ from v6t.base.errors import TesterError
 from v6t.drivers import clock
 from v6t.drivers.embedded.port import describe_losses
 from v6t.drivers.embedded.sender import LEAD_S, Pace
-from v6t.drivers.embedded.tcp_client import Step, TcpClient
-from v6t.drivers.embedded.tcp_end import SENT, UNKNOWN, Account
-from v6t.drivers.embedded.tcp_server import TcpServer
+from v6t.drivers.embedded.tcp_ends import SENT, UNKNOWN, Account, Step, TcpClient, TcpServer
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import TableLocation, foreground

@@ -11,10 +11,9 @@ from typing import Any
 
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
-from v6t.drivers.embedded.connections import ReceiverConnections
 from v6t.drivers.embedded.dns import DnsTrials
 from v6t.drivers.embedded.port import describe_losses
-from v6t.drivers.embedded.receiver import Receiver
+from v6t.drivers.embedded.receiver import Receiver, ReceiverConnections
 from v6t.drivers.embedded.sender import LEAD_S, Pace, Sender
 from v6t.drivers.embedded.tcp import TcpExchange
 from v6t.drivers.embedded.timing import TimedTrial

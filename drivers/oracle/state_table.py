@@ -66,10 +66,6 @@ class StateTable:
             tuples = _resize_addresses(tuples, width)
         self.rows[numbers[::-1]] = tuples[::-1]
 
-    def count_learned(self) -> int:
-        """Count the connections with a row."""
-        return sum(int(np.count_nonzero(part.any(axis=1))) for part in self._parts())
-
     def count_repeated(self) -> tuple[int, tuple[int, int] | None]:
         """Count connections whose row equals another one; return an example, too."""
         count, example = 0, None

@@ -1,14 +1,16 @@
-"""Several testers as one: each sends its share of every trial, and all are counted together."""
+"""Several testers as one: each sends its share of every trial, and their counts are added up."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 from v6t.base.errors import TesterError, V6tError
@@ -18,12 +20,13 @@ from v6t.drivers.several.division import (
     divide_streams,
     divide_trial,
 )
-from v6t.drivers.several.merge import merge_directions, merge_phases, name_faults
 from v6t.drivers.tester import Oracle, PhaseCounts, StatefulTester
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
-from v6t.trials.result import TrialResult
+from v6t.trials.delays import Distribution
+from v6t.trials.result import DirectionResult, TrialResult, sum_classes
+from v6t.trials.timeline import Timeline
 from v6t.trials.trial import Capability, Trial
 
 MAX_SKEW_SHARE = 0.02
@@ -37,24 +40,6 @@ _UNDIVIDED_CAPABILITIES: frozenset[Capability] = frozenset({"tcp", "queries"})
 """Capabilities of the first tester alone."""
 MAX_INSTALL_S = 120.0  # Longest wait until all members have installed their streams
 Outcome = TypeVar("Outcome")
-
-
-class _CommonStart:
-    """Barrier for a common start; ``abort`` releases those that wait for a failed tester."""
-
-    def __init__(self, parts: int) -> None:
-        self._barrier = threading.Barrier(parts)
-        self.abort = self._barrier.abort
-
-    def wait(self) -> None:
-        try:
-            self._barrier.wait(MAX_INSTALL_S)
-        except threading.BrokenBarrierError:
-            raise _OtherTesterError("another server did not start", code="tester-fault") from None
-
-
-class _OtherTesterError(TesterError):
-    """Error that follows from the error of another tester."""
 
 
 class SeveralTesters:
@@ -221,7 +206,7 @@ class SeveralTesters:
         self, act: Callable[[str], Outcome], names: Mapping[str, object]
     ) -> dict[str, Outcome]:
         """Act on members at the same time; traffic starts once all have installed their streams."""
-        start = _CommonStart(len(names))
+        start = threading.Barrier(len(names), timeout=MAX_INSTALL_S)
 
         def act_together(name: str) -> Outcome:
             member: Any = self._members[name]
@@ -232,7 +217,11 @@ class SeveralTesters:
                 start.abort()
                 raise
 
-        return self._run_all(act_together, names)
+        try:
+            return self._run_all(act_together, names)
+        except threading.BrokenBarrierError:
+            text = f"the servers did not start together within {MAX_INSTALL_S:g} s"
+            raise TesterError(text, code="tester-fault") from None
 
     def _run_all(
         self, act: Callable[[str], Outcome], names: Mapping[str, object] | None = None
@@ -244,7 +233,8 @@ class SeveralTesters:
         }
         errors = [error for one in pending.values() if (error := one.exception())]
         if errors:
-            raise min(errors, key=lambda error: isinstance(error, _OtherTesterError))
+            # a member that fails breaks the barrier for the others
+            raise min(errors, key=lambda error: isinstance(error, threading.BrokenBarrierError))
         return {name: one.result() for name, one in pending.items()}
 
     def _run(self, name: str, act: Callable[[str], Outcome]) -> Outcome:
@@ -264,3 +254,90 @@ def _describe_share(result: TrialResult) -> dict[str, Any]:
         for way, counted in result.directions.items()
     }
     return {**result.tester, "lost": lost}
+
+
+def merge_directions(parts: Sequence[DirectionResult]) -> DirectionResult:
+    """Return the result of all testers in one direction.
+
+    The slowest sender and the longest gap of one tester stand for all. Of ``delay_us``, the smallest and
+    the largest delay are exact, and the quantiles are those of the slowest tester; ``delays`` are exact.
+    """
+    first, slowest = parts[0], max(parts, key=lambda part: part.max_sending_time_s)
+    summaries = [p.delay_us for p in parts if p.delay_us]
+
+    def list_known_values(name: str) -> list[float]:
+        return [value for p in parts if (value := getattr(p, name)) is not None]
+
+    return replace(
+        first,
+        classes=sum_classes(item for p in parts for item in p.classes.items()),
+        sending_time_s=slowest.sending_time_s,
+        sending_time_error_s=slowest.sending_time_error_s,
+        control=sum(p.control for p in parts),
+        checked=sum(p.checked for p in parts),
+        matched=sum(p.matched for p in parts),
+        mismatch=next((p.mismatch for p in parts if p.mismatch), None),
+        behaviour=dict(sum((Counter(p.behaviour) for p in parts if p.behaviour), Counter()))
+        or None,
+        missing=next((p.missing for p in parts if p.missing), None),
+        delay_us={
+            name: (min if name == "min" else max)(s[name] for s in summaries)
+            for name in summaries[0]
+        }
+        if summaries
+        else None,
+        delays=_merge_distributions(p.delays for p in parts),
+        ipdv=_merge_distributions(p.ipdv for p in parts),
+        first_lost_s=min(list_known_values("first_lost_s"), default=None),
+        last_lost_s=max(list_known_values("last_lost_s"), default=None),
+        longest_gap_s=max(list_known_values("longest_gap_s"), default=None),
+        timed_share=min(list_known_values("timed_share"), default=None),
+        timeline=_merge_timelines([p.timeline for p in parts]),
+        rate_change_error_s=max(list_known_values("rate_change_error_s"), key=abs, default=None),
+    )
+
+
+def merge_phases(parts: Mapping[str, PhaseCounts]) -> PhaseCounts:
+    """Return the counts of all testers; their endpoints may coincide, so they are not counted."""
+    phases = list(parts.values())
+    return replace(
+        phases[0],
+        result=merge_directions([p.result for p in phases]),
+        start_s=min(p.start_s for p in phases),
+        end_s=max(p.end_s for p in phases),
+        duplicate_tuples=sum(p.duplicate_tuples for p in phases),
+        inside_endpoints=None,
+        outside_endpoints=None,
+        example=next((p.example for p in phases if p.example), None),
+        faults=name_faults({name: p.faults for name, p in parts.items()}),
+        started=min(p.started for p in phases),
+        health={"servers": {name: p.health for name, p in parts.items()}},
+    )
+
+
+def name_faults(faults: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """Return the faults of all testers, each with the tester's name."""
+    return tuple(f"server {name}: {fault}" for name, own in faults.items() for fault in own)
+
+
+def _merge_distributions(
+    parts: Iterable[Mapping[str, Distribution] | None],
+) -> dict[str, Distribution] | None:
+    by_class: dict[str, list[Distribution]] = {}
+    for part in parts:
+        if part is None:
+            return None
+        for name, distribution in part.items():
+            by_class.setdefault(name, []).append(distribution)
+    return {name: Distribution.merge(own) for name, own in by_class.items()}
+
+
+def _merge_timelines(parts: Sequence[Timeline | None]) -> Timeline | None:
+    timelines = [part for part in parts if part is not None]
+    if len(timelines) < len(parts) or len({t.slot_s for t in timelines}) > 1:
+        return None
+    received, lost = (
+        tuple(map(sum, zip_longest(*rows, fillvalue=0)))
+        for rows in ([t.received for t in timelines], [t.lost for t in timelines])
+    )
+    return Timeline(timelines[0].slot_s, received, lost)

@@ -1,4 +1,4 @@
-"""The simulated device: its limits, faults and delays."""
+"""The simulated device: its limits, faults, delays and connection table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import random
 import zlib
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 from v6t.base.strict_model import StrictModel
@@ -157,9 +157,9 @@ class Device:
 
         o, chance = self._options, self._chance
         low, width = o.delay_us * 1000, o.jitter_us * 1000
-        delays: NDArray[np.int64] = np.rint(low + width * _draw_uniform(chance, count)).astype(
-            np.int64
-        )
+        delays: NDArray[np.int64] = np.rint(
+            low + width * np.array([chance.random() for _ in range(count)])
+        ).astype(np.int64)
         slow = chance.sample(range(count), min(count, round(o.tail_share * count)))
         delays[slow] += round(o.tail_us * 1000)
         return delays
@@ -190,21 +190,6 @@ def _draw_poisson(chance: random.Random, mean: float) -> int:
     import numpy as np
 
     return int(np.random.default_rng(chance.getrandbits(64)).poisson(mean))
-
-
-def _draw_uniform(chance: random.Random, count: int) -> NDArray[np.float64]:
-    """Draw what calls of ``chance.random()`` return: both are the same Mersenne Twister."""
-    import numpy as np
-
-    version, state, gauss = chance.getstate()
-    *key, place = state
-    twin = np.random.MT19937()
-    inner: Any = {"key": np.array(key, dtype=np.uint32), "pos": place}
-    twin.state = {"bit_generator": "MT19937", "state": inner}
-    drawn = np.random.Generator(twin).random(count)
-    inner = twin.state["state"]
-    chance.setstate((version, (*inner["key"].tolist(), int(inner["pos"])), gauss))
-    return drawn
 
 
 HASHED_FRAMES = 2048  # Frames of each stream that are hashed to cores
@@ -238,3 +223,89 @@ def _find_core(frame: bytes, layout: FrameLayout, cores: int, fields: Hashed) ->
         half = 1 << cores.bit_length() // 2
         return (zlib.crc32(ports) % half * half + zlib.crc32(addresses) % half) % cores
     return zlib.crc32(ports if fields == "ports" else addresses) % cores
+
+
+class SimTable:
+    """Connection table of a simulated device, in closed form.
+
+    Connections are numbered in the order of phase 1 and established at a constant rate, so what is left
+    of them at any time is a stretch of numbers: nothing is simulated one by one.
+    """
+
+    counts_endpoints = False
+
+    def __init__(self, options: SimOptions) -> None:
+        self._options = options
+        self.clock_s = 0.0  # Virtual time, moved on by the tester and by emptying
+        self._first = self._stored = 0
+        """Connections ``first .. first + stored - 1`` are in the table unless they expired."""
+        self._used_s = 0.0
+        self._rate_cps = math.inf
+        self._fillings = 0
+        self._ending_s = math.inf
+
+    @property
+    def timeout_s(self) -> float | None:
+        o = self._options
+        return None if o.table_hides_timeout or not o.table_timeout_s else o.table_timeout_s
+
+    def flush(self) -> None:
+        """Empty the table while virtual time passes."""
+        o = self._options
+        if o.teardown_cps:
+            self.clock_s += self._stored / o.teardown_cps
+        self.clock_s += o.teardown_s
+        self._first, self._stored = 0, o.table_stuck
+
+    def count_sessions(self) -> int | None:
+        o = self._options
+        if not o.table_tells:
+            return None
+        return self.count_alive() + (o.table_off_by if self._fillings else 0)
+
+    def read_limits(self) -> dict[str, float]:
+        return {}
+
+    def fill(self, count: int, rate_cps: float) -> int:
+        """Begin phase 1 now; return the number of frames that are forwarded."""
+        o = self._options
+        self._fillings += 1
+        limit = o.insertion_cps
+        if limit and o.slow_from and count > o.slow_from:
+            limit *= o.slow_insertion_share
+        lost = math.ceil(count * (1 - limit / rate_cps)) if limit and rate_cps > limit else 0
+        if self._fillings <= o.phase_one_loss_trials:
+            lost += o.phase_one_loss
+        arrived = max(0, count - lost)
+        fitting = min(arrived, o.table_entries or arrived)
+        self._stored = fitting if o.table_stores else 0
+        self._first = arrived - self._stored if o.table_replaces else 0
+        self._ending_s = math.inf
+        self._used_s = self.clock_s
+        self._rate_cps = rate_cps
+        return arrived if o.table_replaces or not o.table_stores else fitting
+
+    def end(self) -> None:
+        """End all connections: they are deleted after the aging time."""
+        self._ending_s = self.clock_s + self._options.tcp_aging_s
+
+    def refresh(self) -> None:
+        """Refresh all connections that have not expired."""
+        expired = self._stored - self.count_alive()
+        self._first, self._stored = self._first + expired, self._stored - expired
+        self._used_s = self.clock_s
+        self._rate_cps = math.inf
+
+    def count_alive(self) -> int:
+        """Count connections that have not expired; the oldest expire first."""
+        limit = self._options.table_timeout_s
+        if self.clock_s >= self._ending_s:
+            return 0
+        # connection k of phase 1 was used at k / rate after its begin
+        late_s = self.clock_s - self._used_s - limit
+        if not limit or not self._stored or late_s < 0:
+            return self._stored
+        if math.isinf(self._rate_cps):
+            return 0
+        expired = math.floor(late_s * self._rate_cps) + 1 - self._first
+        return self._stored - min(self._stored, max(0, expired))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from v6t.drivers.sim.device import SimOptions
-from v6t.drivers.sim.table import SimTable
+from v6t.drivers.sim.device import SimOptions, SimTable
 from v6t.drivers.tester_kind import TesterKind
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
 from v6t.base.errors import TesterError
 from v6t.drivers.delays import make_distribution, round_to_buckets
 from v6t.drivers.device import DeviceSession
-from v6t.drivers.sim.device import BLOCK_FRAMES, Device, SimOptions, compute_spread
-from v6t.drivers.sim.table import SimTable
+from v6t.drivers.sim.device import BLOCK_FRAMES, Device, SimOptions, SimTable, compute_spread
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.compiler.schedule import count_frames, list_classes
@@ -35,7 +35,6 @@ from v6t.trials.timeline import Timeline, choose_slot_s
 from v6t.trials.trial import Capability, Trial, list_directions
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["EPOCH", "SimOptions", "SimTester"]
@@ -334,8 +333,6 @@ class SimTester:
 
     def _draw_delays(self, trial: Trial, device: Device) -> NDArray[np.int64]:
         """Draw the delays of a trial in sending order: of its tags, or a block that repeats."""
-        import numpy as np
-
         if trial.delays is None and trial.frame_timeout_s is None:
             return np.zeros(0, dtype=np.int64)
         count = trial.delays.tags if trial.delays and trial.delays.tags else BLOCK_FRAMES
@@ -381,8 +378,6 @@ def _make_times(
     block: NDArray[np.int64],
 ) -> tuple[dict[str, Distribution] | None, dict[str, Distribution] | None]:
     """Return the delays of each class and their differences, where the trial asks for them."""
-    import numpy as np
-
     if trial.delays is None:
         return None, None
     back = {name: c for name, c in classes.items() if c.role != "negative"}
@@ -412,8 +407,6 @@ def _place_tags(
     trial: Trial, weights: Sequence[int], loss: _Loss, delays: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the class of each tag, and whether it is lost."""
-    import numpy as np
-
     total, limit = trial.frames, trial.frame_timeout_s
     whole = np.int64 if (total + 1) * (loss.frames + 1) < 1 << 63 else object
     places = np.array(trial.tag_positions, dtype=whole)

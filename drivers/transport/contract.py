@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
+import select
 import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from v6t.base.errors import DutError
+from v6t.drivers.transport.redaction import redact
 
 DEADLINE_S = 30.0  # Default for a command
+MAX_OUTPUT_OCTETS = 32 << 20
+"""More than this no answer is: a device that talks without end fills no memory here."""
+_LOG = logging.getLogger(__name__)
 ON_DEVICE = "on the device"
 _NOT_RUN = "v6t: this was not run"
 _PATH = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL; "
@@ -79,24 +91,87 @@ class Output:
         return lines[-1].strip()[:300] if lines else f"status {self.status}"
 
 
-class HeldCommand(Protocol):
-    """A command that runs until it is released."""
+class HeldCommand:
+    """A command of a device that runs, through a local program, until it is released.
+
+    Args:
+        name: device, for messages.
+        is_disconnected: whether the connection to the device has ended.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        process: subprocess.Popen[bytes],
+        is_disconnected: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._name = name
+        self._process = process
+        self._is_disconnected = is_disconnected
+        self._buffer = b""
 
     def line(self, deadline_s: float) -> str:
         """Return the next line of output; raise ConnectionLost or DeadlinePassed."""
+        out = self._process.stdout
+        end = time.monotonic() + deadline_s
+        while b"\n" not in self._buffer and out is not None:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([out], [], [], left)[0]:
+                problem = f"{self._name}: no output within {deadline_s:g} s"
+                raise DeadlinePassed(problem, code="timeout")
+            more = os.read(out.fileno(), 65536)
+            if not more:
+                raise self._make_lost_error("ended unexpectedly")
+            self._buffer += more
+            if len(self._buffer) > MAX_OUTPUT_OCTETS:
+                raise self._make_lost_error("printed a line without end", "too-much-output")
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        text = decode_output(line)[0]
+        _LOG.debug("%s: a held command answers: %s", self._name, redact(text))
+        return text
 
     def send(self, text: str) -> None:
         """Write to its standard input without waiting; raise ConnectionLost if it has ended."""
+        try:
+            if self._process.stdin is not None and not self.ended:
+                os.write(self._process.stdin.fileno(), text.encode())
+                _LOG.debug("%s: a held command is sent: %s", self._name, redact(text.rstrip("\n")))
+                return
+        except (OSError, ValueError):
+            pass
+        raise self._make_lost_error("ended unexpectedly")
+
+    def _make_lost_error(self, problem: str, code: str = "connection-lost") -> ConnectionLost:
+        return ConnectionLost(f"{self._name}: a watching command {problem}", code=code)
 
     @property
     def ended(self) -> bool:
         """Whether it, or the connection, is known to have ended."""
+        return self._is_disconnected() or self._process.poll() is not None
 
     def read_error(self) -> str:
-        """Wait briefly for the end of the command, and return its standard error."""
+        """Wait a moment for its end; return what it printed on standard error."""
+        err = self._process.stderr
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(2)
+        if err is None or not select.select([err], [], [], 0)[0]:
+            return ""
+        return decode_output(os.read(err.fileno(), 65536))[0]
 
     def release(self) -> None:
-        """Close the command's standard input and wait briefly for its end. May be called twice."""
+        """Close its standard input and wait a moment for its end. May be called twice."""
+        with contextlib.suppress(OSError, ValueError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+        try:
+            self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 class Transport(Protocol):

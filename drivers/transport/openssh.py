@@ -18,6 +18,7 @@ from v6t.drivers.transport.contract import (
     ON_DEVICE,
     ConnectionLost,
     DeadlinePassed,
+    HeldCommand,
     Output,
     Unreachable,
     decode_output,
@@ -25,7 +26,6 @@ from v6t.drivers.transport.contract import (
 )
 from v6t.drivers.transport.process import (
     Process,
-    ProcessHeld,
     begin,
     build_clean_environment,
     finish,
@@ -126,10 +126,10 @@ class SshTransport:
             )
         return Output.decode(self.name, int(status[0]), out, before)
 
-    def hold(self, command: str) -> ProcessHeld:
+    def hold(self, command: str) -> HeldCommand:
         log_start(self.name, command, logging.INFO)
         line = for_shell(command, self._options.become, netns=self._options.netns)
-        return ProcessHeld(self.name, begin([*self._words(), line]), lambda: not self._alive)
+        return HeldCommand(self.name, begin([*self._words(), line]), lambda: not self._alive)
 
     @property
     def terminal_command(self) -> list[str]:

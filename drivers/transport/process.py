@@ -1,27 +1,33 @@
-"""Commands run by a local program that takes them elsewhere: ``ssh``, ``nsenter``."""
+"""Commands run by a local program, here or elsewhere, and transports to this machine and its namespaces."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
-import select
 import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from v6t.base.errors import DutError
-from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, decode_output
-from v6t.drivers.transport.redaction import ENABLE_PASSWORD, LOGIN_PASSWORD, redact
+from v6t.drivers.transport.command_log import log_start, run_logged
+from v6t.drivers.transport.contract import (
+    DEADLINE_S,
+    MAX_OUTPUT_OCTETS,
+    ON_DEVICE,
+    ConnectionLost,
+    DeadlinePassed,
+    HeldCommand,
+    Output,
+    decode_output,
+    for_shell,
+)
+from v6t.drivers.transport.redaction import ENABLE_PASSWORD, LOGIN_PASSWORD
 
 Process = subprocess.Popen[bytes]
-
-MAX_OUTPUT_OCTETS = 32 << 20
-"""More than this no answer is: a device that talks without end fills no memory here."""
-_LOG = logging.getLogger(__name__)
 
 
 def build_clean_environment() -> dict[str, str]:
@@ -118,69 +124,66 @@ def kill(process: Process) -> None:
     process.wait()
 
 
-class ProcessHeld:
-    """A local program that runs until it is released."""
+class LocalTransport:
+    """Transport that runs commands as this user on this machine."""
 
-    def __init__(self, name: str, process: Process, gone: Callable[[], bool] = lambda: False):
-        self._name = name
-        self._process = process
-        self._gone = gone
-        self._buffer = b""
+    where = "on this machine"
+    log_level = logging.INFO  # Level of the log records of its commands
 
-    def line(self, deadline_s: float) -> str:
-        out = self._process.stdout
-        end = time.monotonic() + deadline_s
-        while b"\n" not in self._buffer and out is not None:
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([out], [], [], left)[0]:
-                problem = f"{self._name}: no output within {deadline_s:g} s"
-                raise DeadlinePassed(problem, code="timeout")
-            more = os.read(out.fileno(), 65536)
-            if not more:
-                raise self._make_lost_error("ended unexpectedly")
-            self._buffer += more
-            if len(self._buffer) > MAX_OUTPUT_OCTETS:
-                raise self._make_lost_error("printed a line without end", "too-much-output")
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        text = decode_output(line)[0]
-        _LOG.debug("%s: a held command answers: %s", self._name, redact(text))
-        return text
+    def __init__(self, name: str, before: Sequence[str] = ()) -> None:
+        self.name = name
+        self.condition = ""
+        self._before = list(before)
 
-    def send(self, text: str) -> None:
-        try:
-            if self._process.stdin is not None and not self.ended:
-                os.write(self._process.stdin.fileno(), text.encode())
-                _LOG.debug("%s: a held command is sent: %s", self._name, redact(text.rstrip("\n")))
-                return
-        except (OSError, ValueError):
-            pass
-        raise self._make_lost_error("ended unexpectedly")
+    def open(self) -> None:
+        """Do nothing, since commands need no connection."""
 
-    def _make_lost_error(self, problem: str, code: str = "connection-lost") -> ConnectionLost:
-        return ConnectionLost(f"{self._name}: a watching command {problem}", code=code)
+    def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
+        limit = deadline_s or DEADLINE_S
+        return run_logged(
+            self.name, command, text, self.log_level, lambda: self._run(command, text, limit)
+        )
 
-    @property
-    def ended(self) -> bool:
-        return self._gone() or self._process.poll() is not None
+    def _run(self, command: str, text: str, limit: float) -> Output:
+        process = begin(self._words(command, self.condition))
+        outputs = finish(process, text, limit)
+        if outputs is None:
+            raise DeadlinePassed(
+                f"{self.name}: a command did not end within {limit:g} s: {command[:120]}",
+                code="timeout",
+            )
+        if process.returncode == -signal.SIGKILL:
+            raise ConnectionLost(
+                f"{self.name}: it vanished during: {command[:120]}", code="connection-lost"
+            )
+        return Output.decode(self.name, process.returncode, *outputs)
 
-    def read_error(self) -> str:
-        err = self._process.stderr
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(2)
-        if err is None or not select.select([err], [], [], 0)[0]:
-            return ""
-        return decode_output(os.read(err.fileno(), 65536))[0]
+    def hold(self, command: str) -> HeldCommand:
+        log_start(self.name, command, self.log_level)
+        return HeldCommand(self.name, begin(self._words(command)))
 
-    def release(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-        try:
-            self._process.wait(2)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+    def close(self) -> None:
+        """Do nothing, since commands need no connection."""
+
+    def _words(self, command: str, condition: str = "") -> list[str]:
+        """Return the command line that runs a shell line."""
+        return [*self._before, "sh", "-c", for_shell(command, condition=condition)]
+
+
+class NamespaceTransport(LocalTransport):
+    """Transport into the network, process and mount namespaces of a process."""
+
+    where = ON_DEVICE
+
+    def __init__(self, pid: int, name: str = "lab device") -> None:
+        super().__init__(name, enter(pid))
+        self.pid = pid
+
+    def open(self) -> None:
+        if self.run("true").status:
+            raise DutError(f"{self.name}: its namespaces cannot be entered", code="lab-failed")
+
+
+def enter(pid: int) -> list[str]:
+    """Return the command that runs another one in the namespaces of a process."""
+    return ["nsenter", "-t", str(pid), "-n", "-m", "-p", "--"]

@@ -13,21 +13,21 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from v6t.drivers.trex.client.host import read
+from v6t.drivers.trex.client.host import read_file
 from v6t.drivers.trex.client.rpc import push_frames
 from v6t.drivers.trex.port_driver import DRIVERS, PortDriver
 
 _LINUX_NAME = re.compile(r"(?!-|\.\.?$|dummy$)[A-Za-z0-9_.@-]{1,15}")
-_IFACE = re.compile(r",iface=([^,]+)")
-_AF_PACKET = re.compile(r"--vdev=(?:net|eth)_af_packet")
+_IFACE_OPTION = re.compile(r",iface=([^,]+)")
+_AF_PACKET_VDEV = re.compile(r"--vdev=(?:net|eth)_af_packet")
 _SEVERAL_QUEUES = re.compile(r",qpairs=(?!0*1(?:,|$))")
 
 PUSH_S = 0.05  # Longest time until a pushed frame and those before it in the ring have left
-_MAX_WAITS = 20  # Waits for silence before frames are pushed
+_MAX_WAITS = 20  # Number of waits of ``PUSH_S`` for silence before frames are pushed
 MAX_PUSHES = 100
 """A push frees what the kernel keeps of a socket's frames at once, which is about 90 of 1,518 octets
 and 277 of 84; a ring has 8,192."""
-_PUSH = binascii.unhexlify(
+_PUSH_FRAME = binascii.unhexlify(
     "0180c200000e" + "020000000001" + "0806" + "0001080006040001"
     "020000000001" + "00000000" + "000000000000" + "c0000008"
 ) + bytes(18)  # fmt: skip
@@ -43,7 +43,7 @@ class AfPacket(PortDriver):
     uses_kernel = True
 
     def opens(self, interface: str) -> bool:
-        return bool(_LINUX_NAME.fullmatch(interface) or _AF_PACKET.match(interface))
+        return bool(_LINUX_NAME.fullmatch(interface) or _AF_PACKET_VDEV.match(interface))
 
     def find_conflict(self, interface: str, cores: int) -> tuple[str, ...]:
         # the kernel spreads flows over all queues (PACKET_FANOUT), as long as there is room
@@ -57,7 +57,7 @@ class AfPacket(PortDriver):
         return ()
 
     def find_device(self, interface: str) -> str:
-        named = _IFACE.search(interface)
+        named = _IFACE_OPTION.search(interface)
         return interface if named is None else named[1]
 
     def make_port(self, number: int, interface: str, ring: dict[str, int]) -> str:
@@ -72,7 +72,7 @@ class AfPacket(PortDriver):
         place = os.path.join("/sys/class/net", device)
         if not os.path.exists(place):
             return "missing", "there is no such interface; `ip -br link` lists them"
-        if read(place, "operstate") == "down":
+        if read_file(place, "operstate") == "down":
             return "note", f"it is down: ip link set {device} up, and check the cable"
         return "ok", "through af_packet: one data path core"
 
@@ -106,7 +106,7 @@ def push_out_frames(client: Any, ports: list[int], count_arrivals: Callable[[], 
         return 0
     pushed: list[int] = []
     while len(pushed) < 2 or (len(ports) < pushed[-1] and len(pushed) < MAX_PUSHES):
-        push_frames(client, ports, [_PUSH])
+        push_frames(client, ports, [_PUSH_FRAME])
         pushed.append(wait_for_arrivals())
     back = min(pushed[-1], len(ports))  # over a cable what is pushed comes back, too
     return sum(max(0, n - back) for n in pushed)

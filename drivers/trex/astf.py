@@ -36,13 +36,13 @@ PORTS_PER_ADDRESS = 60_000
 """Connections that TRex makes from one address of a client: it has the ports above 1,023, and keeps those
 of connections that have just ended."""
 TIMEOUT_S = 1  # The only ``tcp.timeout_s`` that is supported
-OPENING_S, RETRANSMISSIONS = 2, 2
-"""How long TRex tries to open a connection, and how often it sends the SYN of one again that it gives up.
-It takes no less, and of a profile's settings it reads none after one that it does not take."""
+OPENING_TIMEOUT_S, SYN_RETRANSMISSIONS = 2, 2
+"""Time in which TRex must open a connection, and SYNs that it repeats before it gives one up. TRex accepts
+no shorter time, and ignores all settings of a profile after one that it rejects."""
 _TIMER_DELAY_S = 0.75  # Longest delay of TRex's timers
 _COUNTING_S = 2.0
 """Time in which the device can be asked for its count while all connections are open."""
-METHOD = (
+METHOD_WARNING = (
     "connections of TCP are made by TRex's stateful engine, which counts them and follows none: source "
     "ports are its own choice, each SYN that it sent again (after 0.5 s) counts as a connection that was not "
     "established, objects are told by their octets' number, and establishment times are not known"
@@ -50,7 +50,7 @@ METHOD = (
 """Warning with every number."""
 
 Step = Literal["open", "ask", "end"]  # Step of a trial with TCP connections
-Counters = Mapping[str, TcpCounters]  # Of ``client`` and ``server``
+Counters = Mapping[str, TcpCounters]  # Counters of ``client`` and ``server``
 
 
 @runtime_checkable
@@ -62,7 +62,7 @@ class TcpTechnology(Protocol):
     links: Any
 
     def make_client_layers(self) -> tuple[Layer, ...]:
-        """Headers on the clients' side between Ethernet and transport."""
+        """Return the headers between Ethernet and transport on the clients' side."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Schedule:
 
 def make_schedule(connections: Connections) -> Schedule:
     """Derive the schedule of a trial from its connections."""
-    wait_s = max(connections.wait_s, OPENING_S) + _TIMER_DELAY_S
+    wait_s = max(connections.wait_s, OPENING_TIMEOUT_S) + _TIMER_DELAY_S
     return Schedule(connections.phase_one_s, wait_s)
 
 
@@ -188,7 +188,7 @@ def make_profile(ends: TcpEndpoints, connections: Connections, tcp: Tcp) -> dict
         "response": base64.b64encode(build_response(tcp.object_octets)).decode(),
         "closing": tcp.closing,
         "segment_octets": SEGMENT_OCTETS,
-        "given_up_s": OPENING_S,
+        "given_up_s": OPENING_TIMEOUT_S,
     }
 
 
@@ -198,12 +198,13 @@ def _count_wrong(counters: Counters) -> int:
 
 
 def count_opened(counters: Counters) -> TcpCounts:
-    """Count the connections when the time for answers to the last SYN is over."""
+    """Count the connections after the wait for answers to the last SYN."""
     client, server = counters["client"], counters["server"]
     refused = max(0, client.failed - client.given_up)
     # open now, but the SYN or the answer to it was sent again
     late = sum(
-        max(0, side.repeated_syns - RETRANSMISSIONS * side.given_up) for side in counters.values()
+        max(0, side.repeated_syns - SYN_RETRANSMISSIONS * side.given_up)
+        for side in counters.values()
     )
     established = max(0, min(client.opened, server.opened) - late)
     half_open = client.opened - min(client.opened, server.opened)
@@ -257,7 +258,7 @@ def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
     faults = [f"TRex {text}: {number}" for text, number in own_faults.items()]
     # after a reset these timers mean nothing
     for name, side in counters.items() if step == "open" else ():
-        if side.repeated_syns < RETRANSMISSIONS * side.given_up:
+        if side.repeated_syns < SYN_RETRANSMISSIONS * side.given_up:
             faults.append(
                 f"TRex's timers were late: its {name} gave up {side.given_up} connections and sent "
                 f"{side.repeated_syns} SYNs again"
@@ -273,7 +274,7 @@ def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
 
 
 class TcpTrial:
-    """A trial with TCP connections, step by step, once the engine is ASTF."""
+    """Runs the steps of a trial with TCP connections on a server with the ASTF engine."""
 
     def __init__(
         self, attachment: Attachment, oracle: Oracle, connections: Connections, tcp: Tcp
@@ -298,6 +299,7 @@ class TcpTrial:
         return self._make_phase(stats, "open", count, counts.attempted, counts.established)
 
     def validate(self) -> PhaseCounts:
+        """Request an object in each connection."""
         count = min(side.opened for side in self._opened.values())
         octets = count * len(build_response(self._tcp.object_octets))
         done = {"client": {"received_octets": octets}}
@@ -326,12 +328,13 @@ class TcpTrial:
         return self._make_phase(stats, "end", required, min(sent, required), counts.closed)
 
     def _watch(
-        self, step: Step, counter: str, each: int, count: int, done: Mapping[str, Any]
+        self, step: Step, counter: str, per_unit: int, count: int, done: Mapping[str, Any]
     ) -> StepStats:
+        """Have the worker watch a step; see its method ``watch`` for the arguments."""
         schedule = make_schedule(self._connections)
         began_s = schedule.begin_s(step)
         until_s = began_s + schedule.duration_s + schedule.wait_s
-        units = {"counter": counter, "each": each, "count": count, "done": done}
+        units = {"counter": counter, "per_unit": per_unit, "count": count, "done": done}
         times = {"from_s": began_s, "due_s": began_s + schedule.duration_s, "until_s": until_s}
         answer = self._attachment.ask(
             "watch",
@@ -345,6 +348,7 @@ class TcpTrial:
     def _make_phase(
         self, stats: StepStats, step: Step, required: int, sent: int, good: int
     ) -> PhaseCounts:
+        """Make the counts of a step from TRex's counters."""
         duration_s, now = self._connections.phase_one_s, time.monotonic()
         began_s = min(now, now - stats.ago_s + make_schedule(self._connections).begin_s(step))
         took = SendingTime(duration_s if sent else 0.0, 0.0)

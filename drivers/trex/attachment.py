@@ -29,8 +29,8 @@ from v6t.drivers.trex.server import Server, make_config, make_server_program
 
 SHUTDOWN_S = 40.0  # Deadline for a server to end and release its ports
 MAX_RECORDED_FPS = 50_000
-"""Stamped frames of a direction that TRex's receiver is given to record within the load of several
-cores. It wrote 200,000 a second to a file without loss."""
+"""Stamped frames of a direction that TRex's receiver records in a trial with several cores. It wrote
+200,000 a second to a file without loss."""
 _server_numbers = itertools.count()  # Part of the prefix of DPDK's files
 Engine = Literal["STL", "ASTF"]
 """TRex's engine for streams, and the one for connections: a server has one of them."""
@@ -91,10 +91,12 @@ class Attachment:
         return True
 
     def check_server(self) -> None:
+        """Raise TesterError if a server that v6t started has ended."""
         if self.server is not None and not self.server.is_alive:
             raise self.server.make_error("the TRex server ended during a trial")
 
     def ask(self, op: str, /, **arguments: Any) -> Any:
+        """Send a request to the worker; see :meth:`ClientWorker.ask`."""
         if self.worker is None:
             raise TesterError("TRex is not open", code="tester-fault")
         try:
@@ -172,6 +174,7 @@ class Attachment:
         return shared and self._port_driver.uses_kernel
 
     def _start(self) -> None:
+        """Start the worker, start a server or attach to one, and acquire its ports."""
         options = self._options
         self._start_worker()
         if options.must_start or not self._connect():
@@ -181,18 +184,18 @@ class Attachment:
             self.uses_trailer = self._choose_counting()
         self._displaced |= self.ask("acquire", ports=list(options.all_ports), force=options.force)
         hosts = options.list_hosts(self._links)
-        self._answering = self.ask("play", hosts=hosts) if hosts else []
+        self._answering = self.ask("start_answering", hosts=hosts) if hosts else []
         self.learning = sorted(int(p) for p, one in hosts.items() if one.get("introduces", True))
 
-    def namespace(self) -> int | None:
-        """Return the process whose network namespace client and server run in; None: this one's."""
+    def find_namespace_pid(self) -> int | None:
+        """Return a process in the network namespace of client and server; None: that of this process."""
         return None if self._bed is None else self._bed.namespaces().get("tester")
 
     def _start_worker(self) -> None:
         """Start the worker with TRex's client."""
         options, deadline_s = self._options, self._options.start_deadline_s
         modules = STL_MODULES if self._engine == "STL" else ASTF_MODULES
-        where = {"remote": options.remote, "namespace_pid": self.namespace()}
+        where = {"remote": options.remote, "namespace_pid": self.find_namespace_pid()}
         start = partial(ClientWorker, modules=modules, **where)
         if options.ssh:
             if not options.trex_dir:
@@ -201,7 +204,9 @@ class Attachment:
                 )
             self._directory = options.trex_dir
             self.worker = start(options.python or "python3")
-            self.client_facts = self.ask("hello", deadline_s=deadline_s, trex_dir=self._directory)
+            self.client_facts = self.ask(
+                "import_client", deadline_s=deadline_s, trex_dir=self._directory
+            )
             return
         installation = require_installation(options.trex_dir)
         self._directory = str(installation.resolve())
@@ -210,6 +215,7 @@ class Attachment:
         )
 
     def _try_connect(self) -> WorkerError | None:
+        """Connect to the server; return the error if none answers."""
         o = self._options
         try:
             answer = self.ask(
@@ -238,6 +244,7 @@ class Attachment:
         return failure is None
 
     def _start_server(self) -> None:
+        """Start a server on the interfaces of the options, and connect to it."""
         options = self._options
         interfaces = options.all_interfaces
         if self._bed is not None and options.interfaces and self._bed.device is None:
@@ -278,7 +285,9 @@ class Attachment:
             nics=nics,
             fence=(options.rpc_port, options.pub_port) if has_fence else (),
         )
-        self.server = Server(program, namespace_pid=self.namespace(), remote=options.remote)
+        self.server = Server(
+            program, namespace_pid=self.find_namespace_pid(), remote=options.remote
+        )
         try:
             self.server.wait(lambda: self._try_connect() is None, options.start_deadline_s)
         except TesterError as exc:
@@ -290,7 +299,7 @@ class Attachment:
             hint = f"hugepages are not mounted: {mount}; {exc.hint}"
             raise TesterError(exc.message, hint, code="tester-fault") from exc
         if placement.is_shared:
-            self.ask("place", prefix=prefix, threads=placement.list_threads())
+            self.ask("place_threads", prefix=prefix, threads=placement.list_threads())
         if options.catch_up_ms is not None and self._engine == "STL":
             self.ask("catch_up", max_s=options.catch_up_ms / 1000)
         if self._bed is not None and not options.interfaces:
@@ -328,13 +337,13 @@ class Attachment:
 
     def _choose_counting(self) -> bool:
         """Return whether to count by trailer; refuse or restart a server that cannot measure."""
-        reason = self._find_inability()
+        reason = self._find_problem()
         if reason and self._options.restart and self.server is None:
             limits = {"wait_s": SHUTDOWN_S, "deadline_s": SHUTDOWN_S + DEADLINE_S}
             self._displaced = self.ask("shutdown", force=self._options.force, **limits)
             self._start_server()
             self._check_facts()
-            reason = self._find_inability()
+            reason = self._find_problem()
         if reason:
             raise TesterError(
                 f"the running TRex server cannot give this measurement: {reason}",
@@ -344,9 +353,9 @@ class Attachment:
         by_trailer = self._options.by_trailer
         return self._can_stamp_all() if by_trailer is None else by_trailer
 
-    def _find_inability(self) -> str:
+    def _find_problem(self) -> str:
         """Return why the server cannot give the measurement; empty if it can, or that is unknown."""
-        self._flags = self._arguments or self.ask("server_flags")
+        self._flags = self._arguments or self.ask("read_server_flags")
         by_trailer, cores, flags = self._options.by_trailer, self.facts.cores_per_port, self._flags
         if cores > 1 and (by_trailer or (self._delays and not self.can_time_some())):
             return (
@@ -376,5 +385,6 @@ class Attachment:
         return self.facts.cores_per_port == 1 and self._is_in_software()
 
     def _is_in_software(self) -> bool:
+        """Whether the server finds stamps in software, so that any header may change."""
         virtual = all(port.is_virtual for port in self._ports)
         return virtual or (self._flags is not None and "--software" in self._flags)

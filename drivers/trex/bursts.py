@@ -14,7 +14,7 @@ from v6t.drivers.trex.streams import (
     MARK_IDS,
     MARKS_PER_CLASS,
     SentStream,
-    class_number,
+    find_class_number,
     is_marked,
     mark_stream,
     with_stamp,
@@ -39,10 +39,10 @@ ALL_STAMPED_CAPABILITIES: Mapping[Capability, str] = {
 SAMPLED_CAPABILITIES: frozenset[Capability] = frozenset({"tags", "every-frame"})
 """Capabilities where only one of several cores stamps frames."""
 MAX_BURST_FRAMES = (1 << 32) - 1  # TRex reads the number of frames of a burst as 32 bits
-GROUPS_PER_DIRECTION = 64  # Latency groups of TRex
+GROUPS_PER_DIRECTION = 64  # TRex's latency groups that one direction may use
 MAX_TIMED_CLASSES = 21  # A class with tags takes three latency groups
-_BETWEEN_TAGS, _TAGS = MAX_TIMED_CLASSES, 2 * MAX_TIMED_CLASSES
-"""Frames between tags, and the tags, use latency groups this far above their stream's."""
+_BETWEEN_TAGS_OFFSET, _TAGS_OFFSET = MAX_TIMED_CLASSES, 2 * MAX_TIMED_CLASSES
+"""Distances of the latency groups of frames between tags, and of tags, from their stream's group."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Burst:
 
 @dataclass(frozen=True)
 class OfferedLoad:
-    """What one pair of ports sends of a direction in a trial.
+    """Traffic of a direction that one pair of ports sends in a trial.
 
     Attributes:
         tx_port, rx_ports: TRex's port numbers; frames come back to the sender's partner, the first
@@ -98,7 +98,7 @@ class OfferedLoad:
 
     @property
     def marked_bursts(self) -> tuple[Burst, ...]:
-        return tuple(b for b in self.bursts if is_marked(self.stream(b)))
+        return tuple(b for b in self.bursts if is_marked(self.find_stream(b)))
 
     @property
     def is_identified(self) -> bool:
@@ -110,10 +110,10 @@ class OfferedLoad:
         """Marked bursts by class number."""
         by_class: dict[int, list[Burst]] = {}
         for burst in self.marked_bursts:
-            by_class.setdefault(class_number(self.stream(burst)), []).append(burst)
+            by_class.setdefault(find_class_number(self.find_stream(burst)), []).append(burst)
         return by_class
 
-    def stream(self, burst: Burst) -> Stream:
+    def find_stream(self, burst: Burst) -> Stream:
         return self.streams.streams[burst.index]
 
     def make_requests(self) -> list[dict[str, Any]]:
@@ -248,7 +248,7 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
         whole,
         frames=tags * (period - 1),
         isg=tag_us + slot_us,
-        pg_id=stream.stream_id + _BETWEEN_TAGS if every else None,
+        pg_id=stream.stream_id + _BETWEEN_TAGS_OFFSET if every else None,
         times=tags,
         gap_us=2 * slot_us,
     )
@@ -257,13 +257,15 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
         pps=whole.pps / period,
         frames=tags,
         isg=tag_us,
-        pg_id=stream.stream_id + (_TAGS if every else 0),
+        pg_id=stream.stream_id + (_TAGS_OFFSET if every else 0),
         tags=True,
     )
     return [b for b in (main, between, tagged) if b.frames]
 
 
-def take_part(streams: StreamSet, trial: Trial, part: int, parts: int, core: int = 0) -> StreamSet:
+def select_part(
+    streams: StreamSet, trial: Trial, part: int, parts: int, core: int = 0
+) -> StreamSet:
     """Return the streams of one of several pairs of ports, which begin where those before it end.
 
     A pair with other ports than the first two has a separate core, whose draws differ.
@@ -365,5 +367,6 @@ def _find_first_turn(
 
 
 def _make_constant(stream: Stream, flow: int) -> Stream:
+    """Make the stream that repeats the first frame of a flow."""
     packet = Expander(stream).frames(flow, 1)[0].tobytes()
     return stream.with_packet(packet).with_program([], name=f"{stream.name}.{flow}")

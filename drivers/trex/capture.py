@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
     Batch = tuple[F64, U8]
 
-_CONTROL = ("arp", "icmp", "icmp6")
+_CONTROL_PROTOCOLS = ("arp", "icmp", "icmp6")
 """Frames that devices send unasked, even to one host: ARP, ICMP, ND."""
-_NO_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
-            "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
-_GROUP = "ether[0] & 1 = 1"
+_CONTROL_WITHOUT_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
+                         "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
+_MULTICAST_FILTER = "ether[0] & 1 = 1"
 """To a group or to all: RA, MLD, IGMP, LLDP, spanning tree, and hellos of routing protocols."""
-TEST_FRAMES = f"ether[len - {trailer.LENGTH}] = {trailer.MAGIC}"
-STAMPED_FRAMES = f"{TEST_FRAMES} and ether[len - 13] & 128 = 0"
-_MARKED_FRAMES = f"{TEST_FRAMES} and ether[len - 13] & 128 != 0"
-_HEAD, _RECORD = 24, 16  # Octets of the head of a pcap file, and of the head of a record
+TEST_FRAME_FILTER = f"ether[len - {trailer.LENGTH}] = {trailer.MAGIC}"
+STAMPED_FRAME_FILTER = f"{TEST_FRAME_FILTER} and ether[len - 13] & 128 = 0"
+_MARKED_FRAME_FILTER = f"{TEST_FRAME_FILTER} and ether[len - 13] & 128 != 0"
+_FILE_HEADER, _RECORD_HEADER = 24, 16  # Octets of the headers of a pcap file and of a record
 SPARE_FRAMES = 1000  # Room of a recording for unexpected frames
 _GROWTH_OCTETS = 80  # Two headers that the device may add to a frame
 _CHUNK_FRAMES = 1 << 20  # Frames that are read at a time
@@ -56,7 +56,7 @@ SAMPLES_PER_STREAM = 20  # Frames that are compared to identify a stream
 
 
 def make_batches(frames: Iterable[tuple[float, bytes]]) -> list[Batch]:
-    """Put frames of equal length together, in the order of their arrival."""
+    """Group frames by length, in the order of their arrival."""
     by_length: dict[int, list[tuple[float, bytes]]] = {}
     for when, octets in frames:
         by_length.setdefault(len(octets), []).append((when, octets))
@@ -70,34 +70,36 @@ def make_batches(frames: Iterable[tuple[float, bytes]]) -> list[Batch]:
 
 
 def read_recording(path: Path) -> list[Batch]:
-    """Read a classic pcap file; batches of equal frames are views of it."""
+    """Read a classic pcap file; a batch of all its frames, if equally long, is a view of it."""
     data = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
-    if len(data) < _HEAD:
+    if len(data) < _FILE_HEADER:
         return []
     magic = int.from_bytes(data[:4].tobytes(), "little")
     order = {0xA1B2C3D4: "<", 0xD4C3B2A1: ">"}.get(magic)
     if order is None:
         raise TesterError(f"{path} is not a TRex recording", code="tester-fault")
-    if len(data) < _HEAD + _RECORD:
+    if len(data) < _FILE_HEADER + _RECORD_HEADER:
         return []
-    captured, length = struct.unpack(f"{order}II", data[_HEAD + 8 : _HEAD + 16].tobytes())
-    rows, rest = divmod(len(data) - _HEAD, _RECORD + captured)
+    captured, length = struct.unpack(
+        f"{order}II", data[_FILE_HEADER + 8 : _FILE_HEADER + 16].tobytes()
+    )
+    rows, rest = divmod(len(data) - _FILE_HEADER, _RECORD_HEADER + captured)
     if rest == 0 and captured == length:
-        table = data[_HEAD:].reshape(rows, _RECORD + captured)
-        heads = table[:, :_RECORD].copy().view(f"{order}u4")
+        table = data[_FILE_HEADER:].reshape(rows, _RECORD_HEADER + captured)
+        heads = table[:, :_RECORD_HEADER].copy().view(f"{order}u4")
         if (heads[:, 2:] == length).all():
-            return [(heads[:, 0] + heads[:, 1] / 1e6, table[:, _RECORD:])]
+            return [(heads[:, 0] + heads[:, 1] / 1e6, table[:, _RECORD_HEADER:])]
     return make_batches(_read_records(data.tobytes(), order, path))
 
 
 def _read_records(data: bytes, order: str, path: Path) -> Iterator[tuple[float, bytes]]:
-    """Read frames of different lengths, one by one."""
-    at = _HEAD
-    while at + _RECORD <= len(data):
+    """Yield time and octets of each record in a pcap file."""
+    at = _FILE_HEADER
+    while at + _RECORD_HEADER <= len(data):
         seconds, micros, captured, length = struct.unpack_from(f"{order}IIII", data, at)
         if captured != length:
             raise TesterError(f"{path} holds frames that were cut", code="tester-fault")
-        at += _RECORD
+        at += _RECORD_HEADER
         if at + captured > len(data):
             break  # the server was writing when it was stopped
         yield seconds + micros / 1e6, data[at : at + captured]
@@ -105,7 +107,7 @@ def _read_records(data: bytes, order: str, path: Path) -> Iterator[tuple[float, 
 
 
 def _split_batches(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield parts of batches with a limited number of frames, none shorter than a trailer."""
+    """Split batches into parts that fit into memory; drop frames that are shorter than a trailer."""
     for times_s, frames in batches:
         count = len(frames) if frames.shape[1] >= trailer.LENGTH else 0
         for first in range(0, count, _CHUNK_FRAMES):
@@ -114,7 +116,7 @@ def _split_batches(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def _find_current_flows(batches: Iterable[Batch], nonce: int) -> U8:
-    """Find the octet that follows the magic octet in the trial's frames, by stream number.
+    """Find the nonce of the trial's frames, the octet after the magic octet, by stream number.
 
     In marked frames it is the trial's nonce. TRex counts the starts of a number there, in the frames'
     flow sequence (``CLatencyPktData::reset``, v3.08): among the frames of a number those that left
@@ -151,14 +153,16 @@ def make_control_filter(streams: Iterable[StreamSet]) -> str:
     Where test frames are ICMP, echoes are not control frames.
     """
     headers = {header.name for one in streams for s in one.streams for header in walk(s.packet)}
-    terms = " or ".join(_NO_ECHO if headers & {"ICMP", "ICMPv6"} else _CONTROL)
-    return f"{_GROUP} or {terms} or (vlan and ({terms}))"
+    terms = " or ".join(
+        _CONTROL_WITHOUT_ECHO if headers & {"ICMP", "ICMPv6"} else _CONTROL_PROTOCOLS
+    )
+    return f"{_MULTICAST_FILTER} or {terms} or (vlan and ({terms}))"
 
 
 def make_class_filter(number: int, nonce: int = 0) -> str:
     """Return the filter for the marked frames of one of eight classes in a trial with a nonce."""
     high = MARK_IDS + number * MARKS_PER_CLASS >> 8
-    return f"{TEST_FRAMES} and ether[len - 15] = {nonce} and ether[len - 13] & 240 = {high}"
+    return f"{TEST_FRAME_FILTER} and ether[len - 15] = {nonce} and ether[len - 13] & 240 = {high}"
 
 
 def make_stamp_sample_filter(frames: int, wanted: int) -> str:
@@ -168,7 +172,7 @@ def make_stamp_sample_filter(frames: int, wanted: int) -> str:
     the device's changes of headers do not change which frames are kept.
     """
     return " and ".join(
-        [STAMPED_FRAMES, *_list_mask_terms(count_stride_bits(frames, wanted), 12, -1)]
+        [STAMPED_FRAME_FILTER, *_list_mask_terms(count_stride_bits(frames, wanted), 12, -1)]
     )
 
 
@@ -178,13 +182,13 @@ def make_mark_sample_filter(frames: int, wanted: int, distance: int, nonce: int 
     Their number, in network byte order, stands ``distance`` octets before the end.
     """
     terms = _list_mask_terms(count_stride_bits(frames, wanted), distance - 3, 1)
-    return " and ".join([_MARKED_FRAMES, f"ether[len - 15] = {nonce}", *terms])
+    return " and ".join([_MARKED_FRAME_FILTER, f"ether[len - 15] = {nonce}", *terms])
 
 
 def make_neighbors_filter(frames: int, wanted: int) -> str:
     """Return the filter that keeps whole runs of 256 neighbors, about ``wanted`` frames in all."""
     return " and ".join(
-        [TEST_FRAMES, *_list_mask_terms(count_stride_bits(frames, wanted), 11, -1, octets=3)]
+        [TEST_FRAME_FILTER, *_list_mask_terms(count_stride_bits(frames, wanted), 11, -1, octets=3)]
     )
 
 
@@ -212,7 +216,7 @@ def make_capture_request(
 
 
 class Recordings:
-    """Recordings of captures in files of the server's host.
+    """Requests and reads recordings, captures that TRex writes to files of the server's host.
 
     Attributes:
         stale: frames of earlier trials in the last recording of each name.
@@ -228,13 +232,12 @@ class Recordings:
         self, name: str, port: int, frames: int, length: int, nonce: int = 0
     ) -> dict[str, Any]:
         """Return the request to record ``frames`` test frames of at most ``length`` octets."""
-        path = f"{self._attachment.ask('scratch')}/{name}.pcap"
+        path = f"{self._attachment.ask('make_directory')}/{name}.pcap"
         self._paths[name] = path, nonce
         limit = frames + SPARE_FRAMES
-        octets = limit * (length + _GROWTH_OCTETS + _RECORD)
-        return {
-            **make_capture_request("recording", port, TEST_FRAMES, limit), "path": path, "octets": octets,
-        }  # fmt: skip
+        octets = limit * (length + _GROWTH_OCTETS + _RECORD_HEADER)
+        request = make_capture_request("recording", port, TEST_FRAME_FILTER, limit)
+        return {**request, "path": path, "octets": octets}
 
     def read(self, name: str) -> Iterator[Batch]:
         """Yield the frames of the trial, some at a time, then remove the file."""
@@ -255,17 +258,17 @@ class Recordings:
                 self.stale[name] += stale
                 if len(batch[0]):
                     yield batch
-        self._attachment.ask("forget", path=source)
+        self._attachment.ask("remove_file", path=source)
 
 
 class StampColumns(NamedTuple):
-    """Trailers of frames: arrival by the server's clock [s], departure and number within the stream.
+    """Arrays from frames' trailers: arrival by the server's clock [s], departure, number in the stream.
 
     Departures are ticks of TRex's time stamp counter, without meaning for marked frames.
     """
 
     arrived_s: F64
-    left_ticks: I64
+    departed_ticks: I64
     sequence: I64
 
 
@@ -294,13 +297,14 @@ class CaptureReader:
     def read(
         cls, batches: Iterable[Batch], distance: int = 0, keep: int | None = None
     ) -> CaptureReader:
+        """Make a reader of batches of frames."""
         reader = cls(distance, keep)
         for batch in batches:
             reader.add(*batch)
         return reader
 
     def add(self, times_s: F64, frames: U8) -> None:
-        """Read equally long frames that arrived at some times."""
+        """Add a batch of frames with the times of their arrival [s]."""
         marks = trailer.read(frames)
         sequence = read_numbers(frames)
         if self._distance:

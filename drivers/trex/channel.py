@@ -1,4 +1,4 @@
-"""The process in which TRex's client runs: requests, deadlines, last words."""
+"""The worker process with TRex's client: requests, deadlines, and errors of a worker that died."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ _COMMON_MODULES = (
     "drivers/trex/client/host.py",
     "drivers/trex/client/stats.py",
     "drivers/trex/client/rpc.py",
-    "drivers/trex/client/answering.py",
     *list_driver_files(),
     "drivers/trex/client/worker.py",
 )
@@ -55,7 +54,7 @@ def parse_answer(kind: type[_Parsed], answer: Any) -> _Parsed:
 
 
 class WorkerError(TesterError):
-    """The worker refused or failed; ``kind`` says how."""
+    """Error of a worker's request; ``kind`` is that of the worker's exception."""
 
     def __init__(self, message: str, kind: str, hint: str = "", *, code: str) -> None:
         super().__init__(message, hint, code=code)
@@ -154,6 +153,7 @@ class ClientWorker:
         self._stderr.close()
 
     def _write(self, line: bytes) -> None:
+        """Write a line to the worker's standard input."""
         stdin = self._process.stdin
         if stdin is None or stdin.closed:
             raise TesterError("the TRex worker is closed", code="worker-failed")
@@ -166,6 +166,7 @@ class ClientWorker:
     def _read(
         self, op: str, until: float, deadline_s: float, watch: Callable[[], None] | None
     ) -> Any:
+        """Read the next answer; see :meth:`ask`."""
         stdout = self._process.stdout
         if stdout is None:
             raise TesterError("the TRex worker is closed", code="worker-failed")
@@ -187,7 +188,7 @@ class ClientWorker:
         return json.loads(line)
 
     def _make_death_error(self) -> TesterError:
-        """Make the error of a worker that has ended, with its last words."""
+        """Make the error of a worker that has ended, with the last line of its standard error."""
         words = "it closed its output"
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = self._process.wait(timeout=5)

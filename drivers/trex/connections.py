@@ -76,11 +76,11 @@ WARNED_CONNECTIONS = 1_000_000  # From this number on a plan warns of memory and
 SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 120, 150, 180
 """Of each connection, measured with nat44 and frames of 84 octets: TRex's server, v6t with its
 worker, and the recording on the disk of TRex's host."""
-_ORDER_SEED = 1
+_ORDER_SEED = 1  # Of the pseudorandom order of connections
 
 
 def check_connections(most: int, needs: frozenset[Capability]) -> None:
-    """Refuse a number of connections that TRex cannot have, or not with what phase 2 needs."""
+    """Refuse a number of connections that TRex cannot keep, or that lacks capabilities it needs."""
     if needs & {"two-rates", "flow-starts"}:
         raise UsageError(
             "TRex sends connections from lists at one rate, all from the first frame on: no system "
@@ -106,7 +106,7 @@ def check_connections(most: int, needs: frozenset[Capability]) -> None:
 
 
 def describe_costs(most: int, needs: frozenset[Capability]) -> Iterator[str]:
-    """Yield warnings before a run with this many connections."""
+    """Yield warnings about timed connections, memory and disk space before a run."""
     if most > STAMPED_CONNECTIONS and needs & {"tags", "every-frame"}:
         yield (
             f"delays are those of about {STAMPED_CONNECTIONS:,} of {most:,} connections, evenly "
@@ -124,19 +124,20 @@ def describe_costs(most: int, needs: frozenset[Capability]) -> Iterator[str]:
 
 
 def cycle_through(connections: NDArray[np.integer], numbers: NDArray[np.integer]) -> I64:
-    """Return the connections of frames ``(n,)`` that go through a list again and again."""
+    """Return the connections of frames ``(n,)`` by number, which repeat a list of connections."""
     found: I64 = connections[numbers % len(connections)].astype(np.int64)
     return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block(SentStream):
-    """Stream of a list of connections, whose lists are made when it is rendered."""
+    """Stream of a block of connections, whose lists of values are made when it is rendered."""
 
     connections: NDArray[np.integer] = field(compare=False)
 
     @property
     def is_timed(self) -> bool:
+        """Whether the frames carry TRex's stamp."""
         return not is_marked(self)
 
     def source(self) -> FrameSource:
@@ -216,7 +217,7 @@ def _pack_list(frames: U8, at: int, size: int) -> ins.Instruction:
 
 
 class StreamOracle(OracleDecorator):
-    """Oracle of one stream; ``locate`` finds the connections of its frames, None if they have none."""
+    """Oracle of one stream, whose frames' connections ``locate`` finds; None: they have none."""
 
     def __init__(
         self, oracle: Oracle, connections: ConnectionOracle, locate: Callable[[U8], I64 | None]
@@ -258,6 +259,7 @@ class LearnedConnections:
             self._memory.oracles[1].bind(at)
 
     def request_recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:
+        """Return the request to record the frames of a phase."""
         name, length = PHASE_NAMES[streams.direction], streams.longest_packet
         return self._recordings.request(name, port, self._rows.count, length, nonce)
 
@@ -314,7 +316,7 @@ class LearnedConnections:
         One block is stamped, which proves how long sending took; marks say which connection the
         frames of the others belong to.
         """
-        return self._list(streams, "linear", None, alone=True)
+        return self._get_streams(streams, "linear", None, alone=True)
 
     def make_phase_two(
         self, streams: StreamSet, trial: Trial, connections: Connections
@@ -325,14 +327,14 @@ class LearnedConnections:
         its table. A table read pseudorandomly is shuffled: every connection comes once per pass.
         """
         if streams.direction == "reverse":
-            return self._list(streams, connections.reading, connections.entries)
+            return self._get_streams(streams, connections.reading, connections.entries)
         count = self._rows.count
         if trial.frames <= count or compute_period(foreground(streams)) == count:
             return streams
-        return self._list(streams, "linear", None)
+        return self._get_streams(streams, "linear", None)
 
-    def oracle(self, stream: Stream) -> Oracle | None:
-        """Return the oracle of a stream; None: the common one."""
+    def find_oracle(self, stream: Stream) -> Oracle | None:
+        """Return the oracle of a stream's frames; None: that of all streams applies."""
         table, oracles = self._table, self._memory.oracles
         if oracles is None or table is None:
             return None
@@ -349,15 +351,15 @@ class LearnedConnections:
 
     @property
     def _rows(self) -> StateTable:
-        """The table; an error before phase 1."""
+        """Table of connections; raises TesterError before phase 1."""
         if self._table is None:
             raise TesterError("no connections have been established yet", code="not-learned")
         return self._table
 
-    def _list(
+    def _get_streams(
         self, streams: StreamSet, reading: ReadingOrder, entries: int | None, *, alone: bool = False
     ) -> StreamSet:
-        """Return the streams that send connections in an order; made once."""
+        """Return the streams that send connections in a reading order; equal ones are made once."""
         key = (streams.direction, reading, entries, alone)
         if key not in self._sets:
             count = self._rows.count
@@ -369,7 +371,7 @@ class LearnedConnections:
         return self._sets[key]
 
     def _make_blocks(self, streams: StreamSet, order: NDArray[np.int32], alone: bool) -> StreamSet:
-        """Return the streams with blocks in place of the foreground."""
+        """Replace the foreground by blocks that send connections in an order; ``alone``: drop the rest."""
         table = self._rows
         own = list_foregrounds(streams)[:1] if alone else list_foregrounds(streams)
         others = () if alone else tuple(s for s in streams.streams if s not in own)

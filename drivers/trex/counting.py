@@ -17,13 +17,17 @@ that saw all of them lies the whole sending. How close the looks were is the err
 
 from __future__ import annotations
 
+import base64
+import binascii
+import struct
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from v6t.base.errors import TesterError
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
 from v6t.drivers.trex.client.stats import CounterLook, GroupStats, TrialStats
-from v6t.drivers.trex.histogram import NO_DELAYS, read_delays
 from v6t.drivers.trex.streams import is_marked
 from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
@@ -31,16 +35,21 @@ from v6t.trials.result import ClassCount, sum_classes
 from v6t.trials.timeline import Timeline, choose_slot_s
 from v6t.trials.trial import Trial
 
-STAMPED = "stamped"  # Figure of a trial: what :func:`count_captured_stamps` found in each direction
+CAPTURED_STAMPS_KEY = (
+    "stamped"  # Figure of a trial: what :func:`count_captured_stamps` found in each direction
+)
 STAMPS_CLASS = -1  # Class number of the capture that counts stamped frames of several cores
-LOOK_S = 0.002  # Time of one reading of the port counters (docs/accuracy.md)
-_READING_S = 0.5  # Interval of the readings for a timeline; no slot is shorter
-_MIN_READINGS = 3
+COUNTER_READING_S = 0.002  # Time of one reading of the port counters (docs/accuracy.md)
+_READING_INTERVAL_S = 0.5  # Interval of the readings for a timeline; no slot is shorter
+_MIN_READINGS = 3  # With fewer readings there is no timeline
 NEGATIVE_TRAFFIC_PROBLEM = (
     "port counters cannot tell frames that must be dropped from others",
     "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
 )
 """The problem of negative traffic with port counters, and the fix."""
+_COMPRESSED_COOKIE, _PLAIN_COOKIE = 0x1C849304, 0x1C849303
+_COOKIE_MASK = ~0xF0  # Without the word size, which does not matter in V2
+NO_DELAYS = Distribution((), ())
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,7 @@ def count_group(stats: TrialStats, load: OfferedLoad, burst: Burst) -> ClassCoun
     received = sum(group.received.get(port, 0) for port in load.rx_ports)
     sent = group.sent.get(load.tx_port, 0)
     surplus = max(group.duplicates, received - sent, 0)
-    role = load.stream(burst).role.value
+    role = load.find_stream(burst).role.value
     return ClassCount(
         role, burst.frames, sent, received - surplus, surplus, out_of_order=group.out_of_order
     )
@@ -94,7 +103,7 @@ def count_by_trailer(
     for load in loads:
         stamped_sent = 0
         for burst in load.bursts:
-            if is_marked(stream := load.stream(burst)):
+            if is_marked(stream := load.find_stream(burst)):
                 continue
             count = count_group(stats, load, burst)
             stamped_sent += count.sent
@@ -119,7 +128,7 @@ def count_by_trailer(
 
 
 def _remove_longest(delays: Distribution, number: int) -> Distribution:
-    """Return the delays except the longest ones, of which this number is removed."""
+    """Return the delays without a number of the longest ones."""
     counts = dict(zip(delays.values_ns, delays.counts, strict=True))
     for value_ns in reversed(delays.values_ns):
         removed = min(number, counts[value_ns])
@@ -138,7 +147,7 @@ def _count_marks(
     unsent = sum(b.frames for b in load.marked_bursts) + stamped_sent
     unsent -= stats.ports[load.tx_port].sent
     for number, bursts in load.marked_classes.items():
-        stream = load.stream(bursts[0])
+        stream = load.find_stream(bursts[0])
         received = stats.count_matches("marked", load.rx_ports, number)
         required = sum(b.frames for b in bursts)
         sent, unsent = required - unsent, 0
@@ -168,7 +177,7 @@ def make_distributions(
     expected: dict[str, int] = {}
     for load in loads:
         for burst in load.stamped_bursts:
-            stream = load.stream(burst)
+            stream = load.find_stream(burst)
             if stream.role is not Role.NEGATIVE:
                 share = burst.frames if burst.tags or not tags else 0
                 expected[stream.name] = expected.get(stream.name, 0) + share
@@ -261,6 +270,7 @@ class SendingTime:
 
     @property
     def max_s(self) -> float:
+        """Upper bound of the sending time [s]."""
         return self.time_s + self.error_s
 
 
@@ -311,7 +321,7 @@ def make_timeline(stats: TrialStats, loads: Sequence[OfferedLoad], trial: Trial)
             sent, received = sum(ports[p][0] for p in tx_ports), sum(ports[p][1] for p in rx_ports)
             points.append((when, sent, received))
     times, sent_frames, arrived = np.array(points, dtype=float).T
-    width = max(_READING_S, choose_slot_s(trial.total_duration_s))
+    width = max(_READING_INTERVAL_S, choose_slot_s(trial.total_duration_s))
     ends = np.append(np.arange(-(-trial.total_duration_s // width)) * width, times[-1])
     arrivals = np.rint(np.interp(ends, times, arrived)).astype(int)
     missing = np.interp(ends, times, sent_frames) - np.interp(ends, times, arrived)
@@ -323,3 +333,68 @@ def make_timeline(stats: TrialStats, loads: Sequence[OfferedLoad], trial: Trial)
         tuple(np.maximum(0, np.diff(arrivals)).tolist()),
         tuple(np.diff(lost).tolist()),
     )
+
+
+def read_delays(group: GroupStats) -> Distribution:
+    """Return the delays of a group's received frames."""
+    if not group.histogram or not any(group.received.values()):
+        return NO_DELAYS
+    return decode_histogram(group.histogram)
+
+
+def decode_histogram(text: str) -> Distribution:
+    """Decode a histogram of microseconds, whose buckets count as their middles.
+
+    TRex sends HdrHistogram's V2 encoding (hdrhistogram.github.io), compressed, in base64: an outer cookie
+    and a zlib stream; inside a 40-octet header and the counts as ZigZag LEB128 numbers, of which negative
+    ones are runs of empty buckets.
+
+    Raises:
+        TesterError: it cannot be read.
+    """
+    try:
+        return _decode(base64.b64decode(text))
+    except (binascii.Error, struct.error, zlib.error, IndexError, ValueError) as exc:
+        raise TesterError(
+            "TRex sent a delay histogram that cannot be read", code="tester-fault"
+        ) from exc
+
+
+def _decode(data: bytes) -> Distribution:
+    """Decode a compressed histogram; raise ValueError and others if it is invalid."""
+    cookie, length = struct.unpack_from(">ii", data)
+    if cookie & _COOKIE_MASK != _COMPRESSED_COOKIE & _COOKIE_MASK:
+        raise ValueError("not a compressed histogram")
+    body = zlib.decompress(data[8 : 8 + length])
+    cookie, octets, _, digits, lowest, _highest, _ratio = struct.unpack_from(">iiiiqqd", body)
+    if cookie & _COOKIE_MASK != _PLAIN_COOKIE & _COOKIE_MASK or not 0 <= digits <= 5:
+        raise ValueError("not a histogram")
+    half_bits = (2 * 10**digits - 1).bit_length() - 1
+    unit_bits = max(0, lowest.bit_length() - 1)
+    counts = {}
+    index = 0
+    for number in _decode_zigzag(body[40 : 40 + octets]):
+        if number < 0:
+            index -= number
+            continue
+        if number:
+            bucket = max(0, (index >> half_bits) - 1)
+            shift = bucket + unit_bits
+            low = (index - (bucket << half_bits)) << shift
+            counts[1000 * low + 500 * ((1 << shift) - 1)] = number
+        index += 1
+    return Distribution.from_values(counts)
+
+
+def _decode_zigzag(data: bytes) -> Iterator[int]:
+    """Yield the numbers of a ZigZag LEB128 encoding."""
+    value = shift = 0
+    for octet in data:
+        is_ninth = shift == 56  # which holds eight bits
+        value |= (octet if is_ninth else octet & 0x7F) << shift
+        shift += 7
+        if is_ninth or octet < 0x80:
+            yield (value >> 1) ^ -(value & 1)
+            value = shift = 0
+    if shift:
+        raise ValueError("cut off")

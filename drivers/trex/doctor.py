@@ -21,22 +21,15 @@ from v6t.drivers.trex.interfaces import find_device, is_pci
 from v6t.drivers.trex.options import TrexOptions
 
 DPDK_DRIVERS = ("vfio-pci", "uio_pci_generic", "igb_uio")
-_PAGES = {2048: "2M", 1048576: "1G"}
-_GRACE_S = 5.0
-_IMPOSTORS = {
-    "trex": "is the template tool of that name on PyPI and hides TRex's client: pip uninstall trex",
-    "trex-stl-lib": "is a copy of TRex's client of 2019 on PyPI, unusable with TRex v3: "
-    "pip uninstall trex-stl-lib",
-}
-_PROBE = "import importlib.metadata as m, sys; m.version(sys.argv[1])"
+_PAGE_SIZE_NAMES = {2048: "2M", 1048576: "1G"}  # By size [KiB]
+_GRACE_S = 5.0  # Time for a command over SSH beyond that for logging in
 
 
 def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Finding]:
-    """Yield findings in the order of their importance, with ``must_start`` about a server's start."""
+    """Examine installation, host, client and server; ``must_start``: also whether v6t can start one."""
     if options.ssh:
         yield from _examine_remote(options, options.ssh)
         return
-    yield from find_impostors(sys.executable)
     try:
         installation = find_installation(options.trex_dir)
     except UsageError as exc:
@@ -44,7 +37,7 @@ def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Findi
         return
     if installation is None:
         state: State = "missing" if options != TrexOptions() else "note"
-        text = "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded lab needs none"
+        text = "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded tester does not need it"
         yield "TRex", state, text
         return
     yield "TRex", "ok", f"{installation}, version {read_version(installation)}"
@@ -56,24 +49,14 @@ def examine(options: TrexOptions, *, must_start: bool = False) -> Iterator[Findi
         yield "TRex client", "missing", f"{exc.message}; {exc.hint}"
         return
     with closing(worker):
-        python = hello["executable"]
-        yield "TRex client", "ok", f"imported by {python} (Python {hello['python']})"
-        if python != sys.executable:
-            yield from find_impostors(python)
+        yield "TRex client", "ok", f"imported by {hello['executable']} (Python {hello['python']})"
         yield from _examine_server(worker, options, must_start=must_start)
-
-
-def find_impostors(python: str) -> Iterator[Finding]:
-    """Yield packages of an interpreter that look like TRex's client and are not."""
-    for name, text in _IMPOSTORS.items():
-        done = subprocess.run([python, "-c", _PROBE, name], capture_output=True, check=False)
-        if done.returncode == 0:
-            yield f"package {name}", "note", f"{name} of {python} {text}"
 
 
 def _examine_server(
     worker: ClientWorker, options: TrexOptions, *, must_start: bool = False
 ) -> Iterator[Finding]:
+    """Examine a running server, or whether v6t can start one."""
     where = f"{options.server}:{options.rpc_port}"
     ports = {"rpc_port": options.rpc_port, "pub_port": options.pub_port}
     absent: Finding = "TRex server", "note", f"none answers at {where}: v6t starts one"
@@ -88,7 +71,7 @@ def _examine_server(
         return
     try:
         answer = worker.ask("connect", server=options.server, timeout_s=3, **ports)
-        flags = worker.ask("server_flags")
+        flags = worker.ask("read_server_flags")
     except TesterError as exc:
         if options.ssh and isinstance(exc, WorkerError) and exc.kind == "connect":
             yield absent
@@ -127,7 +110,7 @@ def check_flags(flags: Sequence[str], *, has_several_cores: bool) -> Iterator[Fi
 
 
 def describe_server(where: str, facts: ServerFacts) -> Iterator[Finding]:
-    """Yield findings about a server from what it says of itself."""
+    """Yield findings about a server and its ports."""
     is_stl = facts.mode == "STL"
     fix = "" if is_stl else "; v6t needs the stateless mode: restart it without --astf"
     cores = f"{facts.cores} data path core{'s' if facts.cores != 1 else ''}"
@@ -186,7 +169,7 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
             yield from examine_host(worker, options)
             yield from examine_interfaces(worker, options)
             deadline_s = options.start_deadline_s
-            hello = worker.ask("hello", trex_dir=options.trex_dir, deadline_s=deadline_s)
+            hello = worker.ask("import_client", trex_dir=options.trex_dir, deadline_s=deadline_s)
             yield "TRex client", "ok", f"Python {hello['python']} there imports it"
             # the kernel does not know the addresses of a server's ports: it is asked itself
             yield from _examine_server(worker, options)
@@ -199,7 +182,7 @@ def read_host_facts(worker: ClientWorker, options: TrexOptions) -> Mapping[str, 
     """Read facts about the worker's host; see ``examine_host`` of the worker."""
     named = [find_device(name) for name in options.all_interfaces or ()]
     facts: Mapping[str, Any] = worker.ask(
-        "machine", deadline_s=options.start_deadline_s, interfaces=named, port=options.rpc_port
+        "examine_host", deadline_s=options.start_deadline_s, interfaces=named, port=options.rpc_port
     )
     return facts
 
@@ -236,7 +219,7 @@ def find_missing_mount(facts: Mapping[str, Any]) -> str:
     mounted = {size for _, size in facts["hugetlbfs"]}
     if not sizes or mounted.intersection(sizes):
         return ""
-    page = _PAGES.get(sizes[0], f"{sizes[0]}K")
+    page = _PAGE_SIZE_NAMES.get(sizes[0], f"{sizes[0]}K")
     return (
         f"mkdir -p /dev/hugepages && mount -t hugetlbfs -o pagesize={page} hugetlbfs /dev/hugepages"
     )
@@ -245,7 +228,9 @@ def find_missing_mount(facts: Mapping[str, Any]) -> str:
 def check_hugepages(facts: Mapping[str, Any], *, are_needed: bool) -> Finding:
     """Check that there are hugepages, and that they are mounted."""
     subject, state = "hugepages", "missing" if are_needed else "note"
-    sizes = ", ".join(f"{n} of {_PAGES.get(k, f'{k}K')}" for k, n in facts["hugepages"] if n)
+    sizes = ", ".join(
+        f"{n} of {_PAGE_SIZE_NAMES.get(k, f'{k}K')}" for k, n in facts["hugepages"] if n
+    )
     if not sizes:
         text = (
             "none; NICs need them (sysctl vm.nr_hugepages=1024), Linux interfaces and memif do not"
@@ -258,7 +243,7 @@ def check_hugepages(facts: Mapping[str, Any], *, are_needed: bool) -> Finding:
 
 
 def check_programs(facts: Mapping[str, Any]) -> Finding:
-    """Check the programs with which TRex's wrapper looks for NICs."""
+    """Check that the programs with which TRex's wrapper finds NICs are installed."""
     packages = {"lspci": "pciutils", "modprobe": "kmod"}
     missing = [name for name in packages if not facts[name]]
     if not missing:
@@ -272,7 +257,7 @@ def check_programs(facts: Mapping[str, Any]) -> Finding:
 
 
 def check_clock(name: str) -> Finding:
-    """Check the kernel's clock source."""
+    """Check that the kernel's clock source is the time stamp counter."""
     text = (
         f"the kernel uses {name}, not tsc: TRex's time stamps come from a counter the kernel does "
         "not trust here; compare its delays with a loopback run"
@@ -308,7 +293,7 @@ def check_fence(facts: Mapping[str, Any], options: TrexOptions) -> Finding:
 
 
 def check_nic(facts: Mapping[str, Any] | None, socket_id: int) -> tuple[State, str]:
-    """Check driver and NUMA node of a NIC."""
+    """Check the driver of a NIC, and that its NUMA node is that of the options."""
     if facts is None:
         return "missing", "there is no such PCI device; `lspci` lists them"
     driver, node = facts["driver"], facts["numa"]

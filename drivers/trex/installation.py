@@ -14,7 +14,7 @@ from typing import Any
 from v6t.base.errors import EnvironmentLacking, TesterError, UsageError
 from v6t.drivers.trex.channel import ClientWorker
 
-CLIENT = Path("automation/trex_control_plane/interactive")  # TRex's Python client
+CLIENT_DIRECTORY = Path("automation/trex_control_plane/interactive")  # TRex's Python client
 DEFAULT_LOCATION = Path("/opt/trex")  # Has a folder for each version
 
 
@@ -48,9 +48,9 @@ def find_installation(trex_dir: str = "") -> Path | None:
                 "name the directory that holds it",
                 code="missing-installation",
             )
-        if not (path / CLIENT / "trex" / "stl").is_dir():
+        if not (path / CLIENT_DIRECTORY / "trex" / "stl").is_dir():
             raise UsageError(
-                f"{path} does not contain a TRex Python client below {CLIENT}",
+                f"{path} does not contain a TRex Python client below {CLIENT_DIRECTORY}",
                 code="missing-installation",
             )
         return path
@@ -73,7 +73,7 @@ def require_installation(trex_dir: str = "") -> Path:
 
 
 def list_interpreters(python: str = "") -> list[str]:
-    """List interpreters that may import the client, best first."""
+    """List Python interpreters that may import TRex's client, in the order in which they are tried."""
     if python:
         return [python]
     minors = [f"python3.{minor}" for minor in (11, 10, 12, 9, 8, 13)]
@@ -94,23 +94,18 @@ def start_client(
     """
     known = _imported.get((installation, python))
     reason = "no Python found"
+    directory = str(installation.resolve())
     for candidate in list_interpreters(python) if known is None else [known]:
-        try:
-            worker = start(candidate)
-        except (OSError, TesterError) as exc:
-            reason = f"{candidate}: {exc}"
-            continue
-        directory = str(installation.resolve())
-        try:
-            hello = worker.ask("hello", trex_dir=directory, deadline_s=deadline_s)
-        except BaseException as exc:
-            worker.close()
-            if not isinstance(exc, TesterError):
-                raise
-            reason = f"{candidate}: {exc.message}"
-        else:
+        with contextlib.ExitStack() as stack:
+            try:
+                worker = stack.enter_context(contextlib.closing(start(candidate)))
+                facts = worker.ask("import_client", trex_dir=directory, deadline_s=deadline_s)
+            except TesterError as exc:
+                reason = f"{candidate}: {exc.message}"
+                continue
+            stack.pop_all()
             _imported[installation, python] = candidate
-            return worker, hello
+            return worker, facts
     raise EnvironmentLacking(
         f"no Python could import TRex's client from {installation}: {reason}",
         "name one of version 3.8 to 3.13 with the option python",

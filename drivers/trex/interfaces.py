@@ -12,20 +12,23 @@ from v6t.drivers.trex.port_driver import DRIVERS, find_driver
 with suppress(ImportError):  # without this module, its ports are not supported
     import v6t.drivers.trex.af_packet  # noqa: F401
 
-_MEMIF_LINK_FIELDS = {"id", "role", "socket", "socket-abstract"}  # That join ports
+_MEMIF_LINK_FIELDS = {"id", "role", "socket", "socket-abstract"}  # Fields that join two ports
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]")
 _PCI_LIKE = re.compile(r"(?:[0-9a-fA-F]+:)?[0-9a-fA-F]+:[0-9a-fA-F]+(?:\.[0-9a-fA-F]+)?(?:/\d+)?")
 _VDEV = re.compile(r"--vdev=[A-Za-z0-9_.:@/=,-]+")
+_SOCKET_VDEV = re.compile(
+    r"--vdev=\w+?_af_"
+)  # Port on a Linux interface, by a socket of the kernel
 
 
 def list_driver_files() -> Iterator[str]:
-    """List the files of the modules about drivers of ports, for the worker."""
+    """Yield the source files of drivers of ports, which the worker needs as well."""
     for driver in DRIVERS:
         yield type(driver).__module__.partition(".")[2].replace(".", "/") + ".py"
 
 
 def is_pci(interface: str) -> bool:
-    """Whether an interface is a NIC by PCI address, which TRex binds to DPDK."""
+    """Whether an interface is the PCI address of a NIC, which TRex binds to DPDK."""
     return _PCI.fullmatch(interface) is not None
 
 
@@ -47,6 +50,12 @@ def check_interface(name: str) -> None:
     Raises:
         InvalidValue: the reason.
     """
+    if _SOCKET_VDEV.match(name) and not find_driver(name).name:
+        raise InvalidValue(
+            f"'{name}' is a Linux interface, which this installation of v6t does not support",
+            "name PCI addresses or memif ports",
+            code="unsupported-by-tester",
+        )
     is_spelled_out = name.startswith("--")
     if _VDEV.fullmatch(name) if is_spelled_out else is_pci(name) or find_driver(name).name:
         return

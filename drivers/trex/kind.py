@@ -18,9 +18,12 @@ from v6t.drivers.trex.bursts import (
     SAMPLED_CAPABILITIES,
     compute_stamp_limit_fps,
 )
-from v6t.drivers.trex.counting import LOOK_S, NEGATIVE_TRAFFIC_PROBLEM, STAMPED
-from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.servers import ServersOptions
+from v6t.drivers.trex.counting import (
+    CAPTURED_STAMPS_KEY,
+    COUNTER_READING_S,
+    NEGATIVE_TRAFFIC_PROBLEM,
+)
+from v6t.drivers.trex.options import ServersOptions, TrexOptions
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice
@@ -34,12 +37,12 @@ ACCURACY_VERSION = "v3.08"  # Version of TRex with which the error of delays was
 
 
 class Trex(TesterKind):
-    """Cisco TRex: stateless, and where its server is v6t's own, stateful for connections of TCP."""
+    """Cisco TRex: stateless, and on a server that the lab owns stateful for TCP connections."""
 
     name = "trex"
     title = "Cisco TRex, on real ports or in the lab"
     options_model = ServersOptions
-    sending_error_s = LOOK_S
+    sending_error_s = COUNTER_READING_S
     setup_s = 10.0
     load_s = 3.0
     overhead_s = 0.5
@@ -189,7 +192,7 @@ class Trex(TesterKind):
                 code="unsupported-by-tester",
             )
         astf.check_connections(technology, max_connections, tcp, alpha)
-        yield astf.METHOD
+        yield astf.METHOD_WARNING
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
         from v6t.drivers.trex.doctor import examine
@@ -218,7 +221,7 @@ def _describe_counting(
 
 
 def _uses_marks(options: TrexOptions, needs: frozenset[Capability], most_fps: float) -> bool | None:
-    """Whether the frames of such trials are marked; None: of some trials, or still unknown."""
+    """Whether frames are marked in trials with these needs; None: in some trials, or unknown."""
     if needs:
         return None if needs & {"connections", "flow-starts"} else False
     if options.marks is not None:
@@ -231,10 +234,10 @@ def _uses_marks(options: TrexOptions, needs: frozenset[Capability], most_fps: fl
 
 
 def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield warnings about one server; the figures of trials tell what it is and does."""
+    """Yield warnings about one server from its options and the figures of its trials."""
     cores = max((trial.get("cores", 1) for trial in figures), default=1)
     if options.counts_by_ports or not all(trial.get("by_trailer", True) for trial in figures):
-        some = "some are" if any(STAMPED in trial for trial in figures) else "none is"
+        some = "some are" if any(CAPTURED_STAMPS_KEY in trial for trial in figures) else "none is"
         yield (
             "TRex counts the frames of its ports, less control frames: it does not distinguish classes"
             + (f", and {some} compared with the reference translation" if figures else "")
@@ -263,7 +266,7 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
     shares = [
         one["captured"] / one["received"]
         for trial in figures
-        for one in trial.get(STAMPED, {}).values()
+        for one in trial.get(CAPTURED_STAMPS_KEY, {}).values()
         if one["received"]
     ]
     if min(shares, default=1.0) < 1:
@@ -272,12 +275,12 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
             f"in {some} of {len(shares)} trials and directions TRex's receiver did not see all "
             f"stamped frames that its cores received, in the worst {least}%: frames that "
             "the device sent by itself may have been taken for test frames there, and loss may be "
-            f"higher than reported ('{STAMPED}' in journal.jsonl)"
+            f"higher than reported ('{CAPTURED_STAMPS_KEY}' in journal.jsonl)"
         )
 
 
 def _list_trailer_warnings(options: TrexOptions, ways: Sequence[str]) -> Iterator[str]:
-    """Yield warnings about trailers and marks; ``ways`` in which trials counted, none in a plan."""
+    """Yield warnings about trailers and marks; ``ways``: how trials counted, empty in a plan."""
     is_certain = ways or options.by_trailer or options.must_start
     several = "" if is_certain else " and with several data path cores"
     yield (

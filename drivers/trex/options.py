@@ -1,7 +1,8 @@
-"""What a testbed file may say about TRex."""
+"""Options of a TRex server, or of several that send together, in testbed files."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -9,20 +10,23 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.placement import RING_FRAMES
+from v6t.drivers.several.tester import MAX_SKEW_SHARE
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.interfaces import check_interface, find_device, is_pci
 from v6t.drivers.trex.port_driver import PortDriver, choose_driver, find_driver
 from v6t.intent.device import make_host_arguments
 
-Counting = Literal["auto", "trailer", "ports"]
-Start = Literal["auto", "never", "always"]
+Counting = Literal["auto", "trailer", "ports"]  # Methods to recognize test frames
+Start = Literal["auto", "never", "always"]  # When v6t starts a server
 LAB_INTERFACES = ("left", "right")  # In the order of TRex's port numbers
-Port = Annotated[int, Field(ge=0, le=15)]
+Port = Annotated[int, Field(ge=0, le=15)]  # TRex's number of a port
 Mac = Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")]
+_COMMON_OPTIONS = ("servers", "only", "max_skew")  # Options that a single server does not have
 
 
 def _check_length(value: Any) -> Any:
+    """Check that there are two interfaces."""
     if isinstance(value, (list, tuple)) and len(value) != 2:
         raise InvalidValue(
             f"2 interfaces, left and right, are wanted, not {len(value)}: further ones are named in "
@@ -33,6 +37,7 @@ def _check_length(value: Any) -> Any:
 
 
 def _check_interfaces(value: tuple[str, str] | None) -> tuple[str, str] | None:
+    """Check the form of both interfaces, and that they differ."""
     if value is None:
         return None
     for name in value:
@@ -43,6 +48,7 @@ def _check_interfaces(value: tuple[str, str] | None) -> tuple[str, str] | None:
 
 
 def _check_ports(value: tuple[int, int]) -> tuple[int, int]:
+    """Check that two port numbers differ."""
     if value[0] == value[1]:
         raise InvalidValue("left and right are the same port", code="duplicate")
     return value
@@ -54,8 +60,15 @@ Interfaces = Annotated[
 ]
 
 
+def _check_rules(rules: Iterable[tuple[Any, ...]]) -> None:
+    """Raise InvalidValue for the first broken rule: is_broken, message, hint, code, settings."""
+    for is_broken, text, hint, code, *settings in rules:
+        if is_broken:
+            raise InvalidValue(text, hint, code=code, settings=tuple(settings))
+
+
 def _parse_ssh(value: Any) -> Any:
-    """Parse ``user@host``, which is short for names with values; empty means no host."""
+    """Parse the short form ``user@host``; an empty text means no host."""
     if not isinstance(value, str):
         return value
     user, _, host = value.rpartition("@")
@@ -138,9 +151,9 @@ class TrexOptions(StrictModel):
     counting: Counting = "auto"
     """How test frames are told apart: by their trailer (one core), or by port counters."""
     marks: bool | None = None
-    """Frames that nothing times are told by marks that their programs write: sent up to 32 at a time,
-    those that TRex stamps one by one; order and delays are not known of them. None: in searches
-    and trials above 10,000 fps where TRex's threads share CPUs on interfaces of Linux."""
+    """Mark frames of trials without delays by their field-engine programs: TRex sends up to 32 marked
+    frames at a time, and stamped ones one by one; the order of marked frames is unknown. None: in searches
+    and trials above 10,000 fps where TRex's threads share CPUs on Linux interfaces."""
     restart: bool = False
     """End a server whose mode cannot give the requested measurement, and start one on the
     ``interfaces``; one whose ports are in use only with ``force``."""
@@ -164,13 +177,6 @@ class TrexOptions(StrictModel):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> TrexOptions:
-        for is_broken, text, hint, code, *settings in self._list_rules():
-            if is_broken:
-                raise InvalidValue(text, hint, code=code, settings=tuple(settings))
-        return self
-
-    def _list_rules(self) -> tuple[tuple[Any, ...], ...]:
-        """Return rules: whether one is broken, message, hint, code and settings."""
         named, pairs, cores = self.all_interfaces or (), 1 + len(self.pairs), self.cores
         devices = [find_device(name) for name in named]
         found = (find_driver(name).find_conflict(name, cores) for name in named)
@@ -180,7 +186,7 @@ class TrexOptions(StrictModel):
         for_each = f"for each of {pairs} pairs" if self.pairs else "for the data path"
         is_memif = all(i.startswith("--vdev=net_memif") for i in self.interfaces or ())
         # fmt: off
-        return (
+        _check_rules((
             (self.counting == "trailer" and cores > 1,
              f"TRex sends frames with a trailer from one core, not from {cores}",
              "set cores to 1, or counting to ports", "conflict", "counting", "cores"),
@@ -235,8 +241,9 @@ class TrexOptions(StrictModel):
              "the lab's ports are Linux interfaces, which this installation of v6t does not support",
              "set interfaces to memif ports, or use the embedded tester",
              "unsupported-by-tester", "lab"),
-        )
+        ))
         # fmt: on
+        return self
 
     @property
     def is_elsewhere(self) -> bool:
@@ -297,7 +304,7 @@ class TrexOptions(StrictModel):
 
     @property
     def port_driver(self) -> PortDriver:
-        """Driver of the ports, as far as their interfaces are named here."""
+        """Driver of the ports whose interfaces are named."""
         return choose_driver(find_driver(name).name for name in self.all_interfaces or ())
 
     @property
@@ -349,20 +356,88 @@ class TrexOptions(StrictModel):
 
     @property
     def counts_by_ports(self) -> bool:
-        """Whether port counters will count the test frames for certain, before a server is known."""
+        """Whether it is certain, before a server is known, that port counters count the test frames."""
         return self.by_trailer is False or (self.must_start and self.cores > 1)
 
     @property
     def must_start(self) -> bool:
-        """Whether v6t starts the server in any case, and attaches to none."""
+        """Whether v6t always starts the server and never attaches to a running one."""
         return self.lab or self.start == "always"
 
 
+class ServerOptions(TrexOptions):
+    """Options of one of several servers; those outside of ``servers`` apply to all."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,40}$")] = ""
+    """Name in messages and results; empty: its number, from 1."""
+
+
+class ServersOptions(TrexOptions):
+    """Options of ``tester: {kind: trex}``; the left port sends IPv6 (or the private side)."""
+
+    servers: tuple[ServerOptions, ...] = Field(default=(), max_length=16)
+    """Several servers that send together; each has the options above, and ``name``. Options outside of
+    ``servers`` apply to all of them."""
+    only: str = ""
+    """Name of the one server to use; empty: all."""
+    max_skew: float = Field(default=MAX_SKEW_SHARE, gt=0, le=0.5)
+    """Largest difference of the servers' starts as a share of a trial's duration; with a larger one the
+    trial is invalid."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _share_options(cls, given: Any) -> Any:
+        """Copy the options outside of ``servers`` to each server."""
+        servers = given.get("servers") if isinstance(given, Mapping) else None
+        if not isinstance(servers, (list, tuple)):
+            return given
+        shared = {key: value for key, value in given.items() if key not in _COMMON_OPTIONS}
+        laid = [
+            {"name": str(n), **shared, **one} if isinstance(one, Mapping) else one
+            for n, one in enumerate(servers, 1)
+        ]
+        return {**given, "servers": laid}
+
+    @model_validator(mode="after")
+    def _check_servers(self) -> ServersOptions:
+        """Check the options of the servers against each other."""
+        names = [one.name for one in self.servers]
+        hosts = [(one.ssh and one.ssh.host, one.server, one.rpc_port) for one in self.servers]
+        lacking = [s.name for s in self.servers[1:] if s.left is None or s.right is None]
+        _check_rules((
+            (len(set(names)) < len(names), "two servers have the same name",
+             "give each server its own name", "duplicate", "servers"),
+            (len(set(hosts)) < len(hosts), "two servers have the same host and rpc_port",
+             "give each server its own host and rpc_port", "duplicate", "servers"),
+            (self.only and self.only not in names, f"unknown server {self.only!r}",
+             f"the servers are {', '.join(names) or 'not listed'}", "unknown-name", "only"),
+            (len(names) > 1 and any(one.lab for one in self.servers), "the lab has one server",
+             "leave out lab, or servers", "conflict", "lab", "servers"),
+            (lacking, f"server {''.join(lacking[:1])} has no MAC addresses",
+             "set left and right with tester_mac and dut_mac", "missing-setting", "servers"),
+        ))  # fmt: skip
+        return self
+
+    @property
+    def chosen(self) -> Mapping[str, TrexOptions]:
+        """Options of the used servers by name."""
+        servers: dict[str, TrexOptions] = {
+            one.name: one for one in self.servers if self.only in ("", one.name)
+        }
+        return servers or {
+            "1": TrexOptions.model_validate(
+                self.model_dump(exclude={*_COMMON_OPTIONS}, exclude_unset=True)
+            )
+        }
+
+
 def _with_plural(number: int, noun: str) -> str:
+    """Format a number with its noun: ``1 core``, ``2 cores``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _swap_ports(pair: TrexOptions | Pair) -> dict[str, Any]:
+    """Return the fields of a pair with left and right exchanged."""
     interfaces = pair.interfaces and pair.interfaces[::-1]
     ports = pair.ports[::-1]
     return {"ports": ports, "interfaces": interfaces, "left": pair.right, "right": pair.left}
@@ -370,5 +445,5 @@ def _swap_ports(pair: TrexOptions | Pair) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _remote(ssh: SshOptions) -> SshClient:
-    """Make one client per host, whose files are kept while programs may be started."""
+    """Make the SSH client of a host once, since its files are needed as long as programs start."""
     return SshClient(ssh)

@@ -1,4 +1,4 @@
-"""What depends on the DPDK driver of TRex's ports: neutral defaults, and the modules that know more.
+"""Behaviour that depends on the DPDK driver of TRex's ports: defaults, and a registry of drivers.
 
 Runs in v6t and, sent as text, in the interpreter of TRex's client (Python 3.8, standard library only).
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class PortDriver:
-    """A driver of which nothing in particular is known: those of NICs, memif and others.
+    """Driver without special behaviour, such as those of NICs and memif; base of all others.
 
     Attributes:
         name: as TRex reports it; empty: any.
@@ -24,7 +24,7 @@ class PortDriver:
     uses_kernel = False
 
     def opens(self, interface: str) -> bool:
-        """Return whether TRex opens an interface, as a user names it, with this driver."""
+        """Whether TRex opens an interface, as a user names it, with this driver."""
         return False
 
     def find_conflict(self, interface: str, cores: int) -> tuple[str, ...]:
@@ -48,17 +48,17 @@ class PortDriver:
         return []
 
 
-_ANY = PortDriver()
+_DEFAULT_DRIVER = PortDriver()
 DRIVERS: list[PortDriver] = []
-"""Drivers of which more is known; each module adds its own when it is imported."""
+"""Drivers with special behaviour; each module adds its own when it is imported."""
 
 
 def find_driver(interface: str) -> PortDriver:
     """Return the driver with which TRex opens an interface, as a user names it."""
-    return next((one for one in DRIVERS if one.opens(interface)), _ANY)
+    return next((one for one in DRIVERS if one.opens(interface)), _DEFAULT_DRIVER)
 
 
 def choose_driver(names: Iterable[str]) -> PortDriver:
     """Return the driver of ports by the names that TRex reports."""
     found = set(names)
-    return next((one for one in DRIVERS if found == {one.name}), _ANY)
+    return next((one for one in DRIVERS if found == {one.name}), _DEFAULT_DRIVER)

@@ -1,4 +1,4 @@
-"""Single frames through TRex's ports: pushed one by one, and what the ports captured afterwards."""
+"""Prober that pushes single frames through TRex's ports and captures the answers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from v6t.drivers.trex.client.stats import Capture
 from v6t.drivers.trex.options import TrexOptions
 from v6t.intent.device import Port
 
-MAX_FRAMES = 1000  # That are captured of each port
-QUIET_S = 0.2  # Least wait for the frames of a capture, which are polled
+MAX_CAPTURED_FRAMES = 1000  # Limit of each port's capture
+MIN_QUIET_S = 0.2  # Shortest wait after the last frame, since captures are polled
 
 
 class TrexProber:
@@ -41,11 +41,11 @@ class TrexProber:
             deadline_s=wait_s + 60,
             frames=[[self._ports[s], base64.b64encode(octets).decode()] for s, octets in frames],
             captures=[
-                make_capture_request("sample", port, "not arp", MAX_FRAMES)
+                make_capture_request("sample", port, "not arp", MAX_CAPTURED_FRAMES)
                 for port in self._ports.values()
             ],
             wait_s=wait_s,
-            quiet_s=max(quiet_s, QUIET_S),
+            quiet_s=max(quiet_s, MIN_QUIET_S),
         )
         captures = parse_answer(list[Capture], answer)
         arrivals = [(*frame, one.port) for one in captures for frame in one.decode_frames()]

@@ -25,13 +25,13 @@ from v6t.drivers.trex.options import TrexOptions
 _RESTORE_S = 30.0  # Deadline for TRex to end and for NICs to return to the kernel
 _LAST_LINES = 4  # Lines of output that are shown if a server fails
 _PCI_DEVICES = "/sys/bus/pci/devices"
-FENCED = "v6t: only this host reaches the server"  # Line of output if nftables rules are set
-_READ_DRIVERS = (
+FENCE_MESSAGE = "v6t: only this host reaches the server"  # Line of output if nftables rules are set
+_READ_DRIVERS_SCRIPT = (
     f'bound() {{ d={_PCI_DEVICES}/$1/driver; [ ! -e "$d" ] || basename "$(readlink "$d")"; }}\n'
     "each() { for a in %s; do echo $a $(bound $a); done; }\n"
     "before=$(each)"
 )
-_GIVE_BACK = f"""\
+_RESTORE_DRIVERS_SCRIPT = f"""\
 echo "$before" | while read -r a d; do
 now=$(bound $a)
 if [ -n "$d" ] && [ "$d" != "$now" ]; then
@@ -40,7 +40,7 @@ if [ -n "$d" ] && [ "$d" != "$now" ]; then
 echo $a > /sys/bus/pci/drivers/$d/bind
 fi
 done"""
-_REMOVE_DPDK_FILES = """\
+_REMOVE_DPDK_FILES_SCRIPT = """\
 rm -rf "${RUNTIME_DIRECTORY:-/var/run}/dpdk/%(prefix)s"
 while read -r _ mounted kind _; do
 [ "$kind" != hugetlbfs ] || rm -f "$mounted"/%(prefix)smap_*
@@ -55,7 +55,7 @@ iifname != "lo" tcp dport {{ {ports} }} drop
 }}
 }}
 """
-UNTIL_INPUT_ENDS = """\
+STDIN_BOUND_SCRIPT = """\
 %(prepare)s
 [ $? = 0 ] || exit 1
 exec 3<&0
@@ -126,23 +126,25 @@ def make_server_program(
         f"env LD_LIBRARY_PATH={shlex.quote(libraries)} {binary} -i "
         f'--cfg "$cfg" {shlex.join(arguments)}'
     )
-    before = [_READ_DRIVERS % " ".join(nics)] if nics else []
-    after = ['rm -f "$cfg"', _REMOVE_DPDK_FILES % {"prefix": prefix}]
-    after += [_GIVE_BACK] if nics else []
+    before = [_READ_DRIVERS_SCRIPT % " ".join(nics)] if nics else []
+    after = ['rm -f "$cfg"', _REMOVE_DPDK_FILES_SCRIPT % {"prefix": prefix}]
+    after += [_RESTORE_DRIVERS_SCRIPT] if nics else []
     if fence:
         table = f"v6t_trex_{fence[0]}"
         rules = _FENCE_RULES.format(table=table, ports=", ".join(map(str, fence)))
-        before.append(f"if printf %s {shlex.quote(rules)} | nft -f - ; then echo {FENCED!r}; fi")
+        before.append(
+            f"if printf %s {shlex.quote(rules)} | nft -f - ; then echo {FENCE_MESSAGE!r}; fi"
+        )
         after.append(f"nft delete table inet {table} 2>/dev/null")
     before.append(
         f'cfg=$(mktemp) && printf %s {shlex.quote(config)} > "$cfg" && cd {shlex.quote(directory)}'
     )
     parts = {"prepare": "\n".join(before), "program": program, "clean": "\n".join(after)}
-    return ["sh", "-c", UNTIL_INPUT_ENDS % parts]
+    return ["sh", "-c", STDIN_BOUND_SCRIPT % parts]
 
 
 class Server:
-    """One running ``t-rex-64 -i``; :meth:`wait` until it answers.
+    """Process of a TRex server, which is started at once; :meth:`wait` until it answers.
 
     Args:
         program: see :func:`make_server_program`.
@@ -173,7 +175,7 @@ class Server:
             )
 
     def wait(self, answers: Callable[[], bool], deadline_s: float) -> None:
-        """Wait until ``answers`` is true; raise TesterError if the server ends or the time is over."""
+        """Wait until ``answers()`` is true; raise TesterError if the server ends or the time is over."""
         until = time.monotonic() + deadline_s
         while not answers():
             if not self.is_alive:
@@ -192,16 +194,18 @@ class Server:
 
     @property
     def is_fenced(self) -> bool:
-        return FENCED in self._read_output()
+        """Whether nftables keeps other hosts from the server's ports."""
+        return FENCE_MESSAGE in self._read_output()
 
     def make_error(self, problem: str) -> TesterError:
         """Make the error for a server that failed, and keep its output."""
         self._failed = True
-        last = [line for line in self._read_output() if line != FENCED][-_LAST_LINES:]
+        last = [line for line in self._read_output() if line != FENCE_MESSAGE][-_LAST_LINES:]
         output = " / ".join(last)[-600:] or "it said nothing"
         return TesterError(f"{problem}: {output}", f"all it said: {self.log}", code="tester-fault")
 
     def _read_output(self) -> list[str]:
+        """Return the lines of the server's output that are not empty."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         return [line for s in text.splitlines() if (line := s.strip())]
 

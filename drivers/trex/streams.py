@@ -43,18 +43,18 @@ MARKED_CLASSES = MARK_IDS // MARKS_PER_CLASS
 FIRST_SEQUENCE = (1 << 32) - 2
 """TRex's sequence numbers start here (``m_seq_num`` in bp_sim.h) "to catch wrap around early"."""
 NUMBER_OCTETS = 4  # Octets of a marked frame's number
-_HEADER, _NUMBER = "trex-header", "mark-number"
+_HEADER_VARIABLE, _NUMBER_VARIABLE = "trex-header", "mark-number"
 _FIRST_OCTETS = {4: 8, 6: 4}  # Octets that TRex changes in a header, by IP version
-_VLAN_TAG = b"\x81\x00"
+_VLAN_TAG = b"\x81\x00"  # EtherType of IEEE 802.1Q
 
 
 def with_stamps(streams: StreamSet) -> StreamSet:
-    """Return the streams as TRex sends them when it stamps each frame."""
+    """Apply :func:`with_stamp` to all streams of a set."""
     return replace(streams, streams=tuple(map(with_stamp, streams.streams)))
 
 
 def with_stamp(stream: Stream) -> Stream:
-    """Return a stream whose program undoes TRex's changes of stamped frames' headers."""
+    """Prepare a stream for TRex's stamps: its program undoes TRex's changes of the headers."""
     packet = bytearray(stream.packet)
     layout = locate_headers(bytes(packet))
     if layout.end + trailer.LENGTH > len(packet):
@@ -65,7 +65,7 @@ def with_stamp(stream: Stream) -> Stream:
             code="frame-too-small",
         )
     program = list(stream.program)
-    if any(i["type"] == "flow_var" and i["name"] == _HEADER for i in program):
+    if any(i["type"] == "flow_var" and i["name"] == _HEADER_VARIABLE for i in program):
         return stream
     version, l3 = layout.networks[0] if layout.networks else (0, 0)
     octets = _FIRST_OCTETS.get(version, 0)
@@ -82,7 +82,10 @@ def with_stamp(stream: Stream) -> Stream:
             packet[l3 + 2 : l3 + 4] = b"\xff\xff"
     elif octets:
         value = int.from_bytes(packet[l3 : l3 + octets], "big")
-        restore = [ins.declare_range(_HEADER, octets, "inc", value, value), ins.write(_HEADER, l3)]
+        restore = [
+            ins.declare_range(_HEADER_VARIABLE, octets, "inc", value, value),
+            ins.write(_HEADER_VARIABLE, l3),
+        ]
         program = restore + program
     return with_checksum_fixes(stream.with_packet(bytes(packet)).with_program(program))
 
@@ -122,8 +125,8 @@ def is_marked(stream: Stream) -> bool:
     return stream.stream_id >= MARK_IDS
 
 
-def class_number(stream: Stream) -> int:
-    """Return the class of a marked stream, one of eight."""
+def find_class_number(stream: Stream) -> int:
+    """Return the number of a marked stream's class, from 0 to 7."""
     return (stream.stream_id - MARK_IDS) // MARKS_PER_CLASS
 
 
@@ -136,7 +139,7 @@ def compute_number_distance(length: int) -> int:
 
 
 def find_mark_distance(streams: StreamSet) -> int:
-    """Return :func:`compute_number_distance` of the marked frames of a direction; 0: none is marked."""
+    """Return the common number distance of the marked frames of a direction; 0: none is marked."""
     marked = (compute_number_distance(len(s.packet)) for s in streams.streams if is_marked(s))
     return next(marked, 0)
 
@@ -148,8 +151,8 @@ def with_mark(stream: Stream) -> Stream:
     packet[end - trailer.LENGTH :] = bytes(trailer.LENGTH)
     packet[end - trailer.LENGTH] = trailer.MAGIC
     packet[end - 14 : end - 12] = stream.stream_id.to_bytes(2, "little")
-    count = ins.declare_range(_NUMBER, NUMBER_OCTETS, "inc", 0, (1 << 32) - 1)
-    place = ins.write(_NUMBER, end - compute_number_distance(end))
+    count = ins.declare_range(_NUMBER_VARIABLE, NUMBER_OCTETS, "inc", 0, (1 << 32) - 1)
+    place = ins.write(_NUMBER_VARIABLE, end - compute_number_distance(end))
     program = [count, place, *stream.program]
     return stream.with_packet(bytes(packet)).with_program(program)
 
@@ -184,7 +187,7 @@ def write_numbers(frames: U8, numbers: I64, checksum: Checksum | None) -> None:
 
 
 class MarkedCycle(Cycle):
-    """Cycle of marked frames, whose numbers go on."""
+    """Cycle of marked frames, whose numbers continue from one pass to the next."""
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
         out = super().frames(first, count, out)
@@ -197,12 +200,13 @@ SentStreamT = TypeVar("SentStreamT", bound="SentStream")
 
 @dataclass(frozen=True, kw_only=True)
 class SentStream(Stream):
-    """Stream whose frames, before the trailer is written, are not made by its program."""
+    """Stream whose frames come from a source, not from its program, until the trailer is written."""
 
     make_source: Callable[[], FrameSource] = field(compare=False)
 
     @classmethod
     def make(cls: type[SentStreamT], stream: Stream, **fields: Any) -> SentStreamT:
+        """Make a stream of this class from a compiled one and further fields."""
         return cls(**{**vars(stream), **fields})
 
     def source(self) -> FrameSource:
@@ -210,13 +214,13 @@ class SentStream(Stream):
 
 
 def mark_stream(stream: Stream, rows: int = 1 << 62) -> SentStream:
-    """Mark a stream of ``rows`` frames whose identifier is that of its mark."""
+    """Mark a stream with its identifier; after ``rows`` frames its frames repeat."""
     source = partial(MarkedCycle, Expander(stream), rows)
     return SentStream.make(with_checksum_fixes(with_mark(stream)), make_source=source)
 
 
 def mark_streams(streams: StreamSet) -> StreamSet | None:
-    """Mark streams for trials without delays; None: that is impossible for these streams."""
+    """Mark streams for trials without delays; return None if their programs have no room for marks."""
     distances = {compute_number_distance(len(s.packet)) for s in streams.streams}
     used = max(ins.count_variable_octets(s.program) for s in streams.streams)
     has_room = used + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS
@@ -229,7 +233,7 @@ def mark_streams(streams: StreamSet) -> StreamSet | None:
     return replace(streams, streams=tuple(marked))
 
 
-def readdress(frame: bytes, macs: tuple[str, str], vlan: int | None) -> bytes:
+def rewrite_header(frame: bytes, macs: tuple[str, str], vlan: int | None) -> bytes:
     """Replace destination and source address, and, if given, the VLAN identifier of a tagged frame."""
     head = bytes.fromhex("".join(macs).replace(":", ""))
     if vlan is None or frame[12:14] != _VLAN_TAG:
@@ -247,18 +251,18 @@ def replace_addresses(
     """Give captured frames of another pair of ports the addresses of the first pair."""
     here, first = vlans or (None, None)
     return [
-        (when, readdress(f, first_macs, first) if readdress(f, macs, here) == f else f)
+        (when, rewrite_header(f, first_macs, first) if rewrite_header(f, macs, here) == f else f)
         for when, f in frames
     ]
 
 
 def with_macs(stream: Stream, tester_mac: str, dut_mac: str, vlan: int | None = None) -> Stream:
     """Return a stream with the addresses of another pair of ports."""
-    return stream.with_packet(readdress(stream.packet, (dut_mac, tester_mac), vlan))
+    return stream.with_packet(rewrite_header(stream.packet, (dut_mac, tester_mac), vlan))
 
 
 def with_cache(streams: StreamSet, size: int) -> StreamSet:
-    """Return the streams with TRex's cache of ``size`` distinct frames."""
+    """Have TRex cache ``size`` frames of each stream; 0: no cache."""
     if not size:
         return streams
     cached = (

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from v6t.base.errors import BeyondTester, TesterError
@@ -24,8 +23,8 @@ from v6t.drivers.trex.bursts import (
     add_second_rate,
     check_stamps,
     make_bursts,
+    select_part,
     start_flows_in_turn,
-    take_part,
 )
 from v6t.drivers.trex.capture import (
     SAMPLES_PER_STREAM,
@@ -68,7 +67,7 @@ if TYPE_CHECKING:
     from v6t.drivers.trex.capture import Batch
     from v6t.trials.tcp import Tcp
 
-_LIST_S = 5.0  # Longest time to install a stream with its lists
+_LIST_INSTALL_S = 5.0  # Longest time to install a stream with its lists
 _ONE_CORE_CAPABILITIES: frozenset[Capability] = frozenset(
     {
         "tags", "every-frame", "ipdv", "frame-timeout", "connections",
@@ -83,10 +82,10 @@ _OVERTIME = 1.5  # Multiple of a trial's duration after which traffic is stopped
 class PortPair(NamedTuple):
     """Ports of one pair in one direction, and their addresses if these differ from the links'."""
 
-    tx: int
-    rx: int
-    sending: Side | None = None
-    receiving: Side | None = None
+    tx: int  # Number of the sending port
+    rx: int  # Number of the receiving port
+    sending: Side | None = None  # Addresses of the sending port
+    receiving: Side | None = None  # Addresses of the receiving port
 
 
 class TrexTester(BedTester):
@@ -125,7 +124,6 @@ class TrexTester(BedTester):
         self._recordings = Recordings(self.attachment, options.remote)
         self._connections = LearnedConnections(self._recordings)
         self._tcp_trial: TcpTrial | None = None
-        self._readers: dict[Direction, CaptureReader] = {}
         self._pairs: dict[Direction, list[PortPair]] = {
             "forward": [PortPair(*p.ports, p.left, p.right) for p in options.all_pairs],
             "reverse": [PortPair(*p.ports[::-1], p.right, p.left) for p in options.all_pairs],
@@ -195,17 +193,17 @@ class TrexTester(BedTester):
             loads = [load for d in directions for load in self._make_loads(d, trial)]
         is_sampled = trial.delays is not None and not self.attachment.uses_trailer
         finds_losses = "loss-times" in trial.required_capabilities
-        if not is_sampled and not finds_losses:
-            return self._exchange(trial, loads)[0]
         recordings = []
-        for load in loads:
+        for load in loads if is_sampled or finds_losses else ():
             frames = sum(b.frames for b in load.stamped_bursts) if is_sampled else load.frames
             length = load.streams.longest_packet
             recordings.append(
                 self._recordings.request(load.direction, load.rx_port, frames, length, load.nonce)
             )
-        result, _ = self._exchange(trial, loads, recordings, lambda: self._read_recordings(loads))
-        return self._add_losses(trial, result, loads) if finds_losses else result
+        stats, began_s = self._send(trial, loads, recordings)
+        readers = {load.direction: self._read_recording(load) for load in loads if recordings}
+        result = self._make_result(trial, loads, stats, began_s, readers)
+        return self._add_losses(trial, result, loads, readers) if finds_losses else result
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
@@ -218,6 +216,7 @@ class TrexTester(BedTester):
         return self._run_phase(phase_trial, streams)
 
     def _establish_tcp(self, trial: Trial, connections: Connections, tcp: Tcp) -> PhaseCounts:
+        """Open TCP connections on a server with the ASTF engine."""
         from v6t.drivers.trex.astf import TcpTrial
 
         if self._oracle is None:
@@ -229,6 +228,7 @@ class TrexTester(BedTester):
 
     @property
     def _current_tcp_trial(self) -> TcpTrial:
+        """The trial whose TCP connections are open; raises TesterError if there is none."""
         if self._tcp_trial is None:
             raise TesterError("no connection of TCP was opened yet", code="not-learned")
         return self._tcp_trial
@@ -273,6 +273,7 @@ class TrexTester(BedTester):
         return automatic if self._options.marks is None else self._options.marks
 
     def _check_capabilities(self, trial: Trial) -> None:
+        """Raise TesterError if the server lacks a capability that a trial requires."""
         missing = [CAPABILITIES[n] for n in trial.required_capabilities - self.capabilities]
         if missing:
             cores = self.attachment.facts.cores
@@ -284,6 +285,7 @@ class TrexTester(BedTester):
             )
 
     def _select_stream_engine(self) -> None:
+        """Have a server with the engine for streams."""
         if self.attachment.run_engine("STL"):
             self._installed.clear()
 
@@ -302,16 +304,20 @@ class TrexTester(BedTester):
         self._change_nonce()
         load = self._make_load(streams, make_bursts(streams, trial, stamp=True))
         recording = self._connections.request_recording(load.rx_port, streams, self._nonce)
-        read = partial(self._connections.read_phase, streams)
-        exchanged = self._exchange(trial, [load], [recording], read)
-        return self._connections.count_phase(streams.direction, *exchanged)
+        stats, began_s = self._send(trial, [load], [recording])
+        # read first: it tells of which connections the compared frames are
+        self._connections.read_phase(streams)
+        result = self._make_result(trial, [load], stats, began_s, {})
+        return self._connections.count_phase(streams.direction, result, began_s)
 
     def _check_bed(self, phase: PhaseCounts) -> PhaseCounts:
+        """Check the lab's device after a phase, whose counts are returned."""
         if self._bed is not None:
             self._bed.check()
         return phase
 
     def _make_load(self, streams: StreamSet, bursts: Sequence[Burst], part: int = 0) -> OfferedLoad:
+        """Make the load of one pair of ports, by its number."""
         pairs = self._pairs[streams.direction]
         oracle = None if self._loopback else self._oracle
         return OfferedLoad(
@@ -320,11 +326,11 @@ class TrexTester(BedTester):
             pairs[part].tx,
             tuple(pair.rx for pair in (pairs[part], *pairs[:part], *pairs[part + 1 :])),
             self._nonce,
-            lambda stream: self._connections.oracle(stream) or oracle,
+            lambda stream: self._connections.find_oracle(stream) or oracle,
         )
 
     def _make_loads(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
-        """Return the load of each pair of ports."""
+        """Make the load of each pair of ports for a trial without connections."""
         streams, parts = self._streams[direction], len(self._pairs[direction])
         if trial.flow_starts is not None:
             return [self._make_load(*start_flows_in_turn(streams, trial, trial.flow_starts))]
@@ -336,7 +342,7 @@ class TrexTester(BedTester):
             streams = self._marked.get(direction, streams)
         loads = []
         for part, pair in enumerate(self._pairs[direction]):
-            own = take_part(streams, trial, part, parts, core=pair.tx // 2 if parts > 1 else 0)
+            own = select_part(streams, trial, part, parts, core=pair.tx // 2 if parts > 1 else 0)
             bursts = make_bursts(
                 own,
                 trial,
@@ -355,13 +361,14 @@ class TrexTester(BedTester):
     def _make_connection_load(
         self, direction: Direction, trial: Trial, connections: Connections
     ) -> OfferedLoad:
+        """Make the load of phase 2."""
         streams = self._connections.make_phase_two(self._streams[direction], trial, connections)
         check_connections(connections.count, trial.required_capabilities)
         bursts = make_bursts(streams, trial, stamp=True, samples=self._options.sample)
         return self._make_load(streams, bursts)
 
     def _install(self, load: OfferedLoad) -> None:
-        """Give the worker the streams of a load."""
+        """Give the worker the streams of a load, unless it has them."""
         if self._installed.get(load.tx_port) is load.streams:
             return
         pair = next(p for p in self._pairs[load.direction] if p.tx == load.tx_port)
@@ -372,14 +379,10 @@ class TrexTester(BedTester):
             self.attachment.ask("load", port=load.tx_port, streams=[dict(sent.trex)], first=at)
         self._installed[load.tx_port] = load.streams
 
-    def _exchange(
-        self,
-        trial: Trial,
-        loads: Sequence[OfferedLoad],
-        recordings: Sequence[dict[str, Any]] = (),
-        read: Callable[[], None] | None = None,
-    ) -> tuple[TrialResult, float]:
-        """Run the trial; return its result, and when it began by the monotonic clock [s]."""
+    def _send(
+        self, trial: Trial, loads: Sequence[OfferedLoad], recordings: Sequence[dict[str, Any]]
+    ) -> tuple[TrialStats, float]:
+        """Send the traffic of a trial; return TRex's counters, and when sending began [s]."""
         for load in loads:
             self._install(load)
         is_identified = all(load.is_identified for load in loads)
@@ -395,9 +398,9 @@ class TrexTester(BedTester):
             )
         self.before_start()
         overtime_s = _compute_time_limit_s(trial)
-        lists_s = _LIST_S * sum(len(load.bursts) for load in loads)
+        lists_s = _LIST_INSTALL_S * sum(len(load.bursts) for load in loads)
         answer = self.attachment.ask(
-            "trial",
+            "run_trial",
             watch=self.attachment.check_server,
             deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S + lists_s,
             bursts={str(load.tx_port): load.make_requests() for load in loads},
@@ -408,14 +411,10 @@ class TrexTester(BedTester):
             captures=[*self._request_captures(trial, loads), *recordings],
         )
         stats = parse_answer(TrialStats, answer)
-        began = datetime.now(timezone.utc) - timedelta(seconds=stats.began_ago_s)
         began_s = time.monotonic() - stats.began_ago_s
-        if read is not None:  # before frames are compared: it tells what they should be
-            read()
         if self._bed is not None:
             self._bed.check()
-        started = began.isoformat(timespec="milliseconds")
-        return self._make_result(trial, loads, stats, started), began_s
+        return stats, began_s
 
     def _request_captures(
         self, trial: Trial, loads: Sequence[OfferedLoad]
@@ -447,7 +446,7 @@ class TrexTester(BedTester):
         }
         if not self.attachment.uses_trailer and any(load.stamped_bursts for load in loads):
             # stamped frames tell what several cores hand on to captures
-            counted[counting.STAMPS_CLASS] = capture.STAMPED_FRAMES
+            counted[counting.STAMPS_CLASS] = capture.STAMPED_FRAME_FILTER
         control = ""
         if not all(load.is_identified for load in loads):
             control = capture.make_control_filter(load.streams for load in loads)
@@ -459,23 +458,24 @@ class TrexTester(BedTester):
             if control:
                 yield make_capture_request("control", port, control, 1000, snaplen=128)
 
-    def _read_recordings(self, loads: Sequence[OfferedLoad]) -> None:
-        for load in loads:
-            self._readers[load.direction] = CaptureReader.read(
-                self._recordings.read(load.direction),
-                find_mark_distance(load.streams),
-                SAMPLES_PER_STREAM,
-            )
+    def _read_recording(self, load: OfferedLoad) -> CaptureReader:
+        """Read the recorded frames of a load."""
+        batches = self._recordings.read(load.direction)
+        return CaptureReader.read(batches, find_mark_distance(load.streams), SAMPLES_PER_STREAM)
 
     def _add_losses(
-        self, trial: Trial, result: TrialResult, loads: Sequence[OfferedLoad]
+        self,
+        trial: Trial,
+        result: TrialResult,
+        loads: Sequence[OfferedLoad],
+        readers: Mapping[Direction, CaptureReader],
     ) -> TrialResult:
         """Add from recordings when frames were lost, and when a second rate began."""
         directions, faults = dict(result.directions), [*result.faults]
         for load in loads:
-            way, reader = load.direction, self._readers[load.direction]
+            way, reader = load.direction, readers[load.direction]
             faults += timing.find_recording_fault(reader, directions[way], way)
-            burst_of = {load.stream(b).stream_id: b for b in load.bursts}
+            burst_of = {load.find_stream(b).stream_id: b for b in load.bursts}
             by_number = {
                 number: burst_of[stream.stream_id]
                 for number, stream in identify_streams(reader.samples, [load]).items()
@@ -494,9 +494,15 @@ class TrexTester(BedTester):
         return replace(result, directions=directions, faults=tuple(faults))
 
     def _make_result(
-        self, trial: Trial, loads: Sequence[OfferedLoad], stats: TrialStats, started: str
+        self,
+        trial: Trial,
+        loads: Sequence[OfferedLoad],
+        stats: TrialStats,
+        began_s: float,
+        readers: Mapping[Direction, CaptureReader],
     ) -> TrialResult:
-        """Make the result of a trial from its counters and captures."""
+        """Make the result of a trial from its counters, captures and recordings."""
+        began = datetime.now(timezone.utc) - timedelta(seconds=time.monotonic() - began_s)
         by_direction: dict[Direction, list[OfferedLoad]] = {}
         for load in sorted(loads, key=lambda one: DIRECTIONS.index(one.direction)):
             by_direction.setdefault(load.direction, []).append(load)
@@ -508,12 +514,12 @@ class TrexTester(BedTester):
         facts = self.attachment.facts
         return TrialResult(
             directions={
-                d: self._make_direction(trial, own, stats, samples[d])
+                d: self._make_direction(trial, own, stats, samples[d], readers.get(d))
                 for d, own in by_direction.items()
             },
             faults=tuple(counting.find_faults(stats, loads, self.attachment.cpu_limit)),
             is_disturbed=bool(stats.events),
-            started=started,
+            started=began.isoformat(timespec="milliseconds"),
             tester={
                 "counting": counting.describe_counting(loads),
                 "timed": _describe_timing(loads),
@@ -525,12 +531,17 @@ class TrexTester(BedTester):
                 "cores": facts.cores_per_port,
                 "version": facts.version.get("version"),
                 "by_trailer": self.attachment.uses_trailer,
-                **({counting.STAMPED: captured} if captured else {}),
+                **({counting.CAPTURED_STAMPS_KEY: captured} if captured else {}),
             },
         )
 
     def _make_direction(
-        self, trial: Trial, loads: Sequence[OfferedLoad], stats: TrialStats, samples: CaptureReader
+        self,
+        trial: Trial,
+        loads: Sequence[OfferedLoad],
+        stats: TrialStats,
+        samples: CaptureReader,
+        recording: CaptureReader | None,
     ) -> DirectionResult:
         """Make the result of one direction."""
         first, delays = loads[0], trial.delays
@@ -540,9 +551,8 @@ class TrexTester(BedTester):
             counted = counting.count_by_ports(stats, loads)
         is_sampled = delays is not None and not self.attachment.uses_trailer
         timed_share = None
-        if is_sampled:
-            reader = self._readers[first.direction]
-            counted = timing.add_sampled_delays(counted, first, stats, reader)
+        if is_sampled and recording is not None:
+            counted = timing.add_sampled_delays(counted, first, stats, recording)
             timed_share = sum(b.pps for b in first.stamped_bursts) / trial.rate_fps
         elif delays is not None and trial.connections:
             timed_share = compute_timed_share(first.streams)
@@ -578,7 +588,7 @@ class TrexTester(BedTester):
         )
 
     def _read_samples(self, stats: TrialStats, loads: Sequence[OfferedLoad]) -> CaptureReader:
-        """Read the sampled frames of a direction, as on the first pair of ports."""
+        """Read the sampled frames of a direction, with the addresses of the first pair of ports."""
         direction = loads[0].direction
         sent, received = self._links.left, self._links.right
         if direction == "reverse":

@@ -1,4 +1,4 @@
-"""What the times of captured frames tell: delays, their differences, and when frames were lost."""
+"""Delays, delay differences and times of lost frames, computed from captured frames."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from v6t.drivers.trex.capture import (
     identify_streams,
 )
 from v6t.drivers.trex.client.stats import TrialStats
-from v6t.drivers.trex.counting import DirectionCounts, count_group, find_group
-from v6t.drivers.trex.histogram import NO_DELAYS
+from v6t.drivers.trex.counting import NO_DELAYS, DirectionCounts, count_group, find_group
 from v6t.drivers.trex.streams import FIRST_SEQUENCE, MARK_IDS
 from v6t.packets.arrays import count_unique
 from v6t.profiles.model import Role
@@ -26,7 +25,7 @@ from v6t.trials.result import DirectionResult
 
 IPDV_FRAMES = 30_000  # Captured frames per direction for IPDV
 CLOCK_FIT_FRAMES = 1000  # First and last frames that tell the frequency of the sender's clock
-_FIT_ROUNDS = 3
+_FIT_ROUNDS = 3  # Iterations of the fit
 
 
 def estimate_tick_rate(stamps: StampColumns) -> float | None:
@@ -39,7 +38,7 @@ def estimate_tick_rate(stamps: StampColumns) -> float | None:
     Returns:
         The frequency; None: the frames are too few or too close.
     """
-    arrived_s, ticks = stamps.arrived_s, stamps.left_ticks
+    arrived_s, ticks = stamps.arrived_s, stamps.departed_ticks
     if len(ticks) > 2 * CLOCK_FIT_FRAMES:
         by_arrival = np.argsort(arrived_s, kind="stable")
         ends = np.r_[by_arrival[:CLOCK_FIT_FRAMES], by_arrival[-CLOCK_FIT_FRAMES:]]
@@ -76,7 +75,7 @@ def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict
         stamps = reader.columns(n for n, s in named.items() if s is stream and n < MARK_IDS)
         delays = np.empty(0, np.int64)
         if len(stamps.sequence):
-            left = stamps.left_ticks - stamps.left_ticks.min()
+            left = stamps.departed_ticks - stamps.departed_ticks.min()
             arrived_s = stamps.arrived_s - stamps.arrived_s.min()
             delays = np.rint((arrived_s - left / ticks_hz) * 1e9).astype(np.int64)
         sequence = (np.arange(count, dtype=np.int64) + FIRST_SEQUENCE) & 0xFFFFFFFF
@@ -106,7 +105,7 @@ def measure_delays(
         stamps = reader.columns([number])
         if hertz is None or name not in min_delays_us or not len(stamps.sequence):
             continue
-        sent_s = (stamps.left_ticks - stamps.left_ticks[0]) / hertz
+        sent_s = (stamps.departed_ticks - stamps.departed_ticks[0]) / hertz
         late_us = (stamps.arrived_s - stamps.arrived_s[0] - sent_s) * 1e6
         delays_us = np.rint(late_us - late_us.min() + min_delays_us[name]).astype(np.int64)
         values, counts = count_unique(1000 * delays_us)
@@ -121,7 +120,7 @@ def add_sampled_delays(
     """Add the delays of recorded stamped frames that one of several cores sent within the load."""
     least, received = dict[str, float](), dict[str, int]()
     for burst in load.stamped_bursts:
-        name, smallest = load.stream(burst).name, find_group(stats, burst).min_delay_us
+        name, smallest = load.find_stream(burst).name, find_group(stats, burst).min_delay_us
         if smallest is not None:
             least[name] = min(smallest, least.get(name, math.inf))
         received[name] = received.get(name, 0) + count_group(stats, load, burst).received
@@ -144,7 +143,7 @@ def find_losses(
     numbers = {burst: number for number, burst in by_number.items()}
     times: list[float] = []
     for burst in load.bursts:
-        if load.stream(burst).role is Role.NEGATIVE or not burst.frames:
+        if load.find_stream(burst).role is Role.NEGATIVE or not burst.frames:
             continue
         is_missing = np.ones(burst.frames, dtype=bool)
         if burst in numbers:
@@ -175,7 +174,7 @@ def _compute_start_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz:
     """Return when a burst began, by its first captured frame [s]."""
     stamps = reader.columns([number])
     first = int(stamps.sequence.argmin())
-    return float(stamps.left_ticks[first] / ticks_hz - stamps.sequence[first] / burst.pps)
+    return float(stamps.departed_ticks[first] / ticks_hz - stamps.sequence[first] / burst.pps)
 
 
 def match_bursts_by_time(
@@ -191,7 +190,7 @@ def match_bursts_by_time(
     matches = {}
     for number, burst in by_number.items():
         at_us = start_us + 1e6 * (began_s[number] - start_s)
-        twins = [b for b in load.bursts if load.stream(b).name == load.stream(burst).name]
+        twins = [b for b in load.bursts if load.find_stream(b).name == load.find_stream(burst).name]
         matches[number] = twins[int(np.argmin([abs(b.isg - at_us) for b in twins]))]
     return matches
 
@@ -204,7 +203,7 @@ def measure_rate_change_error_s(
     for number, burst in sorted(by_number.items(), key=lambda one: one[1].isg):
         if number < MARK_IDS and number in reader.samples:
             began_s = _compute_start_s(reader, number, burst, ticks_hz)
-            classes.setdefault(load.stream(burst).name, []).append((burst, began_s))
+            classes.setdefault(load.find_stream(burst).name, []).append((burst, began_s))
     errors = [
         second_s - first_s - (second.isg - first.isg) / 1e6
         for (first, first_s), (second, second_s) in (c for c in classes.values() if len(c) == 2)

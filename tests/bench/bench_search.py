@@ -24,7 +24,7 @@ from v6t.trials.conditions import Conditions
 UPPER_FPS = 10_080_645.0
 RESOLUTION_FPS = 1000.0
 DURATION_S = 60.0
-DEVICES = 25
+DEVICES = 10
 REPETITIONS = 4
 RECORDED = Path(__file__).with_name("searches.txt")
 

@@ -81,7 +81,7 @@ def attempts(tester: TrexTester, compiled: StreamSet) -> float:
         "index": 0, "pps": OFFERED_FPS, "frames": frames, "isg": 0.0, "pg_id": None, "times": 1,
     }  # fmt: skip
     raw = tester.attachment.ask(
-        "trial",
+        "run_trial",
         deadline_s=60,
         bursts={"0": [burst]},
         due_s=SECONDS,

@@ -624,16 +624,17 @@ def test_rfc_8219_campaign_can_be_simulated(tmp_path):
         assert words in report
 
 
-def ends(values):
-    """Return the first and last value of a long axis."""
-    return [values[0], values[-1]] if isinstance(values, list) and len(values) > 2 else values
+def few(values):
+    """Return both values of an axis, or the first of more, with its name if values are named."""
+    some = list(values)[: 2 if len(values) == 2 else 1]
+    return {name: values[name] for name in some} if isinstance(values, dict) else some
 
 
 COARSE = {"trial_duration_s": 1, "resolution_fps": 500_000}
 
 
 def shortened(path, tmp_path):
-    """Write a packaged campaign with fewer values on long axes and with coarse searches.
+    """Write a packaged campaign with few values on each axis and with coarse searches.
 
     ``test_papers.py`` compares every run of the complete campaign with the paper.
     """
@@ -642,14 +643,13 @@ def shortened(path, tmp_path):
     for experiment in content["experiments"]:
         run = experiment.get("run", {})
         if "frame_sizes" in run:
-            run["frame_sizes"] = ends(run["frame_sizes"])
-        matrix, along = experiment.get("matrix", {}), experiment.get("along", {})
-        for axis in along:
-            if ends(matrix[axis]) != matrix[axis]:
-                along[axis] = {setting: ends(values) for setting, values in along[axis].items()}
-            if "frame_sizes" in along[axis]:
-                along[axis]["frame_sizes"] = [ends(sizes) for sizes in along[axis]["frame_sizes"]]
-        experiment["matrix"] = {axis: ends(values) for axis, values in matrix.items()}
+            run["frame_sizes"] = few(run["frame_sizes"])
+        for along in experiment.get("along", {}).values():
+            along.update({name: few(values) for name, values in along.items()})
+            if "frame_sizes" in along:
+                along["frame_sizes"] = list(map(few, along["frame_sizes"]))
+        matrix = experiment.get("matrix", {})
+        experiment["matrix"] = {axis: few(values) for axis, values in matrix.items()}
     return written(tmp_path, json.dumps(content, default=list), path.name)
 
 

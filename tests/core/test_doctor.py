@@ -13,7 +13,7 @@ from v6t.drivers.duts.kinds.linux_router import LinuxRouter
 from v6t.drivers.lab import privilege
 from v6t.drivers.testers import load_kind
 from v6t.drivers.trex import installation
-from v6t.tests.core.support import v6t, write_distribution
+from v6t.tests.core.support import v6t
 from v6t.tests.drivers.faketrex import make
 from v6t.tests.expect import expect_refusal
 
@@ -123,16 +123,6 @@ def test_client_and_server_are_examined(machine, tmp_path):
     found = examined()
     assert "v6t starts one" in found["TRex server"].text
     assert found["interface lo"].state == "ok"
-
-
-def test_packages_that_only_look_like_trex(machine, tmp_path):
-    for name in ("trex", "trex_stl_lib"):
-        write_distribution(tmp_path, name)
-    assert "package trex" not in findings()
-    machine.setenv("PYTHONPATH", str(tmp_path))
-    assert findings()["package trex"].state == "note"
-    assert "uninstall" in findings()["package trex-stl-lib"].text
-    assert v6t("doctor").status == 0
 
 
 def test_this_machine_is_judged_like_its_lab(monkeypatch, tmp_path):

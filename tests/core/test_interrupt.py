@@ -293,7 +293,7 @@ def test_durations_use_monotonic_clock():
         "drivers": {"clock"},
         # next to the stamp of a trial's first frame, in a trial during which no clock was stepped
         "drivers/duts/session": {"telemetry", "transaction"},
-        "drivers/embedded": {"tester", "sender", "dns", "tcp", "tcp_end"},
+        "drivers/embedded": {"tester", "sender", "dns", "tcp", "tcp_ends"},
         "drivers/trex": {"tester", "astf"},
     }
     words = ("time.time()", "time.time_ns(", "datetime.now", "utcnow")

@@ -8,7 +8,7 @@ import pytest
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import ANSWER_LIMIT
 from v6t.drivers.transport.contract import DeadlinePassed
-from v6t.drivers.transport.here import HereTransport
+from v6t.drivers.transport.process import LocalTransport
 
 LOGGER = "v6t.drivers.transport"
 
@@ -21,7 +21,7 @@ def known(monkeypatch):
 def logged(caplog, command, text="", level=logging.INFO):
     """Run a command on this machine and return its log messages."""
     with caplog.at_level(level, LOGGER):
-        HereTransport("a machine").run(command, text)
+        LocalTransport("a machine").run(command, text)
     return [record.getMessage() for record in caplog.records]
 
 
@@ -37,7 +37,7 @@ def test_command_of_several_lines_can_be_copied_with_its_input(caplog, tmp_path)
     (message,) = logged(caplog, f"cat >{target}\nprintf '\\n'", "a\tb\n$c\n")
     command = message.split("\n$ ")[1].partition("\n| ")[0]
     target.unlink()
-    assert HereTransport("a machine").run(command).status == 0
+    assert LocalTransport("a machine").run(command).status == 0
     assert target.read_text() == "a\tb\n$c\n"
 
 
@@ -54,7 +54,7 @@ def test_control_characters_of_answer_are_visible(caplog):
 
 def test_failed_command_is_logged(caplog):
     with caplog.at_level(logging.INFO, LOGGER), pytest.raises(DeadlinePassed):
-        HereTransport("a machine").run("sleep 5", deadline_s=0.1)
+        LocalTransport("a machine").run("sleep 5", deadline_s=0.1)
     (record,) = caplog.records
     assert record.getMessage().startswith("a machine: failed (")
     assert record.getMessage().endswith("\n$ sleep 5")
@@ -62,7 +62,7 @@ def test_failed_command_is_logged(caplog):
 
 def test_held_command_is_logged_when_it_starts_and_its_lines_at_level_debug(caplog):
     with caplog.at_level(logging.DEBUG, LOGGER):
-        held = HereTransport("a machine").hold("cat")
+        held = LocalTransport("a machine").hold("cat")
         held.send("hello\n")
         held.line(5.0)
         held.release()

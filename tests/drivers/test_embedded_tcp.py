@@ -10,8 +10,16 @@ import numpy as np
 import pytest
 from v6t.drivers.embedded.port import ClientPort
 from v6t.drivers.embedded.sender import Pace
-from v6t.drivers.embedded.tcp_client import TcpClient
-from v6t.drivers.embedded.tcp_end import ENDED, ENDING, OPEN, RESET, SENT, UNREACHABLE, Account
+from v6t.drivers.embedded.tcp_ends import (
+    ENDED,
+    ENDING,
+    OPEN,
+    RESET,
+    SENT,
+    UNREACHABLE,
+    Account,
+    TcpClient,
+)
 from v6t.profiles.tcp.http import REQUEST
 from v6t.profiles.tcp.segments import ACK, FIN, RST, SegmentFields
 from v6t.trials.tcp import Tcp

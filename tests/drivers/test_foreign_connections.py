@@ -10,7 +10,7 @@ from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.plan import Step, expect_words
 from v6t.drivers.duts.steps import make_config_file_step
-from v6t.drivers.embedded.connections import ReceiverConnections as Known
+from v6t.drivers.embedded.receiver import ReceiverConnections as Known
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.oracle.connection_oracle import TableLocation, foreground, make_connection_oracle
 from v6t.drivers.oracle.replay import Order, Replay

@@ -10,8 +10,8 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded import port
-from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.embedded.receiver import Receiver
+from v6t.drivers.embedded.receiver import ReceiverConnections as Known
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.embedded.timing import TimedTrial
 from v6t.drivers.oracle.connection_oracle import ConnectionTable
@@ -57,8 +57,8 @@ class Leaving(Server):
         self.left = {"forward": 0, "reverse": 0}
         self.copies = 0
 
-    def trial(self, **asked):
-        answer = super().trial(**asked)
+    def run_trial(self, **asked):
+        answer = super().run_trial(**asked)
         groups = {
             number: replace(group, received={1: group.received[1] + self.copies})
             if 0 in group.sent

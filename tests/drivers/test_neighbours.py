@@ -21,7 +21,7 @@ from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.neighbours import MAX_INTRODUCED_HOSTS, Hosts
 from v6t.drivers.trex import probing
-from v6t.drivers.trex.client import answering
+from v6t.drivers.trex.client import worker
 from v6t.drivers.trex.kind import Trex
 from v6t.intent.device import (
     BackgroundVlan,
@@ -33,6 +33,8 @@ from v6t.intent.device import (
 )
 from v6t.intent.families import RouterConfig
 from v6t.plugins.siit import Siit
+
+from .duts.field import until
 
 OWN, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
 FOUR, SIX = "198.18.0.2", "2001:2::2"
@@ -237,7 +239,7 @@ class Way:
         return frame
 
     def send(self, frame, flags):
-        assert flags == answering.DONTWAIT
+        assert flags == worker.DONTWAIT
         self.tried += 1
         if self.full:
             raise Again
@@ -259,11 +261,8 @@ def ways(tmp_path):
     zmq = types.SimpleNamespace(
         PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: types.SimpleNamespace(socket=sockets)
     )
-    one = answering.NeighborResponder(
-        zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())}
-    )
-    while len(made) < 2 or not all(hasattr(way, "endpoint") for way in made):
-        pass
+    one = worker.NeighborResponder(zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())})
+    until(lambda: len(made) == 2 and all(hasattr(way, "endpoint") for way in made), "both sockets")
     yield one, {int(way.endpoint[-1]): way for way in made}
     one.close()
 
@@ -272,14 +271,12 @@ def test_answers_are_counted_by_port(ways):
     one, way = ways
     way[0].arrived.put(bytes(request()))
     way[0].arrived.put(bytes(request("198.18.0.3")))
-    while len(way[0].left) < 1:
-        pass
+    until(lambda: way[0].left, "an answer")
     with one.pause():
         assert one.sent == {0: 1, 1: 0}
         way[0].arrived.put(bytes(request()))
         assert len(way[0].left) == 1, "nobody is answered while counters are read"
-    while len(way[0].left) < 2:
-        pass
+    until(lambda: len(way[0].left) == 2, "another answer")
     assert way[1].left == []
 
 
@@ -288,8 +285,7 @@ def test_answers_taken_by_trex_are_counted(ways, full, count):
     one, way = ways
     way[0].full = full
     way[0].arrived.put(bytes(request()))
-    while not way[0].tried:
-        pass
+    until(lambda: way[0].tried, "an attempt")
     with one.pause():
         assert len(way[0].left) == count
         assert one.sent == {0: count, 1: 0}

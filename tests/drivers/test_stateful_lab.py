@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.trex.astf import RETRANSMISSIONS
+from v6t.drivers.trex.astf import SYN_RETRANSMISSIONS
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.phases import PhaseOneSettings, judge_connections
 from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_capacity
@@ -305,7 +305,7 @@ def test_connections_without_an_answer_are_counted_exactly(tcp_nat):
         tcp_nat.inside("nft delete table inet v6tdrop")
     assert (found.established, found.timed_out) == (280, 40)
     assert found.answered == found.closed == 280
-    assert found.retransmitted == 40 * RETRANSMISSIONS
+    assert found.retransmitted == 40 * SYN_RETRANSMISSIONS
 
 
 @pytest.mark.parametrize("kind", [TREX])

@@ -212,7 +212,7 @@ def test_each_step_waits_for_all_of_the_one_before():
     for earlier, later in (("open", "ask"), ("ask", "end")):
         assert when.begin_s(later) > when.begin_s(earlier) + when.duration_s + when.wait_s
     # the last one is given up, and the device is counted
-    given_up_s = when.duration_s + astf.OPENING_S
+    given_up_s = when.duration_s + astf.OPENING_TIMEOUT_S
     assert when.begin_s("ask") - given_up_s == astf._TIMER_DELAY_S + astf._COUNTING_S
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from v6t.base.errors import TesterError
 from v6t.drivers.trex import channel
 from v6t.drivers.trex.channel import ASTF_MODULES, STL_MODULES, ClientWorker
 from v6t.drivers.trex.client import rpc, stats
-from v6t.tests.expect import expect_error
+from v6t.procedures.trial_runner import TrialRunner
+from v6t.trials.conditions import Conditions
 
 from . import faketrex
 from .test_trex_worker import TRIAL, listener, loaded  # noqa: F401  (a fixture)
@@ -67,18 +67,26 @@ def test_failed_reading_of_queue_drops_is_not_zero(error):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("answer", "is_fault"), [("'N/A'", False), ("1 / 0", True)])
-def test_unreadable_queue_drops_are_a_tester_fault(tmp_path, monkeypatch, answer, is_fault):
+@pytest.mark.parametrize(("answers", "faults"), [(["'N/A'"], [0]), (["1 / 0", "0"], [1, 0])])
+def test_trial_with_unreadable_queue_drops_is_repeated(tmp_path, monkeypatch, answers, faults):
     fake = faketrex.API.replace(
-        "def get_rel(self, name): return 0", f"def get_rel(self, name): return {answer}"
+        "def get_rel(self, name): return 0",
+        f"answers = {answers}\n    def get_rel(self, name): return eval(self.answers.pop(0))",
     )
     monkeypatch.setattr(faketrex, "API", fake)
+    results = []
     with loaded(faketrex.make(tmp_path / "v3.08")) as tester:
-        if is_fault:
-            with expect_error("tester-fault", kind=TesterError):
-                tester.measure(TRIAL)
-        else:
-            assert tester.measure(TRIAL).faults == ()
+
+        def measure(trial):
+            results.append(tester.measure(trial))
+            return results[-1]
+
+        conditions = Conditions(104, 64, "bidirectional", 0.0, 0.0, sending_time_tolerance=9.0)
+        outcome = TrialRunner(conditions, "t", measure, None, 1, 1).run(TRIAL)
+    assert [len(result.faults) for result in results] == faults
+    assert [result.is_disturbed for result in results] == [bool(number) for number in faults]
+    assert [a.verdict.valid for a in outcome.attempts] == [not number for number in faults]
+    assert not any(loss for a in outcome.attempts for loss in a.verdict.loss.values())
 
 
 def test_each_engine_has_its_own_worker():
@@ -91,7 +99,7 @@ def test_each_engine_has_its_own_worker():
 @pytest.mark.parametrize("modules", [STL_MODULES, ASTF_MODULES])
 def test_worker_starts_with_the_modules_of_its_engine_alone(modules):
     with closing(ClientWorker(sys.executable, modules=modules)) as worker:
-        assert worker.ask("machine", interfaces=[])["interfaces"] == {}
+        assert worker.ask("examine_host", interfaces=[])["interfaces"] == {}
 
 
 def test_tester_of_streams_does_not_load_the_stateful_engine():

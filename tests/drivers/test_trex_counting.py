@@ -13,7 +13,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex import counting, timing
-from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, take_part
+from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, select_part
 from v6t.drivers.trex.capture import (
     CaptureReader,
     StampColumns,
@@ -23,7 +23,6 @@ from v6t.drivers.trex.capture import (
     make_stamp_sample_filter,
 )
 from v6t.drivers.trex.client.stats import ServerFacts
-from v6t.drivers.trex.histogram import decode_histogram
 from v6t.drivers.trex.streams import with_cache, with_stamps
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
@@ -134,7 +133,7 @@ def test_loopback_returns_negative_traffic():
 def test_recorded_stamps_give_the_clocks_frequency(raw):
     stamps = stamps_of(samples(raw, 1)).stamps
     assert 1e9 < timing.estimate_tick_rate(stamps) < 5e9
-    few = StampColumns(stamps.arrived_s[:5], stamps.left_ticks[:5], stamps.sequence[:5])
+    few = StampColumns(stamps.arrived_s[:5], stamps.departed_ticks[:5], stamps.sequence[:5])
     assert timing.estimate_tick_rate(few) is None
 
 
@@ -165,7 +164,7 @@ def test_link_failure_disturbs_trial_at_any_rate(raw, events, disturbed):
     raw.update(events=events)
     attachment = SimpleNamespace(cpu_limit=85.0, facts=ServerFacts(), uses_trailer=True)
     tester, stats = SimpleNamespace(attachment=attachment), parse_trial(raw)
-    result = TrexTester._make_result(tester, trial(2000.0, 1.0), [], stats, "")
+    result = TrexTester._make_result(tester, trial(2000.0, 1.0), [], stats, 0.0, {})
     assert result.is_disturbed is disturbed
 
 
@@ -200,7 +199,7 @@ def test_port_counts_exclude_control_frames(raw):
 
 def test_histogram_is_exact_below_two_milliseconds():
     text = RECORDED["answer"]["groups"]["latency"]["0"]["latency"]["hdrh"]
-    delays = decode_histogram(text)
+    delays = counting.decode_histogram(text)
     assert delays.frames == 1800
     assert (delays.minimum_ns, delays.percentile_ns(50)) == (157_000, 696_000)
     assert delays.maximum_ns == (13_088_000 + 13_095_000) / 2
@@ -210,7 +209,7 @@ def test_histogram_is_exact_below_two_milliseconds():
 @pytest.mark.parametrize("text", ["", "AAAA", "HISTFAAAAAB4nA==", "no base64!", "HISTFAAAAgp4nE1R"])
 def test_broken_histograms_are_refused(text):
     with expect_error("tester-fault"):
-        decode_histogram(text)
+        counting.decode_histogram(text)
 
 
 def marked(stream):
@@ -354,7 +353,7 @@ def test_trial_that_needs_every_stamp_is_refused_beyond_that_rate(asked):
 def test_enumeration_goes_on_at_the_next_pair_of_ports():
     technology = bind(resolve(plugin="nat44", tester="sim")).technology
     streams = compile_directions(technology, technology.make_frame_pair(84), 1)["forward"]
-    second = take_part(streams, trial(1000.0, 1.0), 1, 2, core=1)
+    second = select_part(streams, trial(1000.0, 1.0), 1, 2, core=1)
     frames = second.streams[0].source().frames(0, 500)
     assert (frames == Expander(streams.streams[0]).frames(500, 500)).all()
 

@@ -15,7 +15,7 @@ from v6t.core.config.resolve import resolve
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.doctor import examine
-from v6t.drivers.trex.server import UNTIL_INPUT_ENDS
+from v6t.drivers.trex.server import STDIN_BOUND_SCRIPT
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab, needs_trex
@@ -80,7 +80,7 @@ def test_remote_host_runs_programs_and_sends_files(host, tmp_path):
 
 def shell(prepare, program, clean):
     parts = {"prepare": prepare, "program": program, "clean": clean}
-    return ["sh", "-c", UNTIL_INPUT_ENDS % parts]
+    return ["sh", "-c", STDIN_BOUND_SCRIPT % parts]
 
 
 def test_remote_program_ends_with_its_input(host):

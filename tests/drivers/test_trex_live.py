@@ -86,9 +86,9 @@ def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
 def test_stolen_ports_end_the_trial():
     with loaded("trex") as (tester, trial):
         attached = tester.attachment
-        python, namespace = attached.client_facts["executable"], attached.namespace()
+        python, namespace = attached.client_facts["executable"], attached.find_namespace_pid()
         with closing(ClientWorker(python, namespace_pid=namespace)) as thief:
-            thief.ask("hello", trex_dir=attached._directory, deadline_s=60)
+            thief.ask("import_client", trex_dir=attached._directory, deadline_s=60)
             thief.ask("connect", server="127.0.0.1", rpc_port=4501, pub_port=4500, timeout_s=3)
             with pytest.raises(TesterError, match="already owned"):
                 thief.ask("acquire", ports=[0, 1], force=False)
@@ -104,7 +104,7 @@ def two_testers(**options):
     with loaded("trex", loopback=True, options={"counting": "ports"}) as (host, trial):
         own = TrexOptions(ports=(0, 1), **options)
         with closing(TrexTester(own, host._links, loopback=True, delays=True)) as guest:
-            guest.attachment.namespace = host.attachment.namespace
+            guest.attachment.find_namespace_pid = host.attachment.find_namespace_pid
             yield host, replace(trial, mode="forward", rate_fps=4000.0), guest
 
 

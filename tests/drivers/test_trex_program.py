@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from v6t.drivers.lab.namespaces import Lab
-from v6t.drivers.transport.here import enter
+from v6t.drivers.transport.process import enter
 from v6t.drivers.trex import doctor
 from v6t.drivers.trex import server as trex_server
 from v6t.drivers.trex.channel import ClientWorker
@@ -67,7 +67,7 @@ def test_fenced_server_is_reachable_locally_only(lab, tmp_path, fence):
     command = make_program(tmp_path, listening, fence=(4501, 4500) if fence else ())
     server = within(lab.tester, command)
     if fence:
-        assert server.stdout.readline().strip() == trex_server.FENCED
+        assert server.stdout.readline().strip() == trex_server.FENCE_MESSAGE
     assert server.stdout.readline().strip() == "listening"
     knock = KNOCK.format("192.0.2.1")
     assert said(lab.device, sys.executable, "-c", knock) == ("" if fence else "in")
@@ -237,7 +237,7 @@ def test_server_arguments_depend_on_cores(words, several, found):
 
 def test_machine_facts_are_complete():
     with closing(ClientWorker(sys.executable)) as worker:
-        facts = worker.ask("machine", interfaces=["lo", "none0", "--vdev=net_memif0"])
+        facts = worker.ask("examine_host", interfaces=["lo", "none0", "--vdev=net_memif0"])
     states = {name: found and found[0] for name, found in facts["interfaces"].items()}
     assert states == {"lo": "ok", "none0": "missing", "--vdev=net_memif0": None}
     assert all(size > 0 for size, _ in facts["hugepages"])
@@ -270,6 +270,9 @@ from v6t.trials.trial import Trial
 assert not any("af_packet" in path for path in channel.STL_MODULES)
 with expect_error("wrong-form"):
     Trex({"interfaces": ["eth1", "eth2"]})
+for name in ("net_af_packet", "eth_af_packet"):
+    with expect_error("unsupported-by-tester"):
+        Trex({"interfaces": [f"--vdev={name}{n},iface=eth{n}" for n in (0, 1)]})
 with expect_error("unsupported-by-tester"):
     Trex({"lab": True})
 Trex({"lab": True, "interfaces": [f"--vdev=net_memif{n},id={n},role=server" for n in (0, 1)]})

@@ -229,7 +229,7 @@ def test_flows_are_distinguished_by_class_and_number():
         frames = Expander(stream).frames(0, 3)
         assert (trailer.read(frames).stream_id == stream.stream_id).all()
         flow = (stream.stream_id - trex_streams.MARK_IDS) % trex_streams.MARKS_PER_CLASS
-        own = streams.streams[trex_streams.class_number(stream)]
+        own = streams.streams[trex_streams.find_class_number(stream)]
         plain = stream.source().frames(0, 1)
         assert (plain[0, :-16] == Expander(own).frames(flow, 1)[0, :-16]).all()
     patterns = {capture.make_class_filter(n) for n in sent.marked_classes}

@@ -146,7 +146,7 @@ class Server:
     def ask(self, op, /, *, watch=None, deadline_s=0.0, **asked):
         return getattr(self, op)(**asked)
 
-    def scratch(self):
+    def make_directory(self):
         return str(self.directory)
 
     def load(self, *, port, streams, **_):
@@ -154,10 +154,10 @@ class Server:
             base64.b64decode(s["packet"]["binary"])[:12].hex() for s in streams
         )
 
-    def forget(self, path):
+    def remove_file(self, path):
         Path(path).unlink()
 
-    def trial(self, *, bursts, due_s, receive, captures, **_):
+    def run_trial(self, *, bursts, due_s, receive, captures, **_):
         ports = {str(p): {"opackets": 0, "ipackets": 0, "oerrors": 0, "ierrors": 0} for p in (0, 1)}
         flows, collected = {}, []
         for name, sent in bursts.items():

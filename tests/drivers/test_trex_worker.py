@@ -93,7 +93,7 @@ def record_requests(monkeypatch, tester):
     asked, ask = [], tester.attachment.ask
 
     def record(op, **arguments):
-        asked.extend([arguments] if op == "trial" else [])
+        asked.extend([arguments] if op == "run_trial" else [])
         return ask(op, **arguments)
 
     monkeypatch.setattr(tester.attachment, "ask", record)
@@ -145,7 +145,7 @@ def test_port_is_virtual_if_trex_says_so(told, virtual):
 def test_missing_client_is_reported(tmp_path):
     with closing(ClientWorker(sys.executable)) as worker:
         with expect_error("tester-fault", kind=WorkerError) as caught:
-            worker.ask("hello", trex_dir=str(tmp_path))
+            worker.ask("import_client", trex_dir=str(tmp_path))
         assert caught.value.kind == "client"
 
 
@@ -185,9 +185,11 @@ def test_deadline(installation, monkeypatch):
         made.open()
         made.attachment.worker.ask("load", port=0, streams=[{"name": "fg", "flow_stats": {}}])
         burst = asdict(Burst(0, 1.0, 1, 0.0, 0))
-        with expect_error("timeout", mentions="trial", kind=TesterError):
+        with expect_error("timeout", mentions="run_trial", kind=TesterError):
             asked = {"bursts": {"0": [burst]}, "due_s": 1.0, "receive": [1], "residual_s": 0}
-            made.attachment.worker.ask("trial", deadline_s=0.5, give_up_s=5, captures=[], **asked)
+            made.attachment.worker.ask(
+                "run_trial", deadline_s=0.5, give_up_s=5, captures=[], **asked
+            )
 
 
 def test_worker_ends_with_its_parent():
@@ -224,8 +226,10 @@ def test_unrecorded_frames_are_not_device_losses(opened, monkeypatch, missing):
         assert "499 of 500" in reason
 
 
-@pytest.mark.parametrize("options", [{}, {"counting": "ports"}, {"cores": 4, "counting": "ports"}])
-@pytest.mark.parametrize("slow", [1, 2])
+@pytest.mark.parametrize(
+    ("options", "slow"),
+    [({}, 1), ({}, 2), ({"counting": "ports"}, 2), ({"cores": 4, "counting": "ports"}, 2)],
+)
 def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, options, slow):
     """A tester that sends at half the rate is detected with each way to count frames."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
@@ -308,8 +312,7 @@ def test_warnings_follow_from_the_trials_of_the_run(options, figures, expected):
     assert all(text in warning for text, warning in zip(expected, warnings, strict=True))
 
 
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("asked", [None, 1, 2])
+@pytest.mark.parametrize(("several", "asked"), [(False, 1), (False, 2), (True, None), (True, 1)])
 def test_attached_server_keeps_its_cores(installation, monkeypatch, several, asked):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1" if several else "")
     cores = 1 + several
@@ -653,7 +656,7 @@ def test_only_threads_of_one_server_are_moved():
         assert own.stdout.readline() == other.stdout.readline() == "all there\n"
         before = where(other)
         placed = ThreadPlacement(first, first, (last,)).list_threads()
-        assert stl.StlWorker().place("v6t1n0", placed) == 3
+        assert stl.StlWorker().place_threads("v6t1n0", placed) == 3
         found = where(own)
         assert found.pop("Trex DP core 1") == {last}
         assert len(found) == 2 and set(map(tuple, found.values())) == {(first,)}
@@ -662,7 +665,7 @@ def test_only_threads_of_one_server_are_moved():
         assert first_served(other) == set()
         assert group_of(own) == "-20" or os.geteuid() != 0
         with pytest.raises(Trouble, match="CPU 1023"):
-            stl.StlWorker().place("v6t1n0", {**placed, "trex rx": (1023, None)})
+            stl.StlWorker().place_threads("v6t1n0", {**placed, "trex rx": (1023, None)})
     finally:
         for process in (own, other):
             process.kill()
@@ -702,9 +705,9 @@ def test_ssh_options_are_validated_and_words_quoted():
 
 def test_late_answer_is_not_used_for_next_request(installation):
     with closing(ClientWorker(sys.executable)) as worker:
-        with expect_error("timeout", mentions="hello", kind=TesterError):
-            worker.ask("hello", trex_dir=str(installation), deadline_s=0)
-        assert worker.ask("machine", interfaces=[])["interfaces"] == {}
+        with expect_error("timeout", mentions="import_client", kind=TesterError):
+            worker.ask("import_client", trex_dir=str(installation), deadline_s=0)
+        assert worker.ask("examine_host", interfaces=[])["interfaces"] == {}
         with expect_error("tester-fault", kind=WorkerError):
             worker.ask("nonsense")
         assert worker.ask("close") is None

@@ -45,7 +45,7 @@ class MrrRecord(Record):
 
 
 class Mrr(Benchmark[MrrRecord, MrrSettings]):
-    """What arrives, frame by second, at the highest rate that tester and medium carry."""
+    """Frames per second that arrive at the highest rate that tester and medium carry."""
 
     name, order = "mrr", 60
     settings_model, record = MrrSettings, MrrRecord

@@ -38,7 +38,7 @@ class Nptv6Params(LinkParams):
 
 
 class Nptv6(StatelessTechnology):
-    """Left is the inside; the subnet word makes up for the prefix in checksums."""
+    """Left is the inside; an adjusted subnet word keeps checksums valid."""
 
     name = "my-nptv6"
     title = "NPTv6: a site's IPv6 prefix translated to a provider's"

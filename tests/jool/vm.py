@@ -20,7 +20,7 @@ from v6t.core.runs import bench
 from v6t.drivers.duts.lab import namespaces
 from v6t.drivers.duts.lab.device import LabDut
 from v6t.drivers.duts.lab.ssh import LabTransport
-from v6t.drivers.transport.here import NamespaceTransport, enter
+from v6t.drivers.transport.process import NamespaceTransport, enter
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.device import Links
 from v6t.tests.machine import cpio

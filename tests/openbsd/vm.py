@@ -18,7 +18,7 @@ from typing import Any
 
 from v6t.drivers.duts.lab.ssh import LabTransport
 from v6t.drivers.duts.os.openbsd import parse_ifconfig
-from v6t.drivers.transport.here import enter
+from v6t.drivers.transport.process import enter
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.tests.jool.vm import MACS, SIDES, MachineDut, Stand, bridged, carried_out
 from v6t.tests.machine.machine import (

@@ -5,12 +5,11 @@ from __future__ import annotations
 import shutil
 import sys
 import sysconfig
-import venv
 from pathlib import Path
 
 import pytest
 
-from .support import CHECKOUT, run
+from .support import CHECKOUT, make_environment, run
 
 ignore_generated = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 TOP_LEVEL_OUTPUT = {"build", "dist", "out", "runs"}
@@ -40,25 +39,10 @@ def wheel(built):
 
 
 @pytest.fixture(scope="session")
-def fresh(wheel, tmp_path_factory):
-    """Provide a function that creates an environment with the wheel and the installed dependencies."""
-
-    def make(name: str) -> Path:
-        home = tmp_path_factory.mktemp(name) / "venv"
-        venv.create(home, with_pip=False, symlinks=True)
-        python = home / "bin" / "python"
-        pip = (sys.executable, "-m", "pip", "--python", python)
-        run(*pip, "install", "--no-deps", "--no-index", wheel)
-        # Python ignores .pth files in directories named by a .pth file, so the editable v6t stays out
-        where = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-        paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-        (Path(where) / "dependencies.pth").write_text("\n".join(sorted(paths)) + "\n")
-        return home / "bin"
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def installed(fresh):
-    """Provide a fresh environment with the wheel."""
-    return fresh("fresh")
+def installed(wheel, tmp_path_factory):
+    """Provide a fresh environment with the wheel, and this one's dependencies."""
+    paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    bin_ = make_environment(tmp_path_factory.mktemp("fresh") / "venv", *sorted(paths))
+    pip = (sys.executable, "-m", "pip", "--python", bin_ / "python")
+    run(*pip, "install", "--no-deps", "--no-index", wheel)
+    return bin_

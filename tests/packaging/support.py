@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -64,13 +65,35 @@ def elsewhere(tmp_path):
     return {"cwd": tmp_path, "env": clean}
 
 
+BUILD = """
+import os, sys
+from setuptools import build_meta
+
+_, place, *folders = sys.argv  # which the backend changes
+for folder in folders:
+    os.chdir(folder)
+    build_meta.build_wheel(place)
+"""
+"""What pip does with each folder in three processes."""
+
+
 def pip_install(folders, work, python):
-    """Run ``pip install`` on copies of packages, which pip builds without a network."""
+    """Build the wheels of copies of packages, without a network, and install them with pip."""
     copies = [work / folder.name for folder in folders]
     for folder, copy in zip(folders, copies, strict=True):
         shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    run(sys.executable, "-c", BUILD, work, *copies)
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-index")
-    run(*pip, "--no-build-isolation", *copies)
+    run(*pip, *sorted(work.glob("*.whl")))
+
+
+def make_environment(home: Path, *paths: str | Path) -> Path:
+    """Make an environment that also finds the packages in these folders; return its programs."""
+    venv.create(home, with_pip=False, symlinks=True)
+    (site,) = home.glob("lib/python*/site-packages")
+    # Python ignores .pth files in directories named by a .pth file, so the editable v6t stays out
+    (site / "dependencies.pth").write_text("".join(f"{path}\n" for path in paths))
+    return home / "bin"
 
 
 def lay_out(folder, place):

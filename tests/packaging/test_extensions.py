@@ -15,7 +15,7 @@ import pytest
 from v6t.drivers.lab.privilege import available
 from v6t.tests.core import warm
 
-from .support import CHECKOUT, SLOW_BED, SLOWLY, elsewhere, pip_install, run
+from .support import CHECKOUT, SLOW_BED, SLOWLY, elsewhere, make_environment, pip_install, run
 
 pytestmark = pytest.mark.slow
 
@@ -25,9 +25,11 @@ lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
 
 
 @pytest.fixture(scope="session")
-def extended(fresh, tmp_path_factory):
-    """Provide a fresh environment with v6t and the packages of the tutorials."""
-    bin_ = fresh("extended")
+def extended(installed, tmp_path_factory):
+    """Provide an environment with the packages of the tutorials, which finds the installed v6t."""
+    (site,) = installed.parent.glob("lib/python*/site-packages")
+    dependencies = (site / "dependencies.pth").read_text().splitlines()
+    bin_ = make_environment(tmp_path_factory.mktemp("extended") / "venv", site, *dependencies)
     packages = ("plugin", "driver", "benchmark", "tester", "6rd")
     folders = [TESTS / f"example_{name}" for name in packages]
     pip_install(folders, tmp_path_factory.mktemp("sources"), bin_ / "python")
@@ -178,7 +180,7 @@ def measured(extended, tmp_path_factory):
     home = tmp_path_factory.mktemp("measured")
     rest = elsewhere(home)
     rest["env"]["V6T_REPORT"] = "0"
-    run(extended / "v6t", "run", *MRR, "-o", "out", **rest)
+    run(*warm.command(extended / "python"), "run", *MRR, "-o", "out", **rest)
     return home / "out"
 
 
@@ -236,11 +238,15 @@ def test_the_tutorials_tester_is_a_working_tester(v6t):
 
 
 def test_each_comes_from_its_own_distribution(extended, tmp_path):
-    rows = json.loads(run(extended / "v6t", "plugins", "--json", **elsewhere(tmp_path)))
+    rows = json.loads(
+        run(*warm.command(extended / "python"), "plugins", "--json", **elsewhere(tmp_path))
+    )
     assert {r["distribution"] for r in rows} == {"v6t", "v6t-nptv6", "v6t-sixrd"}
 
 
 @pytest.mark.parametrize("name", ["my-nptv6", "sixrd-br"])
 def test_they_conform_where_they_are_installed(name, extended, tmp_path):
-    said = run(extended / "v6t", "plugins", "--check", name, **elsewhere(tmp_path))
+    said = run(
+        *warm.command(extended / "python"), "plugins", "--check", name, **elsewhere(tmp_path)
+    )
     assert f"{name} conforms: " in said

@@ -7,7 +7,7 @@ import pytest
 from v6t.audit.packet_device.nat import NatDevice
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.embedded.connections import count_inside_endpoints
+from v6t.drivers.oracle.state_table import count_inside_endpoints
 from v6t.plugins.audit_views import Nat
 from v6t.plugins.ipv4aas import MAX_PORT_SHARE, Ipv4aasParams
 from v6t.tests.expect import expect_error

@@ -16,7 +16,7 @@ from v6t.drivers.duts.session.session import Session, make_device_session
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import LabDevice
 from v6t.drivers.transport.contract import Transport
-from v6t.drivers.transport.here import NamespaceTransport
+from v6t.drivers.transport.process import NamespaceTransport
 
 # Time for the interfaces of an earlier lab to disappear; a busy kernel removes namespaces late.
 FREE_INTERFACES_LIMIT_S = 30.0
@@ -30,7 +30,7 @@ class LabDut(LabDevice):
     ) -> None:
         options = driver.options
         if options.ssh is not None and not options.ssh.lab:
-            problem = "a device reached over SSH cannot be between the cables of the lab"
+            problem = "a device that is reached over SSH cannot be in the lab"
             hint = "use --tester trex with this testbed, or ssh.lab instead of ssh.host"
             raise UsageError(problem, hint, code="unsupported-by-device")
         if options.machine_wide_options:

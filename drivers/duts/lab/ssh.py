@@ -17,8 +17,8 @@ from pathlib import Path
 
 from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.duts.lab import namespaces
-from v6t.drivers.transport.here import NamespaceTransport, enter
 from v6t.drivers.transport.openssh import SshTransport
+from v6t.drivers.transport.process import NamespaceTransport, enter
 from v6t.drivers.transport.ssh_options import SshOptions
 
 RUN_DIRECTORY = Path("/run")  # parent of the directories of lab devices

@@ -22,15 +22,15 @@ from v6t.drivers.trex.client.stats import (
 )
 from v6t.drivers.trex.client.worker import Worker
 
-_NEAR_S = 0.05  # Around changes of a counter that are due, it is read continuously
-_FAR_S = 0.05  # Interval of readings at other times
-_LOAD_S = 0.5  # Interval of readings of TRex's CPU load
+_CLOSE_WATCH_S = 0.05  # This close to due changes of a counter, it is read continuously
+_READING_INTERVAL_S = 0.05  # At other times
+_LOAD_INTERVAL_S = 0.5  # Of readings of TRex's CPU load
 MAX_START_S = 30.0  # Longest time from the start request to the first SYN
 _KEEPALIVE_S = 65000  # In place of five seconds: idle connections are not probed
 
 
 class AstfWorker(Worker):
-    """The requests of a worker for TCP connections."""
+    """Worker for TCP connections, with TRex's stateful engine."""
 
     engine, client_class = "astf", "ASTFClient"
 
@@ -49,7 +49,7 @@ class AstfWorker(Worker):
         return {}
 
     def begin(self, profile: dict[str, Any]) -> None:
-        """Start connections of :func:`v6t.drivers.trex.astf.make_profile`; return when the first began."""
+        """Start connections of :func:`v6t.drivers.trex.astf.make_profile`, and wait for the first SYN."""
         self.finish()
         self.client.load_profile(self._make_profile(profile))
         self.client.clear_stats()
@@ -68,7 +68,7 @@ class AstfWorker(Worker):
     def watch(
         self,
         counter: str,
-        each: int,
+        per_unit: int,
         count: int,
         from_s: float,
         due_s: float,
@@ -78,7 +78,7 @@ class AstfWorker(Worker):
         """Read counters until all units are done or the time is over.
 
         Args:
-            counter, each: field of the client's :class:`TcpCounters`, and how many counts of it make
+            counter, per_unit: field of the client's :class:`TcpCounters`, and how many counts of it make
                 one of ``count`` units.
             from_s, due_s: when the first and the last of them are due, from the first SYN [s].
             until_s: longest wait, from the first SYN [s].
@@ -87,7 +87,7 @@ class AstfWorker(Worker):
         client = self.client
         first, cpu, next_load = None, [], 0.0
         while True:
-            units, counters = self._look(counter, each)
+            units, counters = self._look(counter, per_unit)
             at = time.monotonic() - self.began
             first = units if first is None else first
             if at >= until_s or all(
@@ -98,13 +98,13 @@ class AstfWorker(Worker):
                 break
             if not client.is_connected():
                 raise Trouble("server", "the TRex server is gone")
-            near = (not units and at > from_s - _NEAR_S) or (
-                units < count and due_s - _NEAR_S < at < due_s + 10 * _NEAR_S
+            near = (not units and at > from_s - _CLOSE_WATCH_S) or (
+                units < count and due_s - _CLOSE_WATCH_S < at < due_s + 10 * _CLOSE_WATCH_S
             )
             if not near and at > next_load:
-                next_load = at + _LOAD_S
+                next_load = at + _LOAD_INTERVAL_S
                 cpu.append(parse_stats(client.get_stats(ports=self.ports), self.ports).cpu)
-            time.sleep(0.001 if near else _FAR_S)
+            time.sleep(0.001 if near else _READING_INTERVAL_S)
         stats = parse_stats(client.get_stats(ports=self.ports), self.ports)
         looks, self.looks = self.looks, []
         ago_s = time.monotonic() - self.began
@@ -126,17 +126,18 @@ class AstfWorker(Worker):
         finally:
             client.disconnect(stop_traffic=False, release_ports=False)
 
-    def _look(self, counter: str, each: int) -> tuple[int, dict[str, TcpCounters]]:
-        """Read the counters and the time before and after; return the units of one, and all."""
+    def _look(self, counter: str, per_unit: int) -> tuple[int, dict[str, TcpCounters]]:
+        """Read all counters, and the time before and after; return one in units, and all of them."""
         before = time.monotonic()
         traffic = self.client.get_traffic_stats()
         after = time.monotonic()
         counters = parse_traffic(traffic)
-        units = getattr(counters["client"], counter) // each
+        units = getattr(counters["client"], counter) // per_unit
         self.looks.append(CounterLook(before, {0: units}, after))
         return units, counters
 
     def _make_profile(self, profile: dict[str, Any]) -> Any:
+        """Make TRex's profile object with one template for all connections."""
         api = self.api
         request, response = (base64.b64decode(profile[n]) for n in ("request", "response"))
         client, server = api.ASTFProgram(), api.ASTFProgram()
@@ -183,6 +184,7 @@ class AstfWorker(Worker):
         )
 
     def _make_settings(self, profile: dict[str, Any]) -> Any:
+        """Make the TCP settings of one side."""
         settings = self.api.ASTFGlobalInfo()
         settings.tcp.no_delay = 1
         settings.tcp.mss = profile["segment_octets"]

@@ -13,17 +13,17 @@ from v6t.drivers.trex.client.service import Trouble
 from v6t.drivers.trex.port_driver import find_driver
 
 _HUGEPAGES = "/sys/kernel/mm/hugepages"
-CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 
 def examine_host(interfaces: list[str], port: int | None = None) -> dict[str, Any]:
     """Return facts about hugepages, programs, clock and interfaces of this host."""
     pages = []
     for entry in sorted(os.listdir(_HUGEPAGES)) if os.path.isdir(_HUGEPAGES) else []:
-        total = int(read(_HUGEPAGES, entry, "nr_hugepages") or 0)
+        total = int(read_file(_HUGEPAGES, entry, "nr_hugepages") or 0)
         pages.append([int(entry.split("-")[1][:-2]), total])
     mounted = []
-    for line in read("/proc/mounts").splitlines():
+    for line in read_file("/proc/mounts").splitlines():
         words = line.split()
         if len(words) > 3 and words[2] == "hugetlbfs":
             size = [o[9:] for o in words[3].split(",") if o.startswith("pagesize=")]
@@ -36,7 +36,7 @@ def examine_host(interfaces: list[str], port: int | None = None) -> dict[str, An
     return {
         "hugepages": pages,
         "hugetlbfs": mounted,
-        "clock": read(CLOCK),
+        "clock": read_file(CLOCK_SOURCE),
         "nft_trouble": find_nft_trouble(programs["nft"]),
         "served": port is not None and is_reachable(("127.0.0.1", port)),
         "interfaces": {name: _examine_interface(name) for name in interfaces},
@@ -45,7 +45,7 @@ def examine_host(interfaces: list[str], port: int | None = None) -> dict[str, An
 
 
 def find_nft_trouble(nft: str) -> str:
-    """Return why nftables cannot be used by this user; empty: it can, or it is not installed."""
+    """Return why this user cannot use nftables; empty if it works or is not installed."""
     if not nft:
         return ""
     done = subprocess.run(  # the kernel lists them to those alone who may write
@@ -99,7 +99,7 @@ def _set_niceness(process: str, task: str, niceness: int) -> None:
 
 
 def is_local(server: tuple[str, int]) -> bool:
-    """Whether a connection to the server ends on this host."""
+    """Whether a server, given by host and port, runs on this host."""
     with contextlib.closing(socket.create_connection(server, timeout=2)) as connection:
         return bool(connection.getsockname()[0] == connection.getpeername()[0])
 
@@ -123,7 +123,7 @@ def find_server(port: int) -> str | None:
     """
     sockets = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in read(table).splitlines()[1:]:
+        for line in read_file(table).splitlines()[1:]:
             words = line.split()
             if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
                 sockets.add(f"socket:[{words[9]}]")
@@ -137,19 +137,19 @@ def find_server(port: int) -> str | None:
 
 
 def _examine_interface(name: str) -> Any:
-    """Return facts about a NIC by PCI address, else what the driver of the port finds."""
+    """Return facts about a NIC by its PCI address, or the findings of the interface's driver."""
     pci = "/sys/bus/pci/devices/" + name
     if os.path.isdir(pci):
         driver, names = os.path.join(pci, "driver"), os.path.join(pci, "net")
         return {
             "driver": os.path.basename(os.readlink(driver)) if os.path.exists(driver) else "none",
-            "numa": read(pci, "numa_node"),
+            "numa": read_file(pci, "numa_node"),
             "names": sorted(os.listdir(names)) if os.path.isdir(names) else [],
         }
     return find_driver(name).examine(name)
 
 
-def read(*path: str) -> str:
+def read_file(*path: str) -> str:
     """Read a small file without its end of line; empty if it cannot be read."""
     try:
         with open(os.path.join(*path), encoding="utf-8") as handle:

@@ -1,4 +1,4 @@
-"""Internals of TRex's Python client, read from TRex v3.08: no other module uses them.
+"""Access to internals of TRex's Python client, known from v3.08: no other module uses them.
 
 They give what the client's documented methods do not: a start of several ports at one moment of the
 server's clock, counters between two readings of that clock, captures on virtual ports without service
@@ -18,12 +18,12 @@ from typing import Any
 from v6t.drivers.trex.client.service import Trouble, make_one_line
 from v6t.drivers.trex.client.stats import CounterLook, is_link_lost, parse_look
 
-_CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
+_CLIENT_DIRECTORY = os.path.join("automation", "trex_control_plane", "interactive")
 
 
 def import_client(trex_dir: str, engine: str) -> Any:
     """Import TRex's API of an engine, stl or astf, from the installation, and only from there."""
-    path = os.path.join(trex_dir, _CLIENT)
+    path = os.path.join(trex_dir, _CLIENT_DIRECTORY)
     if not os.path.isdir(os.path.join(path, "trex", engine)):
         raise Trouble("client", f"{trex_dir} holds no TRex Python client")
     if sys.version_info >= (3, 13) and "cgi" not in sys.modules:
@@ -40,7 +40,7 @@ def import_client(trex_dir: str, engine: str) -> Any:
 
 
 def read_owner(client: Any, port: int) -> str:
-    """Return the owner of a port as the server says now."""
+    """Ask the server for the owner of a port; empty if it is free."""
     client.ports[port].sync()
     return str(client.ports[port].get_owner() or "")
 
@@ -110,7 +110,7 @@ def stop_port_capture(client: Any, port: int) -> None:
 
 
 def _transmit(client: Any, method: str, port: int, **parameters: Any) -> Any:
-    """Send a request about a port to the server."""
+    """Send a request about a port to the server; return the client's response object."""
     known = client.ports[port]
     return known.transmit(method, dict(parameters, port_id=port, handler=known.handler))
 
@@ -129,5 +129,5 @@ def wait_for_connections(client: Any, timeout_s: float) -> None:
 
 
 def disconnect_transport(client: Any) -> None:
-    """Disconnect from a server that ends: a client that is only dropped hangs when collected."""
+    """Disconnect from a server that ends; otherwise the client hangs when it is garbage-collected."""
     client.conn.disconnect()

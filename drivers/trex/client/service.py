@@ -24,7 +24,7 @@ _GRACE_S = 5.0  # Time for a request to end and for giving ports back, once stdi
 
 
 class Trouble(Exception):
-    """A failure with a kind that v6t maps to its own errors."""
+    """Failure of a request, with a kind that v6t maps to its own errors."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -38,12 +38,12 @@ def make_one_line(exc: Any) -> str:
 
 
 def _encode(value: Any) -> Any:
-    """Return the fields of a dataclass, and the text of anything else that JSON lacks."""
+    """Encode a dataclass as its fields for JSON, and any other object as its representation."""
     return vars(value) if is_dataclass(value) else repr(value)
 
 
 def serve(worker: Any, lines: TextIO, out: TextIO) -> None:
-    """Answer requests until they end; a request that hangs then does not keep the process."""
+    """Answer requests until the input ends, then exit even if a request hangs."""
     requests: queue.Queue[str] = queue.Queue()
 
     def read() -> None:

@@ -16,12 +16,12 @@ _Parsed = TypeVar("_Parsed")
 
 
 def _declare(name: str, default: Any = MISSING) -> Any:
-    """Declare a field that TRex gives this name; without a default, TRex's answer must have it."""
+    """Declare a dataclass field with its name in TRex's answers; without a default it is required."""
     return field(default=default, metadata={"name": name})
 
 
 def _parse(kind: type[_Parsed], answer: Mapping[str, Any], **others: Any) -> _Parsed:
-    """Make a dataclass of TRex's answer, and of other fields."""
+    """Make a dataclass from an answer of TRex and from further fields."""
     names = {one.name: one.metadata["name"] for one in fields(cast(Any, kind)) if one.metadata}
     named = {own: answer[name] for own, name in names.items() if name in answer}
     return kind(**named, **others)
@@ -62,7 +62,7 @@ class GroupStats:
     duplicates: int = 0
     out_of_order: int = 0
     min_delay_us: float | None = None
-    histogram: str = ""  # Of delays, encoded; see :mod:`v6t.drivers.trex.histogram`
+    histogram: str = ""  # Of delays, encoded; see :mod:`v6t.drivers.trex.counting`
 
 
 def parse_groups(stats: Mapping[str, Any]) -> dict[int, GroupStats]:
@@ -84,6 +84,7 @@ def parse_groups(stats: Mapping[str, Any]) -> dict[int, GroupStats]:
 
 
 def _parse_port_counts(counts: Mapping[Any, Any]) -> dict[int, int]:
+    """Return frame counts by port number."""
     return {int(port): int(counts[port]) for port in _select_numbers(counts)}
 
 
@@ -132,6 +133,7 @@ class Capture:
     frames: Sequence[tuple[float, str]] = ()
 
     def decode_frames(self) -> list[tuple[float, bytes]]:
+        """Return times of arrival [s] and octets."""
         return [(time_s, base64.b64decode(text)) for time_s, text in self.frames]
 
 
@@ -155,12 +157,13 @@ class TrialStats:
 
     Attributes:
         queue_full: times at which a transmit queue was full.
-        queue_drop: frames that were dropped before a transmit queue; None: TRex does not count them.
+        queue_drop: frames that were dropped before a transmit queue; None: unknown.
         faults: of the ports, found by their driver.
         answered: neighbor frames that were sent meanwhile, by port.
         ended: whether traffic ended by itself.
         began_ago_s: from the first frame to the worker's answer [s].
         cpu, rx_cpu: loads of the data path and of the receiver [%].
+        events: other faults of the tester, which do not depend on the rate.
         readings: times since the first frame [s], and frames sent and received by port.
     """
 
@@ -202,8 +205,14 @@ _TCP_FAULTS = {
     "tcps_keepprobe": "sent keepalive probes",
     "rss_redirect_drops": "lost frames on the way between its cores",
 }
-"""Counters of faults of TRex itself."""
-_WRONG_SEGMENTS = ("err_l3_cs", "err_l4_cs", "err_len_err", "tcps_rcvbadsum", "tcps_rcvbadoff")
+"""Descriptions of TRex's counters of faults inside TRex."""
+_WRONG_SEGMENT_COUNTERS = (
+    "err_l3_cs",
+    "err_l4_cs",
+    "err_len_err",
+    "tcps_rcvbadsum",
+    "tcps_rcvbadoff",
+)
 
 
 @dataclass(frozen=True)
@@ -233,7 +242,7 @@ def parse_traffic(stats: Mapping[str, Any]) -> dict[str, TcpCounters]:
     for side in ("client", "server"):
         counters = stats[side]
         faults = {f"{_TCP_FAULTS[n]} ({n})": counters[n] for n in _TCP_FAULTS if counters.get(n)}
-        wrong = sum(counters.get(name, 0) for name in _WRONG_SEGMENTS)
+        wrong = sum(counters.get(name, 0) for name in _WRONG_SEGMENT_COUNTERS)
         sides[side] = _parse(
             TcpCounters, counters, wrong_segments=wrong, faults=faults, record=counters
         )
@@ -281,13 +290,14 @@ class PortFacts:
 
 
 def _parse_port(info: Mapping[str, Any], owner: str) -> PortFacts:
+    """Parse an entry of ``get_port_info``."""
     # TRex's client reports yes or no, its server true or false
     is_virtual = info.get("is_virtual") in (True, "yes")
     return _parse(PortFacts, info, owner=owner, is_virtual=is_virtual)
 
 
 def is_link_lost(attributes: Any) -> bool:
-    """Return whether a port's attributes say that its link is down."""
+    """Whether the attributes of a port report that its link is down."""
     link = attributes.get("link", {}) if isinstance(attributes, dict) else {}
     return isinstance(link, dict) and link.get("up") is False
 
@@ -307,6 +317,7 @@ class ServerFacts:
 
     @property
     def cores_per_port(self) -> int:
+        """Data path cores of a pair of ports, or of the server if it does not report them."""
         return self.per_port or self.cores
 
 

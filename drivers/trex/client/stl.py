@@ -29,17 +29,19 @@ from v6t.drivers.trex.client.worker import Worker
 from v6t.drivers.trex.port_driver import choose_driver
 
 _TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # Of module array, by octets
-_STREAM_S, _LIST_S = 0.001, 0.03
-"""Time TRex takes at most to make a stream, and a list of 32,768 rows, ready."""
-_EARLY_S = 0.2  # Counters are read from this long before the start; TRex wakes up to 0.1 s early
-_LATE_S = 0.03  # Counters are read continuously until this long after the start
+_STREAM_SETUP_S, _LIST_SETUP_S = 0.001, 0.03
+"""Longest time that TRex takes to prepare a stream, and a list of 32,768 rows."""
+_READ_BEFORE_S = (
+    0.2  # Counters are read from this long before the start; TRex wakes up to 0.1 s early
+)
+_READ_AFTER_S = 0.03  # Counters are read continuously until this long after the start
 
 
 class StlWorker(Worker):
-    """The requests of a worker for streams."""
+    """Worker for trials of streams, with TRex's stateless engine."""
 
     engine, client_class = "stl", "STLClient"
-    forget = staticmethod(os.unlink)
+    remove_file = staticmethod(os.unlink)
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,11 +62,12 @@ class StlWorker(Worker):
         return owners
 
     def _read_owners(self, ports: list[int]) -> dict[str, str]:
+        """Return the owners of ports that are taken, by port."""
         owners = {str(port): rpc.read_owner(self.client, port) for port in ports}
         return {port: owner for port, owner in owners.items() if owner}
 
     def catch_up(self, max_s: float) -> None:
-        """Set the longest delay for which the data path makes up at once."""
+        """Set the longest delay that the data path makes up for at once [s]."""
         self.client.set_global_cfg({"sched_max_stretch": max_s})
 
     def shutdown(self, force: bool, wait_s: float) -> dict[str, str]:
@@ -101,11 +104,11 @@ class StlWorker(Worker):
         return self._collect_captures(captures, numbers)
 
     def load(self, port: int, streams: list[Any], first: int = 0) -> int:
-        """Store streams of a port from a place on; each trial sets their rate and number of frames."""
+        """Store the streams of a port, from number ``first`` on; each trial sets their rates and frames."""
         self.streams[str(port)] = self.streams.get(str(port), [])[:first] + streams
         return len(streams)
 
-    def trial(
+    def run_trial(
         self,
         bursts: dict[str, list[Any]],
         due_s: float,
@@ -130,12 +133,12 @@ class StlWorker(Worker):
         start = TrialStart(self, frames, self._estimate_preparation(bursts))
         for patience in (1, 2, 4, 8):
             self._add_streams(bursts)
-            with self._pause_answers():
+            with self.responder.pause():
                 client.clear_stats(ports=self.ports)
                 answered_before = self._count_answers()
             numbers = self._start_captures(captures)
             client.clear_events()
-            if start.order(patience):
+            if start.request_start(patience):
                 break
             # one port was late, and others may have begun: what they sent is of no trial, and their
             # streams would go on with other numbers
@@ -144,7 +147,7 @@ class StlWorker(Worker):
             self._collect_captures(captures, numbers)
             for path in (one["path"] for one in captures if "path" in one):
                 with contextlib.suppress(FileNotFoundError):  # TRex does not overwrite files
-                    self.forget(path)
+                    self.remove_file(path)
         else:
             raise Trouble("start", start.refusal)
         watched: dict[str, Any] = {"cpu": [], "rx_cpu": [], "events": [], "readings": []}
@@ -152,7 +155,7 @@ class StlWorker(Worker):
         if not ended:
             client.stop(ports=ports)
         time.sleep(residual_s)
-        with self._pause_answers():
+        with self.responder.pause():
             stats = parse_stats(client.get_stats(ports=self.ports), self.ports)
             answered = {p: n - answered_before[p] for p, n in self._count_answers().items()}
         result = TrialStats(
@@ -161,7 +164,7 @@ class StlWorker(Worker):
             captures=self._collect_captures(captures, numbers),  # before frames are pushed out
             looks=start.looks,
             queue_full=stats.queue_full,
-            queue_drop=rpc.count_queue_drops(client),
+            queue_drop=self._count_queue_drops(watched["events"]),
             answered=answered,
             ended=ended,
             **watched,
@@ -221,21 +224,25 @@ class StlWorker(Worker):
             trex["flow_stats"] = dict(group, rule_type="latency", ieee_1588=False)
         return self.api.STLStream.from_json(trex)
 
-    def _pause_answers(self) -> Any:
-        """Return a context in which no neighbor frames are sent."""
-        return contextlib.nullcontext() if self.answering is None else self.answering.pause()
-
     def _count_answers(self) -> dict[int, int]:
         """Count the neighbor frames that each port has sent so far."""
-        sent = {} if self.answering is None else self.answering.sent
-        return {port: sent.get(port, 0) for port in self.ports}
+        return {port: self.responder.sent.get(port, 0) for port in self.ports}
+
+    def _count_queue_drops(self, events: list[str]) -> int | None:
+        """Count the frames dropped before transmit queues; add a failure to the trial's events."""
+        try:
+            return rpc.count_queue_drops(self.client)
+        except Exception as exc:
+            reason = f"{type(exc).__name__}: {make_one_line(exc)}"
+            events.append(f"TRex's count of frames dropped before its queues is unknown: {reason}")
+            return None
 
     def _estimate_preparation(self, bursts: dict[str, list[Any]]) -> float:
         """Estimate how long TRex may take to make streams ready before it can start them [s]."""
         streams = [self.streams[port][b["index"]] for port in bursts for b in bursts[port]]
         instructions = [i for s in streams for i in s.get("vm", {}).get("instructions", [])]
         lists = sum(1 for i in instructions if i.get("packed"))
-        return _STREAM_S * len(streams) + _LIST_S * lists
+        return _STREAM_SETUP_S * len(streams) + _LIST_SETUP_S * lists
 
     def _watch(
         self, start: TrialStart, due: float, latest: float, watched: dict[str, list[Any]]
@@ -249,13 +256,13 @@ class StlWorker(Worker):
                 raise Trouble("stolen", f"port {min(taken)} was taken by another user")
             if not client.is_traffic_active(ports):
                 if not start.is_complete:
-                    start.look()
+                    start.read_sent()
                 return True
             now = time.monotonic()
             if now > latest:
                 return False
             if now >= due and not start.is_complete:
-                start.look()
+                start.read_sent()
                 # the later it gets, the less a finer look would prove
                 time.sleep(min(0.1, (now - due) / 100))
                 continue
@@ -333,8 +340,12 @@ class TrialStart:
         self._base: Mapping[int, int] = {}
         self.refusal = ""
 
-    def order(self, patience: int) -> bool:
-        """Request a start at one moment of the server's clock; return whether all ports accepted."""
+    def request_start(self, patience: int) -> bool:
+        """Request a start at one moment of the server's clock; return whether all ports accepted.
+
+        Args:
+            patience: multiple of the usual lead time.
+        """
         client = self._worker.client
         rpc.clear_group_stats(client)
         requested_at = time.monotonic()
@@ -351,13 +362,13 @@ class TrialStart:
         nothing = dict.fromkeys(self.ports, 0)
         self.looks.append(CounterLook(now - self._at, nothing, now - self._at))
         self.idle = requested_at
-        time.sleep(max(0.0, self.began - _EARLY_S - time.monotonic()))
-        while time.monotonic() < self.began + _LATE_S and not all(self.look().values()):
+        time.sleep(max(0.0, self.began - _READ_BEFORE_S - time.monotonic()))
+        while time.monotonic() < self.began + _READ_AFTER_S and not all(self.read_sent().values()):
             time.sleep(0.001)
         return True
 
-    def look(self) -> dict[int, int]:
-        """Read how many frames each port has sent since the start."""
+    def read_sent(self) -> dict[int, int]:
+        """Read and return how many frames each port has sent since the start."""
         now = time.monotonic()
         before, counts, after = self._worker.read_counters(self.ports)
         sent = {p: n - self._base[p] for p, n in counts.items()}
@@ -375,6 +386,7 @@ class TrialStart:
 
 
 def _describe_owners(owners: dict[str, str]) -> str:
+    """Format the owners of ports for a message."""
     return ", ".join(f"port {port}: {owner}" for port, owner in sorted(owners.items()))
 
 
@@ -403,7 +415,7 @@ def check_space(path: str, octets: int) -> None:
 
 
 def with_nonce(packet: dict[str, Any], nonce: int) -> dict[str, Any]:
-    """Write the trial's octet into the trailer of a packet, its last 16 octets."""
+    """Return a packet with the trial's nonce in its trailer, the last 16 octets."""
     octets = bytearray(base64.b64decode(packet["binary"]))
     octets[-15] = nonce
     return dict(packet, binary=base64.b64encode(octets).decode())

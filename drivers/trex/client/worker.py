@@ -1,24 +1,117 @@
-"""What the workers of both engines of TRex have in common: client, server, ports, and neighbors."""
+"""Worker with TRex's client of either engine: server, ports, and answers for the tester's hosts.
+
+TRex hands neighbor requests that pass a filter to a socket of ZeroMQ and sends what comes back from it,
+also while traffic runs.
+"""
 
 from __future__ import annotations
 
 import abc
+import math
 import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, Iterator
 
-from v6t.drivers.neighbours import Hosts
+from v6t.drivers.neighbours import REQUEST_FILTER, Hosts
 from v6t.drivers.trex.client import host, rpc
-from v6t.drivers.trex.client.answering import DEPARTURE_S, NEIGHBOUR_FILTER, NeighborResponder
 from v6t.drivers.trex.client.service import Trouble, make_one_line
 from v6t.drivers.trex.client.stats import ServerFacts, parse_server
 
+NEIGHBOUR_FILTER = f"{REQUEST_FILTER} or (vlan and {REQUEST_FILTER})"
+_POLL_MS = 50  # Longest time until a thread notices that it is closed
+DONTWAIT = 1  # Flag of ZeroMQ that TRex's copy of pyzmq does not name
+DEPARTURE_S = 0.1  # Longest time until a frame given to TRex is in its counters
+
+
+class NeighborResponder:
+    """Answers neighbor requests for the tester's hosts, with one thread for each port.
+
+    TRex connects to :meth:`endpoint` afterwards.
+
+    Args:
+        zmq: module of ZeroMQ; None without hosts.
+        directory: has the sockets.
+        hosts: by port.
+
+    Attributes:
+        sent: answers by port.
+    """
+
+    def __init__(self, zmq: Any, directory: str, hosts: dict[int, Hosts]) -> None:
+        self._hosts = hosts
+        self._zmq = zmq
+        self._directory = directory
+        self._context = zmq and zmq.Context()
+        self.sent = dict.fromkeys(hosts, 0)
+        self._last_sent_s = -math.inf
+        self._lock = threading.Lock()
+        self._is_open = True
+        self._failure: Exception | None = None
+        self._threads = [
+            threading.Thread(target=self._run, args=(port,), daemon=True) for port in hosts
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def endpoint(self, port: int) -> str:
+        """Return the address of a port's socket."""
+        return "ipc://" + os.path.join(self._directory, f"port{port}")
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Wait until all answers have left and send no others, so that counters can be read."""
+        while True:
+            with self._lock:
+                if self._failure is not None:
+                    raise self._failure
+                rest = self._last_sent_s + DEPARTURE_S - time.monotonic()
+                if rest <= 0:
+                    yield
+                    return
+            time.sleep(rest)
+
+    def close(self) -> None:
+        """End the threads and their sockets; TRex must have let go of them."""
+        self._is_open = False
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, port: int) -> None:
+        """Answer requests of one port until closed."""
+        try:
+            pair = self._context.socket(self._zmq.PAIR)
+            pair.setsockopt(self._zmq.RCVTIMEO, _POLL_MS)
+            pair.bind(self.endpoint(port))
+            while self._is_open:
+                with suppress(self._zmq.Again):
+                    frame = pair.recv()
+                    with self._lock:
+                        self._answer(port, pair, frame)
+            pair.close()
+        except Exception as exc:  # raised again where counters are read next
+            self._failure = exc
+
+    def _answer(self, port: int, pair: Any, frame: bytes) -> None:
+        """Answer a frame that asks for a host, and count the answer."""
+        answer = self._hosts[port].answer(frame)
+        if answer is None:
+            return
+        # counted first: a look at the counters meanwhile finds too few test frames, never too many
+        self.sent[port] += 1
+        self._last_sent_s = time.monotonic()
+        try:
+            pair.send(answer, DONTWAIT)
+        except self._zmq.Again:  # TRex takes none just now: the device will ask again
+            self.sent[port] -= 1
+
 
 class Worker(abc.ABC):
-    """The requests of any worker, as methods; their arguments and answers are JSON values.
+    """Worker whose methods are the requests of v6t; arguments and answers are JSON values.
 
     Attributes:
         engine, client_class: TRex's names of the engine and of its client.
@@ -26,8 +119,8 @@ class Worker(abc.ABC):
     """
 
     engine = client_class = ""
-    machine = staticmethod(host.examine_host)
-    place = staticmethod(host.place_threads)
+    examine_host = staticmethod(host.examine_host)
+    place_threads = staticmethod(host.place_threads)
 
     def __init__(self) -> None:
         self.api: Any = None
@@ -37,11 +130,11 @@ class Worker(abc.ABC):
         self.address = ("", 0)
         self.in_service = False
         self.directory = ""
-        self.answering: NeighborResponder | None = None
+        self.responder = NeighborResponder(None, "", {})
         self.hosts: dict[int, Hosts] = {}
 
-    def hello(self, trex_dir: str) -> dict[str, Any]:
-        """Import the client; return facts about this interpreter."""
+    def import_client(self, trex_dir: str) -> dict[str, Any]:
+        """Import TRex's client; return facts about this interpreter and its host."""
         self.api = rpc.import_client(trex_dir, self.engine)
         import scapy
 
@@ -50,7 +143,7 @@ class Worker(abc.ABC):
             "executable": sys.executable,
             "scapy": scapy.__file__,
             "cpus": sorted(os.sched_getaffinity(0)),
-            "clock": host.read(host.CLOCK),
+            "clock": host.read_file(host.CLOCK_SOURCE),
         }
 
     def connect(self, server: str, rpc_port: int, pub_port: int, timeout_s: float) -> ServerFacts:
@@ -74,6 +167,7 @@ class Worker(abc.ABC):
         return self.facts
 
     def _read_facts(self) -> ServerFacts:
+        """Read facts about the server and its ports."""
         client, ports = self.client, self.client.get_all_ports()
         return parse_server(
             client.get_server_system_info(),
@@ -90,13 +184,13 @@ class Worker(abc.ABC):
     def release(self, client: Any) -> None:
         """Stop traffic, release the ports and disconnect."""
 
-    def server_flags(self) -> list[str] | None:
-        """Return the command line of the server if it runs on this host, else nothing."""
+    def read_server_flags(self) -> list[str] | None:
+        """Return the server's command line if it runs on this host, else None."""
         process = host.find_server(self.address[1]) if host.is_local(self.address) else None
         return None if process is None else host.read_server_arguments(process)
 
-    def play(self, hosts: dict[str, dict[str, Any]]) -> list[int]:
-        """Answer for hosts, given as arguments of :class:`Hosts` by port; return the answering ports."""
+    def start_answering(self, hosts: dict[str, dict[str, Any]]) -> list[int]:
+        """Answer neighbor requests for hosts, given as arguments of :class:`Hosts`; return the ports."""
         self.hosts = {int(p): Hosts(**arguments) for p, arguments in hosts.items()}
         known = {p: one for p, one in self.hosts.items() if one.answers}
         if not known or not host.is_local(self.address):
@@ -104,10 +198,10 @@ class Worker(abc.ABC):
         import zmq
 
         self.enter_service_mode()
-        self.answering = NeighborResponder(zmq, self.scratch(), known)
+        self.responder = NeighborResponder(zmq, self.make_directory(), known)
         for port in sorted(known):
             rpc.stop_port_capture(self.client, port)  # of a client that died
-            endpoint = self.answering.endpoint(port)
+            endpoint = self.responder.endpoint(port)
             rpc.start_port_capture(self.client, port, endpoint, NEIGHBOUR_FILTER)
         return sorted(known)
 
@@ -119,10 +213,10 @@ class Worker(abc.ABC):
         time.sleep(DEPARTURE_S)
 
     def stop_answering(self) -> None:
-        if self.answering is not None:
-            for port in self.ports:
-                rpc.stop_port_capture(self.client, port)
-            self.answering.close()
+        """End the answers that :meth:`start_answering` began."""
+        for port in self.responder.sent:
+            rpc.stop_port_capture(self.client, port)
+        self.responder.close()
 
     def enter_service_mode(self) -> None:
         """Enter the service mode where captures need it: on hardware queues.
@@ -135,12 +229,13 @@ class Worker(abc.ABC):
         self.client.set_service_mode(ports=self.ports, enabled=True)
         self.in_service = True
 
-    def scratch(self) -> str:
-        """Return a directory on the server's host, for recordings; it goes with this process."""
+    def make_directory(self) -> str:
+        """Return a directory for recordings and sockets, which is removed at the end."""
         self.directory = self.directory or tempfile.mkdtemp(prefix="v6t-")
         return self.directory
 
     def close(self) -> None:
+        """Give ports back and remove the directory."""
         client = self.client
         try:
             if client is not None:

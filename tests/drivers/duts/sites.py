@@ -16,7 +16,7 @@ import pytest
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.transport.here import NamespaceTransport
+from v6t.drivers.transport.process import NamespaceTransport
 from v6t.tests.drivers import matrix
 from v6t.tests.jool.image import JOOL, TUNNEL
 from v6t.tests.machine.image import Recipe

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from v6t.drivers.duts.lab import ssh
-from v6t.drivers.transport.here import NamespaceTransport
+from v6t.drivers.transport.process import NamespaceTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
 KILL_SESSIONS = (
@@ -93,6 +93,11 @@ class Server(ssh.LabSshServer):
                 f"ip link add {side} address {getattr(links, side).dut_mac} type veth peer name "
                 f"{side}-cable; ip link set {side} up; ip link set {side}-cable up"
             )
+
+    @property
+    def has_record(self) -> bool:
+        """Whether the undo record of a configuration is on the device."""
+        return "record.json" in self.shell("ls /run/v6t 2>/dev/null; true")
 
     def processes(self) -> str:
         return self.shell("ps -eo args")

@@ -13,7 +13,7 @@ from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
 from v6t.drivers.duts.session.connection import Lock
-from v6t.drivers.transport.here import HereTransport, NamespaceTransport
+from v6t.drivers.transport.process import LocalTransport, NamespaceTransport
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.nat46 import Nat46
 from v6t.tests.drivers.faketrex import children
@@ -278,7 +278,7 @@ def test_two_parts_in_one_lab_namespace_are_rejected():
 
 def test_part_keeps_lock_of_other_part_of_run(tmp_path):
     """The same machine by two names: nothing tells before the lock is there."""
-    here = HereTransport("a machine")
+    here = LocalTransport("a machine")
     run = "alice@office process 7"
     first = Lock(here, str(tmp_path / "v6t"), f"{run}, part napt")
     try:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.transport.here import HereTransport
+from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
 from .intents import ROUTER4
@@ -14,7 +14,7 @@ from .intents import ROUTER4
 def open_session(tmp_path, **step):
     """Open a session of the command driver whose device is this machine."""
     options = {"base": False, "state_dir": str(tmp_path / "state"), "steps": [step] if step else []}
-    session = Session(make_driver("command", options), HereTransport("a machine"), ROUTER4)
+    session = Session(make_driver("command", options), LocalTransport("a machine"), ROUTER4)
     session.open()
     return session
 

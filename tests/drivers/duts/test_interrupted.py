@@ -14,14 +14,14 @@ from v6t.drivers.duts.chain.session import run_all_actions
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.connection import build_lock_script
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.transport.here import HereTransport
+from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
 from .field import until
 from .intents import ROUTER4
 
 
-class Stopped(HereTransport):
+class Stopped(LocalTransport):
     """Interrupts its user once, after this number of commands; 0: never."""
 
     def __init__(self, after):
@@ -36,14 +36,14 @@ class Stopped(HereTransport):
         return done
 
 
-class StoppedLate(HereTransport):
+class StoppedLate(LocalTransport):
     """Interrupts its user when the connection is closed."""
 
     def close(self):
         raise KeyboardInterrupt
 
 
-class StoppedWithin(HereTransport):
+class StoppedWithin(LocalTransport):
     """Interrupts its user while the record is written, when a part of it is on the device."""
 
     def run(self, command, text="", deadline_s=None):
@@ -104,7 +104,7 @@ def test_interrupted_commit_is_rolled_back(tmp_path, monkeypatch):
 
 
 def test_commit_interrupted_during_message_is_rolled_back(tmp_path, monkeypatch):
-    device = session(tmp_path, HereTransport("a machine"))
+    device = session(tmp_path, LocalTransport("a machine"))
     said = []
 
     def say(text):
@@ -164,7 +164,7 @@ def test_interrupted_rollback_is_completed(tmp_path):
     for after in count(1):
         place = tmp_path / str(after)
         place.mkdir()
-        first = session(place, HereTransport("a machine"))
+        first = session(place, LocalTransport("a machine"))
         first.open()
         first.commit()
         first.confirm()

@@ -27,7 +27,7 @@ from v6t.drivers.duts.session.undo_store import (
     build_undo_script,
     format_here_document,
 )
-from v6t.drivers.transport.here import HereTransport
+from v6t.drivers.transport.process import LocalTransport
 
 from .field import until
 from .intents import ROUTER4
@@ -69,7 +69,7 @@ def test_command_input_is_its_text_or_empty():
         assert done.stdout == said, shell
 
 
-class Timed(HereTransport):
+class Timed(LocalTransport):
     """Remembers how long each command might have taken."""
 
     def __init__(self):
@@ -249,7 +249,7 @@ def test_undo_started_by_a_step_does_not_deadlock(device, monkeypatch):
 
 def test_log_of_a_device_is_kept_with_each_part_of_a_run(tmp_path):
     driver = make_driver("nftables", {"state_dir": str(tmp_path), "log_connections": True})
-    session = Session(driver, HereTransport("here"), ROUTER4, tmp_path)
+    session = Session(driver, LocalTransport("here"), ROUTER4, tmp_path)
     for text in ("one\n", "two\n"):  # the second is that of a resumed run
         (tmp_path / "connections.log").write_text(text)
         session._save_artefacts()
@@ -318,7 +318,7 @@ def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, ru
     record = UndoRecord("me", "b", "d", "t", "now", str(tmp_path), (step, entry(number=2)))
     (tmp_path / PROGRESS).write_text("1\n2\n")
     (tmp_path / "state").write_text("another")
-    store = UndoStore(HereTransport("here"), str(tmp_path))
+    store = UndoStore(LocalTransport("here"), str(tmp_path))
     assert run_shell(build_undo_script(record)).stdout == ""
     store.mark_for_undo([1])
     assert store.read_undone_steps() == {2}
@@ -332,7 +332,7 @@ def test_undo_of_a_differing_step_is_repeated_only_if_it_still_differs(state, ru
 def test_status_counts_the_begun_steps_that_have_an_undo(tmp_path):
     undo = (entry(number=1), entry(number=2, command=""), entry(number=3))
     record = UndoRecord("me", "b", "command", "x", "now", str(tmp_path), undo)
-    transport = HereTransport("here")
+    transport = LocalTransport("here")
     UndoStore(transport, str(tmp_path)).write(record)
     (tmp_path / PROGRESS).write_text("1\n2\n")
     run_shell(f"sh {tmp_path}/{SCRIPT}")

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Mapping
 
 from v6t.drivers.duts.lab import ssh
-from v6t.drivers.transport.here import NamespaceTransport, enter
+from v6t.drivers.transport.process import NamespaceTransport, enter
 from v6t.tests.jool.vm import MACS, JoolMachine, Standing
 from v6t.tests.machine import image
 from v6t.tests.machine.image import Recipe

@@ -20,6 +20,7 @@ from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import describe_failure, log_command
 from v6t.drivers.transport.contract import (
+    MAX_OUTPUT_OCTETS,
     ON_DEVICE,
     ConnectionLost,
     DeadlinePassed,
@@ -27,7 +28,11 @@ from v6t.drivers.transport.contract import (
     Output,
 )
 from v6t.drivers.transport.openssh import SshTransport
-from v6t.drivers.transport.process import MAX_OUTPUT_OCTETS, Process, build_clean_environment, kill
+from v6t.drivers.transport.process import (
+    Process,
+    build_clean_environment,
+    kill,
+)
 
 PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
 # time for a prompt before and after a key is pressed, for which some devices wait [s]

@@ -32,8 +32,8 @@ from v6t.drivers.duts.session.shell import SECTION_HEADING, Section
 from v6t.drivers.duts.session.telemetry import WATCH_INTERVAL_S, Sample, TelemetryWatcher
 from v6t.drivers.duts.session.undo_store import PROGRESS, UNDONE, UndoEntry, UndoRecord
 from v6t.drivers.transport.contract import Output, Transport
-from v6t.drivers.transport.here import HereTransport
 from v6t.drivers.transport.openssh import SshTransport
+from v6t.drivers.transport.process import LocalTransport
 from v6t.drivers.transport.ssh_client import find_ends
 from v6t.drivers.transport.ssh_options import SshOptions
 
@@ -54,7 +54,7 @@ class CliSession(Session):
         self._cli = CliTransport(transport, self._cli_options)
         compare = driver.options.compare
         self._ignored: tuple[str, ...] = compare.but if compare else ()
-        here = HereTransport(transport.name)
+        here = LocalTransport(transport.name)
         super().__init__(driver, self._cli, intent, *args, state_transport=here, **kwargs)
 
     @property

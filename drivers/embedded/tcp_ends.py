@@ -1,0 +1,600 @@
+"""The ends of TCP connections, roles of the embedded tester: client, server, and the account of both.
+
+The client opens the connections, asks for an object in each and ends them; the server accepts and answers.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from v6t.drivers.embedded.port import TICK_S, ClientPort, ExchangePort, ServerPort
+from v6t.drivers.embedded.sender import Pace
+from v6t.drivers.oracle.state_table import MemoryFile
+from v6t.profiles.expand import Expander
+from v6t.profiles.tcp.http import (
+    REQUEST,
+    SEGMENT_OCTETS,
+    build_response,
+    split_into_segments,
+)
+from v6t.profiles.tcp.segments import (
+    ACK,
+    FIN,
+    NUMBER_BITS,
+    PSH,
+    RST,
+    SYN,
+    SegmentFields,
+    TcpLayout,
+    compute_client_isns,
+    compute_server_isns,
+    decode_client_isns,
+    decode_server_isns,
+    read_quoted_segments,
+)
+from v6t.trials.tcp import TcpCounts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.drivers.oracle.connection_oracle import TableLocation
+    from v6t.packets.arrays import U8, Mask
+    from v6t.profiles.streams import Stream
+    from v6t.trials.tcp import Tcp
+
+    Connections = NDArray[np.int64]
+    Numbers = NDArray[np.uint32]
+
+Step = Literal["open", "ask", "rst", "fin"]  # What is done in each connection
+LOOK_S = 0.002  # Interval of readings of the server's side of the account
+
+SENT, OPEN, ASKED, ANSWERED, ENDING, ENDED, REFUSED, UNREACHABLE = (1 << n for n in range(8))
+"""State of a connection at one end: the SYN was sent, it is open, an object was asked for, and came; the
+end was begun, and is complete; a reset, or an ICMP error, came in place of an answer."""
+RESET = 1 << 8  # State: reset after it was open
+ESTABLISHED = 1 << 9  # State: open on both sides when the wait for openings ended
+DECIDED = OPEN | REFUSED | UNREACHABLE
+
+UNKNOWN, TUPLE, CHECKSUM, NUMBERS, CONTENT = (
+    "of no connection",
+    "other addresses or ports than before",
+    "wrong checksum",
+    "sequence numbers of no such connection",
+    "other content than was sent",
+)
+"""Faults of a segment."""
+_NUMBER_MASK = (1 << NUMBER_BITS) - 1
+_TRIAL_STEP = 0x85EBCA6B  # Distance of sequence numbers of consecutive trials
+
+
+@dataclass(frozen=True)
+class Account:
+    """State of all connections in arrays of a memory file, each written by one end only.
+
+    Attributes:
+        begun, opened: when the first SYN left, and when the last acknowledgement of the opening came [ns].
+        client, server: ``(n,)`` state at each end.
+    """
+
+    begun: NDArray[np.int64]
+    opened: NDArray[np.int64]
+    client: NDArray[np.uint16]
+    server: NDArray[np.uint16]
+
+    @staticmethod
+    def make_file(count: int) -> MemoryFile:
+        """Make the file for a number of connections."""
+        return MemoryFile(count * 20)
+
+    @classmethod
+    def at(cls, path: str, count: int) -> Account:
+        """Map the account from its file."""
+        kinds = (("<i8", 0), ("<i8", 8), ("<u2", 16), ("<u2", 18))
+        arrays: list[Any] = [
+            np.memmap(path, kind, "r+", offset=at * count, shape=(count,)) for kind, at in kinds
+        ]
+        return cls(*arrays)
+
+    def close_opening(self, waited_s: float) -> None:
+        """Mark the connections on the client's side that were established within a time [s]."""
+        both = (self.client & self.server & OPEN) != 0
+        both &= self.opened - self.begun <= 1e9 * waited_s
+        self.client[both] |= ESTABLISHED
+
+    def select_established(self) -> Mask:
+        """Select connections that were open on both sides at the end of the opening."""
+        standing: Mask = (self.client & ESTABLISHED) != 0
+        return standing
+
+    def count(self, *, retransmitted: int, wrong: int) -> TcpCounts:
+        """Count connections by state; retransmissions and wrong segments are added."""
+
+        def number(rows: Mask) -> int:
+            return int(np.count_nonzero(rows))
+
+        attempted, here = (self.client & SENT) != 0, (self.client & OPEN) != 0
+        both = self.select_established()
+        refused = ~here & ((self.client & REFUSED) != 0)
+        unreachable = ~here & ~refused & ((self.client & UNREACHABLE) != 0)
+        ended = ((self.client & ENDING) != 0) & ((self.server & ENDED) != 0)
+        taken_s = (self.opened[both] - self.begun[both]) / 1e9
+        times: dict[str, Any] = {}
+        if len(taken_s):
+            times = {
+                "fastest_s": float(taken_s.min()),
+                "slowest_s": float(taken_s.max()),
+                "mean_s": float(taken_s.mean()),
+                "sum_s": float(taken_s.sum()),
+            }
+        return TcpCounts(
+            attempted=number(attempted),
+            established=number(both),
+            half_open=number(here & ~both),
+            reset_refused=number(refused),
+            icmp_refused=number(unreachable),
+            timed_out=number(attempted & ~here & ~refused & ~unreachable),
+            retransmitted=retransmitted,
+            reset_later=number((self.client & RESET) != 0),
+            wrong=wrong,
+            requested=number((self.client & ASKED) != 0),
+            answered=number((self.client & ANSWERED) != 0),
+            closed=number(both & ended),
+            **times,
+        )
+
+
+class TcpEnd(ExchangePort):
+    """One end of all connections of a trial."""
+
+    _layout: TcpLayout
+    _account: Account
+    _count = 0
+
+    def _is_ours(self, frames: U8) -> Mask:
+        return self._layout.recognizes(frames) if self._count else np.zeros(len(frames), bool)
+
+    def _begin_trial(self, path: str, count: int, nonce: int, tcp: Tcp) -> None:
+        """Begin a trial, whose nonce is in every timestamp and every sequence number."""
+        self._drain_all()
+        self._begin()
+        self._account = Account.at(path, count)
+        self._count = count
+        self._turn = np.uint32(nonce * _TRIAL_STEP & 0xFFFFFFFF)
+        self._mark = np.uint32(nonce << NUMBER_BITS & 0xFFFFFFFF)
+        self._answer = build_response(tcp.object_octets)
+        self._parts = split_into_segments(self._answer)
+        self._ends: U8 = np.zeros((count, self._layout.width), np.uint8)
+        self._wrong: Counter[str] = Counter()
+
+    def _make_timestamps(self, which: Connections) -> Numbers:
+        stamps: Numbers = which.astype(np.uint32) | self._mark
+        return stamps
+
+    def _compute_client_isns(self, which: Connections) -> Numbers:
+        number: Numbers = compute_client_isns(which) + self._turn
+        return number
+
+    def _compute_server_isns(self, which: Connections) -> Numbers:
+        number: Numbers = compute_server_isns(which) + self._turn
+        return number
+
+    def _decode_client_isns(self, first: Numbers) -> Connections:
+        return decode_client_isns(first - self._turn).astype(np.int64)
+
+    def _decode_server_isns(self, first: Numbers) -> Connections:
+        return decode_server_isns(first - self._turn).astype(np.int64)
+
+    def _decode_timestamps(self, stamps: Numbers) -> tuple[Connections, Mask]:
+        """Return the connections of timestamps, and which of them exist."""
+        which = (stamps & np.uint32(_NUMBER_MASK)).astype(np.int64)
+        return which, ((stamps & ~np.uint32(_NUMBER_MASK)) == self._mark) & (which < self._count)
+
+    def _check(self, reason: str, rows: Mask, right: Mask) -> Mask:
+        """Return the rows that are right; count the others as wrong."""
+        count = int(np.count_nonzero(rows & ~right))
+        if count:
+            self._wrong[reason] += count
+        return rows & right
+
+    def _select_data(
+        self, read: SegmentFields, frames: U8, rows: NDArray[np.intp], octets: bytes
+    ) -> NDArray[np.intp]:
+        """Return the rows whose data are these octets."""
+        first = int(read.data_start[rows[0]])
+        content = frames[rows][:, first : first + len(octets)]
+        same: Mask = (read.data_octets[rows] == len(octets)) & (read.data_start[rows] == first)
+        if content.shape[1] == len(octets):
+            same &= (content == np.frombuffer(octets, np.uint8)).all(axis=1)
+        else:
+            same[:] = False
+        return rows[self._check(CONTENT, np.ones(len(rows), bool), same)]
+
+    def _emit(
+        self,
+        which: Connections,
+        flags: int,
+        numbers: Numbers,
+        acknowledged: Numbers | int,
+        echo: Numbers | int,
+        data: bytes = b"",
+    ) -> NDArray[np.int64]:
+        """Send a segment in each connection.
+
+        Returns:
+            ``(n,)`` when each left [ns, CLOCK_REALTIME]: the kernel tells of a batch only when it has taken
+            it, so its frames are spread evenly over that time.
+        """
+        length = self._layout.count_frame_octets(flags, len(data))
+        content = np.frombuffer(data, np.uint8) if data else None
+        stamps = self._make_timestamps(which)
+        left = np.empty(len(which), np.int64)
+        done = 0
+        while done < len(which):
+            room = self._tx.room(len(which) - done)
+            part = slice(done, done + len(room))
+            self._layout.write(
+                room[:, :length],
+                self._ends[which[part]],
+                flags,
+                numbers[part],
+                acknowledged if isinstance(acknowledged, int) else acknowledged[part],
+                (stamps[part], echo if isinstance(echo, int) else echo[part]),
+                content,
+            )
+            began = time.time_ns()
+            self._tx.commit(len(room), length)
+            took = time.time_ns() - began
+            left[part] = began + took * np.arange(len(room)) // len(room)
+            done += len(room)
+        return left
+
+    def _make_report(self) -> dict[str, Any]:
+        """Return the faults of segments and the figures of the port."""
+        return {"wrong": dict(self._wrong), **self._read_health()}
+
+
+def select_first_of_each(which: Connections, rows: Mask) -> Mask:
+    """Select the first of the chosen rows of each connection."""
+    first = np.zeros(len(which), bool)
+    places = np.flatnonzero(rows)
+    first[places[np.unique(which[places], return_index=True)[1]]] = True
+    return first
+
+
+class TcpClient(ClientPort, TcpEnd):
+    """Worker that opens, uses and ends connections on one interface."""
+
+    def load(self, *, stream: Stream) -> None:
+        self._tuples = Expander(stream)
+        self._layout = TcpLayout(self._tuples.frames(0, 1)[0])
+
+    def arm(self, *, path: str, count: int, nonce: int, tcp: Tcp) -> None:
+        self._begin_trial(path, count, nonce, tcp)
+        self._tcp = tcp
+        self._got = np.zeros(count if len(self._parts) > 1 else 0, np.uint16)
+        self._since = np.zeros(count, np.int64)
+        """When the last request of each connection left, or its end [ns]."""
+        self._retransmitted = 0
+        self._unanswered: list[tuple[float, int, int, Connections]] = []
+        """SYNs to be sent again: when, in which order they came, how often they were, and which."""
+        self._order = itertools.count()
+
+    def run(self, *, step: Step, pace: Pace, start: float, wait_s: float) -> dict[str, Any]:
+        """Do a step in each connection from ``start`` on [s, CLOCK_MONOTONIC]; wait for its outcome."""
+        account = self._account
+        self._sent, self._step = 0, step
+        chosen = account.client & SENT if step == "rst" else account.select_established()
+        self._queue = np.arange(self._count) if step == "open" else np.flatnonzero(chosen)
+        lateness = self._send_all(pace, start)
+        ended = time.monotonic()
+        while time.monotonic() < ended + wait_s and not self._is_complete():
+            until = time.monotonic() + LOOK_S
+            while time.monotonic() < until:
+                time.sleep(TICK_S if self._drain() else 5 * TICK_S)
+            self._retransmit()
+        self._drain_all()
+        if step == "open":
+            account.close_opening(self._tcp.max_wait_s)
+        return {
+            "sent": self._sent,
+            "sending_time_s": self._sent_by - start,
+            "lateness_s": lateness,
+            "retransmitted": self._retransmitted,
+            **self._make_report(),
+        }
+
+    def _is_complete(self) -> bool:
+        """Whether every connection has an outcome of the current step."""
+        here, there = self._account.client, self._account.server
+        if self._step == "open":
+            undecided = (here & SENT != 0) & (here & DECIDED == 0)
+            return not undecided.any() and not (here & ~there & OPEN).any()
+        if self._step == "ask":
+            return not ((here & ASKED != 0) & (here & (ANSWERED | RESET) == 0)).any()
+        return not ((here & ENDING != 0) & (there & OPEN != 0) & (there & ENDED == 0)).any()
+
+    def _send(self, wanted: int) -> None:
+        first, account = self._sent, self._account
+        which = self._queue[first : first + wanted]
+        if self._step == "open":
+            tuples = self._tuples.frames(first, wanted)
+            self._ends[which] = self._layout.read_endpoints(tuples)
+            account.client[which] |= SENT
+            account.begun[which] = self._emit(which, SYN, self._compute_client_isns(which), 0, 0)
+            self._schedule(which, 0)
+        elif self._step == "ask":
+            account.client[which] |= ASKED
+            self._since[which] = self._emit(
+                which, PSH | ACK, self._compute_client_isns(which) + np.uint32(1),
+                self._compute_server_isns(which) + np.uint32(1), self._make_timestamps(which), REQUEST,
+            )  # fmt: skip
+        else:
+            account.client[which] |= ENDING
+            self._since[which] = self._reply(which, (RST if self._step == "rst" else FIN) | ACK)
+        self._sent += wanted
+
+    def _do_due_work(self) -> None:
+        self._retransmit()
+
+    def _schedule(self, which: Connections, tries: int) -> None:
+        """Schedule the next retransmission of SYNs; see :mod:`v6t.trials.tcp`."""
+        if tries < self._tcp.retransmissions:
+            due = time.monotonic() + self._tcp.timeout_s * (1 << tries)
+            heapq.heappush(self._unanswered, (due, next(self._order), tries, which))
+
+    def _retransmit(self) -> None:
+        """Send the SYNs that are due again."""
+        while self._unanswered and self._unanswered[0][0] <= time.monotonic():
+            _, _, tries, which = heapq.heappop(self._unanswered)
+            which = which[self._account.client[which] & DECIDED == 0]
+            if len(which) and self._step == "open":
+                self._retransmitted += len(which)
+                self._emit(which, SYN, self._compute_client_isns(which), 0, 0)
+                self._schedule(which, tries + 1)
+
+    def _reply(self, which: Connections, flags: int, beyond: int = 0) -> NDArray[np.int64]:
+        """Send a segment without data in each connection; return when each left [ns].
+
+        ``beyond`` more octets of the server are acknowledged: a FIN.
+        """
+        state = self._account.client[which]
+        sent = (state & ASKED != 0) * np.uint32(len(REQUEST))
+        ended = (state & ENDING != 0) * np.uint32(0 if flags & (FIN | RST) else 1)
+        received = (state & ANSWERED != 0) * np.uint32(len(self._answer))
+        return self._emit(
+            which,
+            flags,
+            self._compute_client_isns(which) + np.uint32(1) + sent + ended,
+            self._compute_server_isns(which) + np.uint32(1 + beyond) + received,
+            self._make_timestamps(which),
+        )
+
+    def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
+        read = self._layout.read(frames)
+        which, known = self._decode_timestamps(read.echo)
+        known &= read.has_timestamp
+        # a device that refuses in the server's place uses no timestamps
+        bare = (read.flags & RST != 0) & ~read.has_timestamp
+        if bare.any():
+            which[bare] = self._find_reset_connections(read, bare)
+            known |= bare & (which < self._count)
+            read.is_valid[bare] |= self._layout.has_partial_checksum(frames[bare])
+        known = self._check(UNKNOWN, np.ones(len(known), bool), known)
+        which = np.where(known, which, 0)
+        ends = self._layout.read_reversed_endpoints(frames)
+        known = self._check(TUPLE, known, (ends == self._ends[which]).all(axis=1))
+        known = self._check(CHECKSUM, known, read.is_valid)
+        waited = times - self._account.begun[which] <= 1e9 * self._tcp.max_wait_s
+        self._handle_syn_acks(read, which, known & waited)
+        self._handle_resets(which[known & (read.flags & RST != 0)], REFUSED)
+        in_time = times - self._since[which] <= 1e9 * self._tcp.timeout_s
+        self._handle_data_and_fins(read, frames, which, known, in_time)
+
+    def _find_connections(
+        self, candidates: list[Connections], ports: U8 | None = None
+    ) -> Connections:
+        """Return the first begun connection of each row, with these ports ``(n, 4)``, or the count."""
+        found = np.full(len(candidates[0]), self._count, np.int64)
+        for tried in candidates:
+            fits = (found == self._count) & (tried < self._count)
+            fits[fits] = self._account.client[tried[fits]] & SENT != 0
+            if ports is not None:
+                fits[fits] = (self._ends[tried[fits], -4:] == ports[fits]).all(axis=1)
+            found[fits] = tried[fits]
+        return found
+
+    def _find_reset_connections(self, read: SegmentFields, bare: Mask) -> Connections:
+        """Find the connections of resets without timestamps (RFC 9293, section 3.5.2), or the count.
+
+        What answers a segment without ACK acknowledges it; what answers another has the number that it
+        acknowledged.
+        """
+        asked, answer = len(REQUEST), len(self._answer)
+        acknowledged, number = read.acknowledgement[bare], read.sequence[bare]
+        answers = read.flags[bare] & ACK != 0
+        return self._find_connections(
+            [
+                np.where(
+                    answers,
+                    self._decode_client_isns(acknowledged - np.uint32(1 + sent)),
+                    self._decode_server_isns(number - np.uint32(1 + received)),
+                )
+                for sent, received in ((0, 0), (asked, answer), (asked + 1, answer + 1))
+            ]
+        )
+
+    def _find_quoted_connections(self, ports: U8, numbers: NDArray[np.uint32]) -> Connections:
+        """Find the connections of quoted segments, without those of no connection."""
+        sent = 1 + len(REQUEST)
+        candidates = [
+            self._decode_client_isns(numbers - np.uint32(n)) for n in (0, 1, sent, sent + 1)
+        ]
+        found = self._find_connections(candidates, ports)
+        return found[found < self._count]
+
+    def _handle_syn_acks(self, read: SegmentFields, which: Connections, known: Mask) -> None:
+        """Open the connections of valid SYN-ACKs."""
+        mine = known & (read.flags & (SYN | ACK | RST | FIN) == SYN | ACK)
+        right = read.acknowledgement == self._compute_client_isns(which) + np.uint32(1)
+        right &= read.sequence == self._compute_server_isns(which)
+        mine = self._check(NUMBERS, mine, right)
+        if mine.any():
+            chosen = which[mine]
+            self._account.client[chosen] |= OPEN
+            self._reply(chosen, ACK)
+
+    def _handle_resets(self, chosen: Connections, state: int) -> None:
+        """Set the state of connections that were opening, and reset open ones."""
+        client = self._account.client
+        was_open = client[chosen] & OPEN != 0
+        if self._step == "open":
+            client[chosen[~was_open]] |= np.uint16(state)
+        later = chosen[was_open]
+        if state == REFUSED:
+            later = later[client[later] & ENDING == 0]
+        client[later] |= RESET
+
+    def _handle_data_and_fins(
+        self, read: SegmentFields, frames: U8, which: Connections, known: Mask, in_time: Mask
+    ) -> None:
+        data = known & in_time & (read.data_octets > 0) & (read.flags & (SYN | RST) == 0)
+        if data.any():
+            self._handle_data(read, frames, which, data)
+        # an end that nobody asked for is heard whenever it comes
+        asked_for = self._account.client[which] & ENDING != 0
+        ended = known & (in_time | ~asked_for) & (read.flags & FIN != 0)
+        if ended.any():
+            chosen = which[ended]
+            self._account.client[chosen] |= ENDED
+            self._reply(chosen, ACK, beyond=1)
+
+    def _handle_data(self, read: SegmentFields, frames: U8, which: Connections, mine: Mask) -> None:
+        """Check segments with data of objects."""
+        place = (read.sequence - self._compute_server_isns(which) - np.uint32(1)).astype(np.int64)
+        number = place // SEGMENT_OCTETS
+        right = (number < len(self._parts)) & (place % SEGMENT_OCTETS == 0)
+        right = self._check(NUMBERS, mine, right)
+        for part, octets in enumerate(self._parts):
+            rows = np.flatnonzero(right & (number == part))
+            if len(rows):
+                chosen = which[self._select_data(read, frames, rows, octets)]
+                self._complete_part(chosen, part)
+
+    def _complete_part(self, chosen: Connections, part: int) -> None:
+        """Note a received part of objects; acknowledge complete ones."""
+        client = self._account.client
+        if len(self._parts) > 1:
+            np.bitwise_or.at(self._got, chosen, np.uint16(1 << part))
+            chosen = chosen[self._got[chosen] == (1 << len(self._parts)) - 1]
+        chosen = chosen[select_first_of_each(chosen, client[chosen] & ANSWERED == 0)]
+        if len(chosen):
+            client[chosen] |= ANSWERED
+            self._reply(chosen, ACK)
+
+    def _handle_control_frames(self, frames: U8) -> None:
+        if self._count:
+            for ports, numbers in read_quoted_segments(self._layout.select_icmp(frames)):
+                self._handle_resets(self._find_quoted_connections(ports, numbers), UNREACHABLE)
+        super()._handle_control_frames(frames)
+
+
+class TcpServer(ServerPort, TcpEnd):
+    """Worker that accepts connections to all addresses on one interface."""
+
+    def load(self, *, frame: bytes) -> None:
+        self._layout = TcpLayout(np.frombuffer(frame, np.uint8))
+
+    def arm(self, *, path: str, table: TableLocation, nonce: int, tcp: Tcp) -> None:
+        """Begin a trial; write the four-tuples behind the device into a table."""
+        self._begin_trial(path, table.count, nonce, tcp)
+        self._table = table.map()
+
+    def report(self) -> dict[str, Any]:
+        self._drain_all()
+        return self._make_report()
+
+    def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
+        read = self._layout.read(frames)
+        which, known = self._decode_timestamps(read.timestamp)
+        known = self._check(UNKNOWN, np.ones(len(known), bool), known & read.has_timestamp)
+        which = np.where(known, which, 0)
+        known = self._check(CHECKSUM, known, read.is_valid)
+        known = self._accept(read, frames, which, known)
+        ends = self._layout.read_reversed_endpoints(frames)
+        known = self._check(TUPLE, known, (ends == self._ends[which]).all(axis=1))
+        right = read.sequence - self._compute_client_isns(which) <= np.uint32(len(REQUEST) + 2)
+        known = self._check(NUMBERS, known, right)
+        reset = known & (read.flags & RST != 0)
+        if reset.any():
+            self._account.server[which[reset]] |= ENDED
+            known &= ~reset
+        self._handle_acknowledgements(read, which, known, times)
+        self._answer_requests(read, frames, which, known)
+        self._answer_fins(read, which, known & (read.flags & FIN != 0))
+
+    def _accept(self, read: SegmentFields, frames: U8, which: Connections, known: Mask) -> Mask:
+        """Answer SYNs; return the rows of known connections."""
+        server = self._account.server
+        opening = known & (read.flags & (SYN | ACK) == SYN)
+        right = self._check(NUMBERS, opening, read.sequence == self._compute_client_isns(which))
+        fresh = select_first_of_each(which, right & (server[which] & SENT == 0))
+        if fresh.any():
+            chosen, rows = which[fresh], frames[fresh]
+            self._ends[chosen] = self._layout.read_reversed_endpoints(rows)
+            self._table.learn(chosen, rows[:, self._layout.row])
+            server[chosen] |= SENT
+        if right.any():
+            chosen = which[right]
+            self._emit(
+                chosen, SYN | ACK, self._compute_server_isns(chosen),
+                self._compute_client_isns(chosen) + np.uint32(1), read.timestamp[right],
+            )  # fmt: skip
+        return self._check(UNKNOWN, known & ~opening, server[which] & SENT != 0)
+
+    def _handle_acknowledgements(
+        self, read: SegmentFields, which: Connections, known: Mask, times: NDArray[np.int64]
+    ) -> None:
+        """Note opened and closed connections."""
+        server = self._account.server
+        mine = known & (read.flags & ACK != 0)
+        opened = mine & (read.acknowledgement == self._compute_server_isns(which) + np.uint32(1))
+        fresh = select_first_of_each(which, opened & (server[which] & OPEN == 0))
+        self._account.opened[which[fresh]] = times[fresh]
+        server[which[fresh]] |= OPEN
+        ending = mine & (server[which] & ENDING != 0) & (read.flags & FIN == 0)
+        ending &= read.acknowledgement == self._next_sequence(which) + np.uint32(1)
+        server[which[ending]] |= ENDED
+
+    def _answer_requests(
+        self, read: SegmentFields, frames: U8, which: Connections, known: Mask
+    ) -> None:
+        rows = np.flatnonzero(known & (read.data_octets > 0))
+        if not len(rows):
+            return
+        rows = self._select_data(read, frames, rows, REQUEST)
+        chosen = which[rows]
+        self._account.server[chosen] |= ASKED
+        begun = self._compute_server_isns(chosen) + np.uint32(1)
+        acknowledged = self._compute_client_isns(chosen) + np.uint32(1 + len(REQUEST))
+        for number, part in enumerate(self._parts):
+            place = np.uint32(number * SEGMENT_OCTETS)
+            self._emit(chosen, PSH | ACK, begun + place, acknowledged, read.timestamp[rows], part)
+
+    def _answer_fins(self, read: SegmentFields, which: Connections, mine: Mask) -> None:
+        if not mine.any():
+            return
+        chosen = which[mine]
+        self._account.server[chosen] |= ENDING
+        end = read.sequence[mine] + read.data_octets[mine].astype(np.uint32) + np.uint32(1)
+        self._emit(chosen, FIN | ACK, self._next_sequence(chosen), end, read.timestamp[mine])
+
+    def _next_sequence(self, which: Connections) -> NDArray[np.uint32]:
+        """Return the sequence number after what was sent."""
+        answered = (self._account.server[which] & ASKED != 0) * np.uint32(len(self._answer))
+        number: NDArray[np.uint32] = self._compute_server_isns(which) + np.uint32(1) + answered
+        return number
