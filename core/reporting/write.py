@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from v6t.analysis.figures.plots import save_pdf
 from v6t.analysis.rundata import RunData
-from v6t.base.errors import UsageError, V6tError
+from v6t.base.errors import V6tError
 from v6t.base.files import read_text, report_write_errors, write_atomically
 from v6t.benchmarks.registry import load_presentations
+from v6t.core.config.yaml_file import check_name
 from v6t.core.runs.rundir import REPETITIONS, check_report_directory, report_damage
 
 # Default files of a report by format; the run itself writes the CSV file.
@@ -62,10 +63,10 @@ def write_run_report(
     from v6t.core.runs.results import load_run
 
     if paper is not None:
-        _check_name("paper", paper, tuple(list_sources()))
+        check_name(paper, tuple(list_sources()), "paper")
     for name in formats:
-        _check_name("format", name, tuple(FILES_BY_FORMAT))
-    _check_name("choice of figures", figures, get_args(FigureSelection))
+        check_name(name, tuple(FILES_BY_FORMAT), "format")
+    check_name(figures, get_args(FigureSelection), "choice of figures")
     check_report_directory(output, path)
     max_figures = {"none": 0, "few": MAX_FIGURES}.get(figures)
     data = data or load_run(path)
@@ -83,15 +84,6 @@ def write_run_report(
         if figures == "pdf":
             written.append(_write_pdf_figures(directory, data))
     return written
-
-
-def _check_name(noun: str, name: Any, known: Sequence[str]) -> None:
-    """Reject a name that is not known."""
-    if name not in known:
-        hint = f"known: {', '.join(known)}"
-        if noun == "format" and name == "pdf":
-            hint = "open report.html in a browser and print it to PDF"
-        raise UsageError(f"unknown {noun} '{name}'", hint, code="unknown-name")
 
 
 def _write_pdf_figures(directory: Path, data: RunData) -> Path:

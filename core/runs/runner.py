@@ -34,7 +34,6 @@ from v6t.core.runs.events import Listener, log_run, make_headline
 from v6t.core.runs.journal import read_journal
 from v6t.core.runs.manifest import make_manifest, utc_now
 from v6t.core.runs.plan import RunPlan, make_first_stage, plan, plan_stage
-from v6t.core.runs.point import make_point, make_tcp_point, remeasure_tester
 from v6t.core.runs.preflight import run_preflight
 from v6t.core.runs.results import (
     COMPLETE,
@@ -55,7 +54,7 @@ from v6t.core.runs.rundir import (
     compute_digest,
     format_json,
 )
-from v6t.core.runs.trials import Trials
+from v6t.core.runs.trials import Trials, make_point, make_tcp_point, remeasure_tester
 from v6t.procedures.stateful.phases import PhaseOneError
 from v6t.procedures.tester_rate import MAX_REMEASUREMENTS, compute_usable_rate
 from v6t.profiles.mixes import Sizes

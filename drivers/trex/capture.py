@@ -43,7 +43,7 @@ _CONTROL_PROTOCOLS = ("arp", "icmp", "icmp6")
 """Frames that devices send unasked, even to one host: ARP, ICMP, ND."""
 _CONTROL_WITHOUT_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
                          "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
-_MULTICAST = "ether[0] & 1 = 1"
+_MULTICAST_FILTER = "ether[0] & 1 = 1"
 """To a group or to all: RA, MLD, IGMP, LLDP, spanning tree, and hellos of routing protocols."""
 TEST_FRAME_FILTER = f"ether[len - {trailer.LENGTH}] = {trailer.MAGIC}"
 STAMPED_FRAME_FILTER = f"{TEST_FRAME_FILTER} and ether[len - 13] & 128 = 0"
@@ -156,7 +156,7 @@ def make_control_filter(streams: Iterable[StreamSet]) -> str:
     terms = " or ".join(
         _CONTROL_WITHOUT_ECHO if headers & {"ICMP", "ICMPv6"} else _CONTROL_PROTOCOLS
     )
-    return f"{_MULTICAST} or {terms} or (vlan and ({terms}))"
+    return f"{_MULTICAST_FILTER} or {terms} or (vlan and ({terms}))"
 
 
 def make_class_filter(number: int, nonce: int = 0) -> str:
@@ -268,7 +268,7 @@ class StampColumns(NamedTuple):
     """
 
     arrived_s: F64
-    left_ticks: I64
+    departed_ticks: I64
     sequence: I64
 
 

@@ -76,7 +76,7 @@ WARNED_CONNECTIONS = 1_000_000  # From this number on a plan warns of memory and
 SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 120, 150, 180
 """Of each connection, measured with nat44 and frames of 84 octets: TRex's server, v6t with its
 worker, and the recording on the disk of TRex's host."""
-_ORDER_SEED = 1
+_ORDER_SEED = 1  # Of the pseudorandom order of connections
 
 
 def check_connections(most: int, needs: frozenset[Capability]) -> None:
@@ -137,6 +137,7 @@ class Block(SentStream):
 
     @property
     def is_timed(self) -> bool:
+        """Whether the frames carry TRex's stamp."""
         return not is_marked(self)
 
     def source(self) -> FrameSource:
@@ -315,7 +316,7 @@ class LearnedConnections:
         One block is stamped, which proves how long sending took; marks say which connection the
         frames of the others belong to.
         """
-        return self._list(streams, "linear", None, alone=True)
+        return self._get_streams(streams, "linear", None, alone=True)
 
     def make_phase_two(
         self, streams: StreamSet, trial: Trial, connections: Connections
@@ -326,13 +327,13 @@ class LearnedConnections:
         its table. A table read pseudorandomly is shuffled: every connection comes once per pass.
         """
         if streams.direction == "reverse":
-            return self._list(streams, connections.reading, connections.entries)
+            return self._get_streams(streams, connections.reading, connections.entries)
         count = self._rows.count
         if trial.frames <= count or compute_period(foreground(streams)) == count:
             return streams
-        return self._list(streams, "linear", None)
+        return self._get_streams(streams, "linear", None)
 
-    def oracle(self, stream: Stream) -> Oracle | None:
+    def find_oracle(self, stream: Stream) -> Oracle | None:
         """Return the oracle of a stream's frames; None: that of all streams applies."""
         table, oracles = self._table, self._memory.oracles
         if oracles is None or table is None:
@@ -355,7 +356,7 @@ class LearnedConnections:
             raise TesterError("no connections have been established yet", code="not-learned")
         return self._table
 
-    def _list(
+    def _get_streams(
         self, streams: StreamSet, reading: ReadingOrder, entries: int | None, *, alone: bool = False
     ) -> StreamSet:
         """Return the streams that send connections in a reading order; equal ones are made once."""

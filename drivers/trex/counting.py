@@ -35,11 +35,13 @@ from v6t.trials.result import ClassCount, sum_classes
 from v6t.trials.timeline import Timeline, choose_slot_s
 from v6t.trials.trial import Trial
 
-STAMPED = "stamped"  # Figure of a trial: what :func:`count_captured_stamps` found in each direction
+CAPTURED_STAMPS_KEY = (
+    "stamped"  # Figure of a trial: what :func:`count_captured_stamps` found in each direction
+)
 STAMPS_CLASS = -1  # Class number of the capture that counts stamped frames of several cores
-LOOK_S = 0.002  # Time of one reading of the port counters (docs/accuracy.md)
-_READING_S = 0.5  # Interval of the readings for a timeline; no slot is shorter
-_MIN_READINGS = 3
+COUNTER_READING_S = 0.002  # Time of one reading of the port counters (docs/accuracy.md)
+_READING_INTERVAL_S = 0.5  # Interval of the readings for a timeline; no slot is shorter
+_MIN_READINGS = 3  # With fewer readings there is no timeline
 NEGATIVE_TRAFFIC_PROBLEM = (
     "port counters cannot tell frames that must be dropped from others",
     "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
@@ -319,7 +321,7 @@ def make_timeline(stats: TrialStats, loads: Sequence[OfferedLoad], trial: Trial)
             sent, received = sum(ports[p][0] for p in tx_ports), sum(ports[p][1] for p in rx_ports)
             points.append((when, sent, received))
     times, sent_frames, arrived = np.array(points, dtype=float).T
-    width = max(_READING_S, choose_slot_s(trial.total_duration_s))
+    width = max(_READING_INTERVAL_S, choose_slot_s(trial.total_duration_s))
     ends = np.append(np.arange(-(-trial.total_duration_s // width)) * width, times[-1])
     arrivals = np.rint(np.interp(ends, times, arrived)).astype(int)
     missing = np.interp(ends, times, sent_frames) - np.interp(ends, times, arrived)

@@ -18,7 +18,11 @@ from v6t.drivers.trex.bursts import (
     SAMPLED_CAPABILITIES,
     compute_stamp_limit_fps,
 )
-from v6t.drivers.trex.counting import LOOK_S, NEGATIVE_TRAFFIC_PROBLEM, STAMPED
+from v6t.drivers.trex.counting import (
+    CAPTURED_STAMPS_KEY,
+    COUNTER_READING_S,
+    NEGATIVE_TRAFFIC_PROBLEM,
+)
 from v6t.drivers.trex.options import ServersOptions, TrexOptions
 
 if TYPE_CHECKING:
@@ -38,7 +42,7 @@ class Trex(TesterKind):
     name = "trex"
     title = "Cisco TRex, on real ports or in the lab"
     options_model = ServersOptions
-    sending_error_s = LOOK_S
+    sending_error_s = COUNTER_READING_S
     setup_s = 10.0
     load_s = 3.0
     overhead_s = 0.5
@@ -233,7 +237,7 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
     """Yield warnings about one server from its options and the figures of its trials."""
     cores = max((trial.get("cores", 1) for trial in figures), default=1)
     if options.counts_by_ports or not all(trial.get("by_trailer", True) for trial in figures):
-        some = "some are" if any(STAMPED in trial for trial in figures) else "none is"
+        some = "some are" if any(CAPTURED_STAMPS_KEY in trial for trial in figures) else "none is"
         yield (
             "TRex counts the frames of its ports, less control frames: it does not distinguish classes"
             + (f", and {some} compared with the reference translation" if figures else "")
@@ -262,7 +266,7 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
     shares = [
         one["captured"] / one["received"]
         for trial in figures
-        for one in trial.get(STAMPED, {}).values()
+        for one in trial.get(CAPTURED_STAMPS_KEY, {}).values()
         if one["received"]
     ]
     if min(shares, default=1.0) < 1:
@@ -271,7 +275,7 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
             f"in {some} of {len(shares)} trials and directions TRex's receiver did not see all "
             f"stamped frames that its cores received, in the worst {least}%: frames that "
             "the device sent by itself may have been taken for test frames there, and loss may be "
-            f"higher than reported ('{STAMPED}' in journal.jsonl)"
+            f"higher than reported ('{CAPTURED_STAMPS_KEY}' in journal.jsonl)"
         )
 
 

@@ -17,12 +17,12 @@ from v6t.drivers.trex.interfaces import check_interface, find_device, is_pci
 from v6t.drivers.trex.port_driver import PortDriver, choose_driver, find_driver
 from v6t.intent.device import make_host_arguments
 
-Counting = Literal["auto", "trailer", "ports"]
-Start = Literal["auto", "never", "always"]
+Counting = Literal["auto", "trailer", "ports"]  # Methods to recognize test frames
+Start = Literal["auto", "never", "always"]  # When v6t starts a server
 LAB_INTERFACES = ("left", "right")  # In the order of TRex's port numbers
-Port = Annotated[int, Field(ge=0, le=15)]
+Port = Annotated[int, Field(ge=0, le=15)]  # TRex's number of a port
 Mac = Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")]
-_COMMON_OPTIONS = ("servers", "only", "max_skew")  # Not of a single server
+_COMMON_OPTIONS = ("servers", "only", "max_skew")  # Options that a single server does not have
 
 
 def _check_length(value: Any) -> Any:
@@ -304,7 +304,7 @@ class TrexOptions(StrictModel):
 
     @property
     def port_driver(self) -> PortDriver:
-        """Driver of the ports, as far as their interfaces are named here."""
+        """Driver of the ports whose interfaces are named."""
         return choose_driver(find_driver(name).name for name in self.all_interfaces or ())
 
     @property
@@ -356,12 +356,12 @@ class TrexOptions(StrictModel):
 
     @property
     def counts_by_ports(self) -> bool:
-        """Whether port counters will count the test frames for certain, before a server is known."""
+        """Whether it is certain, before a server is known, that port counters count the test frames."""
         return self.by_trailer is False or (self.must_start and self.cores > 1)
 
     @property
     def must_start(self) -> bool:
-        """Whether v6t starts the server in any case, and attaches to none."""
+        """Whether v6t always starts the server and never attaches to a running one."""
         return self.lab or self.start == "always"
 
 
@@ -400,6 +400,7 @@ class ServersOptions(TrexOptions):
 
     @model_validator(mode="after")
     def _check_servers(self) -> ServersOptions:
+        """Check the options of the servers against each other."""
         names = [one.name for one in self.servers]
         hosts = [(one.ssh and one.ssh.host, one.server, one.rpc_port) for one in self.servers]
         lacking = [s.name for s in self.servers[1:] if s.left is None or s.right is None]

@@ -206,6 +206,7 @@ class SentStream(Stream):
 
     @classmethod
     def make(cls: type[SentStreamT], stream: Stream, **fields: Any) -> SentStreamT:
+        """Make a stream of this class from a compiled one and further fields."""
         return cls(**{**vars(stream), **fields})
 
     def source(self) -> FrameSource:
@@ -232,7 +233,7 @@ def mark_streams(streams: StreamSet) -> StreamSet | None:
     return replace(streams, streams=tuple(marked))
 
 
-def readdress(frame: bytes, macs: tuple[str, str], vlan: int | None) -> bytes:
+def rewrite_header(frame: bytes, macs: tuple[str, str], vlan: int | None) -> bytes:
     """Replace destination and source address, and, if given, the VLAN identifier of a tagged frame."""
     head = bytes.fromhex("".join(macs).replace(":", ""))
     if vlan is None or frame[12:14] != _VLAN_TAG:
@@ -250,14 +251,14 @@ def replace_addresses(
     """Give captured frames of another pair of ports the addresses of the first pair."""
     here, first = vlans or (None, None)
     return [
-        (when, readdress(f, first_macs, first) if readdress(f, macs, here) == f else f)
+        (when, rewrite_header(f, first_macs, first) if rewrite_header(f, macs, here) == f else f)
         for when, f in frames
     ]
 
 
 def with_macs(stream: Stream, tester_mac: str, dut_mac: str, vlan: int | None = None) -> Stream:
     """Return a stream with the addresses of another pair of ports."""
-    return stream.with_packet(readdress(stream.packet, (dut_mac, tester_mac), vlan))
+    return stream.with_packet(rewrite_header(stream.packet, (dut_mac, tester_mac), vlan))
 
 
 def with_cache(streams: StreamSet, size: int) -> StreamSet:

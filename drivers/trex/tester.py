@@ -82,10 +82,10 @@ _OVERTIME = 1.5  # Multiple of a trial's duration after which traffic is stopped
 class PortPair(NamedTuple):
     """Ports of one pair in one direction, and their addresses if these differ from the links'."""
 
-    tx: int
-    rx: int
-    sending: Side | None = None
-    receiving: Side | None = None
+    tx: int  # Number of the sending port
+    rx: int  # Number of the receiving port
+    sending: Side | None = None  # Addresses of the sending port
+    receiving: Side | None = None  # Addresses of the receiving port
 
 
 class TrexTester(BedTester):
@@ -216,6 +216,7 @@ class TrexTester(BedTester):
         return self._run_phase(phase_trial, streams)
 
     def _establish_tcp(self, trial: Trial, connections: Connections, tcp: Tcp) -> PhaseCounts:
+        """Open TCP connections on a server with the ASTF engine."""
         from v6t.drivers.trex.astf import TcpTrial
 
         if self._oracle is None:
@@ -227,6 +228,7 @@ class TrexTester(BedTester):
 
     @property
     def _current_tcp_trial(self) -> TcpTrial:
+        """The trial whose TCP connections are open; raises TesterError if there is none."""
         if self._tcp_trial is None:
             raise TesterError("no connection of TCP was opened yet", code="not-learned")
         return self._tcp_trial
@@ -324,7 +326,7 @@ class TrexTester(BedTester):
             pairs[part].tx,
             tuple(pair.rx for pair in (pairs[part], *pairs[:part], *pairs[part + 1 :])),
             self._nonce,
-            lambda stream: self._connections.oracle(stream) or oracle,
+            lambda stream: self._connections.find_oracle(stream) or oracle,
         )
 
     def _make_loads(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
@@ -529,7 +531,7 @@ class TrexTester(BedTester):
                 "cores": facts.cores_per_port,
                 "version": facts.version.get("version"),
                 "by_trailer": self.attachment.uses_trailer,
-                **({counting.STAMPED: captured} if captured else {}),
+                **({counting.CAPTURED_STAMPS_KEY: captured} if captured else {}),
             },
         )
 

@@ -25,7 +25,7 @@ from v6t.trials.result import DirectionResult
 
 IPDV_FRAMES = 30_000  # Captured frames per direction for IPDV
 CLOCK_FIT_FRAMES = 1000  # First and last frames that tell the frequency of the sender's clock
-_FIT_ROUNDS = 3
+_FIT_ROUNDS = 3  # Iterations of the fit
 
 
 def estimate_tick_rate(stamps: StampColumns) -> float | None:
@@ -38,7 +38,7 @@ def estimate_tick_rate(stamps: StampColumns) -> float | None:
     Returns:
         The frequency; None: the frames are too few or too close.
     """
-    arrived_s, ticks = stamps.arrived_s, stamps.left_ticks
+    arrived_s, ticks = stamps.arrived_s, stamps.departed_ticks
     if len(ticks) > 2 * CLOCK_FIT_FRAMES:
         by_arrival = np.argsort(arrived_s, kind="stable")
         ends = np.r_[by_arrival[:CLOCK_FIT_FRAMES], by_arrival[-CLOCK_FIT_FRAMES:]]
@@ -75,7 +75,7 @@ def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict
         stamps = reader.columns(n for n, s in named.items() if s is stream and n < MARK_IDS)
         delays = np.empty(0, np.int64)
         if len(stamps.sequence):
-            left = stamps.left_ticks - stamps.left_ticks.min()
+            left = stamps.departed_ticks - stamps.departed_ticks.min()
             arrived_s = stamps.arrived_s - stamps.arrived_s.min()
             delays = np.rint((arrived_s - left / ticks_hz) * 1e9).astype(np.int64)
         sequence = (np.arange(count, dtype=np.int64) + FIRST_SEQUENCE) & 0xFFFFFFFF
@@ -105,7 +105,7 @@ def measure_delays(
         stamps = reader.columns([number])
         if hertz is None or name not in min_delays_us or not len(stamps.sequence):
             continue
-        sent_s = (stamps.left_ticks - stamps.left_ticks[0]) / hertz
+        sent_s = (stamps.departed_ticks - stamps.departed_ticks[0]) / hertz
         late_us = (stamps.arrived_s - stamps.arrived_s[0] - sent_s) * 1e6
         delays_us = np.rint(late_us - late_us.min() + min_delays_us[name]).astype(np.int64)
         values, counts = count_unique(1000 * delays_us)
@@ -174,7 +174,7 @@ def _compute_start_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz:
     """Return when a burst began, by its first captured frame [s]."""
     stamps = reader.columns([number])
     first = int(stamps.sequence.argmin())
-    return float(stamps.left_ticks[first] / ticks_hz - stamps.sequence[first] / burst.pps)
+    return float(stamps.departed_ticks[first] / ticks_hz - stamps.sequence[first] / burst.pps)
 
 
 def match_bursts_by_time(

@@ -5,6 +5,7 @@ import json
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.runs.events import Listener
+from v6t.core.runs.results import read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import measure_capacities
 from v6t.procedures.tester_rate import find_plausible_rate
@@ -113,9 +114,8 @@ def test_single_mode_repeats_noisy_self_test(tmp_path):
     assert {k.split("/")[0] for k in record.trials} == {"again1-throughput"}
     assert any(k.startswith("throughput/") for k in keys)
     # replaying the journal gives the same
-    results = tmp_path / "noisy" / "results.json"
-    first = json.loads(results.read_text())
-    results.write_text(json.dumps({**first, "status": "running"}))
+    content = read_results(tmp_path / "noisy") | {"status": "running"}
+    (tmp_path / "noisy" / "results.json").write_text(json.dumps(content))
     resumed = resume(tmp_path / "noisy", Listening())
     assert len(resumed.trials) == len(keys)
     assert [r.median for r in resumed.records] == [record.median]

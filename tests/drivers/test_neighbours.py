@@ -34,6 +34,8 @@ from v6t.intent.device import (
 from v6t.intent.families import RouterConfig
 from v6t.plugins.siit import Siit
 
+from .duts.field import until
+
 OWN, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
 FOUR, SIX = "198.18.0.2", "2001:2::2"
 ROUTER4, ROUTER6 = "198.18.0.1", "2001:2::1"
@@ -260,8 +262,7 @@ def ways(tmp_path):
         PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: types.SimpleNamespace(socket=sockets)
     )
     one = worker.NeighborResponder(zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())})
-    while len(made) < 2 or not all(hasattr(way, "endpoint") for way in made):
-        pass
+    until(lambda: len(made) == 2 and all(hasattr(way, "endpoint") for way in made), "both sockets")
     yield one, {int(way.endpoint[-1]): way for way in made}
     one.close()
 
@@ -270,14 +271,12 @@ def test_answers_are_counted_by_port(ways):
     one, way = ways
     way[0].arrived.put(bytes(request()))
     way[0].arrived.put(bytes(request("198.18.0.3")))
-    while len(way[0].left) < 1:
-        pass
+    until(lambda: way[0].left, "an answer")
     with one.pause():
         assert one.sent == {0: 1, 1: 0}
         way[0].arrived.put(bytes(request()))
         assert len(way[0].left) == 1, "nobody is answered while counters are read"
-    while len(way[0].left) < 2:
-        pass
+    until(lambda: len(way[0].left) == 2, "another answer")
     assert way[1].left == []
 
 
@@ -286,8 +285,7 @@ def test_answers_taken_by_trex_are_counted(ways, full, count):
     one, way = ways
     way[0].full = full
     way[0].arrived.put(bytes(request()))
-    while not way[0].tried:
-        pass
+    until(lambda: way[0].tried, "an attempt")
     with one.pause():
         assert len(way[0].left) == count
         assert one.sent == {0: count, 1: 0}

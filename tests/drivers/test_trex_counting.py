@@ -133,7 +133,7 @@ def test_loopback_returns_negative_traffic():
 def test_recorded_stamps_give_the_clocks_frequency(raw):
     stamps = stamps_of(samples(raw, 1)).stamps
     assert 1e9 < timing.estimate_tick_rate(stamps) < 5e9
-    few = StampColumns(stamps.arrived_s[:5], stamps.left_ticks[:5], stamps.sequence[:5])
+    few = StampColumns(stamps.arrived_s[:5], stamps.departed_ticks[:5], stamps.sequence[:5])
     assert timing.estimate_tick_rate(few) is None
 
 

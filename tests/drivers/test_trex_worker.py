@@ -226,8 +226,10 @@ def test_unrecorded_frames_are_not_device_losses(opened, monkeypatch, missing):
         assert "499 of 500" in reason
 
 
-@pytest.mark.parametrize("options", [{}, {"counting": "ports"}, {"cores": 4, "counting": "ports"}])
-@pytest.mark.parametrize("slow", [1, 2])
+@pytest.mark.parametrize(
+    ("options", "slow"),
+    [({}, 1), ({}, 2), ({"counting": "ports"}, 2), ({"cores": 4, "counting": "ports"}, 2)],
+)
 def test_sending_time_is_measured_at_the_ports(installation, monkeypatch, options, slow):
     """A tester that sends at half the rate is detected with each way to count frames."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
@@ -310,8 +312,7 @@ def test_warnings_follow_from_the_trials_of_the_run(options, figures, expected):
     assert all(text in warning for text, warning in zip(expected, warnings, strict=True))
 
 
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("asked", [None, 1, 2])
+@pytest.mark.parametrize(("several", "asked"), [(False, 1), (False, 2), (True, None), (True, 1)])
 def test_attached_server_keeps_its_cores(installation, monkeypatch, several, asked):
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1" if several else "")
     cores = 1 + several

@@ -147,10 +147,9 @@ class Field:
         )
 
     def v6t(self, *words: object, status: int = 0) -> str:
-        """Run ``v6t WORDS`` on the operator's host and return its output."""
-        enter = ["nsenter", "-t", str(self.operator.pid), "-n", "--"]
-        done = run_v6t(*words, enter=enter, status=status)
-        return done.stdout + done.stderr
+        """Run ``v6t WORDS`` on the operator's host; return output and error code, in brackets."""
+        done = run_v6t(*words, network=self.operator.pid, status=status)
+        return done.out + done.err + f"[{done.code}]" * bool(done.code)
 
     def cut(self) -> None:
         """Cut the route: no packet, no error and no end of a connection gets through."""

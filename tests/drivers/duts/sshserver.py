@@ -94,6 +94,11 @@ class Server(ssh.LabSshServer):
                 f"{side}-cable; ip link set {side} up; ip link set {side}-cable up"
             )
 
+    @property
+    def has_record(self) -> bool:
+        """Whether the undo record of a configuration is on the device."""
+        return "record.json" in self.shell("ls /run/v6t 2>/dev/null; true")
+
     def processes(self) -> str:
         return self.shell("ps -eo args")
 

@@ -1,5 +1,6 @@
 """Plans without a device, and outputs that were recorded on one."""
 
+import os
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.lab import netns
 from v6t.tests.core import warm
+from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab
 
 from . import sshserver
@@ -54,13 +57,23 @@ def make_plan(driver, intent, **options):
     return made.plan(intent, made.make_example_facts(intent))
 
 
-def run_v6t(*words, enter=(), status=0):
-    """Run v6t in a new process, in another namespace if ``enter`` is given."""
-    done = subprocess.run(
-        [*enter, *warm.command(), *map(str, words)],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=250,
-    )  # fmt: skip
-    assert done.returncode == status, done.stderr
+@contextmanager
+def in_network_of(pid):
+    """Move into the network namespace of a process; not at all if its id is 0."""
+    if pid:
+        netns.enter(pid)
+    try:
+        yield
+    finally:
+        if pid:
+            netns.enter(os.getppid())  # it has stayed where this process was
+
+
+def run_v6t(*words, network=0, status=0):
+    """Run v6t in this process, in the network namespace of another one if that is given."""
+    with in_network_of(network):
+        done = v6t(*words)
+    assert done.status == status, done.err
     return done
 
 

@@ -142,6 +142,8 @@ def test_a_fault_after_the_login(server, device, fault, phase):
     if fault in BREAKS_SSHD:
         heal(server)
     assert found == OUTCOMES[fault][phase], told
+    if found == RESTORED:
+        return
     again = device()
     again.open()
     again.rollback()

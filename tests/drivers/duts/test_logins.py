@@ -1,18 +1,18 @@
 """Logins to a real sshd: configuration file, agent, password and jump host."""
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
+from v6t.base.errors import V6tError
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.tests.expect import expect_error
 
-from .support import over_ssh
+from .field import until
+from .support import in_network_of, over_ssh
 
 pytestmark = over_ssh
 
@@ -26,20 +26,6 @@ AuthorizedKeysFile none
 PasswordAuthentication yes
 PermitRootLogin yes
 UsePAM no
-"""
-PROGRAM = """\
-import json, sys
-from v6t.drivers.transport.openssh import SshTransport
-from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.base.errors import V6tError
-transport = SshTransport(SshOptions(**json.loads(sys.argv[1])))
-try:
-    transport.open()
-    print(transport.run("echo in; echo $SSH_CONNECTION").out)
-except V6tError as exc:
-    print(f"{type(exc).__name__}: {exc.message} | {exc.hint}")
-finally:
-    transport.close()
 """
 
 
@@ -57,13 +43,16 @@ def config(server, tmp_path):
 
 
 def beside(server, **options):
-    """Log in from a process in the device's network namespace: TCP on loopback, no shortcut."""
-    words = ["nsenter", "-t", str(server.pid), "-n", "--", sys.executable, "-c", PROGRAM]
-    done = subprocess.run(
-        [*words, json.dumps(options)], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """Log in from the device's network namespace: TCP on loopback, no shortcut."""
+    transport = SshTransport(SshOptions(**options))
+    with in_network_of(server.pid):
+        try:
+            transport.open()
+            return transport.run("echo in; echo $SSH_CONNECTION").out
+        except V6tError as exc:
+            return f"{type(exc).__name__}: {exc.message} | {exc.hint}"
+        finally:
+            transport.close()
 
 
 def own(server, **changes):
@@ -128,8 +117,7 @@ def test_login_with_agent_key(server, monkeypatch, tmp_path):
         ["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL
     ) as agent:
         try:
-            while not socket.exists():
-                pass
+            until(socket.exists, "the agent")
             monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
             options = own(server, identity=[])
             assert "login was refused" in beside(server, **options)

@@ -219,7 +219,7 @@ def test_killed_commit_is_rolled_back_later(tmp_path):
     record = tmp_path / "state" / "record.json"
     assert record.exists()
     done = run_v6t("dut", "rollback", "--testbed", path)
-    assert "configure ipv6-router: undone" in done.stdout
+    assert "configure ipv6-router: undone" in done.out
     assert not record.exists()
     assert not box.find_pid()  # the lab's device goes with its restore
 
@@ -315,7 +315,7 @@ def test_run_measures_frames_through_the_device(tmp_path):
         path = bed_file(server, tmp_path)
         done = run_v6t(*QUICK, "--testbed", path, "-o", tmp_path / "out")
         order = ("configured as ipv6-router", "read-backs agree", "octets, forward", "is undone")
-        places = [done.stderr.index(words) for words in order]
+        places = [done.err.index(words) for words in order]
         assert places == sorted(places)
         log = (tmp_path / "out" / "log.txt").read_text()
         assert re.search(r" ssh \S+: answered after \d+\.\d{3} s\n\$ show version\n\| ", log)

@@ -60,7 +60,7 @@ def whole(testbed, tmp_path_factory):
 def test_a_run_configures_verifies_measures_and_restores(whole):
     path, done = whole
     order = ("configured as siit", "read-backs agree", "octets, forward", "is undone")
-    places = [done.stderr.index(words) for words in order]
+    places = [done.err.index(words) for words in order]
     assert places == sorted(places)
     results = json.loads((path / "results.json").read_text())
     (record,) = results["results"]
@@ -69,7 +69,7 @@ def test_a_run_configures_verifies_measures_and_restores(whole):
     assert watched["rate_fps"] == record["median"]
     assert watched["samples"] >= 5
     assert set(watched["idle_percent"]) >= {"cpu0"}
-    assert watched["says"] in done.stdout
+    assert watched["says"] in done.out
     jsonschema.validate(results, make_results_schema())
     device = json.loads((path / "manifest.json").read_text())["tester"]["device"]
     assert device["kind"] == "tayga"
@@ -121,7 +121,7 @@ def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, whole, tmp
         assert inside.run("cat /run/v6t/record.json").out == record.read_text()
         assert record.stat().st_mode & 0o777 == 0o600
         done = run_v6t("resume", path, "--no-report")
-        lines = done.stderr.splitlines()
+        lines = done.err.splitlines()
         first = next(n for n, line in enumerate(lines) if "rolling back what" in line)
         assert "is undone" in lines[first + 1]
         assert "configured as siit" in lines[first + 2]

@@ -50,11 +50,11 @@ def test_all_are_configured_measured_and_restored(standing, tmp_path):
     done = run_v6t("run", *flags(standing), *RUN, "-o", tmp_path / "run")
     for place in standing.site.placed.values():
         name = standing.servers[place.machine].name
-        said = [line for line in done.stderr.splitlines() if name in line]
+        said = [line for line in done.err.splitlines() if name in line]
         if place.netns:
             said = [line for line in said if f"netns {place.netns}" in line]
-        assert any("configured as" in line for line in said), done.stderr
-        assert any("is undone" in line for line in said), done.stderr
+        assert any("configured as" in line for line in said), done.err
+        assert any("is undone" in line for line in said), done.err
         assert not standing.servers[place.machine].find_pid()
     *_, record = json.loads((tmp_path / "run" / "results.json").read_text())["results"]
     assert (record["matched"], record["loss"]) == (1.0, {"forward": 0.0, "reverse": 0.0})
@@ -74,8 +74,8 @@ def test_lock_on_one_device_blocks_all(standing):
         )
         assert held.line(10) == "ok"
         done = run_v6t("dut", "commit", *flags(standing), status=4)
-        assert "alice@elsewhere" in done.stderr
-        assert server.name in done.stderr
+        assert "alice@elsewhere" in done.err
+        assert server.name in done.err
         held.release()
         assert standing.states() == before
         assert not any(standing.records().values())
@@ -90,9 +90,9 @@ def test_committed_configuration_stays_until_rollback(standing):
     first = standing.states()
     assert all(first[name] != state for name, state in before.items())
     again = run_v6t("dut", "commit", *flags(standing))
-    assert again.stderr.count("rolling back what") == len(standing.site.placed)
+    assert again.err.count("rolling back what") == len(standing.site.placed)
     assert all(standing.records().values())
-    told = run_v6t("dut", "status", *flags(standing), "--json").stdout
+    told = run_v6t("dut", "status", *flags(standing), "--json").out
     assert set(json.loads(told)["parts"]) == set(standing.site.placed)
     if len(standing.servers) > 1:
         *others, lost = standing.site.placed
@@ -103,9 +103,9 @@ def test_committed_configuration_stays_until_rollback(standing):
         now = standing.states()
         assert all(now[name] == before[name] for name in others)
         assert now[lost] != before[lost]
-        assert f"{machine.name}: no login" in done.stderr
-        assert f"v6t dut rollback {standing.run} --testbed" in done.stderr
-        assert f"sh {standing.site.directory(lost)}/undo.sh" in done.stderr
+        assert f"{machine.name}: no login" in done.err
+        assert f"v6t dut rollback {standing.run} --testbed" in done.err
+        assert f"sh {standing.site.directory(lost)}/undo.sh" in done.err
         machine.shell(f"sh {standing.site.directory(lost)}/undo.sh")  # exactly so
         until(lambda: standing.states() == before, "all is as before", 10)
     run_v6t("dut", "rollback", *flags(standing))
@@ -126,7 +126,7 @@ def test_timers_of_all_machines_undo_killed_run(standing, tmp_path):
     # a killed process may take a moment to end
     until(lambda: standing.states() == before, "all is as before", 10)
     done = run_v6t("dut", "rollback", *flags(standing))
-    assert done.stderr.count("rolled back after") == len(standing.site.placed)
+    assert done.err.count("rolled back after") == len(standing.site.placed)
 
 
 def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
@@ -149,8 +149,8 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
         alone = tmp_path / "alone.yaml"
         alone.write_text(f"dut: {{driver: tayga, options: {{ssh: {{lab: {server.name}}}}}}}\n")
         done = run_v6t("dut", "commit", "--plugin", "clat", "--testbed", alone, status=4)
-        assert "configured on it: plat" in done.stderr
-        assert "sh /run/v6t/part-plat/undo.sh" in done.stderr
+        assert "configured on it: plat" in done.err
+        assert "sh /run/v6t/part-plat/undo.sh" in done.err
 
 
 def test_rollback_does_not_check_session_limit(tmp_path):
@@ -158,6 +158,6 @@ def test_rollback_does_not_check_session_limit(tmp_path):
     aftr = {"driver": "vpp", "options": {"ssh": {"lab": sshserver.unique("gone")}}}
     path.write_text(json.dumps({"dut": {"driver": "chain", "options": {"parts": {"aftr": aftr}}}}))
     flags = ("--plugin", "ipv4aas", "--set", "variant=ds-lite", "--testbed", path)
-    refused = run_v6t("run", "--dry-run", *flags, status=2).stderr
+    refused = run_v6t("run", "--dry-run", *flags, status=2).err
     assert "AFTR keeps 1000 sessions of a B4" in refused
-    assert "nothing is left" in run_v6t("dut", "rollback", *flags).stdout
+    assert "nothing is left" in run_v6t("dut", "rollback", *flags).out

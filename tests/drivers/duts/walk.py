@@ -259,12 +259,12 @@ Batch = tuple[Direction, Any, Any, Any]
 """Direction, frames, the frames that opened their connections, rows of the Responder's table."""
 
 
-def frames(base: Base, values: Values) -> list[Batch]:
+def frames(base: Base, values: Values, sizes: Sequence[int] = SIZES) -> list[Batch]:
     """Return input frames of every class, direction and size, with the DF bit and without it."""
     found: list[Batch] = []
     for df in (True, False):
         own = base.technology(**{**values, "df": df})
-        for size in SIZES[: 1 if own.stateful else 2]:
+        for size in sizes[: 1 if own.stateful else 2]:
             opening: Any = None
             learned = _learned(own) if own.stateful else None
             for direction in DIRECTIONS:
