@@ -43,7 +43,7 @@ RunDirectory = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9
 
 
 @dataclass(frozen=True)
-class CampaignRun:
+class CampaignEntry:
     """Planned run of a campaign."""
 
     directory: RunDirectory  # within the directory of the campaign
@@ -67,30 +67,30 @@ class CampaignRun:
 
 
 @dataclass(frozen=True)
-class CompiledRun(CampaignRun):
+class CompiledRun(CampaignEntry):
     """Run that this process has planned; other processes plan it again and compare the digest."""
 
     plan: RunPlan = field(kw_only=True, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
-class Campaign:
+class CampaignPlan:
     """Campaign with all its planned runs."""
 
     name: str
     title: str
     paper: str | None  # published results to compare with
     notes: dict[str, str]  # by experiment; the key of general notes is empty
-    runs: tuple[CampaignRun, ...]
+    runs: tuple[CampaignEntry, ...]
 
     @property
     def duration_s(self) -> float:
         """Planned duration [s] if all testbeds are used in parallel."""
         return max((sum(r.duration_s for r in g) for g in self.group_runs().values()), default=0.0)
 
-    def group_runs(self) -> dict[str, list[CampaignRun]]:
+    def group_runs(self) -> dict[str, list[CampaignEntry]]:
         """Group runs by testbed; testbeds that share a tester form one group."""
-        groups: dict[str, list[CampaignRun]] = {}
+        groups: dict[str, list[CampaignEntry]] = {}
         names: dict[str, str] = {}
         for run in self.runs:
             tester = run.config["tester"]
@@ -119,7 +119,7 @@ class Overrides:
     procedure: Mapping[str, str] = field(default_factory=dict)  # values by procedure setting
 
 
-def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> Campaign:
+def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> CampaignPlan:
     """Read a campaign file and return the campaign with the settings of all its runs."""
     changes = overrides or Overrides()
     path = file.path if isinstance(file, YamlFile) else file
@@ -140,16 +140,16 @@ def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> 
     notes = {e.name: _add_differences(e.note, e.differs) for e in content.experiments}
     if content.differs:
         notes[""] = _add_differences("", content.differs)
-    return Campaign(content.name, content.title, content.paper, notes, tuple(runs))
+    return CampaignPlan(content.name, content.title, content.paper, notes, tuple(runs))
 
 
-def _select_runs(runs: Sequence[CampaignRun], name: str, values: str) -> list[CampaignRun]:
+def _select_runs(runs: Sequence[CampaignEntry], name: str, values: str) -> list[CampaignEntry]:
     """Return the runs in which a setting has one of the comma-separated values.
 
     Raises:
         UsageError: no run has such a value; the hint lists those that occur.
     """
-    by_value: dict[str, list[CampaignRun]] = {}
+    by_value: dict[str, list[CampaignEntry]] = {}
     for run in runs:
         setting: Any = run.config
         for part in name.split("."):
@@ -181,7 +181,7 @@ def _resolve_run(
     planned_run: PlannedRun,
     overrides: Overrides,
     stream_cache: dict[str, Mapping[str, Streams]],
-) -> CampaignRun:
+) -> CampaignEntry:
     """Resolve the settings of a planned run and return it with its number of trials."""
     tester = planned_run.testbed_settings.data.get("tester") or {}
     # a tester that is not a section is an error of the resolution
@@ -224,7 +224,7 @@ def _make_slug(value: Any) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", str(value)).strip("-.")[:24]
 
 
-def create_campaign(campaign: Campaign, directory: Path) -> None:
+def create_campaign(campaign: CampaignPlan, directory: Path) -> None:
     """Create the directory of a campaign and write its plan."""
     if (directory / PLAN).exists():
         problem = f"{directory} holds a campaign already"
@@ -238,7 +238,7 @@ def create_campaign(campaign: Campaign, directory: Path) -> None:
         _write_plan(directory, campaign)
 
 
-def load_campaign(directory: Path) -> Campaign:
+def load_campaign(directory: Path) -> CampaignPlan:
     """Load a campaign from its directory."""
     from v6t.analysis.published.library import list_sources
 
@@ -246,7 +246,7 @@ def load_campaign(directory: Path) -> Campaign:
         content = read_json(directory / PLAN)
         if content.pop("schema", SCHEMA) != SCHEMA:
             raise ValueError("its version is unknown")
-        campaign: Campaign = TypeAdapter(Campaign).validate_python(content)
+        campaign: CampaignPlan = TypeAdapter(CampaignPlan).validate_python(content)
         if campaign.paper is not None and campaign.paper not in list_sources():
             raise ValueError(f"unknown paper {campaign.paper!r}")
         return campaign
@@ -262,13 +262,13 @@ def load_campaign(directory: Path) -> Campaign:
         raise UsageError(f"cannot read {directory / PLAN}: {exc}", code="file-unreadable") from exc
 
 
-def _write_plan(directory: Path, campaign: Campaign) -> None:
+def _write_plan(directory: Path, campaign: CampaignPlan) -> None:
     """Write ``campaign.json``, which lists all runs with their settings."""
-    content = {"schema": SCHEMA, **TypeAdapter(Campaign).dump_python(campaign)}
+    content = {"schema": SCHEMA, **TypeAdapter(CampaignPlan).dump_python(campaign)}
     write_atomically(directory / PLAN, json.dumps(content, indent=1) + "\n", private=True)
 
 
-def extend_campaign(directory: Path, planned: Campaign, campaign: Campaign) -> Campaign:
+def extend_campaign(directory: Path, planned: CampaignPlan, campaign: CampaignPlan) -> CampaignPlan:
     """Add new runs of a campaign to the plan in a directory, and return the campaign of all runs.
 
     Runs with the same experiment, testbed and axes are the same; the plan keeps all its runs.
@@ -296,7 +296,7 @@ def extend_campaign(directory: Path, planned: Campaign, campaign: Campaign) -> C
     return extended
 
 
-def read_status(directory: Path, run: CampaignRun) -> str:
+def read_status(directory: Path, run: CampaignEntry) -> str:
     """Return the stored status of a run; that of an interrupted run is still ``running``."""
     if read_failure(directory, run):
         return FAILED
@@ -304,12 +304,14 @@ def read_status(directory: Path, run: CampaignRun) -> str:
     return WAITING if manifest is None else str(manifest.get("status", RUNNING))
 
 
-def read_failure(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
+def read_failure(directory: Path, run: CampaignEntry) -> dict[str, Any] | None:
     """Return the stored error of a run, or None if the run has not failed."""
     return rundir.read_json_object(directory / FAILURES / f"{run.directory}.json")
 
 
-def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener) -> list[V6tError]:
+def run_campaign(
+    directory: Path, runs: Sequence[CampaignEntry], events: Listener
+) -> list[V6tError]:
     """Execute the incomplete runs and return the errors of those that failed.
 
     Raises:
@@ -340,7 +342,7 @@ def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener)
     return errors
 
 
-def _execute_run(directory: Path, run: CampaignRun, events: Listener) -> None:
+def _execute_run(directory: Path, run: CampaignEntry, events: Listener) -> None:
     """Resume a run of the campaign, or execute it if it has not started."""
     path = directory / run.directory
     (directory / FAILURES / f"{run.directory}.json").unlink(missing_ok=True)
@@ -356,7 +358,7 @@ def _execute_run(directory: Path, run: CampaignRun, events: Listener) -> None:
         execute(run_plan.bound, path, events, run_plan)
 
 
-def _find_plan(run: CampaignRun) -> RunPlan:
+def _find_plan(run: CampaignEntry) -> RunPlan:
     """Return the plan of a run; make the plan of another process again.
 
     Raises:
@@ -372,7 +374,7 @@ def _find_plan(run: CampaignRun) -> RunPlan:
     return run_plan
 
 
-def _write_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
+def _write_failure(directory: Path, run: CampaignEntry, exc: V6tError) -> None:
     """Store the error of a failed run in the campaign directory."""
     if read_status(directory, run) == INCORRECT:
         return  # its results record the mismatch

@@ -21,8 +21,8 @@ from v6t.core.campaigns.campaign import (
     PLAN,
     SUMMARY_FILE,
     WAITING,
-    Campaign,
-    CampaignRun,
+    CampaignEntry,
+    CampaignPlan,
     read_failure,
     read_status,
 )
@@ -44,7 +44,7 @@ REPORT_FILES = {  # files of a campaign report by format
 
 def write_campaign_report(
     directory: Path,
-    campaign: Campaign,
+    campaign: CampaignPlan,
     runs: Sequence[RunResult],
     formats: Sequence[str],
     output: Path | None = None,
@@ -71,7 +71,7 @@ def write_campaign_report(
     return list(files.values())
 
 
-def render_page(directory: Path, campaign: Campaign, collector: RunDataCollector) -> str:
+def render_page(directory: Path, campaign: CampaignPlan, collector: RunDataCollector) -> str:
     """Return the current report as an HTML page without figures and links."""
     from v6t.analysis.report.render import to_html
 
@@ -79,7 +79,7 @@ def render_page(directory: Path, campaign: Campaign, collector: RunDataCollector
     return to_html(_make_document(campaign, runs, figures=False, links=False))
 
 
-def _make_document(campaign: Campaign, runs: Sequence[RunResult], **options: bool) -> Any:
+def _make_document(campaign: CampaignPlan, runs: Sequence[RunResult], **options: bool) -> Any:
     """Return the report of a campaign as a document."""
     from v6t.analysis.report.campaign import build_campaign_document
 
@@ -101,7 +101,7 @@ def make_tables(runs: Sequence[RunResult]) -> list[Table]:
 
 
 def load_runs(
-    directory: Path, campaign: Campaign, collector: RunDataCollector | None = None
+    directory: Path, campaign: CampaignPlan, collector: RunDataCollector | None = None
 ) -> list[RunResult]:
     """Return the current results of each run; load those that ``collector`` does not have."""
     collector = collector or RunDataCollector()
@@ -119,7 +119,7 @@ def check_no_damage(runs: Sequence[RunResult]) -> None:
         raise UsageError("; ".join(damaged), hint, code="damaged-file")
 
 
-def _load_run(directory: Path, run: CampaignRun, collector: RunDataCollector) -> RunResult:
+def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) -> RunResult:
     """Return the results of a run, or its failure; keep those of a complete run."""
     status, data = read_status(directory, run), None
     failure = str((read_failure(directory, run) or {}).get("message", ""))
@@ -140,7 +140,7 @@ def _load_run(directory: Path, run: CampaignRun, collector: RunDataCollector) ->
     )
 
 
-def summarize(campaign: Campaign, runs: Sequence[RunResult]) -> dict[str, Any]:
+def summarize(campaign: CampaignPlan, runs: Sequence[RunResult]) -> dict[str, Any]:
     """Return the content of ``summary.json``."""
     from v6t.analysis.report.campaign import summarize_campaign
 
@@ -167,7 +167,7 @@ def summary_to_csv(summary: dict[str, Any]) -> str:
     return out.getvalue()
 
 
-def read_progress(directory: Path, campaign: Campaign) -> tuple[str, int]:
+def read_progress(directory: Path, campaign: CampaignPlan) -> tuple[str, int]:
     """Read the progress of other processes; return a message and the number of ended runs."""
     states = {run.directory: read_status(directory, run) for run in campaign.runs}
     done = sum(state == COMPLETE for state in states.values())

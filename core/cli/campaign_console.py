@@ -22,8 +22,8 @@ from v6t.base.files import hold_lock
 from v6t.core import log
 from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import (
-    Campaign,
-    CampaignRun,
+    CampaignEntry,
+    CampaignPlan,
     create_campaign,
     extend_campaign,
     load_campaign,
@@ -56,7 +56,7 @@ def show_packaged_campaigns() -> None:
         print(f"{name:<16} {YamlFile(path).data.get('title', '')}")
 
 
-def show_plan(campaign: Campaign) -> None:
+def show_plan(campaign: CampaignPlan) -> None:
     """Print each run with its trials and duration by experiment, and the totals."""
     for experiment, runs in groupby(campaign.runs, lambda run: run.experiment):
         place = re.split(r"[.:](?: |$)", campaign.notes[experiment])[0]  # sections and figures
@@ -74,7 +74,7 @@ def show_plan(campaign: Campaign) -> None:
 
 
 def execute_campaign(
-    campaign: Campaign, directory: Path, report: bool, live: str | None, *, is_new: bool
+    campaign: CampaignPlan, directory: Path, report: bool, live: str | None, *, is_new: bool
 ) -> int:
     """Execute the incomplete runs and return the exit status of the first that failed."""
     execution = CampaignExecution(campaign, directory, report)
@@ -86,7 +86,7 @@ def execute_campaign(
         return execution.execute_runs()
 
 
-def add_runs(campaign: Campaign, directory: Path, report: bool, live: str | None) -> int:
+def add_runs(campaign: CampaignPlan, directory: Path, report: bool, live: str | None) -> int:
     """Add the new runs of its file to a campaign, continue it and return the exit status."""
     stored = load_campaign(directory)  # an error leaves no lock behind
     with hold_lock(directory):
@@ -113,7 +113,7 @@ class CampaignExecution:
     Runs of this process are reported from memory; others are read from their directories.
     """
 
-    def __init__(self, campaign: Campaign, directory: Path, report: bool) -> None:
+    def __init__(self, campaign: CampaignPlan, directory: Path, report: bool) -> None:
         """Store the campaign; ``report`` tells whether reports of its runs are written."""
         self._campaign, self._directory, self._report = campaign, directory, report
         self._collector = RunDataCollector()
@@ -152,7 +152,7 @@ class CampaignExecution:
         begun = {p: run.settings for p, run in paths.items() if (p / CONFIG).exists()}
         return make_stop_messages(begun, self._resume_command)
 
-    def execute_group(self, runs: Sequence[CampaignRun], prefix: str) -> int:
+    def execute_group(self, runs: Sequence[CampaignEntry], prefix: str) -> int:
         """Execute the runs of one testbed, write their reports and return the exit status."""
         try:
             with contextlib.ExitStack() as stack:
@@ -171,7 +171,7 @@ class CampaignExecution:
             raise
         return failed[0].exit_code if failed else 0
 
-    def _write_run_report(self, run: CampaignRun) -> None:
+    def _write_run_report(self, run: CampaignEntry) -> None:
         """Write the report of a run that this process has measured, or that has none yet."""
         path, data = self._directory / run.directory, self._collector.find(run.directory)
         is_missing = data is not None or not (path / "report.html").exists()

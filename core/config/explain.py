@@ -93,9 +93,9 @@ def list_settings(model: Any, prefix: str = "") -> tuple[ReferenceEntry, ...]:
 
 def list_run_settings() -> list[ReferenceEntry]:
     """List the settings of a run file without the parts of ``procedure``, which depend on the plugins."""
-    from v6t.core.config.settings import RunSettings
+    from v6t.core.config.settings import RunFileSettings
 
-    return [row for row in list_settings(RunSettings) if not row.name.startswith("procedure.")]
+    return [row for row in list_settings(RunFileSettings) if not row.name.startswith("procedure.")]
 
 
 def _list_settings(model: type[BaseModel], prefix: str) -> Iterator[ReferenceEntry]:

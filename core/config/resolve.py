@@ -33,7 +33,7 @@ from v6t.core.config.settings import (
     DutSettings,
     Preset,
     ProcedureSettings,
-    RunSettings,
+    RunFileSettings,
     Settings,
     Testbed,
     TesterSettings,
@@ -77,7 +77,7 @@ _OPTION_SETTINGS = {
 }
 
 SettingsFile = Path | YamlFile | None  # a settings file; None: not given
-F = TypeVar("F", RunSettings, Testbed)
+F = TypeVar("F", RunFileSettings, Testbed)
 
 
 def resolve(
@@ -98,7 +98,7 @@ def resolve_and_bind(
     """Read, merge and check the settings of a run, and return the run with its objects.
 
     Args:
-        run_file: with settings of :class:`RunSettings`.
+        run_file: with settings of :class:`RunFileSettings`.
         testbed: with settings of :class:`Testbed`.
         setting_flags: texts by flag of a setting of ``procedure``.
         single_frames: measure no benchmark, send single frames only.
@@ -106,7 +106,7 @@ def resolve_and_bind(
             ``dut_params`` their options. None and empty mean that an option is not given.
     """
     given = _nest_options(options)
-    run, run_source = _read_file(RunSettings, run_file, given)
+    run, run_source = _read_file(RunFileSettings, run_file, given)
     bed, bed_source = _read_file(Testbed, testbed, given)
     is_bare = not (given or setting_flags or single_frames or run_file or testbed)
     name = resolve_alias(run.plugin or (DEMONSTRATION_TECHNOLOGY if is_bare else ""))
@@ -236,15 +236,15 @@ def _read_file(model: type[F], file: SettingsFile, options: Mapping[str, Any]) -
     """
     document = YamlFile(file) if isinstance(file, Path) else file
     data = {} if document is None else document.data
-    other, noun, hint = (RunSettings, "a run file", "give it without --testbed")
-    if model is RunSettings:
+    other, noun, hint = (RunFileSettings, "a run file", "give it without --testbed")
+    if model is RunFileSettings:
         other, noun, hint = (Testbed, "a testbed file", "give it as --testbed FILE")
     if document is not None and data and data.keys() <= {*list_file_names(other)}:
         raise UsageError(f"{document.path} is {noun}", hint, code="wrong-kind-of-file")
     own = {
         name: value
         for name, value in options.items()
-        if (name in RunSettings.model_fields) == (model is RunSettings)
+        if (name in RunFileSettings.model_fields) == (model is RunFileSettings)
     }
     source = Source(document, own)
     values = {name: value for name, value in data.items() if value is not None}
@@ -299,7 +299,7 @@ def _merge_params(
     kind: type[Technology],
     benchmarks: Sequence[str],
     driver_params: Mapping[str, Any],
-    run: RunSettings,
+    run: RunFileSettings,
     source: Source,
 ) -> tuple[dict[str, Any], PluginParams]:
     """Merge the parameters of driver, benchmarks, file and flags; return them raw and validated."""
@@ -318,7 +318,7 @@ def _merge_params(
 
 
 def _choose_sizes(
-    technology: Technology, run: RunSettings, source: Source
+    technology: Technology, run: RunFileSettings, source: Source
 ) -> tuple[int | str, ...]:
     """Return the frame sizes of the run or its preset; reject impossible and duplicate ones."""
     default: Sequence[int | str] = (RFC_SIZES,)

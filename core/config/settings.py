@@ -175,7 +175,7 @@ def _make_preset_procedure(run: dict[str, Any]) -> ProcedureSettings:
     return make_procedure_model().model_validate(make_preset(run.get("preset", "quick")))
 
 
-class RunSettings(StrictModel):
+class RunFileSettings(StrictModel):
     """What to measure; empty lists stand for the defaults of the technology and the preset."""
 
     plugin: str = ""
@@ -203,7 +203,7 @@ class RunSettings(StrictModel):
     """Text for the directory name and the results."""
 
 
-class Settings(RunSettings, Testbed):
+class Settings(RunFileSettings, Testbed):
     """Complete settings of a run, saved as ``config.json`` to resume and reproduce it."""
 
     driver_defaults: tuple[str, ...] = ()
@@ -296,7 +296,7 @@ def make_preset(preset: Preset) -> dict[str, Any]:
     return {**_PRESET_SETTINGS[preset], **benchmark_settings}
 
 
-def is_demonstration(run: RunSettings) -> bool:
+def is_demonstration(run: RunFileSettings) -> bool:
     """Return whether trials are too short for their numbers to count as results."""
     p = run.procedure
     return max(p.trial_duration_s, p.final_duration_s or 0.0) < RFC_TRIAL_S

@@ -156,7 +156,7 @@ def compute_load(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:
     return DeviceLoad(tuple(times_s), tuple(busiest), tuple(mean)) if times_s else None
 
 
-class DeviceCounts:
+class DeviceCountRecorder:
     """Counters of the devices, read before the first and after the last trial of each benchmark.
 
     One reading ends a benchmark and begins the next, unless the device gets other frames in between.

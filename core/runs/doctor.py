@@ -33,7 +33,7 @@ MANUAL_DEVICE_TEXT = "configured by you, not by v6t (dut.driver names a driver)"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """Result of one check; ``missing`` means that the lab or the tester cannot work."""
 
     what: str  # checked part of the machine or testbed
@@ -71,7 +71,7 @@ def list_drivers() -> list[DriverSummary]:
     return drivers
 
 
-def examine_machine(tester: TesterKind | None = None) -> Iterator[Finding]:
+def examine_machine(tester: TesterKind | None = None) -> Iterator[Diagnosis]:
     """Check this machine and yield the findings; ``tester`` is that of the testbed."""
     yield from _check_system()
     yield _check_current_directory()
@@ -80,38 +80,38 @@ def examine_machine(tester: TesterKind | None = None) -> Iterator[Finding]:
     yield from _check_testers(tester)
 
 
-def _check_system() -> Iterator[Finding]:
+def _check_system() -> Iterator[Diagnosis]:
     """Yield findings about the operating system, the cores and settings that make rates vary."""
     text = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
     if platform.system() != "Linux":
-        yield Finding("system", "missing", f"{text}; the lab needs Linux, --tester sim does not")
+        yield Diagnosis("system", "missing", f"{text}; the lab needs Linux, --tester sim does not")
     else:
-        yield Finding("system", "ok", text)
+        yield Diagnosis("system", "ok", text)
     machine = describe_machine()
     if machine["cores"] == 1:
-        yield Finding("cores", "note", "1; tester and device will disturb each other much")
+        yield Diagnosis("cores", "note", "1; tester and device will disturb each other much")
     else:
-        yield Finding("cores", "ok", str(machine["cores"]))
+        yield Diagnosis("cores", "ok", str(machine["cores"]))
     governor = machine["governor"]
     if governor not in (None, "performance"):
         text = f"governor {governor}: rates will wander; cpupower frequency-set -g performance"
-        yield Finding("frequency", "note", text)
+        yield Diagnosis("frequency", "note", text)
     if machine["smt"] == "1":
         text = "on: two cores may be one; echo off >/sys/devices/system/cpu/smt/control"
-        yield Finding("hyper-threading", "note", text)
+        yield Diagnosis("hyper-threading", "note", text)
 
 
-def _check_current_directory() -> Finding:
+def _check_current_directory() -> Diagnosis:
     """Check the current directory, where results are written by default."""
     here = Path.cwd()
     if not os.access(here, os.W_OK):
-        return Finding("results", "note", f"{here} cannot be written: give a directory with -o")
+        return Diagnosis("results", "note", f"{here} cannot be written: give a directory with -o")
     free = shutil.disk_usage(here).free
     text = f"written below {here}, {free / MIN_FREE_BYTES:,.1f} GiB free"
-    return Finding("results", "note" if free < MIN_FREE_BYTES else "ok", text)
+    return Diagnosis("results", "note" if free < MIN_FREE_BYTES else "ok", text)
 
 
-def _check_extensions() -> Iterator[Finding]:
+def _check_extensions() -> Iterator[Diagnosis]:
     """Report the number of extensions of each kind, and extensions that fail to load."""
     groups: tuple[tuple[str, Extensions[Any]], ...] = (
         ("technologies", TECHNOLOGIES),
@@ -122,22 +122,22 @@ def _check_extensions() -> Iterator[Finding]:
     for title, group in groups:
         rows = registry.list_benchmarks() if group is registry.BENCHMARKS else group.list_rows()
         good = sum(not row.error for row in rows)
-        yield Finding(title, "ok" if good else "missing", str(good))
+        yield Diagnosis(title, "ok" if good else "missing", str(good))
         for row in rows:
             if row.error:
-                yield Finding(f"{group.noun} {row.name}", "note", row.error)
+                yield Diagnosis(f"{group.noun} {row.name}", "note", row.error)
 
 
-def _check_devices() -> Finding:
+def _check_devices() -> Diagnosis:
     """Report which lab devices have their programs installed and which do not."""
     drivers = [driver for driver in list_drivers() if driver.programs]
     present = [driver.name for driver in drivers if all(driver.programs.values())]
     absent = [driver.name for driver in drivers if driver.name not in present]
     text = f"{', '.join(present) or 'none'}; not installed: {', '.join(absent) or 'none'}"
-    return Finding("device programs", "ok" if present else "note", f"{text} (v6t dut list)")
+    return Diagnosis("device programs", "ok" if present else "note", f"{text} (v6t dut list)")
 
 
-def _check_testers(required: TesterKind | None) -> Iterator[Finding]:
+def _check_testers(required: TesterKind | None) -> Iterator[Diagnosis]:
     """Check all testers; only the testbed's and the default tester are required to work."""
     for row in TESTERS.list_rows():
         if row.kind is None:
@@ -146,10 +146,10 @@ def _check_testers(required: TesterKind | None) -> Iterator[Finding]:
         kind = required if is_named and required is not None else row.kind()
         needed = is_named or row.name == DEFAULT
         for what, state, text in kind.examine(named=is_named):
-            yield Finding(what, "note" if state == "missing" and not needed else state, text)
+            yield Diagnosis(what, "note" if state == "missing" and not needed else state, text)
 
 
-def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
+def examine_device(testbed: Path, plugin: str | None) -> Iterator[Diagnosis]:
     """Check the device of a testbed, which is locked but not changed, and yield the findings."""
     from v6t.core.config.checks import check_capabilities
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
@@ -166,36 +166,36 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
     if bound.driver.configures_device and not bound.driver.is_chain:
         rows = find_capabilities(bound.driver, bound.intent).to_rows()
         capabilities = "; ".join(f"{row}: {text}" for row, text in rows if row != "options")
-        yield Finding("driver", "ok", f"{bound.driver.name}: {capabilities}")
+        yield Diagnosis("driver", "ok", f"{bound.driver.name}: {capabilities}")
     try:
         if not bound.has_driver:
             words = "simulated" if bound.tester.simulates else "reference device of the lab"
             if bound.tester.simulates or bound.tester.in_lab:
-                yield Finding("device", "ok", words)
+                yield Diagnosis("device", "ok", words)
             else:
-                yield Finding("device", "note", MANUAL_DEVICE_TEXT)
+                yield Diagnosis("device", "note", MANUAL_DEVICE_TEXT)
         elif bound.tester.in_lab:
             device = make_lab_device(bound.driver, bound.device_view, bound.intent)
             for line in device.describe_parts():
-                yield Finding("device", "ok", f"{line}, for the lab")
+                yield Diagnosis("device", "ok", f"{line}, for the lab")
         else:
             yield from _examine_remote_device(bound, plugin)
     except V6tError as exc:
-        yield Finding("device", "missing", _describe_error(exc))
+        yield Diagnosis("device", "missing", _describe_error(exc))
 
 
-def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Finding]:
+def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Diagnosis]:
     """Check a device outside the lab and yield the findings."""
     from v6t.drivers.duts.devices import make_session
     from v6t.drivers.duts.session.session import Session
 
     session = make_session(bound.driver, bound.intent)
     if session is None:
-        yield Finding("device", "note", MANUAL_DEVICE_TEXT)
+        yield Diagnosis("device", "note", MANUAL_DEVICE_TEXT)
         return
     session.open()
     try:
-        yield Finding("device", "ok", f"{session.name}: logged in, not in use by another v6t")
+        yield Diagnosis("device", "ok", f"{session.name}: logged in, not in use by another v6t")
         for name, part in session.get_sessions():
             if isinstance(part, Session):
                 yield from _list_device_findings(name, part)
@@ -205,17 +205,17 @@ def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Find
             yield _make_error_finding(exc, plugin)
             return
         words = f"can be configured as {bound.settings.plugin} without cutting this connection"
-        yield Finding("device", "ok", f"{session.name}: {words}")
+        yield Diagnosis("device", "ok", f"{session.name}: {words}")
     finally:
         session.close()
 
 
-def _make_error_finding(exc: UsageError, plugin: str | None) -> Finding:
+def _make_error_finding(exc: UsageError, plugin: str | None) -> Diagnosis:
     """Return the finding for an error, which is only a note if the technology was a guess."""
     if plugin is not None:
-        return Finding("device", "missing", _describe_error(exc))
+        return Diagnosis("device", "missing", _describe_error(exc))
     text = f"{_describe_error(exc)}; `--plugin NAME` says for which technology"
-    return Finding("device", "note", text)
+    return Diagnosis("device", "note", text)
 
 
 def _describe_error(exc: V6tError) -> str:
@@ -223,16 +223,18 @@ def _describe_error(exc: V6tError) -> str:
     return exc.message + (f": {exc.hint}" if exc.hint else "")
 
 
-def _list_device_findings(name: str, session: Session) -> Iterator[Finding]:
+def _list_device_findings(name: str, session: Session) -> Iterator[Diagnosis]:
     """Yield findings about the system, protected interfaces and undo record of a device."""
     facts = session.survey()
-    yield Finding("device", "ok", f"{name}: {facts.system}, {session.driver.name} {facts.version}")
+    yield Diagnosis(
+        "device", "ok", f"{name}: {facts.system}, {session.driver.name} {facts.version}"
+    )
     alone = ", ".join(
         f"{n} ({why})" for n, why in sorted(facts.find_protected_interfaces().items())
     )
     if alone:
-        yield Finding("device", "ok", f"{name}: not touched: {alone}")
+        yield Diagnosis("device", "ok", f"{name}: not touched: {alone}")
     record = session.read_record()
     if record is not None:
         text = f"{name}: configured by {record.owner}; a run puts it back first"
-        yield Finding("device", "note", text)
+        yield Diagnosis("device", "note", text)

@@ -25,7 +25,7 @@ from v6t.base.files import (
     write_atomically,
 )
 from v6t.core.config.settings import (
-    RunSettings,
+    RunFileSettings,
     Settings,
     Testbed,
     list_file_names,
@@ -319,7 +319,7 @@ def make_settings_files(run: Settings) -> dict[str, dict[str, Any]]:
     values["line_rate"] = _format_rate(run.line_rate_bps)
     return {
         file: {name: values[name] for name in list_file_names(model) if values[name] is not None}
-        for file, model in (("run.yaml", RunSettings), ("testbed.yaml", Testbed))
+        for file, model in (("run.yaml", RunFileSettings), ("testbed.yaml", Testbed))
     }
 
 

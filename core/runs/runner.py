@@ -29,7 +29,7 @@ from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.bench import make_tester
-from v6t.core.runs.device import COUNTERS_KEY, DeviceCounts
+from v6t.core.runs.device import COUNTERS_KEY, DeviceCountRecorder
 from v6t.core.runs.events import Listener, log_run, make_headline
 from v6t.core.runs.journal import read_journal
 from v6t.core.runs.manifest import make_manifest, utc_now
@@ -123,7 +123,7 @@ class Runner:
         self._files, self._journal = files, files.journal
         self._journal.open()
         self._results = ResultFiles(run_dir, self._journal, files.results)
-        counts = DeviceCounts(files.results.get(COUNTERS_KEY, ()))
+        counts = DeviceCountRecorder(files.results.get(COUNTERS_KEY, ()))
         self._trials = Trials(run_plan, run_dir, self._journal, events, counts)
         self._tcp_rates: Mapping[str, Sequence[float]] = {}
         self._status = RUNNING

@@ -17,7 +17,7 @@ from v6t.core.config.checks import check_capabilities
 from v6t.core.config.settings import is_demonstration
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import Bench, compile_streams
-from v6t.core.runs.device import DeviceCounts, with_device_load
+from v6t.core.runs.device import DeviceCountRecorder, with_device_load
 from v6t.core.runs.events import Listener, RemainingTime
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.manifest import describe_machine
@@ -72,7 +72,7 @@ class Trials:
         directory: RunDir,
         journal: Journal,
         events: Listener,
-        counts: DeviceCounts,
+        counts: DeviceCountRecorder,
     ) -> None:
         self.plan, self.directory, self.journal = plan, directory, journal
         self.events, self.counts = events, counts

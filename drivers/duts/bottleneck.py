@@ -29,7 +29,7 @@ UNEXPLAINED_LOSS = "frames were lost, but no counter of this device accounts for
 
 
 @dataclass(frozen=True)
-class Verdict:
+class BottleneckVerdict:
     """The limit of a device under load, with the evidence."""
 
     limited_by: str  # kind of limit, such as ``cpu`` or ``nothing here``
@@ -43,7 +43,7 @@ def judge_device(
     lost: int | None = None,
     *,
     shares_cores: bool = False,
-) -> Verdict:
+) -> BottleneckVerdict:
     """Return a verdict on what limits a device under load, based on its telemetry.
 
     Args:
@@ -77,10 +77,10 @@ def judge_device(
         or no_time
         or device.judge_cores(median_idle)
     )
-    return Verdict(*finding, tuple(_list_evidence(samples, summary, lost)))
+    return BottleneckVerdict(*finding, tuple(_list_evidence(samples, summary, lost)))
 
 
-def summarize_verdicts(verdicts: Mapping[str, Verdict]) -> str:
+def summarize_verdicts(verdicts: Mapping[str, BottleneckVerdict]) -> str:
     """Return a sentence on which of several devices are the limit; empty for a single device."""
     if len(verdicts) < 2:
         return ""

@@ -13,7 +13,7 @@ from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.header_profile import HeaderProfile, ProfiledOracle
 from v6t.drivers.duts.management_path import check_management_path
 from v6t.drivers.duts.options import DutOptions, Hook, HookOptions
-from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
+from v6t.drivers.duts.plan import Check, DeviceChange, Intent, Plan, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.options import parse_options
 from v6t.drivers.tester import Oracle
@@ -163,17 +163,17 @@ class Driver(ABC):
         """Return replacements for those of a technology's defaults that the device does not support."""
         return {}
 
-    def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange | None:
         """Return a change under load that affects no test packet; None: not supported."""
         return None
 
-    def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_route_update(self, intent: Intent, facts: Facts) -> DeviceChange | None:
         """Return the updates of a route that no test packet takes; None: not supported."""
         return None
 
     def plan_bgp_speaker(
         self, intent: Intent, facts: Facts
-    ) -> tuple[Sequence[Step], Change] | None:
+    ) -> tuple[Sequence[Step], DeviceChange] | None:
         """Return the steps that start a BGP speaker, and its route; None: not supported."""
         return None
 

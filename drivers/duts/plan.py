@@ -110,7 +110,7 @@ ACTIONS: tuple[Action, ...] = ("add", "change", "remove")
 
 
 @dataclass(frozen=True)
-class Change:
+class DeviceChange:
     """Commands that add, change and remove, under traffic, an object that no test packet uses."""
 
     description: str  # phrase for the object
@@ -157,8 +157,10 @@ class Plan:
     flush: tuple[Step, ...] = ()  # steps that clear state between trials; empty: no state
     checks: tuple[Check, ...] = ()  # read-backs beyond those of the steps
     notes: tuple[str, ...] = ()  # defaults and deviations that a reader should know
-    live_change: Change | None = None  # change to make under traffic
-    route_update: Change | None = None  # route that is added and changed in turn, as an update
+    live_change: DeviceChange | None = None  # change to make under traffic
+    route_update: DeviceChange | None = (
+        None  # route that is added and changed in turn, as an update
+    )
     management_query: Check | None = None  # repeated under traffic; None: the shortest read-back
 
     def extend(self, steps: Iterable[Step], **fields: Any) -> Plan:

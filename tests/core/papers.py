@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-NOT_SAID = "not said"
+UNSPECIFIED = "not said"
 """Value of a setting that the paper does not state."""
 Values = dict[str, Any]
 G = 1e9
@@ -33,12 +33,12 @@ class Series:
     runs: list[Values] = field(default_factory=lambda: [{}])
 
 
-def axis(name: str, *values: Any) -> list[Values]:
+def make_axis(name: str, *values: Any) -> list[Values]:
     """Return one settings dictionary for each value of a setting."""
     return [{name: value} for value in values]
 
 
-def every(*axes: list[Values]) -> list[Values]:
+def combine_axes(*axes: list[Values]) -> list[Values]:
     """List all combinations; the last axis changes fastest."""
     merged: list[Values] = []
     for chosen in product(*axes):
@@ -94,23 +94,25 @@ _MAP_T = {
     "dut.options.parts.napt.options.cores": 32,  # 3.2.3, limitation 4
     "dut.options.parts.ce.options.cores": 32,
 }
-_OF_BR = axis("dut.options.parts.br.options.cores", 1, 2, 4, 8, 16)
+_OF_BR = make_axis("dut.options.parts.br.options.cores", 1, 2, 4, 8, 16)
 _CONNECTIONS = [
     {COUNT: 1_000_000 << n, RPORTS: (1, 250 << n), IPORTS: (1, 4000)} for n in range(9)
 ]  # 5.4
 _16_BR = {"dut.options.parts.br.options.cores": 16}
 
 DUAL_DUT = {
-    "ipv4-forwarding": Series("Table 2", {**_DUAL, **_DUAL_SERVER}, axis(CORES, 1, 2, 4, 8, 16)),
+    "ipv4-forwarding": Series(
+        "Table 2", {**_DUAL, **_DUAL_SERVER}, make_axis(CORES, 1, 2, 4, 8, 16)
+    ),
     "ipv6-forwarding": Series(
         "Table 3",
         {**{k: v for k, v in _DUAL.items() if k != "frame.ipv4"}, **_DUAL_SERVER, "frame.ipv6": 84},
-        axis(CORES, 1, 2, 4, 8, 16),
+        make_axis(CORES, 1, 2, 4, 8, 16),
     ),
     "464xlat-cores": Series(
         "Table 4",
         {**_XLAT, **_TUPLES},
-        axis("dut.options.parts.plat.options.cores", 1, 2, 4, 8, 16),
+        make_axis("dut.options.parts.plat.options.cores", 1, 2, 4, 8, 16),
     ),
     "464xlat-connections": Series(
         "Table 5", {**_XLAT, "dut.options.parts.plat.options.cores": 16}, _CONNECTIONS
@@ -141,7 +143,7 @@ def _hosts(first: int, last: int) -> list[Values]:
             {**RFC4814, **hosts}]  # fmt: skip
 
 
-_RSS = axis("dut.options.rss", "sd", "sdfn", "sd", "sdfn")  # 6.2
+_RSS = make_axis("dut.options.rss", "sd", "sdfn", "sd", "sdfn")  # 6.2
 _BSD = {"dut.driver": "openbsd-pf"}
 _V4, _V6 = {"frame.ipv4": 64}, {"frame.ipv6": 84}  # 5.3.1
 _FOUR_MILLION = {**_UNBIASED, COUNT: 4_000_000}  # 5.4, 7.2
@@ -164,17 +166,17 @@ _STATEFUL = [
 ]
 
 
-def _beside(runs: list[Values], *more: Values) -> list[Values]:
+def _merge_settings(runs: list[Values], *more: Values) -> list[Values]:
     return [{**run, **other} for run, other in zip(runs, more, strict=True)]
 
 
-_NAT44 = _beside(
+_NAT44 = _merge_settings(
     _STATEFUL,
     {},
     {"params.initiator_ipv4": "198.18.0.2", "params.responder_ipv4": "198.19.0.2"},  # 5.4: 2-4001
     {"params.initiator_ipv4": "198.18.0.2", "params.responder_ipv4": "198.19.0.2"},  # 2-11
 )
-_NAT64_RUNS = _beside(
+_NAT64_RUNS = _merge_settings(
     _STATEFUL,
     {},
     {"params.initiator_ipv6": "2001:2::"},  # 7.2: 0-3999
@@ -186,12 +188,12 @@ PSEUDORANDOM = {
     "self-test-ipv4": Series(
         "Tables 2 and 4",
         {**_UNBIASED, **_V4, "dut.driver": "cable"},
-        every([{}, {}], _hosts(2, 65534)),
+        combine_axes([{}, {}], _hosts(2, 65534)),
     ),
     "self-test-ipv6": Series(
         "Tables 3 and 5",
         {**_UNBIASED, **_V6, "dut.driver": "cable"},
-        every([{}, {}], _hosts(0, 65535)),
+        combine_axes([{}, {}], _hosts(0, 65535)),
     ),
     "self-test-connections": Series("Table 6", {**_FOUR_MILLION, "dut.driver": "cable"}, _NAT44),
     "self-test-forward": Series(
@@ -201,7 +203,7 @@ PSEUDORANDOM = {
     "ipv4-linux": Series(
         "Table 7",
         {**_UNBIASED, **_V4, "dut.options.clock_khz": 3_200_000},
-        _beside(_hosts(2, 1001), *_RSS),
+        _merge_settings(_hosts(2, 1001), *_RSS),
     ),
     "ipv4-linux-100": Series(
         "sect. 6.2",
@@ -211,7 +213,7 @@ PSEUDORANDOM = {
     "ipv6-linux": Series(
         "Table 8",
         {**_UNBIASED, **_V6, "dut.options.clock_khz": 3_200_000},
-        _beside(_hosts(0, 999), *_RSS),
+        _merge_settings(_hosts(0, 999), *_RSS),
     ),
     "ipv4-openbsd": Series("Table 9", {**_UNBIASED, **_V4, **_BSD}, _hosts(2, 1001)),
     "ipv6-openbsd": Series("Table 10", {**_UNBIASED, **_V6, **_BSD}, _hosts(0, 999)),
@@ -256,12 +258,12 @@ _TS = [
 
 def _workers(first: str, *further: int) -> list[Values]:
     """List the numbers of workers; papers name the core of a single worker only."""
-    return [{_WORKERS: first}, *({_WORKERS: (n, NOT_SAID)} for n in further)]
+    return [{_WORKERS: first}, *({_WORKERS: (n, UNSPECIFIED)} for n in further)]
 
 
 MAPPERF = {
     "loopback": Series(
-        "Table 3", {**_MAPPERF, "dut.driver": "cable"}, axis("line_rate_bps", 10 * G, 25 * G)
+        "Table 3", {**_MAPPERF, "dut.driver": "cable"}, make_axis("line_rate_bps", 10 * G, 25 * G)
     ),
     "delays": Series(
         "Tables 5 and 6",
@@ -281,7 +283,7 @@ MAPPERF = {
     "frame-sizes": Series(
         "Figure 12, Table 4",
         {k: v for k, v in _MAPPERF.items() if not k.startswith("frame.")},
-        every(
+        combine_axes(
             _TS,
             [
                 {"frame.ipv6": s, "frame.ipv4": s - 40}
@@ -293,16 +295,18 @@ MAPPERF = {
         "Figure 13",
         {
             **_MAPPERF,
-            "params.rule_ipv6": NOT_SAID,
-            "params.rule_ipv4": NOT_SAID,
-            "params.exclude_network_broadcast": NOT_SAID,
+            "params.rule_ipv6": UNSPECIFIED,
+            "params.rule_ipv4": UNSPECIFIED,
+            "params.exclude_network_broadcast": UNSPECIFIED,
         },
-        every(_TS, [{"params.ces": 1_000_000 << n, "params.ea_len": 20 + n} for n in range(5)]),
+        combine_axes(
+            _TS, [{"params.ces": 1_000_000 << n, "params.ea_len": 20 + n} for n in range(5)]
+        ),
     ),
     "directions": Series(
         "Figure 14",
         _MAPPERF,
-        every(_TS, axis("modes", ["forward"], ["reverse"], ["bidirectional"])),
+        combine_axes(_TS, make_axis("modes", ["forward"], ["reverse"], ["bidirectional"])),
     ),
     "frame-loss": Series(
         "Figure 15",
@@ -330,17 +334,17 @@ _SYSTEMS = [
     {**_TS1, "params.ipv4_hosts.first": "198.19.0.2"},
     {**_P_NODES, "params.ipv4_hosts.first": "198.19.0.3"},  # 3.3, appendix
 ]
-_ALL_SIZES = axis("frame.ipv6", 84, 128, 256, 512, 768, 1024, 1280, 1518)
-_TWO_SIZES = axis("frame.ipv6", 128, 1280)
+_ALL_SIZES = make_axis("frame.ipv6", 84, 128, 256, 512, 768, 1024, 1280, 1518)
+_TWO_SIZES = make_axis("frame.ipv6", 128, 1280)
 _DNS = {
     "procedure.repetitions": 20,
     "procedure.trial_duration_s": 60.0,
     "modes": ["bidirectional"],
-    "frame_sizes": NOT_SAID,
+    "frame_sizes": UNSPECIFIED,
     "params.rv_sport": (None, 64_000),  # 4.2, eight threads with 8000 each
 }
 _TIMEOUT = "procedure.frame_timeout.deadline_ms"
-_IMPLEMENTATIONS = axis("dut.driver", "jool", "tayga")
+_IMPLEMENTATIONS = make_axis("dut.driver", "jool", "tayga")
 _THREE_WAYS = {"modes": ["forward", "reverse", "bidirectional"]}
 _BACK = {"modes": ["reverse"]}
 
@@ -348,7 +352,7 @@ SIIT = {
     "throughput": Series(
         "Figures 3 to 6",
         {**_SIIT, **_THREE_WAYS},
-        every(_SYSTEMS, axis("dut.driver", "jool", "tayga"), _ALL_SIZES),
+        combine_axes(_SYSTEMS, make_axis("dut.driver", "jool", "tayga"), _ALL_SIZES),
     ),
     "frame-loss": Series(
         "Figures 10 to 12",
@@ -358,34 +362,39 @@ SIIT = {
             **_TS1,
             "procedure.frame_loss.rates_fps": [50_000.0 * n for n in range(1, 11)],
         },
-        every(_IMPLEMENTATIONS, _TWO_SIZES),
+        combine_axes(_IMPLEMENTATIONS, _TWO_SIZES),
     ),
     "mixtures": Series(
         "Figures 13 to 15",
-        {**_SIIT, **_TS1, "modes": NOT_SAID},
-        every(
-            _IMPLEMENTATIONS, _TWO_SIZES, axis("share", 1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.0)
+        {**_SIIT, **_TS1, "modes": UNSPECIFIED},
+        combine_axes(
+            _IMPLEMENTATIONS, _TWO_SIZES, make_axis("share", 1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.0)
         ),  # 3.7
     ),
     "self-test": Series(
         "Figure 17",
         {**_DNS, "dut.driver": "cable"},
-        every(axis("plugin", "ipv4-router", "ipv6-router"), axis(_TIMEOUT, 200, 100, 50, 25)),
+        combine_axes(
+            make_axis("plugin", "ipv4-router", "ipv6-router"), make_axis(_TIMEOUT, 200, 100, 50, 25)
+        ),
     ),
     "routing": Series(
         "Figure 18",
         {**_DNS, _TIMEOUT: 100.0, "dut.driver": "linux-router", CORES: 8},
-        every(axis("plugin", "ipv4-router", "ipv6-router"), axis("dut.options.rss", "sd", "sdfn")),
+        combine_axes(
+            make_axis("plugin", "ipv4-router", "ipv6-router"),
+            make_axis("dut.options.rss", "sd", "sdfn"),
+        ),
     ),
     "acceptance": Series(
         "Figure 19",
-        {**_DNS, _TIMEOUT: 200.0, "dut.driver": "jool", "dut.options.rss": NOT_SAID, **_TS1},
-        axis("procedure.loss_tolerance", 0.00001, 0.0001, 0.001),
+        {**_DNS, _TIMEOUT: 200.0, "dut.driver": "jool", "dut.options.rss": UNSPECIFIED, **_TS1},
+        make_axis("procedure.loss_tolerance", 0.00001, 0.0001, 0.001),
     ),
     "flows": Series(
         "Figure 20",
         {**_DNS, _TIMEOUT: 200.0, "procedure.loss_tolerance": 0.0001, **_TS1},
-        every(_IMPLEMENTATIONS, axis("dut.options.rss", "sd", "sdfn")),
+        combine_axes(_IMPLEMENTATIONS, make_axis("dut.options.rss", "sd", "sdfn")),
     ),
     "frame-timeout": Series(
         "Figure 21, Table 3",
@@ -397,7 +406,7 @@ SIIT = {
             "dut.options.rss": "sdfn",
             "dut.options.clock_khz": 2_000_000,
         },
-        axis(CORES, 1, 2, 4, 8),
+        make_axis(CORES, 1, 2, 4, 8),
     ),
 }
 
@@ -410,7 +419,7 @@ _IPV6NET = {
     "procedure.means": True,  # 4.1
 }
 _SIZES = [64, 128, 256, 512, 1024, 1280, 1518, 1522, 2048, 4096, 8192, 9216]  # Table 1
-_RATES = axis("line_rate_bps", 10e6, 100e6)
+_RATES = make_axis("line_rate_bps", 10e6, 100e6)
 
 IPV6NET = {
     "direct": Series(
@@ -419,7 +428,7 @@ IPV6NET = {
     "closed": Series(
         "Tables 2 and 3",
         {**_IPV6NET, "frame_sizes": _SIZES},
-        every(axis("params.variant", "map-e", "map-t", "ds-lite", "464xlat"), _RATES),
+        combine_axes(make_axis("params.variant", "map-e", "map-t", "ds-lite", "464xlat"), _RATES),
     ),
 }
 

@@ -12,7 +12,9 @@ EVERYTHING = (
 FINE = {"repetitions": 6, "resolution_fps": 5_000.0, "trial_duration_s": 1.0}
 
 
-def made(path, *benchmarks, device=None, procedure=None, modes=("bidirectional",), seed=1, **rest):
+def make_run(
+    path, *benchmarks, device=None, procedure=None, modes=("bidirectional",), seed=1, **rest
+):
     """Simulate a run in a new directory; ``device`` and ``procedure`` are settings of the files."""
     run = simulate(
         *(benchmarks or ("throughput",)),

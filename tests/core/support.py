@@ -52,7 +52,7 @@ class Done:
 _CODE = re.compile(r"^(v6t: .*) \[([a-z0-9-]+)\]$", re.MULTILINE)
 
 
-def done_of(status: int, out: str, err: str) -> Done:
+def parse_done(status: int, out: str, err: str) -> Done:
     """Separate the printed error code from the messages of a command."""
     codes = _CODE.findall(err)
     return Done(status, out, _CODE.sub(r"\1", err), codes[-1][1] if codes else "")
@@ -67,7 +67,7 @@ def v6t(*arguments: object) -> Done:
         except SystemExit as exc:
             status = exc.code
     assert isinstance(status, int)
-    return done_of(status, out.getvalue(), err.getvalue())
+    return parse_done(status, out.getvalue(), err.getvalue())
 
 
 def v6t_process(*arguments: object, **environment: str) -> Done:
@@ -79,11 +79,11 @@ def v6t_process(*arguments: object, **environment: str) -> Done:
         check=False,
         env={**os.environ, **environment},
     )
-    return done_of(done.returncode, done.stdout, done.stderr)
+    return parse_done(done.returncode, done.stdout, done.stderr)
 
 
 @contextlib.contextmanager
-def bound_by_permissions() -> Iterator[None]:
+def enforce_permissions() -> Iterator[None]:
     """Make file permissions apply to root, in this thread and within the context."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)

@@ -10,7 +10,7 @@ from v6t.core.reporting import write
 from v6t.core.reporting.compare import compare_runs
 from v6t.core.runs.results import load_run, read_results
 from v6t.drivers.lab import privilege
-from v6t.tests.core.reportruns import made
+from v6t.tests.core.reportruns import make_run
 from v6t.tests.core.support import read_schema, replace_config, tree, v6t, v6t_process
 from v6t.tests.expect import expect_refusal
 
@@ -23,18 +23,18 @@ def runs(tmp_path_factory):
     wanted = ("throughput", "latency", "frame-loss", "back-to-back")
     loss = {"frame_loss": {"repetitions": 6}, "back_to_back": {"repetitions": 6}}
     buffer = {"buffer_frames": 20_000}
-    made(home / "first", *wanted, seed=1, procedure=loss, device=buffer)
-    made(home / "again", *wanted, seed=2, procedure=loss, device=buffer)
+    make_run(home / "first", *wanted, seed=1, procedure=loss, device=buffer)
+    make_run(home / "again", *wanted, seed=2, procedure=loss, device=buffer)
     slow = {**buffer, "capacity_fps": 500_000}
-    made(home / "slow", *wanted, seed=3, procedure=loss, device=slow)
+    make_run(home / "slow", *wanted, seed=3, procedure=loss, device=slow)
     late = {**buffer, "delay_us": 60}
-    made(home / "late", *wanted, seed=4, procedure=loss, device=late)
+    make_run(home / "late", *wanted, seed=4, procedure=loss, device=late)
     return home
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("plain") / "a")
+    return make_run(tmp_path_factory.mktemp("plain") / "a")
 
 
 def lines(*paths, anyway=False):
@@ -83,8 +83,8 @@ def test_loss_is_compared_by_differences(runs):
 def make_slower(tmp_path, repetitions):
     """Make a run and one of a device half as fast; compare their throughput."""
     few = {"procedure": {"repetitions": repetitions}}
-    made(tmp_path / "a", **few)
-    made(tmp_path / "b", device={"capacity_fps": 500_000}, **few)
+    make_run(tmp_path / "a", **few)
+    make_run(tmp_path / "b", device={"capacity_fps": 500_000}, **few)
     return lines(tmp_path / "a", tmp_path / "b")["throughput", "rate"]
 
 
@@ -107,8 +107,8 @@ def test_few_repetitions_are_undecided(tmp_path):
 
 def test_runs_limited_by_the_tester_propose_no_more_repetitions(tmp_path):
     fast = {"procedure": {"repetitions": 2}, "device": {"capacity_fps": 1e9}}
-    made(tmp_path / "a", seed=1, **fast)
-    made(tmp_path / "b", seed=2, **fast)
+    make_run(tmp_path / "a", seed=1, **fast)
+    make_run(tmp_path / "b", seed=2, **fast)
     (line,) = lines(tmp_path / "a", tmp_path / "b").values()
     assert (line.limited, line.verdict) == ((True, True), "undecided")
     assert "limit" in line.words
@@ -126,7 +126,7 @@ def test_latencies_at_different_rates_propose_the_lower_rate(runs):
 
 
 def test_directory_of_a_run_is_run_again_with_other_options(tmp_path):
-    made(tmp_path / "a", params={"ces": "100"}, procedure={"repetitions": 2})
+    make_run(tmp_path / "a", params={"ces": "100"}, procedure={"repetitions": 2})
     assert (
         v6t("run", tmp_path / "a", "--reps", "3", "-o", tmp_path / "b", "--no-report").status == 0
     )
@@ -146,8 +146,8 @@ def test_page_of_a_comparison_names_the_runs_and_draws_factors(runs, tmp_path):
 
 def test_difference_below_resolution_is_no_difference(tmp_path):
     coarse = {"procedure": {"resolution_fps": 300_000.0}}
-    made(tmp_path / "a", device={"capacity_noise": 0.0}, **coarse)
-    made(tmp_path / "b", device={"capacity_noise": 0.0, "capacity_fps": 1_150_000}, **coarse)
+    make_run(tmp_path / "a", device={"capacity_noise": 0.0}, **coarse)
+    make_run(tmp_path / "b", device={"capacity_noise": 0.0, "capacity_fps": 1_150_000}, **coarse)
     line = lines(tmp_path / "a", tmp_path / "b")["throughput", "rate"]
     assert line.first != line.second
     assert line.verdict == "no difference"
@@ -167,14 +167,14 @@ def test_difference_below_resolution_is_no_difference(tmp_path):
     ],
 )
 def test_unlike_runs_are_rejected(change, words, plain, tmp_path):
-    made(tmp_path / "b", **change)
+    make_run(tmp_path / "b", **change)
     said = expect_refusal(v6t("compare", plain, tmp_path / "b"), "not-comparable")
     assert words in said
     assert "--anyway" in said
 
 
 def test_anyway_compares_unlike_runs_and_lists_differences(plain, tmp_path):
-    made(tmp_path / "b", params={"ces": "100"}, procedure={"loss_tolerance": 0.001})
+    make_run(tmp_path / "b", params={"ces": "100"}, procedure={"loss_tolerance": 0.001})
     done = v6t("compare", plain, tmp_path / "b", "--anyway")
     assert done.status == 0
     assert "ces: 1000 and 100" in done.out
@@ -183,7 +183,7 @@ def test_anyway_compares_unlike_runs_and_lists_differences(plain, tmp_path):
 
 
 def test_points_of_one_run_only_are_named(runs, tmp_path):
-    made(tmp_path / "more", "throughput", modes=("bidirectional", "forward"))
+    make_run(tmp_path / "more", "throughput", modes=("bidirectional", "forward"))
     done = v6t("compare", runs / "first", tmp_path / "more")
     assert done.status in (0, 7), done.err
     assert re.search(r"^\W*throughput 104/64 forward: .* more", done.out, re.MULTILINE)
@@ -278,7 +278,7 @@ PUBLISHED = {"duration_s": 60.0, "median": 2_000_000.0, "repetitions": 20}
 
 
 def test_a_run_under_published_conditions_has_a_reference_line(tmp_path):
-    path = made(tmp_path / "run")
+    path = make_run(tmp_path / "run")
     pretended(path, PUBLISHED, {"dut": VPP})
     done = v6t("compare", path, "--published")
     assert "Measured beside mapperf-2025" in done.out
@@ -299,7 +299,7 @@ def test_a_run_under_published_conditions_has_a_reference_line(tmp_path):
     ],
 )
 def test_published_result_with_other_conditions_is_skipped(params, driver, words, tmp_path):
-    path = made(tmp_path / "run", params=params)
+    path = make_run(tmp_path / "run", params=params)
     pretended(path, PUBLISHED, {"dut": {**VPP, "driver": driver}})
     done = v6t("compare", path, "--published")
     assert "Measured beside" not in done.out

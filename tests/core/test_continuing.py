@@ -11,8 +11,8 @@ from v6t.core.runs.journal import Journal
 from v6t.core.runs.results import load_run, read_results
 from v6t.core.runs.runner import resume
 from v6t.tests.core.support import (
-    bound_by_permissions,
     count_new_trials,
+    enforce_permissions,
     measure_run,
     read_comparable,
     read_journal,
@@ -89,7 +89,7 @@ def test_a_complete_run_that_may_not_be_written_can_be_read(complete):
         if path.name != ".lock":
             path.chmod(0o400)
     complete.chmod(0o500)
-    with bound_by_permissions():
+    with enforce_permissions():
         done = v6t("resume", complete, "--json")
     assert done.status == 0, done.err
     assert json.loads(done.out)["status"] == "complete"

@@ -5,7 +5,7 @@ import json
 import pytest
 from v6t.analysis.results_schema import DeviceCounts as Entry
 from v6t.base.errors import DutError
-from v6t.core.runs.device import DeviceCounts
+from v6t.core.runs.device import DeviceCountRecorder
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
@@ -43,7 +43,7 @@ class Device:
 
 
 def test_one_reading_ends_and_begins_benchmarks():
-    device, counts = Device(), DeviceCounts(())
+    device, counts = Device(), DeviceCountRecorder(())
     counts.end(device, WHERE)
     assert counts.entries == [] and device.read_s == 0, "no trial was made"
     for _ in range(3):
@@ -68,7 +68,7 @@ def test_one_reading_ends_and_begins_benchmarks():
 
 def test_discarded_reading_is_not_counted():
     """Those of a preflight, at another frame size or in another mode."""
-    device, counts = Device(), DeviceCounts(())
+    device, counts = Device(), DeviceCountRecorder(())
     counts.begin(device)
     counts.end(device, WHERE)
     counts.discard_reading()
@@ -81,7 +81,7 @@ def test_discarded_reading_is_not_counted():
 
 
 def test_benchmark_without_trial_has_no_entry():
-    device, counts = Device(), DeviceCounts(())
+    device, counts = Device(), DeviceCountRecorder(())
     counts.begin(device)
     counts.end(device, WHERE)
     counts.end(device, {**WHERE, "benchmark": "ipdv"})
@@ -90,11 +90,11 @@ def test_benchmark_without_trial_has_no_entry():
 
 
 def test_repeated_benchmark_replaces_its_entry():
-    before = DeviceCounts(())
+    before = DeviceCountRecorder(())
     before.begin(Device())
     before.end(Device(), WHERE)
     held = [{**before.entries[0], "drops": {}}, {**before.entries[0], "benchmark": "latency"}]
-    counts, device = DeviceCounts(held), Device()
+    counts, device = DeviceCountRecorder(held), Device()
     counts.begin(device)
     counts.end(device, WHERE)
     assert [(e["benchmark"], len(e["drops"])) for e in counts.entries] == [
@@ -105,7 +105,7 @@ def test_repeated_benchmark_replaces_its_entry():
 
 def test_unreadable_device_has_no_entry():
     for session in (None, Device(silent=True)):
-        counts = DeviceCounts(())
+        counts = DeviceCountRecorder(())
         counts.begin(session)
         counts.end(session, WHERE)
         assert counts.entries == []

@@ -9,7 +9,7 @@ from v6t.core.cli import main as main_module
 from v6t.core.runs.results import read_results
 from v6t.drivers.lab import privilege
 from v6t.drivers.trex import installation
-from v6t.tests.core.support import SIM, bound_by_permissions, tree, v6t, v6t_process
+from v6t.tests.core.support import SIM, enforce_permissions, tree, v6t, v6t_process
 from v6t.tests.expect import expect_refusal
 
 pytestmark = pytest.mark.slow
@@ -179,7 +179,7 @@ def test_permissions(arguments, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shut").mkdir(mode=0o500)
     (tmp_path / "secret.yaml").touch(mode=0o000)
-    with bound_by_permissions():
+    with enforce_permissions():
         done = v6t(*arguments)
     assert arguments[-1] in expect_refusal(done, code)
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["secret.yaml", "shut"]
@@ -192,7 +192,7 @@ def test_run_with_read_only_journal_is_not_resumed(tmp_path):
     (out / "results.json").write_text(json.dumps(content))
     (out / "journal.jsonl").chmod(0o400)
     before = tree(out)
-    with bound_by_permissions():
+    with enforce_permissions():
         done = v6t("resume", out)
     assert "journal.jsonl" in expect_refusal(done, "file-unreadable")
     assert tree(out) == before

@@ -12,7 +12,7 @@ from v6t.core.config.plugins import list_names, load_plugin
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.yaml_file import parse_assignments
 from v6t.core.runs.bench import make_tester
-from v6t.tests.core.reportruns import made
+from v6t.tests.core.reportruns import make_run
 from v6t.tests.core.support import SIM, v6t
 from v6t.tests.expect import expect_error, expect_refusal
 
@@ -146,7 +146,7 @@ def test_no_arguments_print_help():
 def test_the_latest_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for age, name in enumerate(("b", "a")):
-        made(tmp_path / "runs" / name, "throughput", procedure={"repetitions": 1})
+        make_run(tmp_path / "runs" / name, "throughput", procedure={"repetitions": 1})
         for file in (tmp_path / "runs" / name).iterdir():
             os.utime(file, (1e9 + age, 1e9 + age))
     assert v6t("report", "--format", "md").out.strip() == "runs/a/report.md"

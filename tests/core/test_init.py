@@ -10,7 +10,7 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import ProcedureSettings, RunSettings
+from v6t.core.config.settings import ProcedureSettings, RunFileSettings
 from v6t.core.config.yaml_file import EXAMPLES_DIR, YamlFile, write_examples
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
@@ -86,7 +86,10 @@ def test_commented_settings_work(tmp_path):
 
 def test_names_in_the_example_exist():
     for model, words in (
-        (RunSettings, ("plugin", "params", "preset", "benchmarks", "modes", "frame_sizes", "seed")),
+        (
+            RunFileSettings,
+            ("plugin", "params", "preset", "benchmarks", "modes", "frame_sizes", "seed"),
+        ),
         (ProcedureSettings, ("trial_duration_s", "loss_tolerance", "resolution_fps")),
         (
             MapEParams,

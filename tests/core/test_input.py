@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 from v6t.base import files
-from v6t.tests.core.reportruns import made
+from v6t.tests.core.reportruns import make_run
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error, expect_refusal
 
@@ -81,7 +81,7 @@ def test_unusual_files_are_rejected(words, kind, tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     path = tmp_path_factory.mktemp("input") / "run"
-    made(path, "throughput", modes=("forward",), procedure={"repetitions": 1})
+    make_run(path, "throughput", modes=("forward",), procedure={"repetitions": 1})
     return path
 
 

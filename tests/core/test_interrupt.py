@@ -67,7 +67,7 @@ def workers(parent):
     """Return the network namespaces of a run's processes by PID, without zombies."""
     found = {}
     for pid in faketrex.children(parent):
-        if not faketrex.gone(pid):
+        if not faketrex.has_ended(pid):
             with contextlib.suppress(OSError):  # it has ended in the meantime
                 found[pid] = os.readlink(f"/proc/{pid}/ns/net")
     return found

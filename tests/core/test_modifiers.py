@@ -36,7 +36,7 @@ from v6t.intent.device import DeviceRequirements
 from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import Expander
 from v6t.tests.core.support import measure_run, read_journal, v6t
-from v6t.tests.drivers.duts.bench import standing
+from v6t.tests.drivers.duts.bench import open_bed
 from v6t.tests.drivers.duts.intents import ROUTER4
 from v6t.tests.expect import expect_error
 from v6t.trials.codec import result_from_json, result_to_json
@@ -521,7 +521,7 @@ def test_a_real_router_under_each(modifier, tmp_path):
 def test_denied_frames_are_dropped_and_rollback_is_complete():
     """Frames of hosts to whom the device has a route, but which the filters deny or do not know."""
     requirements = DeviceRequirements(filters=25, route_updates=True)
-    with standing("linux-router", replace(ROUTER4, requirements=requirements)) as bed:
+    with open_bed("linux-router", replace(ROUTER4, requirements=requirements)) as bed:
         session, net = bed.session, "203.0.113"
         first, second = session.update_routes(), session.update_routes()
         assert first != second and session.update_routes() == first

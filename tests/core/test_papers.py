@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from v6t.analysis.scaling import count_cores
 from v6t.core.campaigns import list_packaged_campaigns
-from v6t.core.campaigns.campaign import CampaignRun, Overrides, plan_campaign
+from v6t.core.campaigns.campaign import CampaignEntry, Overrides, plan_campaign
 from v6t.core.campaigns.file import read_campaign
 from v6t.core.config.bound import bind
-from v6t.tests.core.papers import NOT_SAID, PAPERS
+from v6t.tests.core.papers import PAPERS, UNSPECIFIED
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def here(run: Mapping[str, Any], name: str) -> Any:
 
 def compared(name: str, paper: Any, ours: Any) -> bool:
     """Check whether both are the same; a range that begins elsewhere is another one."""
-    if paper == NOT_SAID:
+    if paper == UNSPECIFIED:
         return False
     if name.endswith("workers") and isinstance(paper, tuple):
         assert count_cores(ours) == paper[0], name
@@ -53,7 +53,7 @@ def compared(name: str, paper: Any, ours: Any) -> bool:
 
 
 def find_differing(
-    run: CampaignRun, same: Mapping[str, Any], values: Mapping[str, Any]
+    run: CampaignEntry, same: Mapping[str, Any], values: Mapping[str, Any]
 ) -> set[str]:
     """Compare a run, as it would be measured with all defaults, with the paper's settings."""
     technology = bind(run.settings).technology

@@ -13,7 +13,7 @@ from v6t.core.runs.dut import format_plan
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import resume
 from v6t.drivers.duts.kinds.addresses import find_spare_network
-from v6t.drivers.duts.plan import ACTIONS, Change
+from v6t.drivers.duts.plan import ACTIONS, DeviceChange
 from v6t.drivers.lab.privilege import available
 from v6t.intent.families import Nat44Config
 from v6t.tests.core.support import measure_run
@@ -34,7 +34,7 @@ def test_plan_contains_live_change_and_its_removal(plugin, dut):
     """What is added is in the undo record from the beginning, and is none of the run's own."""
     bound = bind(asked(plugin, dut, "embedded"))
     driver, plan = bound.driver, bound.example_plan
-    assert isinstance(plan.live_change, Change)
+    assert isinstance(plan.live_change, DeviceChange)
     assert plan.steps[-1].undo == plan.live_change.remove_command
     text = format_plan(driver, plan)
     for action in ACTIONS:
@@ -72,7 +72,9 @@ def test_spare_networks_do_not_overlap_test_networks():
 
 
 def test_change_checks_its_output():
-    change = Change("a route", "a", "c", "r", "l", added_words="via one", changed_words="via two")
+    change = DeviceChange(
+        "a route", "a", "c", "r", "l", added_words="via one", changed_words="via two"
+    )
     assert change.find_problem("add", "x  via   one y") is None
     assert change.find_problem("change", "x via two") is None
     assert "'via one'" in change.find_problem("add", "")

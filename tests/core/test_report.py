@@ -25,7 +25,7 @@ from v6t.core.config import plugins
 from v6t.core.reporting import write
 from v6t.core.runs.results import load_run, read_results
 from v6t.tests.core import warm
-from v6t.tests.core.reportruns import EVERYTHING, made
+from v6t.tests.core.reportruns import EVERYTHING, make_run
 from v6t.tests.core.support import SIM, read_csv, read_schema, replace_config, tree, v6t
 from v6t.tests.expect import expect_refusal
 
@@ -48,7 +48,7 @@ def run(tmp_path_factory):
     procedure = {"frame_timeout": {"deadline_ms": 5.0}, "repetitions": 6}
     home = tmp_path_factory.mktemp("runs")
     device = {"buffer_frames": 2000, "tail_share": 0.001, "recovery_s": 0.1, "reset_s": 0.2}
-    path = made(home / "run", *EVERYTHING, device=device, procedure=procedure, label=EVIL)
+    path = make_run(home / "run", *EVERYTHING, device=device, procedure=procedure, label=EVIL)
     write.write_run_report(path)
     return path
 
@@ -245,7 +245,7 @@ def test_neighbor_clause_follows_tester_and_driver(run, answers_on, entries, ver
 
 def test_invalid_trials_are_reported(tmp_path):
     # the tester manages less than the search offers: its sending takes too long now and then
-    path = made(tmp_path / "run", device={"tester_fps": 500_000})
+    path = make_run(tmp_path / "run", device={"tester_fps": 500_000})
     write.write_run_report(path, formats=["html"])
     page = Page((path / "report.html").read_text())
     head, row = page.tables["Headroom of the tester, per direction"]
@@ -452,7 +452,7 @@ def test_bottleneck_is_reported(run, tmp_path):
 
 
 def test_the_cards_are_those_of_the_smallest_frames(tmp_path):
-    path = made(tmp_path / "run", "throughput", frame_sizes=(104, 1518))
+    path = make_run(tmp_path / "run", "throughput", frame_sizes=(104, 1518))
     write.write_run_report(path, formats=["md"])
     small = json.loads((path / "results.json").read_text())["results"][0]
     text = (path / "report.md").read_text().partition("## What was measured")[0]
@@ -462,7 +462,7 @@ def test_the_cards_are_those_of_the_smallest_frames(tmp_path):
 
 def test_required_benchmarks_are_listed(tmp_path):
     """A stateful device's connection rate comes with its throughput."""
-    path = made(tmp_path / "run", "throughput", "frame-loss")
+    path = make_run(tmp_path / "run", "throughput", "frame-loss")
     replace_config(path, lambda config: config.update(benchmarks=["throughput"]))
     write.write_run_report(path, formats=["md"])
     assert "throughput, frame-loss" in (path / "report.md").read_text()
@@ -483,7 +483,7 @@ def test_refusals(arguments, code, run):
 
 @pytest.fixture
 def short_run(tmp_path):
-    return made(tmp_path / "run", procedure={"repetitions": 1})
+    return make_run(tmp_path / "run", procedure={"repetitions": 1})
 
 
 def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(short_run, tmp_path, monkeypatch):
@@ -504,7 +504,7 @@ def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(short_run, tmp_path, 
     ],
 )  # fmt: skip
 def test_figure_shows_packets_on_each_link(plugin, words, tmp_path):
-    (path,) = write.write_run_report(made(tmp_path / "run", plugin=plugin), tmp_path, ["html"])
+    (path,) = write.write_run_report(make_run(tmp_path / "run", plugin=plugin), tmp_path, ["html"])
     page = path.read_text()
     assert words in page
     if plugin == "ipv4aas":

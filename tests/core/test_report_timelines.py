@@ -13,7 +13,7 @@ from v6t.analysis.report.timelines import (
 )
 from v6t.analysis.rundata import RunTrial
 from v6t.core.runs.results import load_run
-from v6t.tests.core.reportruns import made
+from v6t.tests.core.reportruns import make_run
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.timeline import DeviceLoad, Timeline
 
@@ -100,7 +100,9 @@ def test_map_without_losses_is_omitted():
 @pytest.mark.slow
 def test_hiccup_is_reported_and_drawn(tmp_path):
     """Of a run's trials one is given a hiccup of a third of a second and a device that was watched."""
-    data = load_run(made(tmp_path / "run", procedure={"repetitions": 2, "trial_duration_s": 6.0}))
+    data = load_run(
+        make_run(tmp_path / "run", procedure={"repetitions": 2, "trial_duration_s": 6.0})
+    )
     (record,) = data.records
     assert [
         b for b in draw_over_time(data, [record], FigureBudget(None)) if isinstance(b, BulletList)
@@ -124,7 +126,7 @@ def test_hiccup_is_reported_and_drawn(tmp_path):
 
 @pytest.mark.slow
 def test_runs_without_readings_have_no_timelines(tmp_path):
-    data = load_run(made(tmp_path / "run", procedure={"repetitions": 1}))
+    data = load_run(make_run(tmp_path / "run", procedure={"repetitions": 1}))
     bare = [
         RunTrial(
             t.request,

@@ -14,7 +14,7 @@ from v6t.core.config.resolve import resolve
 from v6t.core.reporting import write
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.results import load_run
-from v6t.tests.core.reportruns import made
+from v6t.tests.core.reportruns import make_run
 from v6t.tests.core.support import make_all_tables
 
 
@@ -36,7 +36,7 @@ def test_reports_without_ipv6_never_mention_it(tmp_path):
     names = without_ipv6()
     assert {"nat44", "ipv4-router"} <= set(names)
     for name in names:
-        path = made(tmp_path / name, plugin=name, procedure={"repetitions": 2})
+        path = make_run(tmp_path / name, plugin=name, procedure={"repetitions": 2})
         write.write_run_report(path, formats=["md", "html"])
         text = (path / "report.md").read_text()
         # free text: parameters and the files of the run are shown unchanged
@@ -85,7 +85,7 @@ def test_configuration_is_collapsed_and_readable():
 
 @pytest.mark.slow
 def test_units_and_percentiles_are_explained(tmp_path):
-    path = made(tmp_path / "run", "latency", procedure={"repetitions": 2})
+    path = make_run(tmp_path / "run", "latency", procedure={"repetitions": 2})
     (page,) = write.write_run_report(path, formats=["html"])
     section = page.read_text().split('<section id="latency">')[1].split("</section>")[0]
     table, _, rest = section.partition("</table>")

@@ -7,7 +7,7 @@ from v6t.analysis.sheet import find_terms, make_text_columns, make_text_table
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.cli.terminal import fit_table, print_table
 from v6t.core.runs.results import load_run
-from v6t.tests.core.reportruns import made
+from v6t.tests.core.reportruns import make_run
 from v6t.tests.core.support import make_all_tables
 
 HEADINGS = (
@@ -71,7 +71,7 @@ def test_narrow_table_omits_columns_in_order(width, wanted, capsys):
 def run(tmp_path_factory):
     """Slow testers limit it."""
     directory = tmp_path_factory.mktemp("limited")
-    made(
+    make_run(
         directory, "throughput", "latency", "pdv", "frame-loss", procedure={"repetitions": 2},
         device={"tester_fps": 400_000, "capacity_fps": 2_000_000},
     )  # fmt: skip

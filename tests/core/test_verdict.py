@@ -4,14 +4,14 @@ import pytest
 from v6t.analysis.blocks import Paragraph
 from v6t.analysis.report.verdict import make_title, summarize_throughput
 from v6t.core.runs.results import load_run
-from v6t.tests.core.reportruns import made
+from v6t.tests.core.reportruns import make_run
 
 RATE = 500_000
 
 
 def told(tmp_path, **rest):
     data = load_run(
-        made(tmp_path / "run", procedure={"repetitions": 2, "resolution_fps": 100.0}, **rest)
+        make_run(tmp_path / "run", procedure={"repetitions": 2, "resolution_fps": 100.0}, **rest)
     )
     blocks = list(summarize_throughput(data))
     assert isinstance(blocks[0], Paragraph)
@@ -53,7 +53,7 @@ def test_summary_names_smallest_and_largest_frames(tmp_path):
 
 
 def test_summary_without_throughput_is_empty(tmp_path):
-    data = load_run(made(tmp_path / "run", "frame-loss", procedure={"repetitions": 1}))
+    data = load_run(make_run(tmp_path / "run", "frame-loss", procedure={"repetitions": 1}))
     assert list(summarize_throughput(data)) == []
 
 

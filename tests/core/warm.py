@@ -121,7 +121,7 @@ def main(path: str) -> int:
     """Fork a process for each launcher, and send it the exit status of its command."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    _imported()
+    _import_all()
     if len(os.listdir("/proc/self/task")) > 1:
         return 1
     gc.collect()
@@ -147,15 +147,15 @@ def main(path: str) -> int:
             continue
         line, _ = listening.accept()
         try:
-            words, directory, environment, waits, files = _asked(line)
+            words, directory, environment, waits, files = _read_request(line)
         except EOFError:
             line.close()
             continue
-        pid = os.fork() if waits else _sibling()
+        pid = os.fork() if waits else _fork_sibling()
         if not pid:
             for other in (listening, line, *gone):
                 other.close()
-            return _become(words, directory, environment, files)
+            return _take_over(words, directory, environment, files)
         for file in files:
             os.close(file)
         if waits:
@@ -165,7 +165,7 @@ def main(path: str) -> int:
                 line.sendall(struct.pack("!i", pid))
 
 
-def _sibling() -> int:
+def _fork_sibling() -> int:
     """Fork a process that is a child of this one's parent."""
     python = ctypes.pythonapi
     python.PyOS_BeforeFork()
@@ -179,7 +179,7 @@ def _sibling() -> int:
     return pid
 
 
-def _imported() -> None:
+def _import_all() -> None:
     """Import everything that a command may need."""
     import importlib
     import pkgutil
@@ -194,7 +194,7 @@ def _imported() -> None:
                 importlib.import_module(module.name)
 
 
-def _asked(line: socket.socket) -> tuple[list[str], str, dict[str, str], bool, list[int]]:
+def _read_request(line: socket.socket) -> tuple[list[str], str, dict[str, str], bool, list[int]]:
     files = array.array("i")
     head, ancillary, _, _ = line.recvmsg(_LENGTH.size, socket.CMSG_SPACE(4 * files.itemsize))
     for _, _, data in ancillary:
@@ -212,7 +212,9 @@ def _asked(line: socket.socket) -> tuple[list[str], str, dict[str, str], bool, l
     return words, directory, environment, waits, [*files]
 
 
-def _become(words: list[str], directory: str, environment: dict[str, str], files: list[int]) -> int:
+def _take_over(
+    words: list[str], directory: str, environment: dict[str, str], files: list[int]
+) -> int:
     """Take over the arguments, directory, environment and files of the launcher."""
     from v6t.core.cli import main as cli
 

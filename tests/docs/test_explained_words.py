@@ -14,7 +14,7 @@ from v6t.core.reporting.compare import compare_runs
 from v6t.core.runs.doctor import CheckState
 from v6t.core.runs.plan import LOADING, SELFTEST, SETUP
 from v6t.core.runs.results import load_run
-from v6t.tests.core.reportruns import made
+from v6t.tests.core.reportruns import make_run
 from v6t.tests.core.support import v6t
 
 RUNS = {
@@ -29,7 +29,7 @@ RUNS = {
 def runs(tmp_path_factory):
     home = tmp_path_factory.mktemp("words")
     few = {"procedure": {"repetitions": 2}}
-    return [load_run(made(home / name, *RUNS[name], plugin=name, **few)) for name in RUNS]
+    return [load_run(make_run(home / name, *RUNS[name], plugin=name, **few)) for name in RUNS]
 
 
 def headings(tables):

@@ -36,7 +36,7 @@ def certificate_tables() -> str:
 
 def fault_table() -> str:
     """Return how often each planted fault was found, by tester."""
-    ran = planted.recorded()
+    ran = planted.load_findings()
     lines = ["| planted | must be said | embedded tester | TRex |", "|---|---|---|---|"]
     for fault in planted.ALL:
         cells = [_found(ran.get(f"{tester} {fault.name}")) for tester in planted.TESTERS]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.tests.core.support import COMMAND
-from v6t.tests.drivers.matrix import NAMED, Row, lacking, program
+from v6t.tests.drivers.matrix import NAMED, Row, find_missing, program
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit-results.md"
 RECORD = Path(__file__).parent / "recorded" / "audits.json"
@@ -81,13 +81,13 @@ ROWS = (
 )
 
 
-def recorded() -> dict[str, Any]:
+def load_audits() -> dict[str, Any]:
     """Load the recorded audits by row: ``device``, ``date``, each clause's verdict and date."""
     found: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     return found
 
 
-def record(names: list[str], words: str = "") -> None:
+def record_audits(names: list[str], words: str = "") -> None:
     """Audit what is here, note it; ``words``: these clauses only, the others stay as they were noted.
 
     Raises:
@@ -100,22 +100,24 @@ def record(names: list[str], words: str = "") -> None:
         if row.name not in names if names else row.machine:
             continue
         whole = not words or row.machine
-        missing = "" if row.machine else lacking("embedded", Row(row.device, row.plugin, row.words))
-        if not whole and row.name not in recorded():
+        missing = (
+            "" if row.machine else find_missing("embedded", Row(row.device, row.plugin, row.words))
+        )
+        if not whole and row.name not in load_audits():
             missing = NOT_YET
         if missing:
             print(f"{row.name}: {missing}")
             continue
-        note(row, _audit(row, words), whole=whole)
+        add_record(row, _audit(row, words), whole=whole)
 
 
-def note(row: Audited, found: Mapping[str, Any], *, whole: bool = True) -> None:
+def add_record(row: Audited, found: Mapping[str, Any], *, whole: bool = True) -> None:
     """Keep what an audit found: the content of its ``audit.json``; or add it to what is kept of the same device.
 
     Raises:
         SystemExit: nothing is kept to which it could be added, or that is of another device.
     """
-    kept, day = recorded(), found["made"][:10]
+    kept, day = load_audits(), found["made"][:10]
     made: dict[str, Any] = {
         "clauses": {f["clause"]: f["verdict"] for f in found["findings"]},
         "about": {
@@ -177,7 +179,7 @@ def _sittings(kept: Mapping[str, Any]) -> str:
 
 
 def _lines() -> Iterator[str]:
-    found = recorded()
+    found = load_audits()
     rows = [row for row in ROWS if row.name in found]
     yield "| device | audited | clauses | + | - MUST | - SHOULD | - MAY | ? |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -216,9 +218,9 @@ def list_deviations(audit: Mapping[str, Any]) -> Iterator[str]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["record"]:
-        record(sys.argv[2:])
+        record_audits(sys.argv[2:])
     elif sys.argv[1:2] == ["ask"]:
-        record(sys.argv[3:], sys.argv[2])
+        record_audits(sys.argv[3:], sys.argv[2])
     elif sys.argv[1:2] == ["note"]:
         wanted = {row.name: row for row in ROWS}[sys.argv[2]]
-        note(wanted, json.loads((Path(sys.argv[3]) / "audit.json").read_text()))
+        add_record(wanted, json.loads((Path(sys.argv[3]) / "audit.json").read_text()))

@@ -214,7 +214,7 @@ def make(path: Path, server: str = "exec sleep 60") -> Path:
     return path
 
 
-def gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Check whether a process has ended (a zombie counts)."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()

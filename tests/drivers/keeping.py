@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 
-def kept(path: Path) -> dict[str, Any]:
+def load_record(path: Path) -> dict[str, Any]:
     """Load a JSON file; return an empty dictionary if it does not exist."""
     if not path.exists():
         return {}
@@ -20,7 +20,7 @@ def kept(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def kept_anew(path: Path) -> Iterator[dict[str, Any]]:
+def update_record(path: Path) -> Iterator[dict[str, Any]]:
     """Yield a file's content to be changed; write it back if ``V6T_RECORD`` is set.
 
     Parallel tests take turns, so that none overwrites what another has just added.
@@ -30,6 +30,6 @@ def kept_anew(path: Path) -> Iterator[dict[str, Any]]:
         return
     with path.open("a", encoding="utf-8") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        found = kept(path)
+        found = load_record(path)
         yield found
         path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")

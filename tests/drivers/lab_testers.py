@@ -34,7 +34,7 @@ def bind_tester(kind, plugin="mape-br", testbed=None, options=None, **flags):
 
 
 @contextmanager
-def loaded(kind, plugin="mape-br", size=104, *, loopback=False, **run):
+def open_tester(kind, plugin="mape-br", size=104, *, loopback=False, **run):
     """Yield an open tester with streams, and a trial of one second in both directions."""
     bound = bind_tester(kind, plugin, **run)
     with closing(make_tester(bound, loopback=loopback)) as tester:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from v6t.tests.drivers.keeping import kept, kept_anew
+from v6t.tests.drivers.keeping import load_record, update_record
 from v6t.tests.drivers.shown import FACTS, Run
 
 RECORD = Path(__file__).parent / "recorded" / "machines.json"
@@ -105,7 +105,7 @@ ROWS = (
 
 def table() -> Iterator[str]:
     """Render all rows with their recorded results."""
-    seen = recorded()
+    seen = load_rows()
     yield f"| device | technology | {' | '.join(FACTS)} | how | version | date |"
     yield "|---|---|" + "---|" * len(FACTS) + "---|---|---|"
     for row in ROWS:
@@ -116,12 +116,12 @@ def table() -> Iterator[str]:
         yield f"| {row.device} | {row.technology} | {' | '.join(cells)} |"
 
 
-def recorded() -> dict[str, dict[str, str]]:
+def load_rows() -> dict[str, dict[str, str]]:
     """Load the record by row: the text of each fact, the method, version and date."""
-    return kept(RECORD)
+    return load_record(RECORD)
 
 
-def note(name: str, run: Run, hypervisor: str, *, version: str = "", where: str = "") -> None:
+def add_record(name: str, run: Run, hypervisor: str, *, version: str = "", where: str = "") -> None:
     """Check the facts of a run, and record them if V6T_RECORD is set.
 
     Args:
@@ -171,5 +171,5 @@ def _version(run: Run, version: str) -> str:
 
 
 def _keep(row: Row, seen: dict[str, str]) -> None:
-    with kept_anew(RECORD) as found:
+    with update_record(RECORD) as found:
         found[row.name] = seen

@@ -21,7 +21,7 @@ from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.intent.families import DeviceConfig
 from v6t.tests.drivers import machines
-from v6t.tests.drivers.keeping import kept, kept_anew
+from v6t.tests.drivers.keeping import load_record, update_record
 from v6t.tests.needs import NO_TREX
 
 RECORD = Path(__file__).parent / "recorded" / "matrix.json"
@@ -155,7 +155,7 @@ def program(device: str) -> str:
     return os.environ.get(variable) or shutil.which(name) or ""
 
 
-def lacking(tester: str, row: Row) -> str:
+def find_missing(tester: str, row: Row) -> str:
     """Return what this machine lacks for a cell; empty if it lacks nothing."""
     if tester == "trex" and NO_TREX:
         return NO_TREX
@@ -285,7 +285,7 @@ def list_part_families(driver: str) -> tuple[str, ...]:
 
 
 def _cell(row: Row, tester: str) -> str:
-    ran = recorded().get(key(tester, row))
+    ran = load_cells().get(key(tester, row))
     said = [ran["date"] if ran else "not run"]
     said += [", ".join(row.wanted)] * (row.wanted != BENCHMARKS)
     said += [", ".join(row.modes)] * (row.modes != MODES[:1])
@@ -298,14 +298,14 @@ def key(tester: str, row: Row) -> str:
     return f"{tester} {row.name}"
 
 
-def recorded() -> dict[str, dict[str, str]]:
+def load_cells() -> dict[str, dict[str, str]]:
     """Load the passed cells by tester, device and technology: benchmarks, modes and date."""
-    return kept(RECORD)
+    return load_record(RECORD)
 
 
-def note(tester: str, row: Row) -> None:
+def add_record(tester: str, row: Row) -> None:
     """Record that a cell passed today, if V6T_RECORD is set."""
-    with kept_anew(RECORD) as found:
+    with update_record(RECORD) as found:
         found[key(tester, row)] = {
             "benchmarks": ", ".join(benchmarks(tester, row)),
             "modes": ", ".join(row.modes),

@@ -32,7 +32,7 @@ from v6t.core.runs.manifest import describe_machine
 from v6t.drivers.lab.setup import Bed
 from v6t.procedures.search.binary import binary_search
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
-from v6t.tests.drivers.keeping import kept, kept_anew
+from v6t.tests.drivers.keeping import load_record, update_record
 from v6t.trials.conditions import Conditions
 from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Verdict
@@ -41,7 +41,7 @@ RECORD = Path(__file__).parent / "recorded" / "peers.json"
 TOLERANCE = 1.02
 DURATION_S = 1.0
 TIMEOUT_S = 0.5
-AGAIN = 1
+TRIAL_RETRIES = 1
 """Repetitions of a trial in which the tester was too slow."""
 CORES = "(0)@1,(1)@0,(2)@1,(3)@0,(4)@1"
 """Placement of the four threads on two CPUs, a sender and a receiver on each."""
@@ -138,7 +138,7 @@ CASES = {
 }
 
 
-def bound_for(case, tester, directory):
+def bind_case(case, tester, directory):
     """Resolve a run of v6t with the parameters of the peer's configuration file."""
     links = bind(resolve(plugin="ipv6-router", tester="embedded")).technology.links
     path = Path(directory) / f"{case.peer.name.lower()}.conf"
@@ -160,12 +160,12 @@ def bound_for(case, tester, directory):
     )
 
 
-def v6t_finds(case, tester, bound):
+def search_with_v6t(case, tester, bound):
     """Search the throughput with one of v6t's testers."""
     sizes = bound.technology.make_frame_pair(case.octets)
     conditions = Conditions(
         sizes.ipv6, sizes.ipv4, "forward", TIMEOUT_S, 0.1,
-        sending_time_tolerance=TOLERANCE, invalid_retries=AGAIN,
+        sending_time_tolerance=TOLERANCE, invalid_retries=TRIAL_RETRIES,
     )  # fmt: skip
     spec = ThroughputSpec(
         conditions, case.upper_fps, "media", case.resolution_fps, DURATION_S, repetitions=1
@@ -175,12 +175,12 @@ def v6t_finds(case, tester, bound):
         return measure_throughput(spec, bench.measure).repetitions[0].rate_fps
 
 
-def peer_finds(case, bound, directory):
+def search_with_peer(case, bound, directory):
     """Run the same search with the peer's own trials."""
-    with standing(bound) as tester:
+    with start_lab(bound) as tester:
 
         def offered(rate, _step):
-            for _ in range(AGAIN + 1):
+            for _ in range(TRIAL_RETRIES + 1):
                 sent, received, took = peer_trial(case.peer, tester, directory, rate)
                 slow = took > DURATION_S * TOLERANCE
                 if not slow:
@@ -192,7 +192,7 @@ def peer_finds(case, bound, directory):
 
 
 @contextmanager
-def standing(bound):
+def start_lab(bound):
     """Start the lab with the device and free tester ports; yield the tester's namespace."""
     with closing(Bed(bound.technology.links, build_lab_device(bound))) as bed:
         yield bed.open().tester
@@ -226,27 +226,27 @@ def testers(case) -> list[str]:
     return [*found, case.peer.name] if os.environ.get(case.peer.built) else found
 
 
-def one_round(case) -> dict[str, float]:
+def run_round(case) -> dict[str, float]:
     """Run one search with each tester."""
     found = {}
     for tester in testers(case):
         with TemporaryDirectory() as directory:
             if tester == case.peer.name:
-                bound = bound_for(case, "embedded", directory)
-                found[tester] = peer_finds(case, bound, directory)
+                bound = bind_case(case, "embedded", directory)
+                found[tester] = search_with_peer(case, bound, directory)
             else:
-                found[tester] = v6t_finds(case, tester, bound_for(case, tester, directory))
+                found[tester] = search_with_v6t(case, tester, bind_case(case, tester, directory))
     return found
 
 
-def recorded():
+def load_rates():
     """Load the recorded rates by case and tester."""
-    return kept(RECORD)
+    return load_record(RECORD)
 
 
-def note(name, found):
+def add_record(name, found):
     """Record a round, if V6T_RECORD is set."""
-    with kept_anew(RECORD) as all_found:
+    with update_record(RECORD) as all_found:
         here = describe_machine()
         all_found["machine"] = {k: here[k] for k in ("processor", "cores", "kernel")}
         of = all_found.setdefault(name, {})
@@ -255,12 +255,12 @@ def note(name, found):
             of.setdefault("rates", {}).setdefault(tester, []).append(round(rate))
 
 
-WORDS = {"embedded": "v6t, embedded", "trex": "v6t, TRex"}
+TESTER_NAMES = {"embedded": "v6t, embedded", "trex": "v6t, TRex"}
 
 
 def table() -> Iterator[str]:
     """Render medians, P1 and P99 of the rounds."""
-    kept = recorded()
+    kept = load_rates()
     if not kept:
         yield "No round is recorded: rounds want a machine that does nothing else."
         return
@@ -275,7 +275,7 @@ def table() -> Iterator[str]:
                 against = f"{median(values) / median(peer) - 1:+.0%}"
             figures = [median(values), percentile(values, 1), percentile(values, 99)]
             said = " | ".join(f"{v:,.0f}" for v in figures)
-            words = WORDS.get(tester, tester)
+            words = TESTER_NAMES.get(tester, tester)
             yield f"| {case.words} | {words} | {len(values)} | {said} | {against} |"
 
 
@@ -284,8 +284,8 @@ def main() -> None:
     names, rounds = sys.argv[1].split(","), int(sys.argv[2])
     for number in range(1, rounds + 1):
         for name in names:
-            found = one_round(CASES[name])
-            note(name, found)
+            found = run_round(CASES[name])
+            add_record(name, found)
             print(name, f"{number}/{rounds}", found, flush=True)
 
 

@@ -22,7 +22,7 @@ from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import OracleDecorator
-from v6t.tests.drivers.keeping import kept, kept_anew
+from v6t.tests.drivers.keeping import load_record, update_record
 from v6t.tools.accuracy.certify import Unchanged
 from v6t.tools.accuracy.known_behaviour import Known
 from v6t.tools.accuracy.known_device import KnownDevice
@@ -35,14 +35,14 @@ MILLION = 1_000_000
 PLANTED = MILLION if os.environ.get("V6T_RECORD") else MILLION // 50
 """Frames of which one is lost. ``test_embedded_sender.py`` asks what counts them for one of a million, without frames;
 ``python -m v6t.tools.accuracy`` and whoever records plant it."""
-BUSY = 8
+MAX_TRIES = 8
 """Maximum number of tries if the machine, not the fault, makes a trial invalid."""
 SLOWEST_FPS = 20_000.0
 """Higher rates are halved, but not below this, if tester or device cannot follow."""
-SENDING = 1.05
+SENDING_TIME_TOLERANCE = 1.05
 
 
-class Spoiled(OracleDecorator):
+class CorruptedOracle(OracleDecorator):
     """Reference translation with one fault in the frames of one direction."""
 
     way = "forward"
@@ -54,21 +54,21 @@ class Spoiled(OracleDecorator):
         return answer
 
 
-class PortsSwapped(Spoiled):
+class PortsSwapped(CorruptedOracle):
     """Swaps source and destination port, which keeps the UDP checksum valid."""
 
     def spoil(self, frames):
         frames[:, 34:38] = frames[:, [36, 37, 34, 35]]
 
 
-class ChecksumOff(Spoiled):
+class ChecksumOff(CorruptedOracle):
     """Flips one bit of the UDP checksum."""
 
     def spoil(self, frames):
         frames[:, 41] ^= 1
 
 
-class NextPsid(Spoiled):
+class NextPsid(CorruptedOracle):
     """Encapsulates frames towards the customer with the next PSID."""
 
     way = "reverse"
@@ -123,33 +123,33 @@ class Seen:
         return self.count_frames("sent") - self.count_frames("received") - self.count_frames("late")
 
 
-def mismatched(seen):
+def has_mismatch(seen):
     """Check that a frame was compared and differs from the reference."""
     return seen.verdict.valid and not seen.verdict.passed and seen.verdict.mismatch is not None
 
 
-def reference(oracle):
+def make_wrapped_device(oracle):
     """Make the technology's reference device with a wrapper around its translation."""
     return lambda octets, technology: ReferenceDevice(oracle(technology), octets)
 
 
-def believing(**params):
+def make_device_with_params(**params):
     """Make the technology's reference device with other parameters than the tester's."""
     run = resolve(plugin="mape-br", tester="embedded", params=params)
     other = bind(run).technology
     return lambda octets, technology: ReferenceDevice(other, octets)
 
 
-def known(behaviour):
+def make_known_device(behaviour):
     """Make a device that forwards frames unchanged but applies a behaviour to some."""
 
     def made(octets, technology):
-        return Behaving(octets, behaviour)
+        return StartedKnownDevice(octets, behaviour)
 
     return made
 
 
-class Behaving(KnownDevice):
+class StartedKnownDevice(KnownDevice):
     """Known device that applies its behaviour from the start."""
 
     def __init__(self, octets, behaviour):
@@ -168,10 +168,10 @@ DUPLICATED = 1000
 NOTHING = (
     Fault(
         "nothing-translated", "nothing: MAP-E border relay as it should be",
-        reference(lambda technology: technology), lambda seen: seen.verdict.passed, "the trial passes",
+        make_wrapped_device(lambda technology: technology), lambda seen: seen.verdict.passed, "the trial passes",
     ),
     Fault(
-        "nothing-forwarded", f"nothing: {MILLION:,} frames forwarded", known(Known(timeless=True)),
+        "nothing-forwarded", f"nothing: {MILLION:,} frames forwarded", make_known_device(Known(timeless=True)),
         lambda seen: seen.verdict.passed, "the trial passes", **LONG,
     ),
 )  # fmt: skip
@@ -179,31 +179,31 @@ FAULTS = (
     *NOTHING,
     Fault(
         "rule-bit", "one bit of the rule's IPv6 prefix",
-        believing(rule_ipv6="2001:db8:cf::/51"),
-        lambda seen: (seen.verdict.valid and seen.lost > 0) or mismatched(seen),
+        make_device_with_params(rule_ipv6="2001:db8:cf::/51"),
+        lambda seen: (seen.verdict.valid and seen.lost > 0) or has_mismatch(seen),
         "frames are lost, or differ from the translation",
     ),
     Fault(
-        "psid", "PSID one too large", reference(NextPsid), mismatched,
+        "psid", "PSID one too large", make_wrapped_device(NextPsid), has_mismatch,
         "frames differ from the translation",
     ),
     Fault(
-        "checksum", "one bit of the UDP checksum", reference(ChecksumOff), mismatched,
+        "checksum", "one bit of the UDP checksum", make_wrapped_device(ChecksumOff), has_mismatch,
         "frames differ from the translation",
     ),
     Fault(
-        "ports", "source and destination port swapped", reference(PortsSwapped), mismatched,
+        "ports", "source and destination port swapped", make_wrapped_device(PortsSwapped), has_mismatch,
         "frames differ from the translation",
     ),
     Fault(
         "one-in-a-million", f"one frame in {MILLION:,} lost",
-        known(Known(lose_every=PLANTED, timeless=True)),
+        make_known_device(Known(lose_every=PLANTED, timeless=True)),
         lambda seen: seen.verdict.valid and not seen.verdict.passed and seen.lost == 1,
         "exactly one frame is lost", **LONG,
     ),
     Fault(
         "duplicates", f"one frame in {DUPLICATED:,} twice",
-        known(Known(duplicate_every=DUPLICATED, timeless=True)),
+        make_known_device(Known(duplicate_every=DUPLICATED, timeless=True)),
         lambda seen: seen.verdict.valid
         and not seen.verdict.passed
         and (seen.lost, seen.count_frames("surplus")) == (0, seen.trial.frames // DUPLICATED),
@@ -211,7 +211,7 @@ FAULTS = (
     ),
     Fault(
         "late", "every frame 3 ms late, where 2 ms are allowed",
-        known(Known(delay_us=3000, timeless=True)),
+        make_known_device(Known(delay_us=3000, timeless=True)),
         lambda seen: seen.verdict.valid and seen.count_frames("late") == seen.trial.frames,
         "every frame is late", timeout_s=0.002, **PLAIN,
     ),
@@ -229,7 +229,7 @@ RESET = Fault(
 ALL = (*FAULTS, RESET)
 
 
-class Changing(LabDevice):
+class ReplaceableDevice(LabDevice):
     """Lab device that can be replaced by another one."""
 
     def __init__(self):
@@ -267,7 +267,7 @@ class Benchmarked:
     def __init__(self, kind):
         options = {"lab": "true"} if kind == "trex" else {}
         self.kind = kind
-        self._place = Changing()
+        self._place = ReplaceableDevice()
         self._bound = {
             name: bind(resolve(plugin=name, tester=kind, tester_options=options))
             for name in ("mape-br", "ipv6-router")
@@ -285,11 +285,11 @@ class Benchmarked:
 
     def finds(self, fault):
         """Check whether a trial reports the fault."""
-        device = fault.device or known(Known(timeless=True))
+        device = fault.device or make_known_device(Known(timeless=True))
         technology = self._bound[fault.technology].technology
         self._place.put(device(frame_octets(self._links), technology))
         sizes = self._load(fault.technology)
-        for again in range(BUSY):
+        for again in range(MAX_TRIES):
             # a fault affects one in a number of frames, independent of time
             rate = max(fault.rate_fps / 2**again, min(fault.rate_fps, SLOWEST_FPS))
             trial = Trial(
@@ -298,7 +298,11 @@ class Benchmarked:
             )  # fmt: skip
             with self._stopped(trial) if fault.device is None else nothing():
                 result = self.tester.measure(trial)
-            seen = Seen(trial, result, assess_trial(trial, result, sending_time_tolerance=SENDING))
+            seen = Seen(
+                trial,
+                result,
+                assess_trial(trial, result, sending_time_tolerance=SENDING_TIME_TOLERANCE),
+            )
             if seen.verdict.valid or fault.device is None:
                 break
         return seen, fault.found(seen)
@@ -315,7 +319,7 @@ class Benchmarked:
     @contextmanager
     def _stopped(self, trial):
         """Stop the sending processes from the middle of the trial until after its end."""
-        pids = sending(self.tester)
+        pids = list_senders(self.tester)
 
         def stop():
             wait_for_frames(self.tester.namespaces()["device"])
@@ -339,14 +343,14 @@ def nothing():
     yield
 
 
-def sending(tester):
+def list_senders(tester):
     """Return the processes that send."""
     if tester.name == "embedded":
         return [tester._workers["left sender"].pid]
-    return family(tester.attachment.server._process.pid)
+    return list_process_tree(tester.attachment.server._process.pid)
 
 
-def family(pid):
+def list_process_tree(pid):
     """Return a process and its descendants."""
     found = [pid]
     for one in found:
@@ -357,13 +361,13 @@ def family(pid):
 
 def wait_for_frames(pid, side="left"):
     """Wait until the device receives frames on one side."""
-    before = received(pid, side)
+    before = count_received(pid, side)
     until = time.monotonic() + 30
-    while received(pid, side) < before + 50 and time.monotonic() < until:
+    while count_received(pid, side) < before + 50 and time.monotonic() < until:
         time.sleep(0.02)
 
 
-def received(pid, side):
+def count_received(pid, side):
     """Count the frames received by an interface in a process's network namespace."""
     for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines():
         name, _, rest = line.partition(":")
@@ -372,19 +376,19 @@ def received(pid, side):
     raise LookupError(side)
 
 
-def often():
+def get_repetitions():
     """Return how often each fault is planted."""
     return int(os.environ.get("V6T_RECORD") or 1)
 
 
-def recorded():
+def load_findings():
     """Load the recorded findings by tester and fault."""
-    return kept(RECORD)
+    return load_record(RECORD)
 
 
-def note(tester, fault, found, of, example):
+def add_record(tester, fault, found, of, example):
     """Add how often a fault was found to the record, if recording is on."""
-    with kept_anew(RECORD) as all_found:
+    with update_record(RECORD) as all_found:
         before = all_found.get(f"{tester} {fault.name}", {"found": 0, "of": 0})
         all_found[f"{tester} {fault.name}"] = {
             "found": before["found"] + found,

@@ -19,15 +19,15 @@ from v6t.trials.trial import DelayRequest, FlowStarts, Segment
 from v6t.trials.verdict import assess_trial
 
 from . import faketrex
-from .duts.field import until
-from .lab_testers import loaded, measure_passed, write_testbed
+from .duts.field import wait_until
+from .lab_testers import measure_passed, open_tester, write_testbed
 
 pytestmark = [pytest.mark.lab, needs_lab]
 
 
 def test_lost_frames_have_an_example_and_times(tmp_path):
     bed = write_testbed(tmp_path, "dut: {options: {faults: {drop_every: 100}}}\n")
-    with loaded("embedded", testbed=bed) as (tester, trial):
+    with open_tester("embedded", testbed=bed) as (tester, trial):
         counted = tester.measure(replace(trial, rate_fps=1000.0)).directions["forward"]
         assert counted.count_frames("received") == 990
         assert counted.missing["received"] == ""
@@ -39,7 +39,7 @@ def test_lost_frames_have_an_example_and_times(tmp_path):
 def test_frames_in_vlans_and_jumbo_frames_match(tmp_path, mtu, vlan, size):
     side = f"{{mtu: {mtu}, vlan: {vlan}}}"
     bed = write_testbed(tmp_path, f"links: {{left: {side}, right: {side}}}\n")
-    with loaded("embedded", size=size, testbed=bed) as (tester, trial):
+    with open_tester("embedded", size=size, testbed=bed) as (tester, trial):
         result = measure_passed(tester, trial, rate_fps=300.0, duration_s=0.5)
         assert all(d.checked == d.matched > 0 for d in result.directions.values())
 
@@ -47,7 +47,7 @@ def test_frames_in_vlans_and_jumbo_frames_match(tmp_path, mtu, vlan, size):
 @pytest.fixture(scope="module")
 def two_classes():
     """Provide a tester with foreground and background in equal parts."""
-    with loaded("embedded", size=128, params={"n": "2", "m": "1"}) as (tester, trial):
+    with open_tester("embedded", size=128, params={"n": "2", "m": "1"}) as (tester, trial):
         yield tester, replace(trial, rate_fps=2000.0, duration_s=0.5, residual_wait_s=0.5)
 
 
@@ -80,7 +80,7 @@ def test_second_rate_follows_flows_that_begin_one_after_the_other(two_classes):
 
 @pytest.mark.alone  # stops the receiver in the middle of a trial
 def test_overflow_of_receive_ring_makes_trial_invalid():
-    with loaded("embedded", loopback=True) as (tester, trial):
+    with open_tester("embedded", loopback=True) as (tester, trial):
         receiver = tester._workers["right receiver"]
         tester.measure(replace(trial, rate_fps=1000.0, duration_s=0.2))  # all is warm
         stop = threading.Timer(0.25, lambda: os.kill(receiver.pid, signal.SIGSTOP))
@@ -104,7 +104,7 @@ def test_stepped_clock_makes_trial_invalid(monkeypatch):
         calls.append(1)
         return real() + (3_000_000_000 if len(calls) > clock.READINGS else 0)
 
-    with loaded("embedded", loopback=True) as (tester, trial):
+    with open_tester("embedded", loopback=True) as (tester, trial):
         measure_passed(tester, trial)
         with monkeypatch.context() as patch:
             patch.setattr(time, "time_ns", stepped)
@@ -125,7 +125,7 @@ def workers(directory):
         except OSError:
             continue
         ours = words[0] == PROCESS_TITLE.encode() and started_in == str(directory)
-        if ours and not faketrex.gone(int(entry)):
+        if ours and not faketrex.has_ended(int(entry)):
             found.add(int(entry))
     return found
 
@@ -142,7 +142,7 @@ def network_namespaces(processes):
 def left_behind(processes, namespaces):
     """List the processes that still run and the namespaces, with their interfaces, that still exist."""
     everyone = {int(entry) for entry in os.listdir("/proc") if entry.isdigit()}
-    running = {process for process in processes if not faketrex.gone(process)}
+    running = {process for process in processes if not faketrex.has_ended(process)}
     return running | namespaces & network_namespaces(everyone)
 
 
@@ -152,14 +152,14 @@ def test_killed_run_leaves_no_processes(tmp_path):
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        until(lambda: len(workers(tmp_path)) >= 6, "the workers of the lab")
+        wait_until(lambda: len(workers(tmp_path)) >= 6, "the workers of the lab")
         made = workers(tmp_path)
         namespaces = network_namespaces(made) - network_namespaces({os.getpid()})
         assert len(namespaces) >= 2
     finally:
         process.kill()
         process.wait()
-    until(lambda: left_behind(made, namespaces) == set(), "the end of all", 30)
+    wait_until(lambda: left_behind(made, namespaces) == set(), "the end of all", 30)
 
 
 AS_NOBODY = """

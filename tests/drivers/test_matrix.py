@@ -20,7 +20,7 @@ def marks(tester, row):
         found += [pytest.mark.trex]
     if row.device == "vpp":
         found += [pytest.mark.vpp]
-    why = matrix.lacking(tester, row)
+    why = matrix.find_missing(tester, row)
     return [*found, pytest.mark.skipif(bool(why), reason=why)]
 
 
@@ -70,11 +70,11 @@ def test_matrix_cell_is_measured(tester, row, tmp_path, one_tester):
         if record["benchmark"] in ALWAYS:
             assert_timed(record)
     assert ran.compared > 500
-    matrix.note(tester, row)
+    matrix.add_record(tester, row)
 
 
 def test_every_cell_was_recorded():
-    ran = {k: (c["benchmarks"], c["modes"]) for k, c in matrix.recorded().items()}
+    ran = {k: (c["benchmarks"], c["modes"]) for k, c in matrix.load_cells().items()}
     cells = [(t, row) for t in matrix.TESTERS for row in matrix.ROWS]
     assert ran == {
         matrix.key(t, row): (", ".join(matrix.benchmarks(t, row)), ", ".join(row.modes))
@@ -92,7 +92,7 @@ def test_every_cell_was_recorded():
 def test_both_find_a_rate_on_the_same_device(monkeypatch):
     monkeypatch.setattr(peers, "testers", lambda case: ["embedded", "siitperf"])
     case = replace(peers.CASES["ipv6"], upper_fps=20_000.0, resolution_fps=10_000.0)
-    found = peers.one_round(case)
+    found = peers.run_round(case)
     assert set(found) == {"embedded", "siitperf"}
     assert all(rate > 0 for rate in found.values())
 
@@ -100,7 +100,7 @@ def test_both_find_a_rate_on_the_same_device(monkeypatch):
 @pytest.mark.parametrize("name", peers.CASES)
 def test_imported_peer_file_gives_same_measurement(name, tmp_path):
     case = peers.CASES[name]
-    bound = peers.bound_for(case, "embedded", tmp_path)
+    bound = peers.bind_case(case, "embedded", tmp_path)
     asked = case.peer.read(tmp_path / f"{case.peer.name.lower()}.conf")
     assert bound.settings.plugin == asked.run["plugin"]
     assert bound.settings.dut.driver == case.driver
@@ -109,7 +109,7 @@ def test_imported_peer_file_gives_same_measurement(name, tmp_path):
 
 
 def test_every_planted_fault_was_found_every_time():
-    ran = planted.recorded()
+    ran = planted.load_findings()
     wanted = {f"{tester} {fault.name}" for tester in planted.TESTERS for fault in planted.ALL}
     assert set(ran) == wanted, "V6T_RECORD=5 pytest tests/drivers/test_planted.py"
     assert all(entry["found"] == entry["of"] > 0 for entry in ran.values())

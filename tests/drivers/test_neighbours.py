@@ -34,7 +34,7 @@ from v6t.intent.device import (
 from v6t.intent.families import RouterConfig
 from v6t.plugins.siit import Siit
 
-from .duts.field import until
+from .duts.field import wait_until
 
 OWN, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
 FOUR, SIX = "198.18.0.2", "2001:2::2"
@@ -262,7 +262,9 @@ def ways(tmp_path):
         PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: types.SimpleNamespace(socket=sockets)
     )
     one = worker.NeighborResponder(zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())})
-    until(lambda: len(made) == 2 and all(hasattr(way, "endpoint") for way in made), "both sockets")
+    wait_until(
+        lambda: len(made) == 2 and all(hasattr(way, "endpoint") for way in made), "both sockets"
+    )
     yield one, {int(way.endpoint[-1]): way for way in made}
     one.close()
 
@@ -271,12 +273,12 @@ def test_answers_are_counted_by_port(ways):
     one, way = ways
     way[0].arrived.put(bytes(request()))
     way[0].arrived.put(bytes(request("198.18.0.3")))
-    until(lambda: way[0].left, "an answer")
+    wait_until(lambda: way[0].left, "an answer")
     with one.pause():
         assert one.sent == {0: 1, 1: 0}
         way[0].arrived.put(bytes(request()))
         assert len(way[0].left) == 1, "nobody is answered while counters are read"
-    until(lambda: len(way[0].left) == 2, "another answer")
+    wait_until(lambda: len(way[0].left) == 2, "another answer")
     assert way[1].left == []
 
 
@@ -285,7 +287,7 @@ def test_answers_taken_by_trex_are_counted(ways, full, count):
     one, way = ways
     way[0].full = full
     way[0].arrived.put(bytes(request()))
-    until(lambda: way[0].tried, "an attempt")
+    wait_until(lambda: way[0].tried, "an attempt")
     with one.pause():
         assert len(way[0].left) == count
         assert one.sent == {0: count, 1: 0}

@@ -31,12 +31,12 @@ def bench(request):
 @pytest.mark.parametrize("fault", planted.FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(bench, fault):
     found, said = 0, []
-    for _ in range(planted.often()):
+    for _ in range(planted.get_repetitions()):
         seen, right = bench.finds(fault)
         found += right
         said.append("; ".join(seen.verdict.reasons))
-    planted.note(bench.kind, fault, found, planted.often(), said[-1])
-    assert found == planted.often(), said
+    planted.add_record(bench.kind, fault, found, planted.get_repetitions(), said[-1])
+    assert found == planted.get_repetitions(), said
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -61,20 +61,20 @@ def test_a_table_that_is_reset_during_a_trial(kind):
     found, said = 0, []
     try:
         tester = bench.open()
-        for _ in range(planted.often()):
+        for _ in range(planted.get_repetitions()):
             assert _phase_two(bench, trial, None) is not None
             seen = _phase_two(bench, trial, lambda: reset(tester, tester.namespaces()["device"]))
             found += planted.RESET.found(seen)
             said.append("; ".join(seen.verdict.reasons))
     finally:
         bench.close()
-    planted.note(kind, planted.RESET, found, planted.often(), said[-1])
-    assert found == planted.often(), said
+    planted.add_record(kind, planted.RESET, found, planted.get_repetitions(), said[-1])
+    assert found == planted.get_repetitions(), said
 
 
 def _phase_two(bench, trial, meanwhile):
     """Measure a valid phase 2 trial; call ``meanwhile`` once its outside traffic has begun."""
-    for _ in range(planted.BUSY):
+    for _ in range(planted.MAX_TRIES):
         kept = replace(trial, connections=replace(trial.connections, reuse=meanwhile is not None))
         thread = None
         if meanwhile is not None:
@@ -84,7 +84,7 @@ def _phase_two(bench, trial, meanwhile):
         result = bench.measure(kept)
         if thread is not None:
             thread.join()
-        verdict = assess_trial(trial, result, sending_time_tolerance=planted.SENDING)
+        verdict = assess_trial(trial, result, sending_time_tolerance=planted.SENDING_TIME_TOLERANCE)
         if result.connections.is_complete and verdict.valid and (verdict.passed or meanwhile):
             return planted.Seen(trial, result, verdict)
     return None

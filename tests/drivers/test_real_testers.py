@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from v6t.trials.verdict import assess_trial
 
-from .lab_testers import REAL, loaded, measure_passed, write_testbed
+from .lab_testers import REAL, measure_passed, open_tester, write_testbed
 from .test_trex_control_frames import OWN
 
 pytestmark = pytest.mark.parametrize("kind", REAL)
@@ -18,7 +18,7 @@ RESOLVED = "dut: {driver: linux-router, options: {neighbours: resolved}}\n"
 @pytest.mark.alone  # a kernel that is late with its own frames has them counted
 def test_all_frames_return_and_match(kind):
     """Through a cable; test_conformance.py has the reference device."""
-    with loaded(kind, loopback=True, params={"n": "10", "m": "9"}) as (tester, trial):
+    with open_tester(kind, loopback=True, params={"n": "10", "m": "9"}) as (tester, trial):
         for mode in ("bidirectional", "forward", "reverse"):
             result = measure_passed(tester, trial, mode=mode)
             for counted in result.directions.values():
@@ -29,7 +29,7 @@ def test_all_frames_return_and_match(kind):
 
 
 def test_wrong_bit_of_rule_is_shown_with_expected_frame(kind):
-    with loaded(kind, dut_params={"rule_ipv6": "2001:db8:ce:2000::/51"}) as (tester, trial):
+    with open_tester(kind, dut_params={"rule_ipv6": "2001:db8:ce:2000::/51"}) as (tester, trial):
         counted = tester.measure(trial).directions["reverse"]
         assert counted.matched == 0
         wrong = counted.mismatch
@@ -39,7 +39,7 @@ def test_wrong_bit_of_rule_is_shown_with_expected_frame(kind):
 
 
 def test_negative_traffic_is_counted_apart_and_dropped(kind):
-    with loaded(kind, params={"negative_percent": "20"}) as (tester, trial):
+    with open_tester(kind, params={"negative_percent": "20"}) as (tester, trial):
         result = measure_passed(tester, trial, mode="forward")
         classes = result.directions["forward"].classes.values()
         negative = [c for c in classes if c.role == "negative"]
@@ -50,7 +50,7 @@ def test_negative_traffic_is_counted_apart_and_dropped(kind):
 def test_router_without_static_neighbors_learns_the_hosts(kind, tmp_path):
     """It learns them before the first trial, and is answered when it asks again during one."""
     bed = write_testbed(tmp_path, RESOLVED)
-    with loaded(kind, "ipv4-router", 84, testbed=bed) as (tester, trial):
+    with open_tester(kind, "ipv4-router", 84, testbed=bed) as (tester, trial):
         device = tester._bed.lab.device
         # the kernel asks again after it has used an entry that was not confirmed
         for name in ("left", "right"):
@@ -70,7 +70,7 @@ def test_router_needs_learning_frames_of_tester_without_answers(
     """RFC 2544 section 23 b."""
     silent = f"{{answers: false, learning: {learning}}}"
     bed = write_testbed(tmp_path, f"{RESOLVED}links: {{left: {silent}, right: {silent}}}\n")
-    with loaded(kind, plugin, 84, testbed=bed) as (tester, trial):
+    with open_tester(kind, plugin, 84, testbed=bed) as (tester, trial):
         result = tester.measure(replace(trial, rate_fps=1000.0))
         ways = result.directions.values()
         assert [d.count_frames("received") for d in ways] == [received] * 2
@@ -94,7 +94,7 @@ def test_frames_originated_by_device_are_not_counted(kind):
     """With TRex its ports' counters alone, which see all frames."""
     options = {"counting": "ports"} if kind == "trex" else {}
     frames = [bytes(frame).hex() for name, frame in OWN.items() if "VLAN" not in name]
-    with loaded(kind, options=options) as (tester, trial):
+    with open_tester(kind, options=options) as (tester, trial):
         device, done = tester._bed.lab.device, []
 
         def talk():

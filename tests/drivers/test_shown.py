@@ -10,7 +10,7 @@ from v6t.core.runs.journal import Journal
 from v6t.tests.core.support import SIM, v6t
 
 from . import machines, shown
-from .keeping import kept, kept_anew
+from .keeping import load_record, update_record
 from .shown import FACTS, Run
 
 NAME = "ssh root@vm"
@@ -144,7 +144,7 @@ def row_of(name):
 def test_new_facts_replace_earlier_ones(record, make_run):
     record.write_text(json.dumps({ROW: dict.fromkeys(FACTS, "once")}))
     with pytest.raises(AssertionError):
-        machines.note(ROW, make_run((CONFIGURED, READ_BACK)), "QEMU 1.0", where=" beside it")
+        machines.add_record(ROW, make_run((CONFIGURED, READ_BACK)), "QEMU 1.0", where=" beside it")
     _, _, configured, _, _, restored, how, version, _ = row_of(ROW)
     assert (configured, restored) == ("7 steps, 9 read back", "not run")
     assert (how, version) == ("SSH; QEMU 1.0; TRex beside it", "1.2; Linux 6")
@@ -162,12 +162,12 @@ def test_new_facts_replace_earlier_ones(record, make_run):
 def test_version_and_system_of_one_name_are_written_once(
     record, make_run, version, system, expected
 ):
-    machines.note(ROW, make_run(device={**PART, "system": system}), "QEMU", version=version)
-    assert machines.recorded()[ROW]["version"] == expected
+    machines.add_record(ROW, make_run(device={**PART, "system": system}), "QEMU", version=version)
+    assert machines.load_rows()[ROW]["version"] == expected
 
 
 def test_record_has_complete_known_rows_only():
-    rows, seen = {row.name for row in machines.ROWS}, machines.recorded()
+    rows, seen = {row.name for row in machines.ROWS}, machines.load_rows()
     assert len(rows) == len(machines.ROWS)
     assert set(seen) <= rows
     assert all(set(one) == {*FACTS, "how", "version", "date"} for one in seen.values())
@@ -175,19 +175,19 @@ def test_record_has_complete_known_rows_only():
 
 def test_tests_that_record_at_the_same_time_are_both_kept(record):
     def note(name):
-        with kept_anew(record) as found:
+        with update_record(record) as found:
             found[name] = "seen"
 
     other = threading.Thread(target=note, args=["b"])
-    with kept_anew(record) as found:
+    with update_record(record) as found:
         other.start()
         other.join(0.2)
         found["a"] = "seen"
     other.join()
-    assert kept(record) == {"a": "seen", "b": "seen"}
+    assert load_record(record) == {"a": "seen", "b": "seen"}
 
 
 def test_nothing_is_recorded_without_variable(record, make_run, monkeypatch):
     monkeypatch.delenv("V6T_RECORD")
-    machines.note(ROW, make_run(), "QEMU")
+    machines.add_record(ROW, make_run(), "QEMU")
     assert record.read_text() == "{}"

@@ -23,13 +23,15 @@ from v6t.trials.trial import DelayRequest
 
 from .duts import sshserver
 from .figures import assert_timed
-from .lab_testers import loaded, measure_passed
+from .lab_testers import measure_passed, open_tester
 
 PAGE = Path(__file__).parents[2] / "docs" / "trex.md"
 pytestmark = [
     pytest.mark.lab,
     needs_lab,
-    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
+    pytest.mark.skipif(
+        sshserver.find_missing() is not None, reason=f"needs {sshserver.find_missing()}"
+    ),
 ]
 CABLES = "".join(
     f"ip link add l{n} type veth peer name r{n}\n"
@@ -61,7 +63,7 @@ def host(tmp_path):
     (tmp_path / "tunnel").chmod(0o700)
     config.write_text(known_as("trexhost", server, tmp_path))
     yield server, SshClient(SshOptions(host="trexhost", config=str(config)))
-    sshserver.end(server)
+    sshserver.stop_server(server)
 
 
 def test_remote_host_runs_programs_and_sends_files(host, tmp_path):
@@ -121,7 +123,7 @@ def attached(remote, pairs):
         "ssh_config": remote.options.config, "start": "always", "interfaces": "[l0, r0]", "pairs": json.dumps(pairs),
     }  # fmt: skip
     params = {"n": "10", "m": "9"}
-    with loaded("trex", loopback=True, params=params, options=given) as (tester, trial):
+    with open_tester("trex", loopback=True, params=params, options=given) as (tester, trial):
         yield tester, trial
 
 
@@ -200,7 +202,7 @@ def both(host, tmp_path):
     }  # fmt: skip
     ssh = {"host": "audited", "config": str(config)}
     yield server, device, trex, {"left": "left", "right": "right", "ssh": ssh}
-    sshserver.end(device)
+    sshserver.stop_server(device)
 
 
 @pytest.mark.trex

@@ -25,7 +25,7 @@ from v6t.trials.trial import DelayRequest
 from v6t.trials.verdict import assess_trial
 
 from . import faketrex
-from .lab_testers import bind_tester, load, loaded, measure_passed
+from .lab_testers import bind_tester, load, measure_passed, open_tester
 
 pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 @pytest.fixture
 def cable():
     """Provide TRex on both ends of a cable, and a forward trial."""
-    with loaded("trex", loopback=True) as (tester, trial):
+    with open_tester("trex", loopback=True) as (tester, trial):
         yield tester, replace(trial, mode="forward", rate_fps=4000.0)
 
 
@@ -55,7 +55,7 @@ def start_timer(seconds, act):
 
 @pytest.mark.parametrize("victim", ["worker", "server", "interface"])
 def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
-    with loaded("trex") as (tester, trial):
+    with open_tester("trex") as (tester, trial):
         parts = (tester.attachment.worker, tester.attachment.server)
         processes = [p for one in parts for p in (one.pid, *faketrex.children(one.pid))]
 
@@ -79,12 +79,12 @@ def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
                 tester.measure(long)
             assert time.monotonic() - began < 1.0 + 5.0 + 1.0
         timer.join()
-    assert all(faketrex.gone(p) for p in processes)
+    assert all(faketrex.has_ended(p) for p in processes)
     assert not list(Path("/var/run/dpdk").glob(f"v6t{os.getpid()}n*")), "leftover DPDK files"
 
 
 def test_stolen_ports_end_the_trial():
-    with loaded("trex") as (tester, trial):
+    with open_tester("trex") as (tester, trial):
         attached = tester.attachment
         python, namespace = attached.client_facts["executable"], attached.find_namespace_pid()
         with closing(ClientWorker(python, namespace_pid=namespace)) as thief:
@@ -101,7 +101,7 @@ def test_stolen_ports_end_the_trial():
 @contextmanager
 def two_testers(**options):
     """Yield a tester that counts by ports, its trial, and another one of the same server."""
-    with loaded("trex", loopback=True, options={"counting": "ports"}) as (host, trial):
+    with open_tester("trex", loopback=True, options={"counting": "ports"}) as (host, trial):
         own = TrexOptions(ports=(0, 1), **options)
         with closing(TrexTester(own, host._links, loopback=True, delays=True)) as guest:
             guest.attachment.find_namespace_pid = host.attachment.find_namespace_pid
@@ -212,7 +212,7 @@ def test_burst_that_took_too_long_is_invalid(counting, told):
 
     A busy machine may read the counters only every 50 ms, which the burst outlasts many times.
     """
-    with loaded("trex", loopback=True, options={"counting": counting}) as (tester, trial):
+    with open_tester("trex", loopback=True, options={"counting": counting}) as (tester, trial):
         fast = replace(trial, mode="forward", rate_fps=3e6, duration_s=0.3)
         result = tester.measure(fast)
         counted = result.directions["forward"]
@@ -242,7 +242,7 @@ def test_frames_above_stamping_limit_are_counted_by_ports(cable, monkeypatch):
 
 
 def test_frames_without_stamps_are_identified_by_marks_and_compared():
-    with loaded("trex", options={"marks": "true"}) as (tester, trial):
+    with open_tester("trex", options={"marks": "true"}) as (tester, trial):
         result = measure_passed(tester, trial, search_limit_fps=1e8)
         assert (result.tester["counting"], result.tester["timed"]) == ("marks", "none")
         for counted in result.directions.values():
@@ -276,7 +276,7 @@ def test_frames_in_a_second_queue_are_lost(monkeypatch):
     """Why ``qpairs`` is refused: TRex reads the first queue alone."""
     one = AfPacket.make_port
     monkeypatch.setattr(AfPacket, "make_port", lambda *a, **k: f"{one(*a, **k)},qpairs=2")
-    with loaded("trex", loopback=True) as (tester, trial):
+    with open_tester("trex", loopback=True) as (tester, trial):
         counts = [
             (count.sent, count.received)
             for _ in range(4)

@@ -16,7 +16,7 @@ from .figures import assert_timed
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "tuning.md"
 VPP = matrix.program("vpp")
-LACKING = matrix.lacking("trex", next(r for r in matrix.ROWS if r.device == "vpp"))
+LACKING = matrix.find_missing("trex", next(r for r in matrix.ROWS if r.device == "vpp"))
 
 pytestmark = [
     pytest.mark.lab,

@@ -14,7 +14,7 @@ import pytest
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.trial import DelayRequest
 
-from .lab_testers import loaded
+from .lab_testers import open_tester
 
 pytestmark = [
     pytest.mark.lab,
@@ -106,7 +106,7 @@ def test_every_core_sends_its_share_and_samples_are_compared(more_cpus, cores):
         "core_list": str(list(range(cores + 2))),
         "interfaces": json.dumps(memif),
     }
-    with loaded("trex", loopback=True, options=options) as (tester, trial):
+    with open_tester("trex", loopback=True, options=options) as (tester, trial):
         assert tester.describe()["data_path_cores"] == cores
         slow = replace(trial, rate_fps=500.0, duration_s=4.0, residual_wait_s=1.0)
         for mode in ("forward", "bidirectional"):

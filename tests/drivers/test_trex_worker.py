@@ -45,7 +45,7 @@ from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial
 
 from . import faketrex
-from .duts.field import until
+from .duts.field import wait_until
 
 pytestmark = pytest.mark.slow
 PLUGIN = bind(resolve(plugin="mape-br")).technology
@@ -205,7 +205,7 @@ def test_worker_ends_with_its_parent():
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    until(lambda: faketrex.gone(worker), "the worker's end")
+    wait_until(lambda: faketrex.has_ended(worker), "the worker's end")
 
 
 @pytest.mark.parametrize("missing", [0, 1])
@@ -478,11 +478,11 @@ def restarted(tmp_path, monkeypatch, listener):
     address, early = listener.getsockname(), []
 
     def server():
-        until((state / "ended").exists, "the end of the first server")
+        wait_until((state / "ended").exists, "the end of the first server")
         time.sleep(0.3)
         early.append((state / "launched").exists())
         listener.close()
-        until((state / "launched").exists, "another server")
+        wait_until((state / "launched").exists, "another server")
         with socket.create_server(address):
             (state / "started").touch()
             over.wait(30)
@@ -583,10 +583,10 @@ def test_started_server_processes_are_stopped(tmp_path):
     path = faketrex.make(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
     server = Server(make_server_program(str(path), "", ["-c", "1"], prefix="v6t0n0"))
     # with the shell and its watcher
-    until(lambda: len(faketrex.children(server.pid)) == 3, "the server")
+    wait_until(lambda: len(faketrex.children(server.pid)) == 3, "the server")
     processes = faketrex.children(server.pid)
     server.close()
-    assert all(faketrex.gone(p) for p in processes)
+    assert all(faketrex.has_ended(p) for p in processes)
 
 
 @pytest.mark.parametrize("program", ["exec sleep 61", "trap '' TERM; while :; do sleep 1; done"])

@@ -44,8 +44,8 @@ def test_worker_gets_present_environment_and_directory(start, tmp_path, monkeypa
     assert answer == (0, f"heard\n{tmp_path}\n")
     assert first.ask("run", command=["sh", "-c", "echo $V6T_SAID_LATER"]) == (0, "\n")
     second.close()
-    assert faketrex.gone(second.pid)
-    assert not faketrex.gone(first.pid)
+    assert faketrex.has_ended(second.pid)
+    assert not faketrex.has_ended(first.pid)
 
 
 def test_worker_that_cannot_start_is_reported(start):

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 from v6t.audit.record import SCHEMA, AuditFinding, AuditFrame, AuditRecord
 from v6t.core.audit_output import write_audit
-from v6t.tests.core.reportruns import made
+from v6t.tests.core.reportruns import make_run
 from v6t.tests.core.support import v6t
 
 from .inputs import FOLDER, PIPE, TEXTS, ZERO, Input, changed, octets
@@ -71,7 +71,7 @@ def originals() -> dict[str, dict[str, bytes]]:
     """Return the files of finished runs by the word for their directory, then by name."""
     with tempfile.TemporaryDirectory(prefix="v6t-fuzz-") as name:
         place = Path(name)
-        made(place / "RUN", "throughput", procedure={"repetitions": 1})
+        make_run(place / "RUN", "throughput", procedure={"repetitions": 1})
         write_audit(_audit(), [b"\1" * 60] * 2, place / "AUDIT")
         sim = ("--tester", "sim", "--reps", "1", "--no-report", "-o")
         asked = (

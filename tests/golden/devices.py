@@ -15,7 +15,7 @@ from v6t.base.errors import EnvironmentLacking, UsageError, V6tError
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.warnings import list_result_warnings
-from v6t.drivers.duts.plan import ACTIONS, Change, Check, IfExists, Plan
+from v6t.drivers.duts.plan import ACTIONS, Check, DeviceChange, IfExists, Plan
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.packets import header_policy as headerpolicy
@@ -133,7 +133,7 @@ def _accepts(check: Check, output: str) -> str:
         return "e"
 
 
-def _change(change: Change) -> Iterator[str]:
+def _change(change: DeviceChange) -> Iterator[str]:
     yield from map(change.get_command, ACTIONS)
     outputs = (
         "",

@@ -124,9 +124,9 @@ def all_units() -> tuple[Unit, ...]:
     """Return each driver with an intent of each family that it accepts, alone and in a chain."""
     found: dict[tuple[str, str, bool], Unit] = {}
     for base in walk.BASES:
-        for device in walk.devices(base):
+        for device in walk.list_devices(base):
             intent = device.base.technology().make_dut_intent()
-            for driver, part in walk.units(device.made, intent):
+            for driver, part in walk.list_units(device.made, intent):
                 key = (driver.name, part.configuration.family, driver.chain_membership is not None)
                 if driver.configures_device:
                     found.setdefault(key, (driver, part))
@@ -151,7 +151,7 @@ each_driver = pytest.mark.parametrize("name", DRIVERS)
 def is_noticed(driver: Any, intent: DeviceIntent, changed: DeviceIntent) -> bool:
     """Return whether a driver refuses a changed intent, or plans something else for it."""
     try:
-        return bool(walk.planned(driver, changed) != walk.planned(driver, intent))
+        return bool(walk.describe_plan(driver, changed) != walk.describe_plan(driver, intent))
     except (UsageError, LookupError, ValueError):  # the value may contradict the others
         return True
 
@@ -206,11 +206,6 @@ UNUSED_ON_LINKS: dict[tuple[str, str, str], str] = {
         for kind in ("neighbors", "routes")
     },
     ("snabb-lwaftr", "lwaftr", "right addresses"): "it has no IPv6 on the right",
-    **{
-        ("openbsd-pf", family, f"{side} mtu"): "the MTU of the interfaces stays"
-        for family in ("nat44", "nat64", "router")
-        for side in ("left", "right")
-    },
 }
 """Why a driver need not use something on a link, by driver, family and kind."""
 

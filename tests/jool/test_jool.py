@@ -20,8 +20,8 @@ from v6t.drivers.lab.setup import Bed
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts import intents
-from v6t.tests.drivers.duts.bench import Standing as Bedded
-from v6t.tests.drivers.duts.field import until
+from v6t.tests.drivers.duts.bench import LabBed as Bedded
+from v6t.tests.drivers.duts.field import wait_until
 from v6t.tests.drivers.duts.test_guard import trials
 from v6t.tests.expect import expect_error
 from v6t.tests.machine.image import Image
@@ -88,7 +88,7 @@ def seen(request, machine):
     which = request.node.callspec.params["machine"]
 
     def noted(technology, run):
-        machines.note(f"jool-{which} {technology}", run, machine.machine.hypervisor)
+        machines.add_record(f"jool-{which} {technology}", run, machine.machine.hypervisor)
 
     return noted
 
@@ -226,7 +226,7 @@ def test_a_machine_that_is_reset_while_it_is_measured(machine, in_machine, tmp_p
     known = []
 
     def press():
-        until(lambda: trials(path) >= 1, "a trial", 600)
+        wait_until(lambda: trials(path) >= 1, "a trial", 600)
         machine.machine.reset()
         known.append(trials(path))
 

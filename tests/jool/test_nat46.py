@@ -11,7 +11,7 @@ import pytest
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.setup import Bed
 from v6t.tests.drivers import machines
-from v6t.tests.drivers.duts.bench import Standing as Bedded
+from v6t.tests.drivers.duts.bench import LabBed as Bedded
 from v6t.tests.drivers.duts.cases import CASES
 from v6t.tests.needs import asked_for
 from v6t.tests.standins import nat46
@@ -43,7 +43,7 @@ def test_frames_are_judged_and_a_throughput_is_found(machine, plugin, tmp_path, 
     assert "cloud-amd64" in run.device["system"]
     version = f"module {hashlib.sha256(Path(MODULE).read_bytes()).hexdigest()[:12]} (SHA-256)"
     assert run.device["version"] == version
-    machines.note(f"nat46 {plugin}", run, machine.machine.hypervisor)
+    machines.add_record(f"nat46 {plugin}", run, machine.machine.hypervisor)
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)

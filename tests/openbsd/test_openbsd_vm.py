@@ -23,8 +23,8 @@ from v6t.drivers.lab.setup import Bed
 from v6t.drivers.transport.contract import DeadlinePassed
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.duts import intents
-from v6t.tests.drivers.duts.bench import Standing as Bedded
-from v6t.tests.drivers.duts.field import until
+from v6t.tests.drivers.duts.bench import LabBed as Bedded
+from v6t.tests.drivers.duts.field import wait_until
 from v6t.tests.expect import expect_error
 from v6t.tests.jool.measuring import (
     CONNECTIONS,
@@ -164,7 +164,9 @@ def test_it_is_measured(machine, technology, monkeypatch, tmp_path):
     more = CONNECTIONS if technology.startswith("nat") else ()
     run = measured(tmp_path, technology, dut, *THROUGHPUT, *more, line_rate="20M")
     version = os.environ.get(VERSION, "")
-    machines.note(f"openbsd-pf {technology}", run, machine.machine.hypervisor, version=version)
+    machines.add_record(
+        f"openbsd-pf {technology}", run, machine.machine.hypervisor, version=version
+    )
 
 
 def test_states_of_others_are_left_alone_and_not_counted(machine):
@@ -177,7 +179,7 @@ def test_states_of_others_are_left_alone_and_not_counted(machine):
         )
         for port in range(9000, 9030):
             bed.left.send(bytes(strange / UDP(sport=port, dport=53) / b"of somebody else"))
-        until(lambda: "203.0.113.9:9029" in run("pfctl -ss").out, "their states", 30)
+        wait_until(lambda: "203.0.113.9:9029" in run("pfctl -ss").out, "their states", 30)
         others = len(run("pfctl -ss | grep 203.0.113.9").out.splitlines())
         assert others >= 30
         assert sum(1 for _ in exchange_frames(bed, "nat44", 5000, 5)) == 5
@@ -252,7 +254,7 @@ def test_a_device_that_hears_nothing_undoes_everything(machine):
     with configured(machine, "nat44", **options) as bed:
         assert "nat-to" in machine.machine.run("pfctl -sr")
         bed.session.transport.close()
-        until(
+        wait_until(
             lambda: "undid" in machine.machine.run("cat /var/run/v6t/guard/fired"),
             "its undoing",
             120,

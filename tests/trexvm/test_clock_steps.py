@@ -11,7 +11,7 @@ import time
 
 import pytest
 from v6t.tests.core.support import COMMAND
-from v6t.tests.drivers.duts.field import until
+from v6t.tests.drivers.duts.field import wait_until
 from v6t.tests.drivers.duts.test_guard import step
 from v6t.tests.needs import asked_for
 
@@ -81,18 +81,18 @@ def test_the_clock_of_the_machine_that_measures(machine):
     machine.done(f"echo '{{tester: {{kind: embedded}}, line_rate: 1M}}' >{PLACE}/bed.yaml")
     machine.done(f"setsid sh -c {shlex.quote(line)} </dev/null >/dev/null 2>&1 &")
 
-    until(lambda: delayed(machine) or ended(machine), "a trial", 1500)
+    wait_until(lambda: delayed(machine) or ended(machine), "a trial", 1500)
     assert not ended(machine), machine.run(f"cat {PLACE}/said").out
     for seconds in (HOUR_S, -HOUR_S):
         # to whole seconds, and the command takes time itself
         while not any(abs(step - seconds) < 60 for step in steps_seen(machine)):
             print(stepped(machine, seconds))
             known = len(delayed(machine))  # of those the next one saw the step, if any did
-            until(
+            wait_until(
                 lambda known=known: len(delayed(machine)) > known or ended(machine), "a trial", 1500
             )
             assert not ended(machine), machine.run(f"cat {PLACE}/said").out
-    until(lambda: ended(machine), "the run's end", 1500)
+    wait_until(lambda: ended(machine), "the run's end", 1500)
     said = machine.done(f"cat {PLACE}/said")
     print(said)
     assert ended(machine) == "0", said
@@ -112,7 +112,7 @@ def test_the_clock_of_the_device(machine, tmp_path):
         return word in machine.done(LOOK)
 
     process = operator.start("commit")
-    until(lambda: seen("reached"), "the step that waits", 300)
+    wait_until(lambda: seen("reached"), "the step that waits", 300)
     for seconds in (HOUR_S, -HOUR_S, -DAY_S, DAY_S):
         stepped(machine, seconds)
         time.sleep(LIMIT_S / 3)
@@ -122,7 +122,7 @@ def test_the_clock_of_the_device(machine, tmp_path):
     process.send_signal(signal.SIGKILL)
     process.communicate()
     stepped(machine, -DAY_S)
-    until(lambda: not seen("configured"), "the device's timer", 120)
+    wait_until(lambda: not seen("configured"), "the device's timer", 120)
     print(machine.done(f"{LOOK}; cat /run/v6t/guard/fired"))
     status, said = operator.v6t("rollback")
     assert status == 0, said

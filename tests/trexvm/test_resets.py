@@ -5,7 +5,7 @@ minute.
 """
 
 import pytest
-from v6t.tests.drivers.duts.field import until
+from v6t.tests.drivers.duts.field import wait_until
 from v6t.tests.drivers.duts.test_guard import step
 from v6t.tests.needs import asked_for
 
@@ -30,7 +30,7 @@ def operate(device, place, *steps):
 
 
 def reset_when_reached(device):
-    until(lambda: "here" in device.run("cat /run/reached").out, "the step that waits", 300)
+    wait_until(lambda: "here" in device.run("cat /run/reached").out, "the step that waits", 300)
     assert "v6tdummy" in device.done("ip -o link")
     device.reset()
 

@@ -229,7 +229,7 @@ def test_a_router_between_two_nics(guest, tmp_path, kind):
     assert described["reached_by"].startswith("its own host")
     assert guest.driver(cards[0]) == kind
     where = " in the same machine"
-    machines.note(f"linux-router {kind}", Run(out), guest.hypervisor, where=where)
+    machines.add_record(f"linux-router {kind}", Run(out), guest.hypervisor, where=where)
 
 
 @with_cores

@@ -12,7 +12,7 @@ from v6t.drivers.lab.setup import Bed
 from v6t.plugins.map_ce import LwB4
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
-from v6t.tests.drivers.duts.bench import Standing as Bedded
+from v6t.tests.drivers.duts.bench import LabBed as Bedded
 from v6t.tests.drivers.duts.bench import traffic_classes
 from v6t.tests.jool.image import TUNNEL
 from v6t.tests.jool.measuring import CONNECTIONS, SHORT, THROUGHPUT, measured
@@ -59,7 +59,7 @@ def in_chain(machine, monkeypatch):
 
 def seen(machine, technology, run):
     """Record a run in the page's row."""
-    machines.note(f"{DRIVER} {technology}", run, machine.machine.hypervisor)
+    machines.add_record(f"{DRIVER} {technology}", run, machine.machine.hypervisor)
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)

@@ -18,7 +18,7 @@ from v6t.analysis.rundata import strip_number
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
 from v6t.core.campaigns import list_packaged_campaigns
-from v6t.core.campaigns.campaign import PLAN, SUMMARY_FILE, Campaign, load_campaign
+from v6t.core.campaigns.campaign import PLAN, SUMMARY_FILE, CampaignPlan, load_campaign
 from v6t.core.campaigns.results import load_runs, summarize, summary_to_csv
 from v6t.core.runs.results import make_document
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
@@ -133,7 +133,7 @@ def _put(place: Path, contents: Mapping[str, str]) -> None:
             raise
 
 
-def _contents(directory: Path, campaign: Campaign, page: str) -> dict[str, str]:
+def _contents(directory: Path, campaign: CampaignPlan, page: str) -> dict[str, str]:
     """Build the text of every file of the page, by relative path."""
     read = load_runs(directory, campaign)
     words = Words(directory, read)
@@ -167,7 +167,7 @@ def _named_apart(runs: Sequence[CampaignRun]) -> list[CampaignRun]:
 
 
 def _page(
-    campaign: Campaign, runs: Sequence[CampaignRun], words: Words, page: str
+    campaign: CampaignPlan, runs: Sequence[CampaignRun], words: Words, page: str
 ) -> dict[str, str]:
     from v6t.analysis.report.render import to_markdown
     from v6t.benchmarks.registry import load_presentations
@@ -186,7 +186,7 @@ def _page(
     return {PAGE: to_markdown(document, placed) + _again(campaign, page), **drawn}
 
 
-def _again(campaign: Campaign, page: str) -> str:
+def _again(campaign: CampaignPlan, page: str) -> str:
     """Describe how to repeat a campaign that comes with v6t; empty for another one."""
     from v6t.core.config.yaml_file import YamlFile
 
@@ -215,7 +215,7 @@ v6t trend {where} again
 {f"{chr(10)}{needs.strip()}{chr(10)}" if needs else ""}"""
 
 
-def _beds(campaign: Campaign) -> str:
+def _beds(campaign: CampaignPlan) -> str:
     """Return the command's options for the testbeds; empty for the lab."""
     testers = [run.config["tester"] for run in campaign.runs]
     if any(tester["kind"] == "sim" for tester in testers):

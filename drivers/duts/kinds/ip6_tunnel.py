@@ -17,7 +17,7 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
-from v6t.drivers.duts.kinds.softwires import TunnelEnd, get_tunnel_end
+from v6t.drivers.duts.kinds.softwires import DeviceTunnelEnd, get_tunnel_end
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import (
@@ -121,7 +121,7 @@ class Ip6Tunnel(LinuxDriver):
         steps += self._make_filter_steps(intent, customer)
         return self.assemble_plan(intent, facts, steps, notes=notes)
 
-    def _make_tunnel_steps(self, intent: Intent, customer: TunnelEnd) -> list[Step]:
+    def _make_tunnel_steps(self, intent: Intent, customer: DeviceTunnelEnd) -> list[Step]:
         outside = self.get_port(intent, customer.ipv6_side)
         inside = self.get_port(intent, customer.ipv4_side)
         local = [linux.make_address_step(IPv6Interface(customer.local), outside)]
@@ -146,7 +146,7 @@ class Ip6Tunnel(LinuxDriver):
             *_make_route_steps(inside),
         ]
 
-    def _make_create_step(self, customer: TunnelEnd) -> Step:
+    def _make_create_step(self, customer: DeviceTunnelEnd) -> Step:
         ends = f"remote {customer.remote} local {customer.local}"
         how = f"encaplimit none hoplimit {self.options.hop_limit}"
         uniform = self.options.dscp == "uniform"
@@ -161,7 +161,7 @@ class Ip6Tunnel(LinuxDriver):
             create, delete, "the tunnel to the relay", read=read, expected=expected
         )
 
-    def _make_filter_steps(self, intent: Intent, customer: TunnelEnd) -> list[Step]:
+    def _make_filter_steps(self, intent: Intent, customer: DeviceTunnelEnd) -> list[Step]:
         if customer.lwb4 is None or not self.options.checks:
             return []
         file, hook = f"{self.options.state_dir}/v6t.nft", "type filter hook forward priority filter"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.plan import Change, Intent, Plan
+from v6t.drivers.duts.plan import DeviceChange, Intent, Plan
 from v6t.intent.families import RouterConfig
 
 
@@ -21,5 +21,5 @@ class LinuxRouter(LinuxDriver):
         notes = ("connection tracking stays off as long as nobody's rule asks for it",)
         return self.assemble_plan(intent, facts, (), notes=notes)
 
-    def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange | None:
         return self.make_route_change(intent)

@@ -61,7 +61,7 @@ class RuleSide:
         return " ".join(map(f"{role}.{{}} {{}}".format, _RULE_KEYWORDS, values))
 
 
-class Nat46(LinuxDriver):
+class Nat46Driver(LinuxDriver):
     """Driver for the kernel module nat46, which translates packets routed into its device."""
 
     name = "nat46"

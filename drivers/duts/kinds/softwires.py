@@ -26,7 +26,7 @@ OUTER_HEADER_OCTETS = 40  # size of the IPv6 header that a tunnel adds
 
 
 @dataclass(frozen=True)
-class Softwire:
+class BindingTableRow:
     """A row of a binding table (RFC 7596, section 6.1)."""
 
     ipv4: IPv4Address  # public address of the customer
@@ -37,20 +37,20 @@ class Softwire:
     br_address: IPv6Address  # outer address of the lwAFTR
 
 
-def iter_softwires(intent: Intent) -> Iterator[Softwire]:
+def iter_softwires(intent: Intent) -> Iterator[BindingTableRow]:
     """Yield the rows of an lwAFTR's binding table, which is read from a file or generated."""
     configuration = intent.configuration_as(LwAftrConfig)
     table, br = configuration.table, configuration.br_address
     if not isinstance(table, GeneratedTable):
         for _, wire in read_softwires(Path(table.file)):
-            yield Softwire(*wire[:5], br if wire.br is None else wire.br)
+            yield BindingTableRow(*wire[:5], br if wire.br is None else wire.br)
         return
     generated = GeneratedSoftwires(
         table.ipv4_pool, table.b4_prefix, table.psid_len, (table.softwires - 1).bit_length()
     )
     ipv4, psid, b4 = generated.ipv4_layout, generated.psid_layout, generated.b4_layout
     for row in range(table.softwires):
-        yield Softwire(
+        yield BindingTableRow(
             IPv4Address(ipv4.encode(softwire=row)),
             psid.encode(softwire=row),
             table.psid_len,
@@ -61,7 +61,7 @@ def iter_softwires(intent: Intent) -> Iterator[Softwire]:
 
 
 @dataclass(frozen=True)
-class TunnelEnd:
+class DeviceTunnelEnd:
     """One end of a customer's IPv4-in-IPv6 tunnel."""
 
     local: IPv6Address  # outer address of this end
@@ -77,7 +77,7 @@ class TunnelEnd:
         return "left" if self.ipv6_side == "right" else "right"
 
 
-def get_tunnel_end(intent: Intent) -> TunnelEnd:
+def get_tunnel_end(intent: Intent) -> DeviceTunnelEnd:
     """Return the tunnel end of a device that is a CE, lwB4, B4, or AFTR with a single B4."""
     configuration, lwb4 = intent.configuration, None
     if isinstance(configuration, B4Config):
@@ -95,7 +95,7 @@ def get_tunnel_end(intent: Intent) -> TunnelEnd:
         local, remote, side = lwb4.tunnel_local, lwb4.tunnel_remote, lwb4.ipv6_side
     present = any(interface.ip == local for interface in getattr(intent, side).addresses)
     mtu = getattr(intent.links, side).mtu - OUTER_HEADER_OCTETS
-    return TunnelEnd(local, remote, side, lwb4, present, mtu)
+    return DeviceTunnelEnd(local, remote, side, lwb4, present, mtu)
 
 
 def check_iid_format(rules: Iterable[MapRuleConfig], display_name: str) -> None:

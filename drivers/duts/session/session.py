@@ -12,7 +12,7 @@ from v6t.base.errors import DutError, UsageError
 from v6t.base.log_levels import NOTICE
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.driver import Driver
-from v6t.drivers.duts.plan import Action, Change, Check, Intent, Step
+from v6t.drivers.duts.plan import Action, Check, DeviceChange, Intent, Step
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.session import telemetry
 from v6t.drivers.duts.session.plan_steps import list_commands
@@ -200,14 +200,14 @@ class Session(Transaction, DeviceSession):
         return telemetry.parse_sample(sections, readings)
 
     @property
-    def _live_change(self) -> Change:
+    def _live_change(self) -> DeviceChange:
         """Change of the plan for use under traffic; raises DutError if the plan has none."""
         change = self.require_plan().live_change
         if change is None:
             raise self._make_unsupported_error("change its configuration")
         return change
 
-    def _apply_change(self, change: Change, action: Action) -> str:
+    def _apply_change(self, change: DeviceChange, action: Action) -> str:
         """Run the command of an action, check its effect and return the command."""
         result = self.run_tracked(change.get_command(action), "", change.deadline_s)
         if result.status:

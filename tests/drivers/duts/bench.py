@@ -61,7 +61,7 @@ class Port:
         return None
 
 
-class Standing:
+class LabBed:
     """A configured lab device with the two ports of the tester."""
 
     def __init__(self, dut: LabDut, lab) -> None:
@@ -86,11 +86,11 @@ class Standing:
 
 
 @contextmanager
-def standing(driver: str, intent, **options):
+def open_bed(driver: str, intent, **options):
     dut = LabDut(make_driver(driver, options), intent)
     bed = Bed(intent.links, dut)
     try:
-        with closing(Standing(dut, bed.open())) as device:
+        with closing(LabBed(dut, bed.open())) as device:
             yield device
     finally:
         bed.close()
@@ -117,7 +117,7 @@ def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
     }
 
 
-def proven(flags, testbed=None):
+def prove_translation(flags, testbed=None):
     """Check a lab device's translation; return the mismatch, its read-backs and its description."""
     bound = resolve_and_bind(testbed=testbed, **flags)
     tool = bound.technology

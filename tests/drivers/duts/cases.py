@@ -126,13 +126,13 @@ CASES = (
     Case("chain-map-t", "chain", Ipv4aas(Ipv4aasParams(variant="map-t")).make_dut_intent()),
     Case("chain-nat46", "chain", Nat46().make_dut_intent()),
 )
-CASE = {case.name: case for case in CASES}
+CASE_BY_NAME = {case.name: case for case in CASES}
 
 
 @functools.cache
-def planned(name: str) -> tuple[Any, Any, Any]:
+def plan_case(name: str) -> tuple[Any, Any, Any]:
     """Return driver, facts and plan of a case."""
-    case = CASE[name]
+    case = CASE_BY_NAME[name]
     driver = make_driver(case.driver, case.options)
     facts = driver.make_example_facts(case.intent)
     return driver, facts, driver.plan(case.intent, facts)

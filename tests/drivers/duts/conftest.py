@@ -17,18 +17,18 @@ def _name(request) -> str:
 @pytest.fixture(scope="module")
 def server(request):
     """Start an sshd in its own namespaces for a module."""
-    if sshserver.lacking() is not None:
-        pytest.skip(f"needs {sshserver.lacking()}")
+    if sshserver.find_missing() is not None:
+        pytest.skip(f"needs {sshserver.find_missing()}")
     made = sshserver.Server(_name(request))
     yield made
-    sshserver.end(made)
+    sshserver.stop_server(made)
 
 
 @pytest.fixture(scope="module")
 def site(request, tmp_path_factory):
     """Start a device behind a router, and an operator's host, for a module."""
-    if sshserver.lacking() is not None:
-        pytest.skip(f"needs {sshserver.lacking()}")
+    if sshserver.find_missing() is not None:
+        pytest.skip(f"needs {sshserver.find_missing()}")
     made = field.Field(_name(request), tmp_path_factory.mktemp("field"))
     yield made
     made.close()

@@ -37,12 +37,12 @@ class Refusal(Exception):
     """Error message for a rejected line."""
 
 
-def stored(name: str, default):
+def load_state(name: str, default):
     path = STATE / name
     return json.loads(path.read_text()) if path.exists() else default
 
 
-def store(name: str, value) -> None:
+def save_state(name: str, value) -> None:
     (STATE / f"{name}.part").write_text(json.dumps(value))
     (STATE / f"{name}.part").rename(STATE / name)
 
@@ -53,7 +53,7 @@ def ip(*words: str) -> None:
         raise Refusal(f"% Error: {done.stderr.strip()}")
 
 
-def into_kernel(statement: str, *, there: bool) -> None:
+def apply_statement(statement: str, *, there: bool) -> None:
     """Add or remove one statement in the kernel."""
     kind, *words = statement.split()
     if kind == "address":
@@ -80,23 +80,23 @@ ORDER = ("forwarding", "address", "neighbor", "route")
 
 def apply(new: list[str]) -> None:
     """Change the kernel from the running configuration to a new one."""
-    old = stored("running", [])
+    old = load_state("running", [])
 
     def rank(statement: str) -> int:
         return ORDER.index(statement.split(maxsplit=1)[0])
 
     for statement in sorted((s for s in old if s not in new), key=rank, reverse=True):
         with contextlib.suppress(Refusal):  # gone with the address it needed
-            into_kernel(statement, there=False)
+            apply_statement(statement, there=False)
     for statement in sorted((s for s in new if s not in old), key=rank):
-        into_kernel(statement, there=True)
-    store("running", new)
-    store("changed", time.time())
+        apply_statement(statement, there=True)
+    save_state("running", new)
+    save_state("changed", time.time())
 
 
 def start_timer(minutes: int, back_to: list[str]) -> None:
     token = secrets.token_hex(4)
-    store("timer", {"token": token, "back_to": back_to})
+    save_state("timer", {"token": token, "back_to": back_to})
     minute_s = float((STATE / "minute").read_text()) if (STATE / "minute").exists() else 60.0
     subprocess.Popen(
         [sys.executable, __file__, "timer", token, str(minutes * minute_s)],
@@ -113,7 +113,7 @@ def stop_timer() -> bool:
 
 def fire(token: str, seconds: str) -> None:
     time.sleep(float(seconds))
-    timer = stored("timer", {})
+    timer = load_state("timer", {})
     if timer.get("token") == token:
         stop_timer()
         apply(timer["back_to"])
@@ -178,11 +178,11 @@ def misbehave(line: str) -> None:
             if name == "hang":
                 os.write(1, b"working on it ...")
                 time.sleep(3600)
-            os.kill(sshd_above(os.getppid()), signal.SIGKILL)
+            os.kill(find_sshd(os.getppid()), signal.SIGKILL)
             time.sleep(3600)
 
 
-def sshd_above(pid: int) -> int:
+def find_sshd(pid: int) -> int:
     """Return the sshd process above a process: it holds the connection."""
     while True:
         name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
@@ -222,7 +222,7 @@ class Box:
 
     def load(self) -> str:
         """Return figures of a processor and a table."""
-        drops = stored("drops", 7)
+        drops = load_state("drops", 7)
         return f"CPU0 utilization: 35%\nCPU1 utilization: 5%\nsessions: 1,200 of 4,000\nno route: {drops}"
 
 
@@ -264,8 +264,8 @@ class Ios(Box):
             "show load": self.load,
             "show escape": lambda: "\x1b]0;pwned\x07\x1b[2Jplain\x1b[31m red\x1b[0m \x07text",
             "show ipv6 route": read_kernel_routes,
-            "clear sessions": lambda: (store("sessions", 0), "")[1],
-            "show sessions": lambda: f"active: {stored('sessions', 5)}",
+            "clear sessions": lambda: (save_state("sessions", 0), "")[1],
+            "show sessions": lambda: f"active: {load_state('sessions', 5)}",
             "configure confirm": lambda: (
                 "" if stop_timer() else "%No Rollback Confirmed Change pending"
             ),
@@ -280,18 +280,18 @@ class Ios(Box):
             return ""
         if found := re.fullmatch(r"configure terminal(?: revert timer (\d+))?", line):
             if found[1]:
-                start_timer(int(found[1]), stored("running", []))
+                start_timer(int(found[1]), load_state("running", []))
             self.mode = "config"
             return "Enter configuration commands, one per line.  End with CNTL/Z."
         if found := re.fullmatch(r"copy running-config flash:(\S+)", line):
             self.terminal.write(f"Destination filename [{found[1]}]? ")
             name = self.terminal.line() or found[1]
-            store(f"flash-{name}", stored("running", []))
+            save_state(f"flash-{name}", load_state("running", []))
             return "1024 bytes copied in 0.5 secs"
         if found := re.fullmatch(r"configure replace flash:(\S+) force", line):
             if not (STATE / f"flash-{found[1]}").exists():
                 raise Refusal(f"%Error opening flash:{found[1]} (No such file or directory)")
-            apply(stored(f"flash-{found[1]}", []))
+            apply(load_state(f"flash-{found[1]}", []))
             return "Total number of passes: 1\nRollback Done"
         if found := re.fullmatch(r"delete /force flash:(\S+)", line):
             (STATE / f"flash-{found[1]}").unlink(missing_ok=True)
@@ -299,7 +299,7 @@ class Ios(Box):
         raise Refusal(INVALID.format(" "))
 
     def _revert(self) -> str:
-        timer = stored("timer", None)
+        timer = load_state("timer", None)
         if timer is None:
             return "%No Rollback Confirmed Change pending"
         stop_timer()
@@ -308,8 +308,8 @@ class Ios(Box):
 
     def _running(self) -> str:
         lines = ["Building configuration...", "", "Current configuration : 1024 bytes", "!"]
-        lines += [f"! Last configuration change at {stored('changed', 0)}", f"hostname {NAME}"]
-        lines += ["!", *stored("running", []), "end"]
+        lines += [f"! Last configuration change at {load_state('changed', 0)}", f"hostname {NAME}"]
+        lines += ["!", *load_state("running", []), "end"]
         return "\n".join(lines)
 
     def _config(self, line: str) -> str:
@@ -323,7 +323,7 @@ class Ios(Box):
                 raise Refusal(INVALID.format(" " * 11))
             self.mode, self.side = "if", found[1]
             return ""
-        statement, running = self._statement(line), stored("running", [])
+        statement, running = self._statement(line), load_state("running", [])
         if statement not in running:
             apply([*running, statement])
         return ""
@@ -366,7 +366,9 @@ class Junos(Box):
             sys.exit(0)
         answers: dict[str, Callable[[], str]] = {
             "show version": lambda: f"Hostname: {NAME}\nModel: fake\nJunos: 99.9F1.2",
-            "show configuration | display set | no-more": lambda: "\n".join(stored("running", [])),
+            "show configuration | display set | no-more": lambda: "\n".join(
+                load_state("running", [])
+            ),
             "show route table inet6.0": read_kernel_routes,
             "show load": self.load,
         }
@@ -379,7 +381,7 @@ class Junos(Box):
             (STATE / f"file-{Path(line.rsplit(maxsplit=1)[-1]).name}").unlink(missing_ok=True)
             return ""
         if line == "configure exclusive":
-            self.candidate = list(stored("running", []))
+            self.candidate = list(load_state("running", []))
             return "warning: uncommitted changes will be discarded on exit\nEntering configuration mode"
         raise Refusal(f"{' ' * 9}^\nunknown command.")
 
@@ -395,21 +397,21 @@ class Junos(Box):
         if found := re.fullmatch(r"commit(?: confirmed (\d+))?", line):
             return self._commit(int(found[1]) if found[1] else None)
         if line == "rollback 0":
-            self.candidate = list(stored("running", []))
+            self.candidate = list(load_state("running", []))
             return "load complete"
         if found := re.fullmatch(r"save (\S+)", line):
-            store(f"file-{Path(found[1]).name}", self.candidate)
+            save_state(f"file-{Path(found[1]).name}", self.candidate)
             return f"Wrote {len(self.candidate)} lines of configuration to '{found[1]}'"
         if found := re.fullmatch(r"load override (\S+)", line):
             if not (STATE / f"file-{Path(found[1]).name}").exists():
                 raise Refusal(f"error: cannot open {found[1]}: No such file or directory")
-            self.candidate = stored(f"file-{Path(found[1]).name}", [])
+            self.candidate = load_state(f"file-{Path(found[1]).name}", [])
             return "load complete"
         raise Refusal(f"{' ' * 9}^\nunknown command.")
 
     def _commit(self, minutes: int | None) -> str:
         assert self.candidate is not None
-        old = stored("running", [])
+        old = load_state("running", [])
         apply(self.candidate)
         if minutes is None:
             stop_timer()

@@ -169,10 +169,10 @@ class Field:
     def close(self) -> None:
         self.router.close()
         self.operator.close()
-        sshserver.end(self.device)
+        sshserver.stop_server(self.device)
 
 
-def until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     """Wait for an event, whose duration does not matter.
 
     To ask a device may take a dozen processes: most of the time it is left alone.

@@ -33,7 +33,7 @@ def with_values(intent: DeviceIntent, **values: Any) -> DeviceIntent:
     return replace(intent, configuration=type(configuration)(**{**given, **values}))
 
 
-def requiring(intent: DeviceIntent, **values: Any) -> DeviceIntent:
+def with_requirements(intent: DeviceIntent, **values: Any) -> DeviceIntent:
     """Return an intent with requirements of a run."""
     return replace(intent, requirements=DeviceRequirements(**values))
 
@@ -81,12 +81,14 @@ def nat44(sessions: int = 1000) -> DeviceIntent:
         inside4=["198.18.0.0/24"], pool4=["198.19.0.1"], ports=(1024, 65535)
     )
     intent = DeviceIntent("nat44", configuration, LINKS, LEFT4, RIGHT4)
-    return requiring(intent, sessions=sessions)
+    return with_requirements(intent, sessions=sessions)
 
 
 def nat64(prefix: str = "2001:db8:64::/96") -> DeviceIntent:
     configuration = Nat64Config(prefix=prefix, pool4=["198.19.0.1"], ports=(1024, 65535), clients=1)
-    return requiring(DeviceIntent("nat64", configuration, LINKS, LEFT6, RIGHT4), sessions=1000)
+    return with_requirements(
+        DeviceIntent("nat64", configuration, LINKS, LEFT6, RIGHT4), sessions=1000
+    )
 
 
 def dslite() -> DeviceIntent:

@@ -20,14 +20,14 @@ from v6t.tests.drivers.matrix import list_part_families
 
 from .cases import CASES
 
-SHOWN = {
+SHOWN_CASE = {
     "linux-router": "linux-router-ipv4",
     "jool": "jool-nat64-4.1.9",
     "vpp": "vpp-mape-26.06",
     "openbsd-pf": "openbsd-pf-nat64-purge",
 }
 """Case whose plan is shown on the page of a driver with several cases."""
-LONG = 25
+MAX_LINES = 25
 """Maximum number of lines of a text that is not shortened."""
 SHARED = {
     "DutOptions": set(DutOptions.model_fields),
@@ -66,13 +66,13 @@ def render_device(name: str) -> str:
         lines.append("None.")
     base = "Linux devices" if linux else "devices"
     page = "index.md#options-of-every-" + base.lower().replace(" ", "-").removesuffix("s")
-    lines += ["", f"Also: [the options of all {base}]({page}).", *_suited(name)]
+    lines += ["", f"Also: [the options of all {base}]({page}).", *_list_technologies(name)]
     lines += ["", *_telemetry(name), "", "## The plan", ""]
     lines += [_words(name, linux=linux), "", "```text", *_plan(name), "```"]
     return "\n".join(lines)
 
 
-def _suited(name: str) -> list[str]:
+def _list_technologies(name: str) -> list[str]:
     kind = load_driver_type(name)
     rows = [
         f"| `{technology}` | `{parameter}` | {_code(format_yaml(own.value))} | {_cell(own.reason)} |"
@@ -91,7 +91,7 @@ def _telemetry(name: str) -> list[str]:
     head = ["## Telemetry", "", "Read once a second under load ([figures](bottleneck.md#figures))."]
     rows = [
         f"| `{reading}` | {_cell(found.description or 'numbers that the command prints')} | "
-        f"`{_cell(_brief(found.command))}` |"
+        f"`{_cell(_shorten_command(found.command))}` |"
         for reading, found in known.items()
     ]
     if not rows:
@@ -102,7 +102,7 @@ def _telemetry(name: str) -> list[str]:
     return [*head, "", "| reading | figures | command |", "|---|---|---|", *rows]
 
 
-def _brief(command: str) -> str:
+def _shorten_command(command: str) -> str:
     """Shorten a command to its first 86 characters."""
     words = " ".join(command.split())
     return words if len(words) <= 90 else f"{words[:86]} ..."
@@ -120,7 +120,7 @@ def options_table(model: type[DutOptions]) -> str:
 
 def case_of(name: str):
     """Return the case whose plan is shown for a driver."""
-    wanted = SHOWN.get(name)
+    wanted = SHOWN_CASE.get(name)
     return next(c for c in CASES if c.driver == name and wanted in (None, c.name))
 
 
@@ -142,10 +142,10 @@ def _plan(name: str) -> list[str]:
     if isinstance(driver, LinuxDriver) and name != "linux-router":
         before = {s.command for s in driver.make_base_steps(case.intent, facts)}
         plan = replace(plan, steps=tuple(s for s in plan.steps if s.command not in before))
-    return list(_shortened(format_plan(driver, plan).splitlines()))
+    return list(_shorten_texts(format_plan(driver, plan).splitlines()))
 
 
-def _shortened(lines: list[str]) -> Iterator[str]:
+def _shorten_texts(lines: list[str]) -> Iterator[str]:
     """Remove the middle of long texts."""
     held: list[str] | None = None
     for line in lines:
@@ -156,7 +156,9 @@ def _shortened(lines: list[str]) -> Iterator[str]:
         if line != "END":
             held.append(line)
             continue
-        yield from held if len(held) <= LONG else [*held[:5], f"... ({len(held) - 5} lines more)"]
+        yield from (
+            held if len(held) <= MAX_LINES else [*held[:5], f"... ({len(held) - 5} lines more)"]
+        )
         yield line
         held = None
 

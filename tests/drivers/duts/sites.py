@@ -94,8 +94,8 @@ class Site:
         """Return what this machine lacks for the site; empty if it lacks nothing."""
         for place in self.placed.values():
             if place.virtual:
-                if vmserver.lacking():
-                    return vmserver.lacking()
+                if vmserver.find_missing():
+                    return vmserver.find_missing()
                 continue
             if place.driver in matrix.NAMED:
                 if not matrix.program(place.driver):
@@ -103,7 +103,7 @@ class Site:
                 continue
             if package := find_missing_package(make_driver(place.driver, {})):
                 return f"needs {package}"
-        return sshserver.lacking() or ""
+        return sshserver.find_missing() or ""
 
     def marks(self) -> list[Any]:
         """Return the marks for a program that needs whole cores."""
@@ -183,7 +183,7 @@ SITES = {
 
 
 @dataclass
-class Standing:
+class RunningSite:
     """A site whose machines are running, with an sshd in each."""
 
     site: Site
@@ -246,7 +246,7 @@ class Standing:
 
 
 @contextmanager
-def standing(site: Site, path: Any) -> Iterator[Standing]:
+def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
     """Start the machines and write the testbed file; remove everything at the end."""
     servers: dict[str, sshserver.Server | vmserver.Server] = {}
     try:
@@ -281,13 +281,13 @@ def standing(site: Site, path: Any) -> Iterator[Standing]:
             "procedure": {"connections": CONNECTIONS},
         }
         run.write_text(json.dumps(asked, indent=1))
-        found = Standing(site, servers, path, run)
+        found = RunningSite(site, servers, path, run)
         found.addressed()
         yield found
     finally:
         for server in servers.values():
             if server.find_pid():
-                sshserver.end(server)
+                sshserver.stop_server(server)
             server.stop()
 
 
@@ -295,7 +295,7 @@ TWO, ONE = "464xlat", "map-t, CE on one machine"
 """Sites of every test run: two machines, and two parts on one machine."""
 
 
-def asked_for(*always: str) -> list[Any]:
+def select_sites(*always: str) -> list[Any]:
     """List the sites as marked test parameters; most of them run in ``make sites`` only."""
     found = []
     for name, site in SITES.items():

@@ -21,22 +21,22 @@ KILL_SESSIONS = (
 _OURS = re.compile(r"v6t-lab-(test-.+-p(\d+)-(\d+))")
 
 
-def unique(name: str) -> str:
+def make_unique_name(name: str) -> str:
     """Return a lab device name that no other test process uses; remove devices of dead ones."""
-    _sweep()
+    _remove_stale()
     return f"test-{name}-p{os.getpid()}-{ssh.read_start_time(os.getpid())}"
 
 
 @functools.cache
-def _sweep() -> None:
+def _remove_stale() -> None:
     """Stop the devices of test processes that were killed."""
     for place in ssh.RUN_DIRECTORY.glob("v6t-lab-test-*"):
         found = _OURS.fullmatch(place.name)
-        if found and ssh.read_start_time(int(found[2])) != found[3] and lacking() is None:
+        if found and ssh.read_start_time(int(found[2])) != found[3] and find_missing() is None:
             ssh.LabSshServer(found[1]).stop()
 
 
-def lacking() -> str | None:
+def find_missing() -> str | None:
     """Return the package that this machine lacks for these tests, or None."""
     if os.geteuid() != 0:
         return "root"
@@ -53,7 +53,7 @@ class Server(ssh.LabSshServer):
     """The sshd of the lab, with a boot identifier that tests can change."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(unique(name))
+        super().__init__(make_unique_name(name))
         self.start()
         self.inside = NamespaceTransport(self._pid, "inside")
         self.shell(
@@ -103,7 +103,7 @@ class Server(ssh.LabSshServer):
         return self.shell("ps -eo args")
 
 
-def end(server: Server) -> None:
+def stop_server(server: Server) -> None:
     pid = server.pid
     server.stop()
     for _ in range(50):

@@ -18,7 +18,9 @@ from . import sshserver
 in_lab = [pytest.mark.lab, needs_lab]
 over_ssh = [
     pytest.mark.lab,
-    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
+    pytest.mark.skipif(
+        sshserver.find_missing() is not None, reason=f"needs {sshserver.find_missing()}"
+    ),
 ]
 DUMMY = {
     "command": "ip link add v6tdummy type veth peer name v6tpeer",
@@ -78,7 +80,7 @@ def run_v6t(*words, network=0, status=0):
 
 
 @contextmanager
-def measuring(*words):
+def start_run(*words):
     """Start a run; yield its process once its devices are configured."""
     pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL}
     with warm.Process([*map(str, words)], **pipes) as process:

@@ -15,7 +15,7 @@ from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab
 
 from . import intents, sshserver
-from .bench import standing, traffic_classes
+from .bench import open_bed, traffic_classes
 from .cases import CASES
 from .support import make_plan, run_shell
 
@@ -84,11 +84,11 @@ def test_traffic_class_handling_is_allowed_and_reported(built):
     ("built", "way"), [lab(b, way) for b in BUILT if b.case for way in ("directly", "over ssh")]
 )
 def test_device_is_configured_verified_and_restored(built, way):
-    if way == "over ssh" and (package := sshserver.lacking()):
+    if way == "over ssh" and (package := sshserver.find_missing()):
         pytest.skip(f"needs {package}")
-    more = {"ssh": {"lab": sshserver.unique("built")}} if way == "over ssh" else {}
+    more = {"ssh": {"lab": sshserver.make_unique_name("built")}} if way == "over ssh" else {}
     intent = CASE[built.case].intent
-    with standing(built.device, intent, **built.own, **more) as bed:
+    with open_bed(built.device, intent, **built.own, **more) as bed:
         assert len(bed.session.verify()) > 5
         assert re.match(r"\d|program [0-9a-f]{12} ", bed.session.describe()["version"])
         figures = bed.dut.report()

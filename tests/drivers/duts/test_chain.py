@@ -207,7 +207,7 @@ def test_hops_and_df_follow_from_the_parts():
 
 
 def test_only_stateful_part_gets_required_sessions():
-    intent = intents.requiring(Ipv4aas().make_dut_intent(), sessions=123_457)
+    intent = intents.with_requirements(Ipv4aas().make_dut_intent(), sessions=123_457)
     clat, plat = ChainDriver({}).get_parts(intent)
     assert clat.intent.requirements.sessions == 0
     assert plat.intent.requirements.sessions == 123_457

@@ -12,18 +12,18 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.command import CheckOptions
 from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.kinds.netfilter.nftables import expect_rules
-from v6t.drivers.duts.plan import Change, expect_lines, expect_words, find_line
+from v6t.drivers.duts.plan import DeviceChange, expect_lines, expect_words, find_line
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.steps import make_daemon_step
 from v6t.plugins.map_ce import MapECe
 
-from .cases import CASES, planned
+from .cases import CASES, plan_case
 from .support import read_captured, run_shell
 
 
 def check_of(case_name, command, done=""):
     """Return the first check whose command holds this one, of the step that does ``done``."""
-    _, _, plan = planned(case_name)
+    _, _, plan = plan_case(case_name)
     checks = [(s.command, s.check) for s in (*plan.steps, *plan.flush) if s.check]
     return next(c for does, c in checks if command in c.command and done in does)
 
@@ -100,7 +100,7 @@ def test_words_and_lines_are_compared_as_a_whole(check, right, wrong):
 def test_change_is_found_by_whole_words():
     words = {"added_words": "dev right", "changed_words": "dev left"}
     change, line = (
-        Change("a route", "a", "c", "r", "l", **words),
+        DeviceChange("a route", "a", "c", "r", "l", **words),
         "198.18.0.0/24 via 198.19.0.2 dev",
     )
     assert change.find_problem("add", f"{line} right proto 86") is None
@@ -453,7 +453,7 @@ def test_nft_rule_with_different_field_is_foreign(old, new, ours):
     ],
 )
 def test_foreign_vpp_address_with_same_ending_is_ignored(line, is_ours):
-    (step,) = [s for s in planned("vpp-mape-26.06")[2].steps
+    (step,) = [s for s in plan_case("vpp-mape-26.06")[2].steps
                if s.command.endswith("left 2001:db8:6::1/64")]  # fmt: skip
     shell = f"vppctl() {{ printf 'left (up):\\r\\n%s\\r\\n' '{line}'; }}; {step.record_command}"
     done = run_shell(shell)
@@ -462,7 +462,9 @@ def test_foreign_vpp_address_with_same_ending_is_ignored(line, is_ours):
 
 @pytest.mark.parametrize(("table", "in_the_way"), [(0, True), (3, False)])
 def test_vpp_route_of_other_table_is_ignored(table, in_the_way):
-    (step,) = [s for s in planned("vpp-mape-26.06")[2].steps if f"ip route add {RULE}" in s.command]
+    (step,) = [
+        s for s in plan_case("vpp-mape-26.06")[2].steps if f"ip route add {RULE}" in s.command
+    ]
     text = fib(RULE, VIA, fib=table).replace("\r", "")
     shell = f"vppctl() {{ cat; }}; {{ {step.record_command}; }}"
     done = run_shell(shell, text)
@@ -485,7 +487,7 @@ num  target     prot opt source               destination
 
 
 def test_each_iptables_step_reads_the_rule_of_its_protocol_only():
-    steps = [s for s in planned("iptables-nat44")[2].steps if "-j SNAT" in s.command]
+    steps = [s for s in plan_case("iptables-nat44")[2].steps if "-j SNAT" in s.command]
     rules = [step.command.removeprefix("iptables -w -t nat ") for step in steps]
     listing = "\n".join(rules)
     read = [run_shell(f"iptables() {{ cat; }}; {s.read}", listing).stdout.strip() for s in steps]

@@ -17,8 +17,8 @@ from v6t.intent.device import LinkIntent
 from v6t.tests.expect import expect_error
 
 from . import intents, sshserver
-from .bench import standing, traffic_classes
-from .field import until
+from .bench import open_bed, traffic_classes
+from .field import wait_until
 from .support import find_missing_package, in_lab
 
 pytestmark = in_lab
@@ -35,14 +35,14 @@ FRAMES = {
 }  # fmt: skip
 """Intent; source and destination sent forward; source and destination that come out; TTL."""
 STATEFUL = ("nftables", "iptables", "tayga-nftables")
-LAB = sshserver.unique("devices")
+LAB = sshserver.make_unique_name("devices")
 WAYS = {"directly": {}, "over ssh": {"ssh": {"lab": LAB}}}
 
 
 def missing(name: str, way: str) -> str | None:
     """Return what a device lacks here."""
     lacking = find_missing_package(make_driver(name, {}))
-    return lacking or (sshserver.lacking() if way == "over ssh" else None)
+    return lacking or (sshserver.find_missing() if way == "over ssh" else None)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_frames_go_through_both_ways(device, way):
     if package := missing(device, way):
         pytest.skip(f"needs {package}")
     intent, src, dst, new_src, new_dst, ttl = FRAMES[device]
-    with standing(device, intent, **WAYS[way]) as bed:
+    with open_bed(device, intent, **WAYS[way]) as bed:
         out = bed.through("forward", src, dst, 5000, 53, b"there it goes")
         assert out is not None, "frame dropped"
         assert (out.payload.src, out.payload.dst) == (new_src, new_dst)
@@ -118,7 +118,7 @@ def test_device_is_configured_by_user_commands():
             "check": {"command": "ip -o link show dev $LEFT", "contains": "qlen 77"},
         }
     ]
-    with standing("command", intents.ROUTER4, steps=steps) as bed:
+    with open_bed("command", intents.ROUTER4, steps=steps) as bed:
         out = bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"by hand")
         assert out is not None
         assert out["IP"].ttl == 63
@@ -132,7 +132,7 @@ SEEN = "ip -o addr | sed 's/ tentative//; s/ [0-9]*sec/ Nsec/g'; ip -o link; ip 
 @pytest.fixture(scope="module")
 def router():
     """Provide the session of an IPv4 router that is up but not configured."""
-    with standing("linux-router", intents.ROUTER4) as bed:
+    with open_bed("linux-router", intents.ROUTER4) as bed:
         yield bed.session
 
 
@@ -191,7 +191,7 @@ def test_former_addresses_are_restored(given, words, router):
 
 def test_existing_address_with_other_prefix_length_is_rejected():
     """Linux has an IPv6 address once; whose it is v6t leaves it."""
-    with standing("linux-router", intents.ROUTER6) as bed:
+    with open_bed("linux-router", intents.ROUTER6) as bed:
         session, (address, *_) = bed.session, intents.ROUTER6.left.addresses
         session.rollback()
         other = f"{address.ip}/48"
@@ -233,7 +233,7 @@ def device():
         return done.stdout
 
     own = os.readlink("/proc/self/ns/net")
-    until(lambda: os.readlink(f"/proc/{holder.pid}/ns/net") != own, "the namespace")
+    wait_until(lambda: os.readlink(f"/proc/{holder.pid}/ns/net") != own, "the namespace")
     run("ip link set lo up; ip link add left type veth peer name cable; ip link set left up")
     yield run
     holder.kill()

@@ -10,7 +10,7 @@ from v6t.tests.core.support import v6t
 from v6t.tests.needs import needs_lab
 
 from . import intents
-from .field import until
+from .field import wait_until
 from .support import DUMMY, FORWARDING, run_v6t
 from .test_devices import missing
 
@@ -159,7 +159,9 @@ def test_commit_that_is_not_confirmed_is_rolled_back(server, quick):
     found = json.loads(quick("status", "--json").out)
     assert 0 <= found["rollback_in_s"] <= 10
     assert found["lock"] == ""
-    until(lambda: server.shell("ls /run/v6t/guard/fired 2>/dev/null; true"), "the rollback timer")
+    wait_until(
+        lambda: server.shell("ls /run/v6t/guard/fired 2>/dev/null; true"), "the rollback timer"
+    )
     assert quick("confirm", status=4).code == "rollback-timer-failed"
     quick("rollback")
     assert state(server) == before
@@ -248,7 +250,7 @@ def test_compare_and_status_work_without_lock(server, dut):
     dut("compare", "--plugin", "nat44", status=7)
     assert json.loads(dut("status", "--json").out)["lock"] == "alice@elsewhere process 1"
     held.release()
-    until(lambda: "lock" not in server.shell("ls /run/v6t"), "its end")
+    wait_until(lambda: "lock" not in server.shell("ls /run/v6t"), "its end")
 
 
 @on_device

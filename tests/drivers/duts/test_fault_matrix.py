@@ -25,7 +25,7 @@ from v6t.tests.expect import expect_error
 
 from . import field, intents, sshserver
 from .cases import CASES
-from .field import until
+from .field import wait_until
 from .support import over_ssh
 
 pytestmark = over_ssh
@@ -50,7 +50,9 @@ DEVICES = {
         ("unbound", "bind9", "pdns-recursor", "knot-resolver"), Dns64().make_dut_intent()
     ),
     # filters, and a route that is moved while it is measured
-    "linux-router, modified": intents.requiring(intents.ROUTER4, filters=25, route_updates=True),
+    "linux-router, modified": intents.with_requirements(
+        intents.ROUTER4, filters=25, route_updates=True
+    ),
     "ip6tables-npt": Nptv6().make_dut_intent(),
     "nftables66": Nat66().make_dut_intent(),
 }
@@ -277,7 +279,7 @@ def test_every_driver_is_tried_or_left_out_by_name():
 @pytest.mark.parametrize(("name", "fault", "phase", "step"), chosen())
 def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch):
     intent = (DEVICES | BUILT)[name]
-    if lacking := matrix.lacking("embedded", matrix.Row(name.partition(",")[0], "", "")):
+    if lacking := matrix.find_missing("embedded", matrix.Row(name.partition(",")[0], "", "")):
         pytest.skip(lacking)
     monkeypatch.setattr("v6t.drivers.duts.session.session.FLUSH_TRIES", 10)
     monkeypatch.setattr("v6t.drivers.duts.session.transaction.TIMER_MARGIN_S", 4.0)
@@ -305,16 +307,16 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
         session.close()
     if fault in CUTS and phase != "rollback":
         # no login is possible: the device's timer restores it, unless nothing was changed yet
-        until(lambda: settled(site), "the device's own timer", 60)
+        wait_until(lambda: settled(site), "the device's own timer", 60)
         assert state(site) == before
     mend(site, fault)
     if state(site) != before:
         told = told or "it stands, as it should: nothing failed"
         if fault in CUTS:
-            until(lambda: settled(site), "the device's own timer, which is at work", 60)
+            wait_until(lambda: settled(site), "the device's own timer, which is at work", 60)
         last = another(site, fault, intent, name)
         # a router that has just come back may report for a moment that there is no route
-        until(lambda: attempt(last.open) == "", "a login", 30)
+        wait_until(lambda: attempt(last.open) == "", "a login", 30)
         try:
             done = attempt(last.rollback)
         finally:

@@ -20,7 +20,7 @@ from v6t.tests.core import warm
 from v6t.tests.needs import needs_lab
 
 from . import sshserver
-from .field import until
+from .field import wait_until
 from .support import DUMMY, over_ssh
 
 pytestmark = over_ssh
@@ -94,10 +94,10 @@ def test_route_lost_during_commit_is_restored(device):
     before = device.state()
     path = bed(device, [step("waits", deadline_s=5)])
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    until(lambda: reached(device), "the step that waits")
+    wait_until(lambda: reached(device), "the step that waits")
     assert configured(device)
     device.cut()
-    until(lambda: device.state() == before_but_for_the_record(before, device), "all is undone")
+    wait_until(lambda: device.state() == before_but_for_the_record(before, device), "all is undone")
     said = "".join(v6t.communicate(timeout=90))
     assert v6t.returncode == 4
     assert f"{LIMIT_S} s" in said
@@ -121,12 +121,12 @@ def test_killed_commit_is_undone_by_timer(device):
     before = device.state()
     path = bed(device, [step("waits", deadline_s=60)])
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    until(lambda: reached(device), "the step that waits")
+    wait_until(lambda: reached(device), "the step that waits")
     assert clients(device)
     v6t.kill()
-    until(lambda: device.state() == before_but_for_the_record(before, device), "all is undone")
+    wait_until(lambda: device.state() == before_but_for_the_record(before, device), "all is undone")
     said = "".join(v6t.communicate(timeout=90))
-    until(lambda: clients(device) == [], "no ssh is left")
+    wait_until(lambda: clients(device) == [], "no ssh is left")
     assert v6t.returncode == -signal.SIGKILL, said
     assert "is configured" not in said
 
@@ -137,14 +137,14 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     device.device.shell("cat >/run/late", "touch /run/too-late\n")
     path = bed(device, [step("waits", deadline_s=60), step("late", "rm -f /run/too-late")])
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    until(lambda: reached(device), "the step that waits")
+    wait_until(lambda: reached(device), "the step that waits")
     v6t.send_signal(signal.SIGSTOP)
     if not hangs:
         device.device.shell("touch /run/go")
-    until(lambda: not configured(device), "the timer")
+    wait_until(lambda: not configured(device), "the timer")
     path = bed(device, [])
     assert "stays so" in device.v6t("dut", "commit", "--testbed", path, *PLUGIN)
-    until(lambda: "timer.sh" not in device.device.processes(), "the timers end")
+    wait_until(lambda: "timer.sh" not in device.device.processes(), "the timers end")
     theirs = device.state()
     assert "guard" not in theirs
     device.device.shell("touch /run/go")
@@ -156,7 +156,7 @@ def test_resumed_v6t_leaves_device_to_new_owner(hangs, device):
     assert "too-late" not in device.device.shell("ls /run")
     assert configured(device)
     assert device.state() == theirs
-    until(lambda: clients(device) == [], "no ssh is left")
+    wait_until(lambda: clients(device) == [], "no ssh is left")
 
 
 def test_device_without_working_timer_is_not_changed(device):
@@ -171,7 +171,7 @@ def test_device_without_working_timer_is_not_changed(device):
     assert device.state() == before
 
 
-LAB = sshserver.unique("guard-run")
+LAB = sshserver.make_unique_name("guard-run")
 TESTBED = {
     "tester": {"kind": "embedded"},
     "line_rate": "1M",  # no search for the tester's own limit on a machine with other tests
@@ -197,14 +197,16 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
     words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
     v6t = warm.Process(words, stderr=subprocess.PIPE)
     try:
-        until(lambda: trials(out) or v6t.poll() is not None, "a trial", 120)
+        wait_until(lambda: trials(out) or v6t.poll() is not None, "a trial", 120)
         assert v6t.poll() is None, v6t.communicate()
         inside = NamespaceTransport(lab.find_pid())
         assert "192.168.18.1" in inside.run("ip addr show dev left").out
         inside.run("ip link set lo down")  # the whole way of this lab's SSH
-        until(lambda: "192.168.18.1" not in inside.run("ip addr show dev left").out, "the timer")
+        wait_until(
+            lambda: "192.168.18.1" not in inside.run("ip addr show dev left").out, "the timer"
+        )
         known = trials(out)
-        until(lambda: v6t.poll() is not None, "the run's end", 120)
+        wait_until(lambda: v6t.poll() is not None, "the run's end", 120)
         said = v6t.communicate()[1]
         assert v6t.returncode == 4, said
         assert trials(out) <= known + 1

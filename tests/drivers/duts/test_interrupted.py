@@ -17,7 +17,7 @@ from v6t.drivers.duts.session.session import Session
 from v6t.drivers.transport.process import LocalTransport
 from v6t.tests.expect import expect_error
 
-from .field import until
+from .field import wait_until
 from .intents import ROUTER4
 
 
@@ -157,7 +157,7 @@ def test_lock_of_killed_shell_is_freed_by_watchdog(tmp_path, monkeypatch):
     assert process.stdout.readline() == b"locked\n"
     process.kill()
     process.communicate()
-    until(lambda: not list(place.iterdir()), "nothing is left")
+    wait_until(lambda: not list(place.iterdir()), "nothing is left")
 
 
 def test_interrupted_rollback_is_completed(tmp_path):

@@ -11,7 +11,7 @@ from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.tests.expect import expect_error
 
-from .field import until
+from .field import wait_until
 from .support import in_network_of, over_ssh
 
 pytestmark = over_ssh
@@ -117,7 +117,7 @@ def test_login_with_agent_key(server, monkeypatch, tmp_path):
         ["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL
     ) as agent:
         try:
-            until(socket.exists, "the agent")
+            wait_until(socket.exists, "the agent")
             monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
             options = own(server, identity=[])
             assert "login was refused" in beside(server, **options)

@@ -361,7 +361,7 @@ def test_harmless_configuration_is_committed_and_rolled_back(site):
 @pytest.mark.parametrize("asked", ["route_updates", "live_change"])
 def test_live_change_cannot_cut_management_path(asked):
     """It is not a step of the plan, but it is a route: an operator may use documentation addresses."""
-    intent = intents.requiring(intents.ROUTER4, **{asked: True})
+    intent = intents.with_requirements(intents.ROUTER4, **{asked: True})
     change = planned("linux-router", intent, None)
     net = ip_network((change.route_update or change.live_change).show_command.split()[-1])
     with expect_error("operator-path-in-use"):

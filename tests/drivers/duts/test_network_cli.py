@@ -44,7 +44,7 @@ from v6t.tests.expect import expect_error
 
 from . import intents, sshserver
 from .boxes import IOS, JUNOS
-from .field import until
+from .field import wait_until
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,9 @@ def test_lab_device_without_a_login_is_rejected():
         make_lab_device(make_driver("network-cli", IOS), None, intents.ROUTER6)
 
 
-@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
+@pytest.mark.skipif(
+    sshserver.find_missing() is not None, reason=f"needs {sshserver.find_missing()}"
+)
 def test_missing_lab_device_is_rejected():
     device = make_lab_device(make(ssh={"lab": "v6t-test-no-such-lab"}), None, intents.ROUTER6)
     for begin in (device.describe_parts, device.create_namespaces):
@@ -604,7 +606,7 @@ def test_idle_login_is_kept_by_empty_lines(log_in, monkeypatch):
     typed = []
     send = dialogue._send
     monkeypatch.setattr(dialogue, "_send", lambda text: (typed.append(text), send(text)))
-    until(lambda: len(typed) > 2, "three empty lines")
+    wait_until(lambda: len(typed) > 2, "three empty lines")
     with dialogue._turn:
         assert set(typed) == {"\n"}
         assert dialogue.run("x").status == 0  # each answer belongs to its line
@@ -683,7 +685,9 @@ def test_undo_script_contains_no_password(monkeypatch):
     subprocess.run(["sh", "-n"], input=script, text=True, check=True)
 
 
-@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
+@pytest.mark.skipif(
+    sshserver.find_missing() is not None, reason=f"needs {sshserver.find_missing()}"
+)
 def test_program_without_a_device_ends_with_status_3(tmp_path, capsys):
     record = UndoRecord("me", "", "network-cli", "x", "now", str(tmp_path), STEPS)
     device = '{"ssh": {"lab": "v6t-test-no-such-lab"}, "cli": {}, "ignored": []}'

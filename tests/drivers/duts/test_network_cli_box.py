@@ -20,10 +20,10 @@ from v6t.tests.expect import expect_error
 
 from . import intents, sshserver
 from .boxes import DIALECTS, BoxServer
-from .field import until
+from .field import wait_until
 from .support import in_lab, run_v6t
 
-LACKING = sshserver.lacking()
+LACKING = sshserver.find_missing()
 pytestmark = [
     *in_lab,
     pytest.mark.slow,
@@ -37,7 +37,7 @@ def server(request):
     made = BoxServer(request.param)
     made.connect_sides(intents.LINKS)
     yield made
-    sshserver.end(made)
+    sshserver.stop_server(made)
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_unreachable_device_is_rolled_back_by_its_own_timer(ios, tmp_path):
         ios.listen()
     assert "v6t dut rollback" in info.value.hint
     assert f"sh {tmp_path}/state/undo.sh" in info.value.hint
-    until(lambda: ios.configuration == [], "the device's own timer takes it back")
+    wait_until(lambda: ios.configuration == [], "the device's own timer takes it back")
     with opened(ios, tmp_path, undo_after_s=0) as session:
         ios.forget()
         session.rollback()
@@ -212,7 +212,7 @@ def test_killed_commit_is_rolled_back_later(tmp_path):
     words = ["dut", "commit", "--plugin", "ipv6-router", "--testbed", str(path)]
     box.put("hang", "ipv6 route")
     with warm.Process(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        until(lambda: not box.shell("ls /run/fakebox/hang 2>/dev/null || true"), "it hangs")
+        wait_until(lambda: not box.shell("ls /run/fakebox/hang 2>/dev/null || true"), "it hangs")
         process.kill()
         process.communicate()
     assert box.configuration
@@ -231,9 +231,9 @@ def test_silent_owner_is_rolled_back_by_the_timer_of_this_machine(ios, tmp_path)
     session.commit()
     assert ios.configuration
     session.close()  # without a word
-    until(lambda: ios.configuration == [], "the timer undoes it")
+    wait_until(lambda: ios.configuration == [], "the timer undoes it")
     session = session_of(ios, tmp_path, undo_after_s=2)
-    until(lambda: not (tmp_path / "state" / "lock").is_symlink(), "the timer is done")
+    wait_until(lambda: not (tmp_path / "state" / "lock").is_symlink(), "the timer is done")
     session.open()
     try:
         assert "undid everything" in session.status()["timer"]
@@ -297,7 +297,7 @@ def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
             if configure is refused:
                 assert "username admin password s3cret-line" in server.typed
     finally:
-        sshserver.end(server)
+        sshserver.stop_server(server)
     assert "s3cret" not in printed
     assert f"\n$ username admin password {HIDDEN}\n" in printed
 

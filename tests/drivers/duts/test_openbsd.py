@@ -38,7 +38,7 @@ MANY = {"pool4": POOL, "ports": (2000, 2999)}
 
 
 def with_many(intent):
-    return intents.requiring(intents.with_values(intent, **MANY), sessions=1_000_000)
+    return intents.with_requirements(intents.with_values(intent, **MANY), sessions=1_000_000)
 
 
 RULE_SETS = {
@@ -102,7 +102,7 @@ def test_nat44_connection_needs_two_states(intent, states):
     pf_find_state (sys/net/pf.c) needs a second state for the outgoing packet, whose addresses are
     in reverse order. A packet translated by af-to is marked as generated and passes without one.
     """
-    text = ruleset(intents.requiring(intent, sessions=1_000_000))
+    text = ruleset(intents.with_requirements(intent, sessions=1_000_000))
     assert f"set limit states {states}\n" in text
 
 

@@ -34,15 +34,15 @@ def test_every_parameter_has_another_valid_value(plugin):
     lacking = [
         name
         for name in load_plugin(plugin).params_model.model_fields
-        if name not in walk.FILES | walk.DERIVING | walk.FIXED.get(plugin, set())
-        and not any(list(walk.accepted(base, name)) for base in bases)
+        if name not in walk.FILES | walk.DERIVED_FROM | walk.FIXED.get(plugin, set())
+        and not any(list(walk.list_accepted(base, name)) for base in bases)
     ]
     assert lacking == []
 
 
 @pytest.mark.xdist_group("walk")
 def test_every_driver_is_a_device_of_its_technologies():
-    made = {(d.driver, base.plugin) for base in walk.BASES for d in walk.devices(base)}
+    made = {(d.driver, base.plugin) for base in walk.BASES for d in walk.list_devices(base)}
     configuring = [name for name in driver_names() if load_driver_type(name).configures_device]
     wanted = {(name, plugin) for name in configuring for plugin in list_technologies(name)}
     assert wanted - made == set()
@@ -52,16 +52,16 @@ def test_every_driver_is_a_device_of_its_technologies():
 def test_parameter_outside_the_configuration_changes_no_frame(base):
     technology = base.technology()
     configured = technology.make_dut_intent()
-    own = walk.frames(base, {}) if base.plugin != "dns64" else []
-    emitted = walk.emitted(technology, own)
+    own = walk.make_frames(base, {}) if base.plugin != "dns64" else []
+    emitted = walk.compute_output(technology, own)
     changed = []
-    for name in walk.parameters(base):
-        for other in walk.accepted(base, name):
+    for name in walk.list_parameters(base):
+        for other in walk.list_accepted(base, name):
             if base.plugin == "dns64" or repr(other.intent) != repr(configured):
                 continue
-            frames = walk.frames(base, other.values, walk.SIZES[:1])
-            wanted = emitted + walk.emitted(technology, frames)
-            if walk.emitted(other.technology, own + frames) != wanted:
+            frames = walk.make_frames(base, other.values, walk.SIZES[:1])
+            wanted = emitted + walk.compute_output(technology, frames)
+            if walk.compute_output(other.technology, own + frames) != wanted:
                 changed.append(other.values)
     assert changed == []
 

@@ -23,7 +23,7 @@ from v6t.plugins.dns64 import Dns64
 from v6t.tests.expect import expect_error
 
 from . import intents, pages
-from .cases import CASE, CASES, planned
+from .cases import CASE_BY_NAME, CASES, plan_case
 from .support import run_shell
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -45,7 +45,7 @@ OWN = re.compile(
 """A step without undo changes what another step of the plan made, and takes away."""
 SILENT = ("ethtool -k", "dslite sessions", "dns/empty")
 """Checks that accept silence: no offload that can be changed, no session, no file."""
-each_case = pytest.mark.parametrize("name", CASE)
+each_case = pytest.mark.parametrize("name", CASE_BY_NAME)
 each_device = pytest.mark.parametrize("name", [c.name for c in CASES if c.driver != "chain"])
 """The parts of a chain are separate cases."""
 NAMES = [name for name in driver_names() if load_driver_type(name).configures_device]
@@ -54,7 +54,7 @@ NAMES = [name for name in driver_names() if load_driver_type(name).configures_de
 @each_case
 def test_plan_equals_recorded_plan(name):
     """Compare all but the reasons of steps; ``V6T_GOLDEN=write pytest`` records them again."""
-    driver, _, plan = planned(name)
+    driver, _, plan = plan_case(name)
     steps = tuple(replace(step, why="") for step in plan.steps)
     text = format_plan(driver, replace(plan, steps=steps)) + "\n"
     text = re.sub(r"^(# \d+\.) $", r"\1", text, flags=re.MULTILINE)
@@ -74,7 +74,7 @@ def test_every_driver_has_a_case():
 
 @each_case
 def test_commands_touch_own_objects_and_have_deadlines(name):
-    _, _, plan = planned(name)
+    _, _, plan = plan_case(name)
     for step in (*plan.steps, *plan.flush):
         for text in (step.command, step.undo, step.text, step.record_command):
             assert not any(word in text for word in DANGEROUS), text
@@ -85,7 +85,7 @@ def test_commands_touch_own_objects_and_have_deadlines(name):
 
 @each_case
 def test_step_has_a_reason_and_an_undo(name):
-    _, _, plan = planned(name)
+    _, _, plan = plan_case(name)
     for step in plan.steps:
         assert step.why
         assert not step.why.endswith(".")
@@ -97,7 +97,7 @@ def test_step_has_a_reason_and_an_undo(name):
 
 @each_device
 def test_every_step_has_an_undo(name):
-    _, _, plan = planned(name)
+    _, _, plan = plan_case(name)
     for step in plan.steps:
         stays = MODULE.search(step.command)
         if not step.undo:
@@ -114,7 +114,7 @@ def test_every_step_has_an_undo(name):
 
 @each_case
 def test_every_line_is_shell(name):
-    _, _, plan = planned(name)
+    _, _, plan = plan_case(name)
     lines = []
     for step in (*plan.steps, *plan.flush):
         lines += [step.command, step.undo.replace("{words}", "a b").replace("{old}", "'a'")]
@@ -128,9 +128,9 @@ def test_every_line_is_shell(name):
 
 @each_case
 def test_undo_script_does_nothing_before_the_first_step(name, tmp_path):
-    _, _, plan = planned(name)
+    _, _, plan = plan_case(name)
     entries = tuple(make_undo_entry(n, s, "it's\nold") for n, s in enumerate(plan.steps, 1))
-    record = UndoRecord("me", "boot", CASE[name].driver, "x", "now", str(tmp_path), entries)
+    record = UndoRecord("me", "boot", CASE_BY_NAME[name].driver, "x", "now", str(tmp_path), entries)
     assert UndoRecord.parse_json(record.to_json()) == record
     done = run_shell(build_undo_script(record), check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
@@ -138,8 +138,8 @@ def test_undo_script_does_nothing_before_the_first_step(name, tmp_path):
 
 @each_device
 def test_read_commands_change_nothing(name):
-    driver, _, plan = planned(name)
-    intent = CASE[name].intent
+    driver, _, plan = plan_case(name)
+    intent = CASE_BY_NAME[name].intent
     looks = [c.command for c in plan.all_checks]
     looks += [s.record_command for s in plan.steps] + [s.gone_test for s in plan.steps]
     looks += [s.check.command for s in plan.flush if s.check]
@@ -155,43 +155,45 @@ def test_read_commands_change_nothing(name):
 @each_case
 def test_empty_output_satisfies_no_check(name):
     """A program that is not there, or fails, prints nothing."""
-    _, _, plan = planned(name)
+    _, _, plan = plan_case(name)
     checks = [*plan.all_checks, *(step.check for step in plan.flush if step.check)]
     satisfied = [check.command for check in checks if check.find_problem("") is None]
     assert [c for c in satisfied if not any(words in c for words in SILENT)] == []
 
 
-@pytest.mark.parametrize("name", [n for n in CASE if n.split("-")[0] not in ("command", "network")])
+@pytest.mark.parametrize(
+    "name", [n for n in CASE_BY_NAME if n.split("-")[0] not in ("command", "network")]
+)
 def test_state_is_read_before_and_after_a_step_by_one_command(name):
-    _, _, plan = planned(name)
+    _, _, plan = plan_case(name)
     assert all("nat44 plugin enable" in step.command for step in plan.steps if step.proof)
 
 
 @each_device
 def test_survey_reads_version_boot_and_user(name):
-    driver, _, _ = planned(name)
+    driver, _, _ = plan_case(name)
     shell = {"boot", "user"} if driver.session_type is None else set()
     assert {"version", *shell} <= set(driver.get_survey_commands())
 
 
 @each_device
 def test_flush_is_checked_and_stateful_devices_have_one(name):
-    driver, _, plan = planned(name)
+    driver, _, plan = plan_case(name)
     assert all(step.check or step.reboots for step in plan.flush)
-    technology = CASE[name].intent.technology
+    technology = CASE_BY_NAME[name].intent.technology
     if technology not in ("nat44", "nat64", "nat66"):
         return
     assert plan.flush
     assert getattr(driver.options, "timeout_s", 0) > 0
     if (driver.name, technology) != ("vpp", "nat64"):  # only by listing all
-        assert driver.get_session_reading(CASE[name].intent) is not None
+        assert driver.get_session_reading(CASE_BY_NAME[name].intent) is not None
 
 
 @each_case
 def test_telemetry_survives_silence_and_nonsense(name):
-    driver, _, _ = planned(name)
-    readings = dict(driver.get_telemetry_readings(CASE[name].intent))
-    sessions = driver.get_session_reading(CASE[name].intent)
+    driver, _, _ = plan_case(name)
+    readings = dict(driver.get_telemetry_readings(CASE_BY_NAME[name].intent))
+    sessions = driver.get_session_reading(CASE_BY_NAME[name].intent)
     if sessions is not None:
         readings["sessions"] = sessions
     for reading in readings.values():
@@ -202,15 +204,15 @@ def test_telemetry_survives_silence_and_nonsense(name):
 
 def is_named_by_the_kernel(name):
     """Check whether the options name kernel interfaces, not VPP's own or PCI addresses."""
-    driver, _, _ = planned(name)
+    driver, _, _ = plan_case(name)
     of_vpp = driver.name == "vpp" and not driver.options.starts_vpp
     return not of_vpp and name != "snabb-lwaftr-pci" and driver.name not in ("network-cli", "chain")
 
 
-@pytest.mark.parametrize("name", [name for name in CASE if is_named_by_the_kernel(name)])
+@pytest.mark.parametrize("name", [name for name in CASE_BY_NAME if is_named_by_the_kernel(name)])
 def test_interface_that_carries_the_connection_is_refused(name):
-    driver, facts, _ = planned(name)
-    intent = CASE[name].intent
+    driver, facts, _ = plan_case(name)
+    intent = CASE_BY_NAME[name].intent
     for side in ("left", "right"):
         port = getattr(driver.options, side)
         ports = {port: Interface(getattr(intent.links, side).dut_mac), **facts.interfaces}

@@ -29,7 +29,7 @@ from v6t.drivers.duts.session.undo_store import (
 )
 from v6t.drivers.transport.process import LocalTransport
 
-from .field import until
+from .field import wait_until
 from .intents import ROUTER4
 from .support import run_shell
 
@@ -139,7 +139,7 @@ class Device:
         step = self.start(
             "sh", "-c", f"cd {self.place}\n{build_tracked_command(str(self.place), command)}"
         )
-        until(lambda: self.read("doing").startswith(f"{step.pid}\n"), "the step")
+        wait_until(lambda: self.read("doing").startswith(f"{step.pid}\n"), "the step")
         return step
 
     def start(self, *words):
@@ -195,7 +195,7 @@ def test_undo_kills_hanging_step_with_children(device, monkeypatch):
     device.undo()
     assert step.wait() == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):  # nobody of them is left, stopped or not
-        until(lambda: os.killpg(step.pid, 0), "the end of all")
+        wait_until(lambda: os.killpg(step.pid, 0), "the end of all")
     assert device.files == {"a"}
 
 
@@ -231,7 +231,7 @@ def test_invalid_process_id_is_ignored(text, device):
 def test_waiting_undo_is_replaced_by_newer_one(device):
     device.begin("until [ -e go ]; do sleep 0.1; done; touch late")
     first = device.start(*device.shell, str(device.place / SCRIPT))
-    until(lambda: device.read("undoing").startswith(f"{first.pid}\n"), "the first")
+    wait_until(lambda: device.read("undoing").startswith(f"{first.pid}\n"), "the first")
     second = device.start(*device.shell, str(device.place / SCRIPT))
     assert first.wait(60) == -signal.SIGKILL
     (device.place / "go").touch()
@@ -244,7 +244,7 @@ def test_undo_started_by_a_step_does_not_deadlock(device, monkeypatch):
     (device.place / SCRIPT).write_text(build_undo_script(device.record))
     device.begin(f"touch late; until [ -e go ]; do sleep 0.1; done; rm go; sh {SCRIPT}")
     (device.place / "go").touch()
-    until(lambda: device.files == {"back"}, "the end of undo.sh")
+    wait_until(lambda: device.files == {"back"}, "the end of undo.sh")
 
 
 def test_log_of_a_device_is_kept_with_each_part_of_a_run(tmp_path):

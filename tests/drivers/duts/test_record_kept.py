@@ -12,7 +12,7 @@ from v6t.drivers.duts.session.plan_steps import make_undo_entry
 from v6t.drivers.duts.session.undo_store import DamagedRecordError
 from v6t.tests.expect import expect_error
 
-from .field import until
+from .field import wait_until
 from .support import DUMMY, FORWARDING, over_ssh
 
 STUBBORN = {**FORWARDING, "undo": f"[ -e /run/stubborn ] || {FORWARDING['undo']}"}
@@ -166,12 +166,12 @@ def test_lock_of_silent_owner_expires(server, login, monkeypatch):
     silent.stop()
     with expect_error("device-busy"):
         Lock(second, "/run/v6t", "bob@two process 2")
-    until(lambda: "lock" not in server.shell("ls /run/v6t"), "the lock frees itself")
+    wait_until(lambda: "lock" not in server.shell("ls /run/v6t"), "the lock frees itself")
     other = Lock(second, "/run/v6t", "bob@two process 2")
     silent.release()  # takes nobody else's away
     assert "bob@two" in server.shell("readlink /run/v6t/lock")
     other.release()
-    until(lambda: server.shell("ls -A /run/v6t") == "", "nothing is left")
+    wait_until(lambda: server.shell("ls -A /run/v6t") == "", "nothing is left")
 
 
 class Deaf:
@@ -189,7 +189,7 @@ class Deaf:
 
 def test_unanswered_beats_count_as_silence():
     beats = Heartbeat(Deaf(), 0.05)
-    until(lambda: beats.silence_s > 0.5, "silence")
+    wait_until(lambda: beats.silence_s > 0.5, "silence")
     assert not beats.await_answer(0.2)
     beats.stop()
 

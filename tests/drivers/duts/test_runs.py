@@ -15,7 +15,7 @@ from v6t.drivers.transport.process import NamespaceTransport
 from v6t.tests.core import warm
 
 from . import sshserver
-from .support import in_lab, measuring, run_v6t
+from .support import in_lab, run_v6t, start_run
 from .test_devices import missing
 
 LACKING = missing("tayga", "over ssh")
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}"),
 ]
 
-NAME = sshserver.unique("runs")
+NAME = sshserver.make_unique_name("runs")
 TESTBED = f"""\
 tester: {{kind: embedded}}
 line_rate: 1M  # nobody looks for the tester's own limit on a machine with other tests
@@ -80,7 +80,7 @@ def test_a_run_configures_verifies_measures_and_restores(whole):
 
 def test_interrupted_run_restores_device_and_prints_resume_command(testbed, tmp_path):
     path = tmp_path / "run"
-    with measuring("run", *QUICK, "--testbed", testbed, "-o", path) as process:
+    with start_run("run", *QUICK, "--testbed", testbed, "-o", path) as process:
         process.send_signal(signal.SIGINT)
         told = process.stderr.read()
     assert process.returncode == 130

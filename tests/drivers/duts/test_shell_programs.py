@@ -21,7 +21,7 @@ from v6t.drivers.duts.session.shell import (
 )
 from v6t.drivers.duts.session.undo_store import UndoRecord, build_timer_script, build_undo_script
 
-from .field import until
+from .field import wait_until
 from .support import run_shell
 
 PROGRAMS = sorted((Path(shell.__file__).parent / "sh").glob("*.sh"))
@@ -147,7 +147,7 @@ def test_timer_retries_failed_undo(sh, tmp_path):
 
 def test_timer_reports_remaining_time_and_can_be_removed(sh, tmp_path):
     timer = begin_timer(sh, tmp_path, "touch undone\n")
-    until((tmp_path / "guard/pid").exists, "the timer")
+    wait_until((tmp_path / "guard/pid").exists, "the timer")
     (tmp_path / "lock").symlink_to("1 alice")
     text = shell.build_call("state", "read_timer", directory=str(tmp_path))
     lock, remaining = run_shell(text, sh=sh).stdout.splitlines()
@@ -182,7 +182,7 @@ def test_process_is_identified_by_ps_without_proc(sh, tmp_path):
     if sh == ["busybox", "sh"]:
         pytest.skip("its ps cannot select a process")
     process = start(sh, note, start_new_session=True)
-    until(
+    wait_until(
         lambda: (tmp_path / "doing").exists() and (tmp_path / "doing").read_text().count("\n") > 1,
         "a note",
     )

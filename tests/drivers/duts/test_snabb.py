@@ -9,7 +9,7 @@ from v6t.drivers.duts.telemetry_summary import summarize_samples
 from v6t.tests.drivers import matrix
 
 from . import intents
-from .bench import standing
+from .bench import open_bed
 from .support import in_lab
 
 PROGRAM = matrix.program("snabb-lwaftr")
@@ -24,7 +24,7 @@ pytestmark = [
 def test_snabb_keeps_ttl_counts_packets_and_is_restored():
     intent = intents.lwaftr()
     link = intent.links.left
-    with standing("snabb-lwaftr", intent, **OWN) as bed:
+    with open_bed("snabb-lwaftr", intent, **OWN) as bed:
         inner = IP(src="192.0.2.80", dst="203.0.113.56", ttl=64) / UDP(sport=2000, dport=53)
         outer = IPv6(src="2001:db8:b400::c000:250:0", dst="2001:db8:6::1", nh=4)
         frame = Ether(src=link.tester_mac, dst=link.dut_mac) / outer / inner / b"out of the tunnel"
@@ -48,7 +48,7 @@ def test_unfetched_frames_are_counted_as_device_losses():
     """Its worker is stopped: a core that polls would look as busy as ever."""
     intent = intents.lwaftr()
     link = intent.links.left
-    with standing("snabb-lwaftr", intent, **OWN) as bed:
+    with open_bed("snabb-lwaftr", intent, **OWN) as bed:
         shell = bed.session.transport
         frame = bytes(
             Ether(src=link.tester_mac, dst=link.dut_mac) / IPv6(dst="2001:db8:6::1", nh=4)

@@ -29,7 +29,7 @@ from v6t.drivers.duts.steps import (
 from v6t.plugins.nat44 import Nat66
 from v6t.tests.needs import needs_lab
 
-from .field import until
+from .field import wait_until
 from .support import run_shell
 
 DUTS = Path(drivers.__path__[0]) / "duts"
@@ -230,9 +230,9 @@ def test_stop_ends_whole_process_group(fate, tmp_path):
     file.write_text("")
     command = steps.make_background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"')
     subprocess.run(["sh", "-c", command], check=True)
-    until(lambda: file.read_text().strip(), "its number")
+    wait_until(lambda: file.read_text().strip(), "its number")
     leader = int(file.read_text())
-    until(lambda: len(group(leader)) == 3, "its processes")
+    wait_until(lambda: len(group(leader)) == 3, "its processes")
     if fate != "at work":
         os.kill(leader, 9)
     run_shell(steps.make_group_stop_command(str(file), "nobody"))

@@ -24,7 +24,7 @@ from v6t.tests.core.support import COMMAND, v6t
 from v6t.tests.needs import needs_lab
 
 from . import sshserver
-from .field import until
+from .field import wait_until
 from .support import DUMMY
 from .test_guard import LONG, WAITS, configured, reached, step
 
@@ -59,7 +59,7 @@ def test_first_signal_prints_rollback_and_effect_of_second(device):
     before = device.state()
     path = bed(device, [step("waits")])
     process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    until(lambda: reached(device), "the step that waits")
+    wait_until(lambda: reached(device), "the step that waits")
     process.send_signal(signal.SIGTERM)
     out, said = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
@@ -76,10 +76,10 @@ def test_second_signal_prints_cleanup_commands(limit, device):
     before = device.state()
     path = bed(device, [step("waits", "sh /run/waits")], limit)
     process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    until(lambda: reached(device), "the step that waits")
+    wait_until(lambda: reached(device), "the step that waits")
     device.device.shell("rm /run/reached")
     process.send_signal(signal.SIGINT)
-    until(lambda: reached(device), "the undo that waits")
+    wait_until(lambda: reached(device), "the undo that waits")
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
@@ -90,7 +90,7 @@ def test_second_signal_prints_cleanup_commands(limit, device):
     assert configured(device)
     device.device.shell("touch /run/go")
     if limit:
-        until(lambda: not configured(device), "the timer")
+        wait_until(lambda: not configured(device), "the timer")
     else:
         device.v6t("dut", "rollback", "--testbed", path, *PLUGIN)
         assert device.state() == before
@@ -106,12 +106,12 @@ def test_interrupted_step_has_no_later_effect(device):
         "was": "foreign",
     }
     process = device.start("dut", "commit", "--testbed", bed(device, [late]), *PLUGIN)
-    until(lambda: reached(device), "the step that waits")
+    wait_until(lambda: reached(device), "the step that waits")
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     device.device.shell("touch /run/go")
-    until(lambda: "/run/late" not in device.device.processes(), "the end of the step")
+    wait_until(lambda: "/run/late" not in device.device.processes(), "the end of the step")
     assert device.state() == before
 
 
@@ -125,14 +125,14 @@ def test_closed_terminal_restores_device(device):
     if not child:
         words += ["dut", "commit", "--testbed", str(path), *PLUGIN]
         os.execvp(words[0], words)  # noqa: S606
-    until(lambda: reached(device), "the step that waits")
+    wait_until(lambda: reached(device), "the step that waits")
     os.close(terminal)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 130
     assert device.state() == before
 
 
-LAB = sshserver.unique("stopping-run")
+LAB = sshserver.make_unique_name("stopping-run")
 TESTBED = {
     "tester": {"kind": "embedded"},
     "line_rate": "1M",  # no search for the tester's own limit on a machine with other tests
@@ -142,7 +142,7 @@ TESTBED = {
 
 @pytest.mark.lab
 @needs_lab
-@pytest.mark.skipif(sshserver.lacking() is not None, reason="needs an sshd")
+@pytest.mark.skipif(sshserver.find_missing() is not None, reason="needs an sshd")
 def test_aborted_run_prints_rollback_command(tmp_path):
     """And the command it prints does that: a run's directory says enough."""
     (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
@@ -150,7 +150,9 @@ def test_aborted_run_prints_rollback_command(tmp_path):
     words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
     process = warm.Process(words, stderr=subprocess.PIPE)
     try:
-        until(lambda: (out / "dut-undo.json").exists() and journaled(out), "the device stands", 120)
+        wait_until(
+            lambda: (out / "dut-undo.json").exists() and journaled(out), "the device stands", 120
+        )
         inside = NamespaceTransport(lab.find_pid())
         process.send_signal(signal.SIGSTOP)  # both signals arrive at once
         process.send_signal(signal.SIGINT)
@@ -328,7 +330,7 @@ def audit(device, path, out):
     """Start an audit and wait until it configures its device; the operator's links never answer."""
     words = ["--plugin", "siit", "--suite", "translation", "--interfaces", "lo,to-device"]
     process = device.start("audit", "--testbed", path, *words, "--wait", "60", "-o", out)
-    until(lambda: configured(device), "the device's configuration")
+    wait_until(lambda: configured(device), "the device's configuration")
     return process
 
 

@@ -29,7 +29,7 @@ from v6t.tests.expect import expect_error
 
 from . import intents
 from .cases import CASES
-from .field import until
+from .field import wait_until
 from .support import read_captured, run_shell
 from .test_openbsd import PFCTL_SI
 
@@ -134,7 +134,7 @@ def test_a_watcher_takes_a_sample_each_interval_and_ends_its_loop(tmp_path):
     command = f"n=$(($(cat {counter}) + 1)); echo $n | tee {counter}; echo $n >>{seen}"
     readings = {"count": Reading(command, lambda text: {"n": float(text or "nan")})}
     watcher = watch_here(readings)
-    until(lambda: seen.exists() and seen.read_text().count("\n") > 3, "four samples")
+    wait_until(lambda: seen.exists() and seen.read_text().count("\n") > 3, "four samples")
     samples = watcher.stop()
     values = [s.figures["count"]["n"] for s in samples]
     assert values[:3] == [1.0, 2.0, 3.0]

@@ -9,13 +9,13 @@ from v6t.tests.drivers import machines
 from v6t.tests.drivers.shown import Run
 
 from . import sites, sshserver
-from .field import until
-from .support import in_lab, measuring, run_v6t
+from .field import wait_until
+from .support import in_lab, run_v6t, start_run
 
 pytestmark = [*in_lab, pytest.mark.slow]
-every_site = pytest.mark.parametrize("site", sites.asked_for(sites.TWO, sites.ONE))
-most_sites = pytest.mark.parametrize("site", sites.asked_for(sites.TWO))
-one_machine = pytest.mark.parametrize("site", sites.asked_for(sites.ONE))
+every_site = pytest.mark.parametrize("site", sites.select_sites(sites.TWO, sites.ONE))
+most_sites = pytest.mark.parametrize("site", sites.select_sites(sites.TWO))
+one_machine = pytest.mark.parametrize("site", sites.select_sites(sites.ONE))
 RUN = (
     *("--mode", "bidirectional", "--reps", "1", "--no-report"),
     *("--measure", "throughput", "--duration", "0.2", "--resolution", "500"),
@@ -26,7 +26,7 @@ RUN = (
 
 @pytest.fixture
 def standing(site, tmp_path):
-    with sites.standing(site, tmp_path / "two.yaml") as found:
+    with sites.start_site(site, tmp_path / "two.yaml") as found:
         yield found
 
 
@@ -39,7 +39,7 @@ def killed(standing, path):
     for name in standing.site.placed:
         standing.inside(name)("true")  # its namespace is there
     before = standing.states()
-    with measuring("run", *flags(standing), *RUN, "-o", path) as process:
+    with start_run("run", *flags(standing), *RUN, "-o", path) as process:
         os.kill(process.pid, signal.SIGKILL)
     assert all(standing.records().values())
     return before
@@ -59,7 +59,7 @@ def test_all_are_configured_measured_and_restored(standing, tmp_path):
     *_, record = json.loads((tmp_path / "run" / "results.json").read_text())["results"]
     assert (record["matched"], record["loss"]) == (1.0, {"forward": 0.0, "reverse": 0.0})
     if standing.site.row:
-        machines.note(standing.site.row, Run(tmp_path / "run"), standing.hypervisor)
+        machines.add_record(standing.site.row, Run(tmp_path / "run"), standing.hypervisor)
 
 
 @most_sites
@@ -107,7 +107,7 @@ def test_committed_configuration_stays_until_rollback(standing):
         assert f"v6t dut rollback {standing.run} --testbed" in done.err
         assert f"sh {standing.site.directory(lost)}/undo.sh" in done.err
         machine.shell(f"sh {standing.site.directory(lost)}/undo.sh")  # exactly so
-        until(lambda: standing.states() == before, "all is as before", 10)
+        wait_until(lambda: standing.states() == before, "all is as before", 10)
     run_v6t("dut", "rollback", *flags(standing))
     assert not any(server.find_pid() for server in standing.servers.values())
 
@@ -121,10 +121,10 @@ def test_timers_of_all_machines_undo_killed_run(standing, tmp_path):
     for name in standing.site.placed:
         shell, place = standing.inside(name), standing.site.directory(name)
         fired = f"cat {place}/guard/fired 2>/dev/null"
-        until(lambda shell=shell, fired=fired: shell(fired), f"the timer of {name}", 90)
+        wait_until(lambda shell=shell, fired=fired: shell(fired), f"the timer of {name}", 90)
         assert "undid everything" in shell(fired), shell(f"cat {place}/guard/said")
     # a killed process may take a moment to end
-    until(lambda: standing.states() == before, "all is as before", 10)
+    wait_until(lambda: standing.states() == before, "all is as before", 10)
     done = run_v6t("dut", "rollback", *flags(standing))
     assert done.err.count("rolled back after") == len(standing.site.placed)
 
@@ -134,7 +134,7 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
     site = sites.SITES["464xlat, one machine"]
     if site.lacking():
         pytest.skip(site.lacking())
-    with sites.standing(site, tmp_path / "one.yaml") as standing:
+    with sites.start_site(site, tmp_path / "one.yaml") as standing:
         standing.cabled()
         before = standing.states()
         run_v6t("dut", "commit", *flags(standing))
@@ -155,7 +155,7 @@ def test_by_hand_in_a_namespace_is_by_hand_on_its_machine(tmp_path):
 
 def test_rollback_does_not_check_session_limit(tmp_path):
     path = tmp_path / "aftr.yaml"
-    aftr = {"driver": "vpp", "options": {"ssh": {"lab": sshserver.unique("gone")}}}
+    aftr = {"driver": "vpp", "options": {"ssh": {"lab": sshserver.make_unique_name("gone")}}}
     path.write_text(json.dumps({"dut": {"driver": "chain", "options": {"parts": {"aftr": aftr}}}}))
     flags = ("--plugin", "ipv4aas", "--set", "variant=ds-lite", "--testbed", path)
     refused = run_v6t("run", "--dry-run", *flags, status=2).err

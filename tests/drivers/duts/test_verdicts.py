@@ -12,7 +12,7 @@ from v6t.core.runs.bottleneck import (
     describe_unsustained_rate,
     group_samples,
 )
-from v6t.drivers.duts.bottleneck import Verdict, judge_device, summarize_verdicts
+from v6t.drivers.duts.bottleneck import BottleneckVerdict, judge_device, summarize_verdicts
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.readings import LossReason
@@ -321,12 +321,12 @@ CE_PE = ("cpu", "table", "contention", "nothing here", "unknown", "tester")
 def test_verdicts_on_two_devices_are_combined(snapshot):
     combined = {
         f"{ce}, {pe}": summarize_verdicts(
-            {"CE": Verdict(ce, "ce", ()), "PE": Verdict(pe, "pe", ())}
+            {"CE": BottleneckVerdict(ce, "ce", ()), "PE": BottleneckVerdict(pe, "pe", ())}
         )
         for ce in CE_PE
         for pe in CE_PE
     }
-    assert summarize_verdicts({"CE": Verdict("cpu", "ce", ())}) == ""
+    assert summarize_verdicts({"CE": BottleneckVerdict("cpu", "ce", ())}) == ""
     assert combined == snapshot
 
 

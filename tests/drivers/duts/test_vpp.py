@@ -27,7 +27,7 @@ from v6t.tests.expect import expect_error
 from v6t.trials.trial import Trial
 
 from . import intents, sshserver
-from .bench import Port, proven, standing, traffic_classes
+from .bench import Port, open_bed, prove_translation, traffic_classes
 from .cases import B4
 from .support import in_lab
 
@@ -45,7 +45,7 @@ MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
 def vpp_proven(plugin, params, testbed=None, **options):
     """Check the translation of a VPP, see :func:`.bench.proven`."""
     flags = {"plugin": plugin, "params": params, "dut": "vpp", "dut_params": {**OWN, **options}}
-    return proven(flags, testbed)
+    return prove_translation(flags, testbed)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_sessions_come_and_go(technology_name):
         ),
         "dslite-aftr": (intents.dslite(), "2001:db8:6::2", "", "203.0.113.8", "198.19.0.2"),
     }[technology_name]  # fmt: skip
-    with standing("vpp", intent, **own) as bed:
+    with open_bed("vpp", intent, **own) as bed:
         for port in range(5000, 5020):
             payload = b"from port %d" % port
             out = exchange(bed, intent, src, dst, port, payload)
@@ -217,7 +217,7 @@ def test_sessions_come_and_go(technology_name):
 
 def test_flush_of_nat44_ei_frees_its_ports():
     """VPP's own `clear nat44 ei sessions` does not, which is why it is not what the driver uses."""
-    with standing("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
+    with open_bed("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
         cli = lambda words: bed.session.transport.run(bed.session.driver.cli(words)).out  # noqa: E731
         assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"one") is not None
         cli("clear nat44 ei sessions")
@@ -229,7 +229,7 @@ def test_flush_of_nat44_ei_frees_its_ports():
 
 
 def test_nat44_ei_has_one_session_for_all_servers_of_a_port():
-    with standing("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
+    with open_bed("vpp", intents.nat44(), **OWN, nat44="ei") as bed:
         ports = {
             bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53 + n, b"to %d" % n)[
                 UDP
@@ -246,7 +246,7 @@ def test_full_table_is_found_by_occupancy_and_counter(plugin):
     intent = intents.nat44()
     intent = intents.with_values(intent, session_limit=50)
     link = intent.links.left
-    with standing("vpp", intent, **OWN, nat44=plugin) as bed:
+    with open_bed("vpp", intent, **OWN, nat44=plugin) as bed:
         known = bed.dut.driver.get_telemetry_readings(intent)
         empty = Sample(bed.dut.report(), 0.0, known)
         frame = Ether(src=link.tester_mac, dst=link.dut_mac) / IP(
@@ -266,7 +266,7 @@ def test_frames_of_other_psid_have_a_drop_reason():
     """RFC 7597 section 8.1: not a queue's, and not twice, though the interface counts them, too."""
     intent = intents.paper_mape()
     link = intent.links.left
-    with standing("vpp", intent, **OWN) as bed:
+    with open_bed("vpp", intent, **OWN) as bed:
         inner = (
             IP(src="192.0.2.80", dst="203.0.113.56") / UDP(sport=1234, dport=53) / b"not its own"
         )
@@ -305,11 +305,11 @@ def test_silently_rejected_domain_is_detected(monkeypatch):
     (rule,) = mape.configuration.rules
     beyond = {**rule.model_dump(), "ipv6_prefix": "2001:db8:ce::/56"}
     intent = intents.with_values(mape, rules=[beyond])
-    with expect_error("unsupported-by-device") as info, standing("vpp", intent, **OWN):
+    with expect_error("unsupported-by-device") as info, open_bed("vpp", intent, **OWN):
         pass
     assert "rule_ipv6=2001:db8:ce::/51" in info.value.hint
     monkeypatch.setattr(MapE, "check_supported", lambda relay, version: None)
-    with expect_error("check-failed", mentions="v6t0"), standing("vpp", intent, **OWN):
+    with expect_error("check-failed", mentions="v6t0"), open_bed("vpp", intent, **OWN):
         pass
 
 
@@ -330,7 +330,7 @@ def test_vpp_to_be_started_without_the_plugin_is_refused_before_the_first_change
     (tmp_path / "af_packet_plugin.so").touch()
     with (
         expect_error("plugin-not-loaded", mentions="map_plugin.so"),
-        standing("vpp", intents.paper_mape(), **OWN, plugins=str(tmp_path)),
+        open_bed("vpp", intents.paper_mape(), **OWN, plugins=str(tmp_path)),
     ):
         pass
 
@@ -342,9 +342,11 @@ def test_vpp_with_worker_thread_translates_frames():
 
 
 def test_vpp_is_configured_over_ssh():
-    if package := sshserver.lacking():
+    if package := sshserver.find_missing():
         pytest.skip(f"needs {package}")
-    with standing("vpp", intents.paper_mape(), ssh={"lab": sshserver.unique("vpp")}, **OWN) as bed:
+    with open_bed(
+        "vpp", intents.paper_mape(), ssh={"lab": sshserver.make_unique_name("vpp")}, **OWN
+    ) as bed:
         out = bed.through("reverse", "203.0.113.56", "192.0.2.80", 41999, 35336, b"over ssh")
         assert out is not None, "frame dropped"
         assert out[IPv6].dst == "2001:db8:ce:a11:0:c000:250:11"
@@ -352,7 +354,7 @@ def test_vpp_is_configured_over_ssh():
 
 
 def test_vpp_telemetry_is_read():
-    with standing("vpp", intents.ROUTER4, **OWN) as bed:
+    with open_bed("vpp", intents.ROUTER4, **OWN) as bed:
         for n in range(20):
             assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"frame %d" % n)
         first = bed.session.read_sample()

@@ -106,7 +106,7 @@ def test_interface_has_the_address_of_the_testbed(port, mac, code):
 
 def test_domain_of_paper_is_parsed():
     (domain,) = vpp_outputs.parse_domains(read_captured("vpp-show-map-domain.txt"))
-    assert domain == vpp_outputs.MapDomain(
+    assert domain == vpp_outputs.VppMapDomain(
         "v6t0", "192.0.2.0/24", "2001:db8:ce::/51", "2001:db8:6::1/128", 13, 0, 5
     )
     check = check_of(intents.paper_mape(), "show map domain")
@@ -151,7 +151,9 @@ def test_nat_sessions_are_parsed():
      (4_000_000, 5_242_880, " bib-buckets 524288 bib-memory 1073741824")],
 )  # fmt: skip
 def test_nat64_bucket_count_follows_required_sessions(sessions, room, words):
-    plan = make_plan("vpp", intents.requiring(intents.nat64(), sessions=sessions), start=False)
+    plan = make_plan(
+        "vpp", intents.with_requirements(intents.nat64(), sessions=sessions), start=False
+    )
     (enable,) = [s for s in plan.steps if "nat64 plugin enable" in s.command]
     assert f"{room} sessions" in enable.why
     assert enable.command.startswith(f"vppctl nat64 plugin enable{words}")
@@ -163,9 +165,9 @@ def test_ds_lite_with_too_many_sessions_is_rejected():
         make_plan("vpp", intent, start=False)
     two = intents.with_values(intent, first_b4="2001:db8:b4::1:0", b4_count=2)
     with expect_error("unsupported-by-device", mentions="1000") as info:
-        make_plan("vpp", intents.requiring(two, sessions=2500))
+        make_plan("vpp", intents.with_requirements(two, sessions=2500))
     assert info.value.params == {"initiator_count": 3}
-    assert make_plan("vpp", intents.requiring(two, sessions=2000))
+    assert make_plan("vpp", intents.with_requirements(two, sessions=2000))
     with expect_error("unsupported-by-device", mentions="198.19.0.1"):
         make_plan("vpp", intents.with_values(intent, pool4=["198.19.0.1"]))
 

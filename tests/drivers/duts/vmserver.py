@@ -49,15 +49,15 @@ done; true
 """Ends all sessions but the one that runs this command."""
 
 
-def lacking() -> str:
+def find_missing() -> str:
     """Return what this host lacks for these machines; empty if it lacks nothing."""
     wanted = image.lacking()
     wanted += [] if shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin") else ["iproute2"]
-    return f"needs {', '.join(wanted)}" if wanted else sshserver.lacking() or ""
+    return f"needs {', '.join(wanted)}" if wanted else sshserver.find_missing() or ""
 
 
 @functools.cache
-def _first(recipe: Recipe) -> JoolMachine:
+def _boot_template(recipe: Recipe) -> JoolMachine:
     """Return a booted machine that serves as the template of all others."""
     standing = Standing(recipe.image())
     atexit.register(standing.end)
@@ -68,7 +68,7 @@ class Server(ssh.LabSshServer):
     """A machine of a recipe; see :class:`.sshserver.Server`."""
 
     def __init__(self, name: str, recipe: Recipe) -> None:
-        super().__init__(sshserver.unique(name))
+        super().__init__(sshserver.make_unique_name(name))
         self._recipe = recipe
         self.start()
         self.inside = ssh.LabTransport(self._pid, self.make_options())
@@ -109,7 +109,7 @@ class Server(ssh.LabSshServer):
 
     def _start_sshd(self) -> None:
         self._machine = JoolMachine(
-            self._recipe.image(), self._pid, MACS, like=_first(self._recipe)
+            self._recipe.image(), self._pid, MACS, like=_boot_template(self._recipe)
         )
         try:
             self._machine.start()

@@ -206,17 +206,17 @@ FIXED: Mapping[str, frozenset[str]] = dict.fromkeys(
 """Parameters with one valid value: nothing but foreground is possible there."""
 
 
-DERIVING = {"subscribers", "connections_per_subscriber"}
+DERIVED_FROM = {"subscribers", "connections_per_subscriber"}
 """Parameters from which others follow (tests/plugins/test_tuples.py)."""
 
 
-def parameters(base: Base) -> list[str]:
+def list_parameters(base: Base) -> list[str]:
     """List the parameters of a technology that have another value, but those that name files."""
     fields = load_plugin(base.plugin).params_model.model_fields
-    return [name for name in fields if name not in FILES | DERIVING | base.without]
+    return [name for name in fields if name not in FILES | DERIVED_FROM | base.without]
 
 
-def alternatives(base: Base, name: str) -> list[Values]:
+def list_alternatives(base: Base, name: str) -> list[Values]:
     """List other values of a parameter that its technology may or may not accept together with the base."""
     model = load_plugin(base.plugin).params_model
     listed = VALUES.get(f"{base.plugin}.{name}", VALUES.get(name))
@@ -246,10 +246,10 @@ class Alternative:
 
 
 @cache
-def accepted(base: Base, name: str) -> list[Alternative]:
+def list_accepted(base: Base, name: str) -> list[Alternative]:
     """List the alternatives of a parameter that its technology accepts."""
     found = []
-    for values in alternatives(base, name):
+    for values in list_alternatives(base, name):
         with suppress(UsageError, ValueError):
             found.append(Alternative(values, base.technology(**values)))
     return found
@@ -259,14 +259,14 @@ Batch = tuple[Direction, Any, Any, Any]
 """Direction, frames, the frames that opened their connections, rows of the Responder's table."""
 
 
-def frames(base: Base, values: Values, sizes: Sequence[int] = SIZES) -> list[Batch]:
+def make_frames(base: Base, values: Values, sizes: Sequence[int] = SIZES) -> list[Batch]:
     """Return input frames of every class, direction and size, with the DF bit and without it."""
     found: list[Batch] = []
     for df in (True, False):
         own = base.technology(**{**values, "df": df})
         for size in sizes[: 1 if own.stateful else 2]:
             opening: Any = None
-            learned = _learned(own) if own.stateful else None
+            learned = _learn_connections(own) if own.stateful else None
             for direction in DIRECTIONS:
                 try:
                     traffic = own.build_traffic(direction, own.make_frame_pair(size))
@@ -282,13 +282,13 @@ def frames(base: Base, values: Values, sizes: Sequence[int] = SIZES) -> list[Bat
     return found
 
 
-def _learned(technology: Any) -> Any:
+def _learn_connections(technology: Any) -> Any:
     public, server = technology.params.public_pool, technology.params.responder
     row = public.first.packed + server.packed + public.ports.min.to_bytes(2, "big") + b"\0\7"
     return np.tile(np.frombuffer(row, dtype=np.uint8), (ROWS, 1))
 
 
-def emitted(technology: Any, batches: Sequence[Batch]) -> list[bytes | None]:
+def compute_output(technology: Any, batches: Sequence[Batch]) -> list[bytes | None]:
     """Return what a correct device emits for each input frame; None where it drops the frame."""
     out: list[bytes | None] = []
     for direction, rows, opening, learned in batches:
@@ -325,7 +325,7 @@ Unit = tuple[Any, DeviceIntent]
 """A driver and the intent that it configures."""
 
 
-def units(driver: Any, intent: DeviceIntent) -> list[Unit]:
+def list_units(driver: Any, intent: DeviceIntent) -> list[Unit]:
     """Return the driver with its intent; of a chain, those of the parts."""
     driver.check_intent(intent)
     return (
@@ -338,7 +338,7 @@ def units(driver: Any, intent: DeviceIntent) -> list[Unit]:
 _PLANS: dict[tuple[str, ...], Any] = {}
 
 
-def planned(driver: Any, intent: DeviceIntent) -> Any:
+def describe_plan(driver: Any, intent: DeviceIntent) -> Any:
     """Return all actions of a driver on a device; for a reference part, its parameters.
 
     Raises:
@@ -363,7 +363,7 @@ def planned(driver: Any, intent: DeviceIntent) -> Any:
     return _PLANS[key]
 
 
-def devices(base: Base) -> Iterator[Device]:
+def list_devices(base: Base) -> Iterator[Device]:
     """Yield every driver that can be the technology, and every driver of each part of a chain."""
     for name in list_driver_names():
         kind = load_driver_type(name)
@@ -371,7 +371,7 @@ def devices(base: Base) -> Iterator[Device]:
             continue
         options = OPTIONS.get(name, {})
         if not kind.is_chain:
-            yield from _suited(name, base, options)
+            yield from _find_devices(name, base, options)
             continue
         yield Device(name, base)
         intent = base.technology().make_dut_intent()
@@ -381,7 +381,7 @@ def devices(base: Base) -> Iterator[Device]:
                     # not every part takes them
                     for options in (OPTIONS.get(own, {}), {}):
                         chosen = {"driver": own, "options": options}
-                        found = list(_suited(name, base, {"parts": {part.name: chosen}}))
+                        found = list(_find_devices(name, base, {"parts": {part.name: chosen}}))
                         yield from found
                         if found:
                             break
@@ -399,14 +399,14 @@ def _can_be_part(name: str, part: PartIntent) -> bool:
     return True
 
 
-def _suited(driver: str, base: Base, options: Values) -> Iterator[Device]:
+def _find_devices(driver: str, base: Base, options: Values) -> Iterator[Device]:
     """Yield the device with parameters that its driver accepts, by the hints of its refusals."""
     for _ in range(6):
         device = Device(driver, base, json.dumps(options))
         made = device.made
         try:
-            for unit in units(made, base.technology().make_dut_intent()):
-                planned(*unit)
+            for unit in list_units(made, base.technology().make_dut_intent()):
+                describe_plan(*unit)
         except UsageError as exc:
             # without hints: what `v6t run` puts in by itself
             params = exc.params or {

@@ -20,7 +20,7 @@ from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import filters, services, telemetry
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os import linux, linux_tuning
-from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
+from v6t.drivers.duts.plan import Check, DeviceChange, Intent, Plan, Step
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_missing_program_error
 
@@ -131,13 +131,13 @@ class LinuxDriver(Driver):
             return ()
         return filters.make_filter_steps(intent, facts, self.get_all_ports(intent), count)
 
-    def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_route_update(self, intent: Intent, facts: Facts) -> DeviceChange | None:
         # not the route that the live change moves
         return self.make_route_change(intent, skip=int(intent.requirements.live_change))
 
     def plan_bgp_speaker(
         self, intent: Intent, facts: Facts
-    ) -> tuple[Sequence[Step], Change] | None:
+    ) -> tuple[Sequence[Step], DeviceChange] | None:
         ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
@@ -147,7 +147,7 @@ class LinuxDriver(Driver):
         directory = self.options.state_dir
         return services.make_bgp_speaker_steps(facts, directory, version, str(net), hops)
 
-    def make_route_change(self, intent: Intent, skip: int = 0) -> Change | None:
+    def make_route_change(self, intent: Intent, skip: int = 0) -> DeviceChange | None:
         """Return a change that moves a route to the other side; None if the sides share no IP version."""
         ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
@@ -155,7 +155,7 @@ class LinuxDriver(Driver):
         version, *hops = ways
         first_path, second_path = (f"via {host} dev {port}" for host, port in hops)
         net, route = find_spare_network(intent, version, skip), f"ip -{version} route"
-        return Change(
+        return DeviceChange(
             "a route",
             add_command=f"{route} replace {net} {first_path} proto 86",
             change_command=f"{route} replace {net} {second_path} proto 86",

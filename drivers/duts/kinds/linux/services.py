@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.os.linux import make_link_up_step
-from v6t.drivers.duts.plan import Change, Check, Step, expect_text, expect_words
+from v6t.drivers.duts.plan import Check, DeviceChange, Step, expect_text, expect_words
 from v6t.drivers.duts.refusals import require_program
 from v6t.drivers.duts.steps import (
     make_config_file_step,
@@ -51,7 +51,7 @@ def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Che
 
 def make_bgp_speaker_steps(
     facts: Facts, state_dir: str, ip_version: int, net: str, next_hops: dict[str, tuple[str, str]]
-) -> tuple[list[Step], Change]:
+) -> tuple[list[Step], DeviceChange]:
     """Return the steps that start two BIRD processes as BGP neighbors, and a change of a BGP route."""
     for program in (BIRD_DAEMON, BIRD_CLIENT):
         require_program(facts, program, "bird2", ", with which BGP is spoken")
@@ -93,7 +93,7 @@ def make_bgp_speaker_steps(
         )
 
     nothing = f"{say} disable {first} >/dev/null 2>&1; {say} disable {second} >/dev/null 2>&1; true"
-    change = Change(
+    change = DeviceChange(
         "a route that BGP announces",
         add_command=make_announce_command(first, second),
         change_command=make_announce_command(second, first),

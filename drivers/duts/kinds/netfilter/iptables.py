@@ -9,7 +9,7 @@ from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
-from v6t.drivers.duts.plan import Change, Intent, Plan, Step, expect_lines
+from v6t.drivers.duts.plan import DeviceChange, Intent, Plan, Step, expect_lines
 from v6t.drivers.duts.steps import make_object_step
 from v6t.intent.families import Nat44Config, NptConfig
 
@@ -35,7 +35,7 @@ class Iptables(NetfilterNat):
         pairs = [(pool, net) for pool in pools for net in pool.client_networks]
         return [_make_rule_step(*pair, port, name) for name in nat.PROTOCOLS for pair in pairs]
 
-    def find_live_change(self, intent: Intent, facts: Facts) -> Change:
+    def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange:
         pool = nat.get_pool(intent, self.ip_version, self.supported_settings)
         port = self.get_port(intent, "right")
         chain = "iptables -w -t nat"
@@ -51,7 +51,7 @@ class Iptables(NetfilterNat):
                 f"-j SNAT --to-source {target}"
             )
 
-        return Change(
+        return DeviceChange(
             "a NAT rule",
             add_command=f"{chain} -A POSTROUTING {format_rule(pool.first_port)}",
             change_command=f"{chain} -R POSTROUTING {number} {format_rule(pool.first_port + 1)}",
@@ -102,7 +102,7 @@ class Ip6tablesNpt(LinuxDriver):
         ]
         return self.assemble_plan(intent, facts, rules)
 
-    def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange | None:
         return self.make_route_change(intent)
 
 

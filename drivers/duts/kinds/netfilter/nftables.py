@@ -11,7 +11,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
-from v6t.drivers.duts.plan import Change, Expectation, Intent, Step
+from v6t.drivers.duts.plan import DeviceChange, Expectation, Intent, Step
 from v6t.drivers.duts.steps import make_config_file_step, make_object_step
 from v6t.intent.families import DeviceConfig, Nat44Config, Nat66Config
 
@@ -39,7 +39,7 @@ class Nftables(NetfilterNat):
     def make_rule_steps(self, pools: Sequence[nat.NatPool], port: str) -> list[Step]:
         return make_snat_steps(self.options.state_dir, pools, port)
 
-    def find_live_change(self, intent: Intent, facts: Facts) -> Change:
+    def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange:
         pool = nat.get_pool(intent, self.ip_version, self.supported_settings)
         port = self.get_port(intent, "right")
         net = str(find_spare_network(intent, self.ip_version))
@@ -52,7 +52,7 @@ class Nftables(NetfilterNat):
         ]
         comment = f"comment '\"{LIVE_RULE_COMMENT}\"'"
         rules = [f"{_format_rule(net, port, 'udp', target)} {comment}" for target in targets]
-        return Change(
+        return DeviceChange(
             "a NAT rule",
             add_command=f"nft add rule {chain} {rules[0]}",
             change_command=f"nft replace rule {chain} handle $({chain_listing} | {handles}) {rules[1]}",

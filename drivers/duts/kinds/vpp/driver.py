@@ -22,12 +22,12 @@ from v6t.drivers.duts.kinds.vpp.map import Lw4o6, MapE, MapT
 from v6t.drivers.duts.kinds.vpp.nat import (
     EndpointDependentNat44,
     EndpointIndependentNat44,
-    Nat44,
-    Nat64,
     Npt66,
+    VppNat44,
+    VppNat64,
 )
 from v6t.drivers.duts.kinds.vpp.tunnel import TunnelFunction
-from v6t.drivers.duts.plan import Change, Intent, Plan, shorten_output
+from v6t.drivers.duts.plan import DeviceChange, Intent, Plan, shorten_output
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
 from v6t.drivers.duts.telemetry_summary import INTERFACES_READING
@@ -35,7 +35,7 @@ from v6t.intent import families
 
 SIDES = ("left", "right")
 # NAT44 plugins by value of the option ``nat44``
-NAT44_PLUGINS: Mapping[str, type[Nat44]] = {
+NAT44_PLUGINS: Mapping[str, type[VppNat44]] = {
     "ed": EndpointDependentNat44,
     "ei": EndpointIndependentNat44,
 }
@@ -45,8 +45,8 @@ FUNCTIONS: Mapping[type[families.DeviceConfig], type[VppFunction]] = {
     families.MapERelayConfig: MapE,
     families.MapTRelayConfig: MapT,
     families.LwAftrConfig: Lw4o6,
-    families.Nat44Config: Nat44,
-    families.Nat64Config: Nat64,
+    families.Nat44Config: VppNat44,
+    families.Nat64Config: VppNat64,
     families.DsLiteAftrConfig: DsLite,
     families.NptConfig: Npt66,
     families.LwB4Config: TunnelFunction,
@@ -137,7 +137,7 @@ class VppDriver(Driver):
     def make_function(self, intent: Intent) -> VppFunction:
         """Return the VPP function that implements an intent."""
         kind = next(f for c, f in FUNCTIONS.items() if isinstance(intent.configuration, c))
-        kind = NAT44_PLUGINS[self.options.nat44] if kind is Nat44 else kind
+        kind = NAT44_PLUGINS[self.options.nat44] if kind is VppNat44 else kind
         return kind(intent, self.options, self.cli, self.get_ports(intent))
 
     def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
@@ -211,7 +211,7 @@ class VppDriver(Driver):
             steps = [*process.make_interface_steps(options), *first, *restartable_steps]
         return Plan(self.name, facts.version, tuple(steps), flush, notes=function.notes)
 
-    def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_route_update(self, intent: Intent, facts: Facts) -> DeviceChange | None:
         """Return a change of a route; it removes the former path, since VPP adds paths to a route."""
         ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
@@ -224,7 +224,7 @@ class VppDriver(Driver):
         adds, removals = (
             [self.cli(f"ip route {verb} {net} {path}") for path in paths] for verb in ("add", "del")
         )
-        return Change(
+        return DeviceChange(
             "a route",
             add_command=f"{removals[1]} >/dev/null; {adds[0]}",
             change_command=f"{removals[0]} >/dev/null; {adds[1]}",
@@ -236,7 +236,7 @@ class VppDriver(Driver):
             exclusive=True,
         )
 
-    def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
+    def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange | None:
         return self.make_function(intent).make_live_change()
 
     def get_ports(self, intent: Intent) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.options import DutOptions
-from v6t.drivers.duts.plan import Change, IfExists, Intent, Step
+from v6t.drivers.duts.plan import DeviceChange, IfExists, Intent, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.intent.device import LinkIntent
 
@@ -163,6 +163,6 @@ class VppFunction:
         """Return the UDP session timeout to configure [s]; 0 keeps VPP's default."""
         return getattr(self.intent.configuration, "udp_timeout_s", 0) or self.options.timeout_s
 
-    def make_live_change(self) -> Change | None:
+    def make_live_change(self) -> DeviceChange | None:
         """Return the configuration change to make under traffic, or None."""
         return None

@@ -12,12 +12,12 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import softwires
 from v6t.drivers.duts.kinds.addresses import find_spare_network
-from v6t.drivers.duts.kinds.softwires import Softwire, iter_softwires
+from v6t.drivers.duts.kinds.softwires import BindingTableRow, iter_softwires
 from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
-from v6t.drivers.duts.kinds.vpp.outputs import MapDomain
-from v6t.drivers.duts.plan import Change, Expectation, IfExists, Step, expect_lines
+from v6t.drivers.duts.kinds.vpp.outputs import VppMapDomain
+from v6t.drivers.duts.plan import DeviceChange, Expectation, IfExists, Step, expect_lines
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import make_object_step
@@ -59,11 +59,11 @@ class MapDomainFunction(VppFunction):
     def make_domain_change(
         self,
         description: str,
-        domain: MapDomain,
-        replacement: MapDomain,
+        domain: VppMapDomain,
+        replacement: VppMapDomain,
         distinguishing_words: tuple[str, str],
         rule_command: str = "true",
-    ) -> Change:
+    ) -> DeviceChange:
         """Return a change that adds a domain and then replaces it with another.
 
         Args:
@@ -75,7 +75,7 @@ class MapDomainFunction(VppFunction):
         """
         add, change = (self.cli(f"map add domain {d.command_words}") for d in (domain, replacement))
         remove = make_delete_command(self.cli, LIVE_DOMAIN_TAG)
-        return Change(
+        return DeviceChange(
             description,
             add_command=f"{add} && {rule_command}",
             change_command=f"{remove}; {change} && {rule_command}",
@@ -92,7 +92,7 @@ def make_list_domains_command(cli: Vppctl) -> str:
     return f"{cli('show map domain')} | grep -F ']' || true"
 
 
-def expect_domains(expected_domains: list[MapDomain], description: str) -> Expectation:
+def expect_domains(expected_domains: list[VppMapDomain], description: str) -> Expectation:
     """Expect these domains, and possibly others, in ``show map domain``."""
 
     def find_domain_problem(output: str) -> str | None:
@@ -130,7 +130,7 @@ class Lw4o6(MapDomainFunction):
         rows = list(iter_softwires(self.intent))
         return _make_softwire_steps(rows, self.cli, self.options.state_dir)
 
-    def make_live_change(self) -> Change:
+    def make_live_change(self) -> DeviceChange:
         row = next(iter_softwires(self.intent))
         b4 = find_spare_network(self.intent, 6).network_address + 1
         host = IPv4Address(int(find_spare_network(self.intent, 4).network_address) + 7)
@@ -143,9 +143,9 @@ class Lw4o6(MapDomainFunction):
         return self.make_domain_change("a lwB4 with its address", first, second, words, rule)
 
 
-def _check_softwires(rows: list[Softwire]) -> None:
+def _check_softwires(rows: list[BindingTableRow]) -> None:
     """Raise UsageError if softwires with one IPv4 address differ in lwAFTR address or PSID layout."""
-    first: dict[IPv4Address, Softwire] = {}
+    first: dict[IPv4Address, BindingTableRow] = {}
     for row in rows:
         first_row = first.setdefault(row.ipv4, row)
         names = {
@@ -162,18 +162,18 @@ def _check_softwires(rows: list[Softwire]) -> None:
                 )
 
 
-def _make_shared_domain(tag: str, softwire: Softwire) -> MapDomain:
+def _make_shared_domain(tag: str, softwire: BindingTableRow) -> VppMapDomain:
     """Return the domain of all softwires with the IPv4 address of the given one."""
     prefixes = (f"{softwire.ipv4}/32", "::/0", f"{softwire.br_address}/128")
-    return MapDomain(tag, *prefixes, 0, softwire.psid_offset, softwire.psid_len)
+    return VppMapDomain(tag, *prefixes, 0, softwire.psid_offset, softwire.psid_len)
 
 
 def _make_softwire_steps(
-    rows: list[Softwire], cli: Vppctl, directory: str, first_tag: int = 0
+    rows: list[BindingTableRow], cli: Vppctl, directory: str, first_tag: int = 0
 ) -> list[Step]:
     """Return the steps that add a domain for each IPv4 address, and a rule for each softwire."""
     files = f"{directory}/vpp-domains.cli", f"{directory}/vpp-rules.cli"
-    first: dict[IPv4Address, Softwire] = {}
+    first: dict[IPv4Address, BindingTableRow] = {}
     for row in rows:
         first.setdefault(row.ipv4, row)
     tags = {ipv4: f"v6t{number}" for number, ipv4 in enumerate(first, first_tag)}
@@ -232,7 +232,7 @@ class MapRulesFunction(MapDomainFunction):
         source = str(ip_network(self.source))
         prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), source)
         lengths = (rule.ea_len, rule.psid_offset, rule.psid_len)
-        domain = MapDomain(f"v6t{number}", *prefixes, *lengths)
+        domain = VppMapDomain(f"v6t{number}", *prefixes, *lengths)
         create = self.cli(f"map add domain {domain.command_words}")
         delete = make_delete_command(self.cli, domain.tag)
         why = f"the rule {rule.ipv6_prefix}"
@@ -241,11 +241,11 @@ class MapRulesFunction(MapDomainFunction):
             create, delete, why, read=make_list_domains_command(self.cli), expected=expected
         )
 
-    def make_live_change(self) -> Change:
+    def make_live_change(self) -> DeviceChange:
         four, six = (str(find_spare_network(self.intent, version)) for version in (4, 6))
         nets = (four, six, str(self.source))
         first, second = (
-            MapDomain(LIVE_DOMAIN_TAG, *nets, length, 6, length - 8) for length in (16, 14)
+            VppMapDomain(LIVE_DOMAIN_TAG, *nets, length, 6, length - 8) for length in (16, 14)
         )
         words = ("ea-bits-len 16", "ea-bits-len 14")
         return self.make_domain_change("a MAP domain", first, second, words)
@@ -369,10 +369,12 @@ class MapE(MapRulesFunction):
         extra_steps = _make_softwire_steps(rows, self.cli, directory, first) if rows else []
         return [*extra_steps, *super().make_domain_steps()]
 
-    def _list_softwires(self) -> list[Softwire]:
+    def _list_softwires(self) -> list[BindingTableRow]:
         """Return the rules without EA bits as softwires."""
         return [
-            Softwire(ipv4, rule.psid, rule.psid_len, rule.psid_offset, b4, self.relay.br_address)
+            BindingTableRow(
+                ipv4, rule.psid, rule.psid_len, rule.psid_offset, b4, self.relay.br_address
+            )
             for rule in self.relay.rules
             if rule.psid is not None
             for ipv4 in [rule.ipv4_prefix[0]]

@@ -15,8 +15,8 @@ from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import DEFAULT_UDP_TIMEOUT_S, Vppctl, VppFunction
 from v6t.drivers.duts.plan import (
-    Change,
     Check,
+    DeviceChange,
     Expectation,
     IfExists,
     Intent,
@@ -41,7 +41,7 @@ SPARE_VRF = 4086  # a VRF without interfaces
 NAT44_TABLES = ("addresses", "interfaces", "static mappings")  # arguments of ``show nat44``
 
 
-class Nat44(VppFunction):
+class VppNat44(VppFunction):
     """Base class of VPP's NAT44 plugins."""
 
     command_noun: ClassVar[str]  # name of the plugin in commands
@@ -92,7 +92,7 @@ class Nat44(VppFunction):
         )
         return [set_timeout]
 
-    def make_live_change(self) -> Change:
+    def make_live_change(self) -> DeviceChange:
         """Return a change of a public address that no connection uses, in a separate VRF."""
         first = find_spare_network(self.intent, 4).network_address + 77
         second, add = first + 1, f"{self.command_noun} add address"
@@ -101,7 +101,7 @@ class Nat44(VppFunction):
         def make_removal_command(address: Address) -> str:
             return f"if {show} | grep -wqF {address}; then {self.cli(f'{add} {address} del')}; fi"
 
-        return Change(
+        return DeviceChange(
             "a public address",
             add_command=self.cli(f"{add} {first} {vrf}"),
             change_command=f"{make_removal_command(first)}; {self.cli(f'{add} {second} {vrf}')}",
@@ -113,7 +113,7 @@ class Nat44(VppFunction):
         )
 
 
-class EndpointDependentNat44(Nat44):
+class EndpointDependentNat44(VppNat44):
     """VPP's endpoint-dependent plugin ``nat``: one session per connection, random ports."""
 
     plugin = "nat"
@@ -148,7 +148,7 @@ class EndpointDependentNat44(Nat44):
         return Reading(self.cli("show nat44 summary"), outputs.parse_nat44_sessions)
 
 
-class EndpointIndependentNat44(Nat44):
+class EndpointIndependentNat44(VppNat44):
     """VPP's plugin ``nat44_ei``: one session per inside address and port (RFC 4787 REQ-1)."""
 
     plugin = "nat44_ei"
@@ -263,7 +263,7 @@ def make_interfaces_step(cli: Vppctl, ports: Mapping[str, str], noun: str) -> St
     return cli.make_step(command, why, read=read, expected=expected, undo=f"{command} del")
 
 
-class Nat64(VppFunction):
+class VppNat64(VppFunction):
     """VPP as a stateful NAT64 translator."""
 
     plugin = "nat64"

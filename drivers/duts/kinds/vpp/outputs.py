@@ -14,7 +14,7 @@ OLDEST_VERSION = (22, 6)  # oldest version that the driver supports
 VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
 
 
-class MapDomain(NamedTuple):
+class VppMapDomain(NamedTuple):
     """A line of ``show map domain``, without its index."""
 
     tag: str
@@ -41,9 +41,9 @@ _DOMAIN_LINE = re.compile(
 )
 
 
-def parse_domains(text: str) -> list[MapDomain]:
+def parse_domains(text: str) -> list[VppMapDomain]:
     """Return the domains that ``show map domain`` lists."""
-    return [MapDomain(*words[:4], *map(int, words[4:])) for words in _DOMAIN_LINE.findall(text)]
+    return [VppMapDomain(*words[:4], *map(int, words[4:])) for words in _DOMAIN_LINE.findall(text)]
 
 
 _RULE_LINE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
