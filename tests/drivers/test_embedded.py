@@ -203,8 +203,8 @@ import os
 assert os.geteuid() == 65534
 from v6t.drivers.lab.privilege import acquire
 how = acquire()
-from v6t.tests.drivers.lab_testers import loaded, measure_passed
-with loaded("embedded") as lab:
+from v6t.tests.drivers.lab_testers import open_tester, measure_passed
+with open_tester("embedded") as lab:
     print(how, bool(measure_passed(*lab, rate_fps=1000.0)))
 """
 

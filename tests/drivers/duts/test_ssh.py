@@ -149,7 +149,7 @@ def test_devices_of_a_test_process_that_was_killed_are_removed(server):
     assert Path(place).exists()
     assert Path(place) != server.directory
     assert Path(f"/proc/{pid}").exists(), "the device survives"
-    subprocess.run([sys.executable, "-c", words + "s.end(m)"], check=True)
+    subprocess.run([sys.executable, "-c", words + "s.stop_server(m)"], check=True)
     assert not Path(place).exists()
     assert not Path(f"/proc/{pid}").exists()
     assert server.find_pid()
