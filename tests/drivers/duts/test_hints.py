@@ -83,7 +83,7 @@ def expect_working_hint(command, snapshot):
     assert done.status == 0, (hint, done.err)
 
 
-@pytest.mark.parametrize(("number", "technology"), enumerate(technologies()))
+@pytest.mark.parametrize(("number", "technology"), [*enumerate(technologies())])
 def test_unsupported_technology_error_names_supporting_drivers(number, technology):
     able = {name for name in drivers() if technology in list_technologies(name)}
     unable = [name for name in drivers() if name not in able and list_technologies(name)]
