@@ -81,7 +81,7 @@ class TesterKind(ABC):
 
     @property
     def exclusive_resource(self) -> str | None:
-        """Name of a resource that only one run may use at a time; None: there is none."""
+        """Name of a resource that only one run may use at a time; None if runs share everything."""
         return None
 
     def check_links(self, links: Any) -> None:

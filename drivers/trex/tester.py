@@ -228,9 +228,9 @@ class TrexTester(BedTester):
 
     @property
     def _current_tcp_trial(self) -> TcpTrial:
-        """The trial whose TCP connections are open; raises TesterError if there is none."""
+        """The trial whose TCP connections are open; TesterError if none were opened."""
         if self._tcp_trial is None:
-            raise TesterError("no connection of TCP was opened yet", code="not-learned")
+            raise TesterError("no TCP connections were opened yet", code="not-learned")
         return self._tcp_trial
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
