@@ -95,7 +95,7 @@ class TcpExchange:
     @property
     def _open_account(self) -> Account:
         if self._account is None:
-            raise TesterError("no connection of TCP was opened yet", code="not-learned")
+            raise TesterError("no TCP connections were opened yet", code="not-learned")
         return self._account
 
     def _run(self, step: Step, count: int, rate_fps: float, wait_s: float) -> PhaseCounts:

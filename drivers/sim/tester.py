@@ -167,7 +167,7 @@ class SimTester:
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if self._tcp is None:
-            raise TesterError("no connection of TCP was opened yet", code="not-learned")
+            raise TesterError("no TCP connections were opened yet", code="not-learned")
         began, count = self.clock_s, self._tcp.established
         closed = count if self._loopback else self.table.count_alive()
         self.wait(connections.phase_one_s)
