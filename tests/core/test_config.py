@@ -166,15 +166,13 @@ def test_testbed_options_apply_to_driver_of_command_line(tmp_path):
 
 PLACE = re.compile(r"(?:run|bed)\.yaml(?::\d+)?")
 
+# the files of tests/docs/test_messages.py are not repeated here
 RUN_COMPLAINTS = [
     ("", "empty-file", "run.yaml", ""),
     ("text", "not-a-section", "run.yaml", ""),
-    ("[1]", "not-a-section", "run.yaml", ""),
     ("a: b: c", "invalid-yaml", "run.yaml:1", ""),
     ("plugin: x\nplugin: y", "duplicate", "run.yaml:2", "plugin"),
     ("params:\n  n: 1\nparams:\n  n: 2", "duplicate", "run.yaml:3", "params"),
-    ("plugin: [", "invalid-yaml", "run.yaml:1", ""),
-    ("plugin: x\n\tmodes: 1", "invalid-yaml", "run.yaml:2", ""),
     ("a: 1\n---\nb: 2", "invalid-yaml", "run.yaml:2", ""),
     ("a: 1\nb: \x07", "not-text", "run.yaml:2", ""),
     ("a: *b", "invalid-yaml", "run.yaml:1", ""),
@@ -196,15 +194,12 @@ RUN_COMPLAINTS = [
     ("frame_sizes:\n- 104\n- 1.5", "not-a-number", "run.yaml:3", "frame_sizes.1"),
     ("frame_sizes:\n- 104\n- 5", "frame-too-small", "run.yaml:3", "frame_sizes.1"),
     ("frame_sizes: [104, 104]", "duplicate", "run.yaml:1", "frame_sizes"),
-    ("procedure:\n  repetition: 1", "unknown-setting", "run.yaml:2", "procedure.repetition"),
-    ("procedure:\n  repetitions: 0", "out-of-range", "run.yaml:2", "procedure.repetitions"),
     ("params: 5", "not-a-section", "run.yaml:1", "params"),
     ("params:\n  ces: 1\n  psid_ofset: 1", "unknown-setting", "run.yaml:3", "params.psid_ofset"),
     ("params:\n  rule_ipv6: foo", "not-a-prefix", "run.yaml:2", "params.rule_ipv6"),
     ("params: {fw_dport: {min: 5, max: 1}}", "empty-range", "run.yaml:1", "params.fw_dport"),
     ("procedure: {latency: 5}", "not-a-section", "run.yaml:1", "procedure.latency"),
     ("seed: 1\nbenchmarks: []", "wrong-length", "run.yaml:2", "benchmarks"),
-    ("params:\n  br_address: 12", "not-an-address", "run.yaml:2", "params.br_address"),
     ("params: {br_address: true}", "not-an-address", "run.yaml:1", "params.br_address"),
     ("params: {ea_len: true}", "not-a-number", "run.yaml:1", "params.ea_len"),
     ("seed: true", "not-a-number", "run.yaml:1", "seed"),
@@ -243,13 +238,10 @@ BED_COMPLAINTS = [
     ("links:\n  left:\n    vlan: 5000", "out-of-range", "bed.yaml:3", "links.left.vlan"),
     ("links: {left: {vlan: [100, 200]}}", "invalid-value", "bed.yaml:1", "links.left.vlan"),
     ("links:\n  left:\n    vlan: true", "not-a-number", "bed.yaml:3", "links.left.vlan"),
-    ("links:\n  right:\n    tester_mac: x", "not-an-address", "bed.yaml:3", "links.right.tester_mac"),
     ("plugin: mape-br\nseed: 1", "wrong-kind-of-file", "bed.yaml", ""),
     ("seed: 1\nline_rate: 1G", "unknown-setting", "bed.yaml:1", "seed"),
-    ("line_rate: 10X", "not-a-number", "bed.yaml:1", "line_rate"),
     ("line_rate: 1e9999", "not-a-number", "bed.yaml:1", "line_rate"),
     ("line_rate: 100bps", "out-of-range", "bed.yaml:1", "line_rate"),
-    ("line_rate: 10GB/s", "not-a-number", "bed.yaml:1", "line_rate"),
     ("line_rate: [10]", "not-a-number", "bed.yaml:1", "line_rate"),
     ("line_rate: true", "not-a-number", "bed.yaml:1", "line_rate"),
 ]  # fmt: skip

@@ -52,11 +52,6 @@ def test_show_prints_the_results_of_the_run_again(run):
     assert v6t("show", run, "--json").out == (run / "results.json").read_text()
 
 
-def test_run_prints_the_content_of_its_results_file(tmp_path):
-    done = v6t(*SHORT, "-o", tmp_path / "run", "--json")
-    assert done.out == (tmp_path / "run" / "results.json").read_text()
-
-
 def test_show_prints_the_trials_as_json(run):
     trials = json.loads(v6t("show", run, "--trials", "--json").out)
     first = next(trial for trial in trials if trial["trial"] == "selftest/104/forward/t01")

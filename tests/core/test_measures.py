@@ -2,9 +2,6 @@
 
 import contextlib
 import csv
-import random
-import signal
-import subprocess
 import time
 from dataclasses import replace
 from functools import partial
@@ -23,7 +20,6 @@ from v6t.core.runs import device as device_module
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.device import measure_with_event, run_hook
 from v6t.core.runs.events import Listener
-from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run, read_results
 from v6t.core.runs.runner import resume
@@ -32,7 +28,6 @@ from v6t.drivers.duts.reference import ReferenceOptions
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.sim.kind import Sim
 from v6t.drivers.sim.tester import SimTester
-from v6t.tests.core import warm
 from v6t.tests.core.support import (
     SIM,
     make_all_tables,
@@ -95,11 +90,17 @@ def test_tester_without_loopback_is_created_once(tmp_path, monkeypatch):
     assert not any("loopback" in key for key in read_trial_keys(tmp_path / "out"))
 
 
-def test_every_benchmark_reports_the_devices_truth(tmp_path):
-    device = {**DEVICE, "capacity_noise": 0.0}
-    fine = {"back_to_back": {"resolution_frames": 64}}
-    measure_run(wanted(*ALL, device=device, **QUICK_ALL, **fine), tmp_path / "out")
-    found = by_benchmark(tmp_path / "out")
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """Provide a run of all benchmarks on a device whose capacity does not vary."""
+    out = tmp_path_factory.mktemp("everything") / "out"
+    device, fine = {**DEVICE, "capacity_noise": 0.0}, {"resolution_frames": 64}
+    measure_run(wanted(*ALL, device=device, back_to_back=fine, **QUICK_ALL), out)
+    return out
+
+
+def test_every_benchmark_reports_the_devices_truth(everything):
+    found = by_benchmark(everything)
     assert set(found) == set(ALL)
     rate = found["throughput"]["median"]
     # a second of overload fits into the buffer below 2000 fps
@@ -123,7 +124,7 @@ def test_every_benchmark_reports_the_devices_truth(tmp_path):
     assert found["reset"]["directions"]["reverse"]["average"] == pytest.approx(0.5, abs=1e-4)
 
 
-def test_tables_name_counting_method(tmp_path, monkeypatch):
+def test_tables_name_counting_method(everything, tmp_path, monkeypatch):
     measure = SimTester.measure
     chosen = ("throughput", "frame-loss", "back-to-back", "latency", "pdv")
 
@@ -131,11 +132,10 @@ def test_tables_name_counting_method(tmp_path, monkeypatch):
         way = "trailer" if trial.benchmark == "latency" else "marks"
         return replace(measure(self, trial), tester={"counting": way})
 
-    run = wanted(*chosen, device={**DEVICE, "capacity_noise": 0.0}, **QUICK_ALL)
-    plain = measure_run(run, tmp_path / "plain")
     monkeypatch.setattr(SimTester, "measure", measured)
-    told = measure_run(run, tmp_path / "told")
-    for records, expected in ((plain.records, {None}), (told.records, {"marks", "trailer"})):
+    told = measure_run(wanted(*chosen, **QUICK), tmp_path / "told").records
+    plain = [r for r in load_run(everything).records if r.benchmark in chosen]
+    for records, expected in ((plain, {None}), (told, {"marks", "trailer"})):
         assert {r.counted_by for r in records} == expected
         assert {r.benchmark for r in records} == set(chosen)
         for record in records:
@@ -146,39 +146,32 @@ def test_tables_name_counting_method(tmp_path, monkeypatch):
                 assert row[find_column(table, "counted\nby")] == record.counted_by
 
 
-def test_every_number_comes_with_its_trials(tmp_path):
-    device = {**DEVICE, "capacity_noise": 0.2}
-    measure_run(wanted(*ALL, device=device, **QUICK_ALL), tmp_path / "out")
-    text = (tmp_path / "out" / "results.json").read_text()
+def test_every_number_comes_with_its_trials(everything):
+    text = (everything / "results.json").read_text()
     assert "Infinity" not in text and "NaN" not in text
-    journal = Journal(tmp_path / "out" / "journal.jsonl")
-    for record in read_results(tmp_path / "out")["results"]:
+    keys = set(read_trial_keys(everything))
+    for record in read_results(everything)["results"]:
         assert record["trials"]
-        assert set(record["trials"]) <= set(journal.entries)
+        assert set(record["trials"]) <= keys
         assert record["convention"] == "per_direction"
         assert record["conditions"]["caveats"]
-    journal.close()
 
 
-def test_raw_values_of_each_benchmark(tmp_path):
-    measure_run(wanted(*SIX, **QUICK), tmp_path / "out")
-    names = {p.name for p in (tmp_path / "out").glob("*.csv")}
+def test_raw_values_of_each_benchmark(everything):
+    names = {p.name for p in everything.glob("*.csv")}
     assert names >= {f"{b}.csv" for b in SIX[1:]} | {"results.csv", "trials.csv"}
-    rows = read_csv(tmp_path / "out" / "latency.csv")
+    rows = read_csv(everything / "latency.csv")
     assert [(row["No"], row["direction"]) for row in rows] == [
         ("1", "forward"), ("1", "reverse"), ("2", "forward"), ("2", "reverse")
     ]  # fmt: skip
     assert all(float(row["tl"]) > 0.19 for row in rows)
 
 
-def test_one_table_per_benchmark(tmp_path):
-    done = v6t(*SIM, "--measure", ",".join(SIX), "-o", tmp_path / "out")
-    assert done.status == 0
+def test_one_table_per_benchmark(everything):
+    shown = v6t("show", everything).out
     for title in ("Throughput", "Latency, mil", "PDV, mil", "IPDV, mil", "Frame loss", "Back-to"):
-        assert any(line.startswith(title) for line in done.out.splitlines()), title
-    assert "TL" in done.out
-    assert "WCL" in done.out
-    assert "corrected" in done.out
+        assert any(line.startswith(title) for line in shown.splitlines()), title
+    assert all(word in shown for word in ("TL", "WCL", "corrected"))
 
 
 def test_missing_throughput_is_measured_for_latency(tmp_path):
@@ -242,29 +235,6 @@ def test_resumes_in_the_middle_of_any_benchmark(tmp_path, plugin, benchmarks):
             break
     assert read_comparable(cut) == read_comparable(whole)
     assert read_trial_keys(cut) == read_trial_keys(whole)
-
-
-def test_killed_and_resumed_run_has_same_results(tmp_path):
-    """Check that killed and resumed runs have the results and trials of an undisturbed one."""
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    device = {**DEVICE, "loss_probability": 0.02}
-    measure_run(wanted(*SIX, device=device, **QUICK), whole)
-    options = [f"--set-tester={k}={v}" for k, v in {**device, "trial_delay_s": 0.01}.items()]
-    first = [*SIM, "--mode", "bidirectional", "--reps", "2", "--resolution", "20000",
-             "--measure", ",".join(SIX), *options, "-o", str(cut)]  # fmt: skip
-    chance = random.Random(8219)
-    for kill in range(9):
-        words = ["resume", str(cut)] if (cut / "config.json").exists() else first
-        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        with warm.Process(words, **silent) as process:
-            if kill < 8:
-                time.sleep(chance.uniform(0.1, 0.4))
-                process.send_signal(signal.SIGKILL)
-    assert process.returncode == 0
-    keys = read_trial_keys(cut)
-    assert read_comparable(cut) == read_comparable(whole)
-    assert keys == read_trial_keys(whole)
-    assert len(set(keys)) == len(keys)
 
 
 @pytest.mark.parametrize(
