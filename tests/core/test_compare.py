@@ -212,9 +212,12 @@ def test_comparisons_can_be_kept(suffix, runs, tmp_path):
     assert "worse" in target.read_text()
 
 
-@pytest.mark.parametrize("command", ["compare", "trend"])
 @pytest.mark.parametrize(
-    "name", ["config.json", "manifest.json", "results.json", "report.html", "campaign.json"]
+    ("command", "name"),
+    [
+        *(("compare", f"{name}.json") for name in ("config", "manifest", "results", "campaign")),
+        ("trend", "report.html"),
+    ],
 )
 def test_a_file_of_a_run_is_not_replaced(name, command, runs):
     before = tree(runs)

@@ -230,15 +230,13 @@ def test_internal_error_is_one_line_without_debug(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("option", "status", "code", "words"),
+    ("option", "status", "code"),
     [
-        ("mismatch=1", 6, "translation-incorrect", ("expected", "received")),
-        ("loss_probability=1", 6, "translation-incorrect", ()),
-        ("crash_at=20", 5, "tester-fault", ()),
+        ("loss_probability=1", 6, "translation-incorrect"),
+        ("crash_at=20", 5, "tester-fault"),
     ],
 )
-def test_failure_during_a_run_has_status_and_code(option, status, code, words, tmp_path):
+def test_failure_during_a_run_has_status_and_code(option, status, code, tmp_path):
     done = v6t(*SIM, "--set-tester", option, "-o", tmp_path / "out")
     assert (done.status, done.code) == (status, code)
-    assert all(word in done.err for word in words)
     assert "Traceback" not in done.err

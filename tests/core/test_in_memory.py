@@ -8,7 +8,7 @@ import v6t
 from v6t.base import files
 from v6t.base.errors import TesterError
 from v6t.core.campaigns import campaign as campaigns
-from v6t.core.runs import bottleneck, journal, plan, results, rundir
+from v6t.core.runs import journal, results, rundir
 from v6t.core.runs.results import make_document
 from v6t.core.runs.rundir import format_json
 from v6t.tests.core.support import SIM, measure_run, remove_crash, simulate
@@ -52,48 +52,6 @@ def campaign_file(tmp_path):
     path = tmp_path / "campaign.yaml"
     path.write_text(CAMPAIGN)
     return path
-
-
-@pytest.mark.parametrize("options", [[], ["--json"], ["--report", "--fail-below", "1"]])
-def test_a_run_is_shown_and_reported_without_reading_it(options, unread, tmp_path):
-    done = command(*FAST, *options, "-o", tmp_path / "out")
-    assert done.status == 0, done.err
-    assert (tmp_path / "out" / "report.html").exists() == ("--report" in options)
-    if "--json" in options:
-        stored = (tmp_path / "out" / "results.json").read_text()
-        assert json.loads(done.out) == json.loads(stored)
-
-
-def test_the_bottleneck_is_added_in_memory_with_the_streams_of_the_plan(
-    unread, monkeypatch, tmp_path
-):
-    compiled, compile_streams = [], plan.compile_streams
-    watched = []
-
-    def count(*arguments):
-        compiled.append(compile_streams(*arguments))
-        return compiled[-1]
-
-    def examine(run_plan, record, duration_s, record_dir):
-        watched.extend(run_plan.stream_sets.values())
-        return [{"device": "dut", "rate_fps": record["median"]}]
-
-    monkeypatch.setattr(plan, "compile_streams", count)
-    monkeypatch.setattr(bottleneck, "check_has_driver", lambda bound: None)
-    monkeypatch.setattr(bottleneck, "_examine_point", examine)
-    monkeypatch.setattr(bottleneck, "describe_entry", lambda entry: [])
-    done = command(*FAST, "--json", "--bottleneck", "-o", tmp_path / "out")
-    assert done.status == 0, done.err
-    stored = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert [e["device"] for e in stored["bottleneck"]] == ["dut"]
-    assert json.loads(done.out) == stored
-    assert watched == compiled and len(compiled) == 1
-
-
-def test_a_wrong_translation_is_reported_without_reading_the_run(unread, tmp_path):
-    wrong = ["--set-tester", "mismatch=3", "--report", "-o", tmp_path / "out"]
-    assert command(*FAST, *wrong).code == "translation-incorrect"
-    assert "translat" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_a_program_reports_its_run_without_reading_it(unread, tmp_path):
@@ -147,13 +105,6 @@ def test_a_campaign_plans_each_run_once_and_reports_it_without_reading_it(
     assert len([*(tmp_path / "out").glob("*/report.html")]) == 2
 
 
-def test_a_resumed_campaign_reads_complete_runs_once(campaign_file, read_files, tmp_path):
-    assert command("campaign", campaign_file, "-o", tmp_path / "out").status == 0
-    read_files.clear()
-    assert command("campaign", "--resume", tmp_path / "out").status == 0
-    assert read_files["results.json"] == read_files["config.json"] == 2
-
-
 @pytest.mark.parametrize(("digest", "status"), [("0" * 64, 2), ("", 0)], ids=["other", "none"])
 def test_a_plan_made_again_is_that_of_the_campaign(digest, status, campaign_file, tmp_path):
     directory = tmp_path / "out"
@@ -166,13 +117,3 @@ def test_a_plan_made_again_is_that_of_the_campaign(digest, status, campaign_file
     assert ("was planned with other" in done.err) == bool(status)
     again = campaigns.plan_campaign(campaign_file)
     assert again.runs[1].plan_sha256 == stored["runs"][1]["plan_sha256"]
-
-
-def test_more_runs_of_a_file_use_the_plans_just_made(campaign_file, monkeypatch, tmp_path):
-    campaigns.create_campaign(campaigns.plan_campaign(campaign_file), tmp_path / "out")
-    campaign_file.write_text(CAMPAIGN.replace("[104, 296]", "[104, 296, 512]"))
-    planned, make_plan = [], campaigns.plan
-    monkeypatch.setattr(campaigns, "plan", lambda *a: planned.append(1) or make_plan(*a))
-    done = command("campaign", campaign_file, "--resume", tmp_path / "out")
-    assert (done.status, len(planned)) == (0, 3), done.err
-    assert "3 of 3 runs complete" in done.out

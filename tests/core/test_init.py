@@ -10,11 +10,9 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import ProcedureSettings, RunFileSettings
 from v6t.core.config.yaml_file import EXAMPLES_DIR, YamlFile, write_examples
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
-from v6t.plugins.mape_br import MapEParams
 from v6t.tests.core.support import COMMAND, tree, v6t
 from v6t.tests.expect import expect_refusal
 
@@ -82,23 +80,6 @@ def test_commented_settings_work(tmp_path):
     assert found.dut.options["params"] == {"psid_offset": 5}
     assert Sim(found.tester.options).options.loss_probability == 0.01
     assert Faults(**found.dut.options["faults"]) == Faults()
-
-
-def test_names_in_the_example_exist():
-    for model, words in (
-        (
-            RunFileSettings,
-            ("plugin", "params", "preset", "benchmarks", "modes", "frame_sizes", "seed"),
-        ),
-        (ProcedureSettings, ("trial_duration_s", "loss_tolerance", "resolution_fps")),
-        (
-            MapEParams,
-            ("rule_ipv6", "rule_ipv4", "ea_len", "psid_offset", "ces", "negative_percent"),
-        ),
-    ):
-        for word in words:
-            assert word in model.model_fields
-            assert f"{word}:" in RUN
 
 
 @pytest.mark.parametrize("existing", ["run.yaml", "testbed.yaml"])
