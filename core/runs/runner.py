@@ -175,7 +175,7 @@ class Runner:
                 hint = f"close other programs, or {hint}"
                 raise TesterError(str(exc), hint, code="tester-fault") from exc
             hint += ", or look at the device's limits"
-            raise DutError(str(exc), hint, code="tester-fault") from exc
+            raise DutError(str(exc), hint, code="phase-one-lost") from exc
 
     def _measure_size(self, sizes: Sizes, *, is_first_size: bool) -> None:
         """Measure all phases at a frame size, each in every mode or only once."""

@@ -181,9 +181,9 @@ LOSING = {"phase_one_loss": 1, "phase_one_loss_trials": 1000}
         ("connection-rate", {"table_stuck": 40}, {}, "table-not-emptied", "40"),
         ("throughput", {"table_timeout_s": 5, "insertion_cps": 20_000},
          {"count": 100_000, "upper_cps": 30_000}, "idle-timeout", ""),
-        ("throughput", {"table_reuses": 2}, {"rate_cps": 50_000}, "tester-fault", ""),
-        ("throughput", LOSING, {"rate_cps": 50_000}, "tester-fault", "199"),
-        ("throughput", LOSING, {"rate_cps": 50_000, "retakes": 1}, "tester-fault", "199"),
+        ("throughput", {"table_reuses": 2}, {"rate_cps": 50_000}, "phase-one-lost", ""),
+        ("throughput", LOSING, {"rate_cps": 50_000}, "phase-one-lost", "199"),
+        ("throughput", LOSING, {"rate_cps": 50_000, "retakes": 1}, "phase-one-lost", "199"),
     ],
 )  # fmt: skip
 def test_faulty_connection_table_ends_the_run(benchmark, device, given, code, mentions, tmp_path):
@@ -225,7 +225,7 @@ def test_loss_tolerance_does_not_apply_to_phase_one(tmp_path):
         procedure={"loss_tolerance": 0.01, "connections.count": "100000"},
     )
     # the look at the translation needs its 200 connections, too
-    with expect_error("tester-fault", mentions="199", kind=DutError):
+    with expect_error("phase-one-lost", mentions="199", kind=DutError):
         measure_run(run, tmp_path / "run")
 
 
