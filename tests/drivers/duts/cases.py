@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from v6t.drivers.duts.kinds import tundra
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.plan import Plan
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import BackgroundVlan
 from v6t.plugins.base import Links
@@ -136,3 +138,16 @@ def plan_case(name: str) -> tuple[Any, Any, Any]:
     driver = make_driver(case.driver, case.options)
     facts = driver.make_example_facts(case.intent)
     return driver, facts, driver.plan(case.intent, facts)
+
+
+def without_base_steps(driver: Any, intent: Any, plan: Plan) -> Plan:
+    """Return a plan without the steps that every Linux device needs first."""
+    parts = driver.get_parts(intent) if driver.is_chain else ()
+    units = [(p.driver, p.intent) for p in parts] or [(driver, intent)]
+    base = {
+        (step.command, step.text)
+        for unit, part_intent in units
+        if isinstance(unit, LinuxDriver) and unit.name != "linux-router"
+        for step in unit.make_base_steps(part_intent, unit.make_example_facts(part_intent))
+    }
+    return replace(plan, steps=tuple(s for s in plan.steps if (s.command, s.text) not in base))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from v6t.core.config.compatibility import (
     accepts_any_technology,
@@ -18,7 +17,7 @@ from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.tests.drivers.matrix import list_part_families
 
-from .cases import CASES
+from .cases import CASES, without_base_steps
 
 SHOWN_CASE = {
     "linux-router": "linux-router-ipv4",
@@ -139,9 +138,8 @@ def _plan(name: str) -> list[str]:
     driver = make_driver(name, case.options)
     facts = driver.make_example_facts(case.intent)
     plan = driver.plan(case.intent, facts)
-    if isinstance(driver, LinuxDriver) and name != "linux-router":
-        before = {s.command for s in driver.make_base_steps(case.intent, facts)}
-        plan = replace(plan, steps=tuple(s for s in plan.steps if s.command not in before))
+    if not driver.is_chain:
+        plan = without_base_steps(driver, case.intent, plan)
     return list(_shorten_texts(format_plan(driver, plan).splitlines()))
 
 
