@@ -1,7 +1,7 @@
 """A router's command line without a router: it configures the namespace that it runs in.
 
 ``python fakebox.py ios|junos`` is what an sshd starts for a login. Neither is a copy of a vendor's: each has
-the habits that a driver meets (modes, pages, refusals, questions, a candidate, a timer that rolls back), and
+the habits that a driver meets (modes, refusals, questions, a candidate, a timer that rolls back), and
 files in ``/run/fakebox`` make it misbehave:
 
 * ``hang``, ``cut``: beginning of a line at which it never answers again, or the connection breaks;
@@ -29,7 +29,6 @@ from pathlib import Path
 
 STATE = Path("/run/fakebox")
 SIDES = ("left", "right")
-PAGE = 8
 NAME = "fakebox"
 
 
@@ -125,12 +124,11 @@ def read_kernel_routes() -> str:
 
 
 class Terminal:
-    """Terminal that echoes each key and pages its output."""
+    """Terminal that echoes each key."""
 
     def __init__(self) -> None:
         if os.isatty(0):
             tty.setraw(0)
-        self.page = PAGE
         self._before = ""
 
     def key(self) -> str:
@@ -158,15 +156,7 @@ class Terminal:
                 self.write(key)
 
     def show(self, text: str) -> None:
-        lines = text.splitlines()
-        for number, line in enumerate(lines, 1):
-            self.write(line + "\n")
-            if self.page and number % self.page == 0 and number < len(lines):
-                self.write(" --More-- ")
-                key = self.key()
-                self.write("\b" * 10 + " " * 10 + "\b" * 10)
-                if key == "q":
-                    return
+        self.write("".join(line + "\n" for line in text.splitlines()))
 
 
 def misbehave(line: str) -> None:
@@ -259,10 +249,9 @@ class Ios(Box):
 
     def _exec(self, line: str) -> str:
         answers: dict[str, Callable[[], str]] = {
-            "show version": lambda: "Fake IOS Software, Version 1.2(3)F4\n" + "more\n" * 12,
+            "show version": lambda: "Fake IOS Software, Version 1.2(3)F4",
             "show running-config": self._running,
             "show load": self.load,
-            "show escape": lambda: "\x1b]0;pwned\x07\x1b[2Jplain\x1b[31m red\x1b[0m \x07text",
             "show ipv6 route": read_kernel_routes,
             "clear sessions": lambda: (save_state("sessions", 0), "")[1],
             "show sessions": lambda: f"active: {load_state('sessions', 5)}",
@@ -274,9 +263,7 @@ class Ios(Box):
         }
         if line in answers:
             return answers[line]()
-        if found := re.fullmatch(r"terminal (length|width) (\d+)", line):
-            if found[1] == "length":
-                self.terminal.page = int(found[2])
+        if re.fullmatch(r"terminal (length|width) \d+", line):
             return ""
         if found := re.fullmatch(r"configure terminal(?: revert timer (\d+))?", line):
             if found[1]:
@@ -375,7 +362,6 @@ class Junos(Box):
         if line in answers:
             return answers[line]()
         if re.fullmatch(r"set cli screen-(?:length|width) \d+", line):
-            self.terminal.page = 0
             return f"Screen length set to {line.rsplit(maxsplit=1)[-1]}"
         if re.fullmatch(r"file delete \S+", line):
             (STATE / f"file-{Path(line.rsplit(maxsplit=1)[-1]).name}").unlink(missing_ok=True)

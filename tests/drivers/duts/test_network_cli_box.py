@@ -51,11 +51,6 @@ def box(server):
                  "ip -6 route flush proto boot; ip -6 addr flush scope global")  # fmt: skip
 
 
-@pytest.fixture
-def ios(box):
-    return box
-
-
 one_is_enough = pytest.mark.parametrize("server", ["ios"], indirect=True)
 
 
@@ -123,16 +118,6 @@ def test_device_is_committed_verified_flushed_watched_and_rolled_back(box, tmp_p
 
 
 @one_is_enough
-def test_pages_are_turned_and_escape_sequences_removed(ios, tmp_path):
-    cli = {**DIALECTS["ios"]["cli"], "open": []}
-    with opened(ios, tmp_path, cli=cli) as session:
-        answer = session.transport.run("show version").out
-        assert session.transport.run("show escape").out == "plain red text\n"
-    assert answer.splitlines().count("more") == 12
-    assert "More--" not in answer
-
-
-@one_is_enough
 def test_script_of_the_record_undoes_by_hand(box, tmp_path):
     session = session_of(box, tmp_path)
     session.open()
@@ -164,45 +149,36 @@ def test_rejected_line_rolls_configuration_back(box, tmp_path):
 
 
 @one_is_enough
-def test_missing_prompt_ends_the_connection_and_rolls_back(ios, tmp_path):
-    ios.put("hang", "ipv6 route")
-    cli = {**DIALECTS["ios"]["cli"], "line_deadline_s": 1}
-    with opened(ios, tmp_path, cli=cli) as session, expect_error("connection-lost"):
-        session.commit()
-    assert ios.configuration == []
-
-
-@one_is_enough
 @pytest.mark.parametrize("line", ["ipv6 route", "configure confirm"])
-def test_cut_connection_is_opened_again_to_roll_back(ios, tmp_path, line):
-    ios.put("cut", line)
-    with opened(ios, tmp_path) as session, expect_error("connection-lost"):
+def test_cut_connection_is_opened_again_to_roll_back(box, tmp_path, line):
+    box.put("cut", line)
+    with opened(box, tmp_path) as session, expect_error("connection-lost"):
         session.commit()
-    assert ios.configuration == []
+    assert box.configuration == []
 
 
 @one_is_enough
-def test_unreachable_device_is_rolled_back_by_its_own_timer(ios, tmp_path):
+def test_unreachable_device_is_rolled_back_by_its_own_timer(box, tmp_path):
     """And the device's own timer takes it back."""
-    ios.put("minute", "1")
-    ios.put("cut", "ipv6 route")
-    session = session_of(ios, tmp_path, undo_after_s=0)
+    box.put("minute", "1")
+    box.put("cut", "ipv6 route")
+    session = session_of(box, tmp_path, undo_after_s=0)
     session.open()
-    ios.stop_listening()
+    box.stop_listening()
     try:
         with expect_error("unreachable") as info:
             session.commit()
     finally:
         session.close()
-        ios.listen()
+        box.listen()
     assert "v6t dut rollback" in info.value.hint
     assert f"sh {tmp_path}/state/undo.sh" in info.value.hint
-    wait_until(lambda: ios.configuration == [], "the device's own timer takes it back")
-    with opened(ios, tmp_path, undo_after_s=0) as session:
-        ios.forget()
+    wait_until(lambda: box.configuration == [], "the device's own timer takes it back")
+    with opened(box, tmp_path, undo_after_s=0) as session:
+        box.forget()
         session.rollback()
-        assert "configure replace flash:v6t-before force" not in ios.typed
-    assert ios.configuration == []
+        assert "configure replace flash:v6t-before force" not in box.typed
+    assert box.configuration == []
 
 
 def test_killed_commit_is_rolled_back_later(tmp_path):
@@ -225,14 +201,14 @@ def test_killed_commit_is_rolled_back_later(tmp_path):
 
 
 @one_is_enough
-def test_silent_owner_is_rolled_back_by_the_timer_of_this_machine(ios, tmp_path):
-    session = session_of(ios, tmp_path, undo_after_s=2)
+def test_silent_owner_is_rolled_back_by_the_timer_of_this_machine(box, tmp_path):
+    session = session_of(box, tmp_path, undo_after_s=2)
     session.open()
     session.commit()
-    assert ios.configuration
+    assert box.configuration
     session.close()  # without a word
-    wait_until(lambda: ios.configuration == [], "the timer undoes it")
-    session = session_of(ios, tmp_path, undo_after_s=2)
+    wait_until(lambda: box.configuration == [], "the timer undoes it")
+    session = session_of(box, tmp_path, undo_after_s=2)
     wait_until(lambda: not (tmp_path / "state" / "lock").is_symlink(), "the timer is done")
     session.open()
     try:
@@ -240,26 +216,6 @@ def test_silent_owner_is_rolled_back_by_the_timer_of_this_machine(ios, tmp_path)
         assert any("undone" in line for line in session.rollback())
     finally:
         session.close()
-
-
-@one_is_enough
-def test_enable_password_is_typed_but_not_logged(ios, tmp_path, monkeypatch):
-    ios.put("enable", "s3cret-enable")
-    monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "s3cret-enable")
-    with opened(ios, tmp_path) as session:
-        session.commit()
-        found = everything_in(tmp_path)
-        session.rollback()
-    assert "configure ipv6-router" in found
-    assert "s3cret" not in found
-    monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "wrong-one")
-    with expect_error("command-rejected", mentions="enable") as info:
-        session_of(ios, tmp_path).open()
-    assert "wrong-one" not in str(info.value)
-    monkeypatch.delenv("V6T_DUT_ENABLE_PASSWORD")
-    with expect_error("console-prompt") as lacking:
-        session_of(ios, tmp_path).open()
-    assert "V6T_DUT_ENABLE_PASSWORD" in lacking.value.hint
 
 
 def test_secrets_stay_out_of_logs_records_and_the_screen(tmp_path, monkeypatch):
