@@ -307,7 +307,7 @@ def test_verify_detects_device_that_forwards_nothing(tmp_path):
     path = tmp_path / "testbed.yaml"
     path.write_text(
         "dut:\n  driver: command\n  options:\n    steps:\n"
-        "      - {command: sysctl -q -w net.ipv4.conf.left.forwarding=0, why: sabotage,\n"
+        "      - {command: sysctl -q -w net.ipv4.conf.$LEFT.forwarding=0, why: sabotage,\n"
         "         undo: 'sysctl -q -w net.ipv4.conf.left.forwarding={words}',\n"
         "         before: sysctl -n net.ipv4.conf.left.forwarding,\n"
         "         check: {command: sysctl -n net.ipv4.conf.left.forwarding, equals: '0'}}\n"
