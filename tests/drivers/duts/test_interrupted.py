@@ -1,6 +1,7 @@
 """Ctrl-C after each single command on a device, and between the devices of a chain."""
 
 import os
+import shutil
 import subprocess
 from functools import partial
 from itertools import count
@@ -161,14 +162,17 @@ def test_lock_of_killed_shell_is_freed_by_watchdog(tmp_path, monkeypatch):
 
 
 def test_interrupted_rollback_is_completed(tmp_path):
+    place, configured = tmp_path / "device", tmp_path / "configured"
+    place.mkdir()
+    first = session(place, LocalTransport("a machine"))
+    first.open()
+    first.commit()
+    first.confirm()
+    first.close()
+    shutil.copytree(place, configured, symlinks=True)
     for after in count(1):
-        place = tmp_path / str(after)
-        place.mkdir()
-        first = session(place, LocalTransport("a machine"))
-        first.open()
-        first.commit()
-        first.confirm()
-        first.close()
+        shutil.rmtree(place)
+        shutil.copytree(configured, place, symlinks=True)
         second = session(place, Stopped(after))
         second.open()
         stopped = is_stopped(second.rollback)
