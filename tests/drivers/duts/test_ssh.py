@@ -1,9 +1,7 @@
 """The SSH transport against a real sshd: logins, deadlines, broken connections, unusual output."""
 
 import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 from v6t.drivers.transport.contract import (
@@ -135,24 +133,6 @@ def test_close_is_idempotent():
     transport.close()
     with expect_error("connection-lost", kind=ConnectionLost):
         transport.run("true")
-
-
-def test_devices_of_a_test_process_that_was_killed_are_removed(server):
-    """Two checkouts test at once; what a killed one left does not stay for ever."""
-    words = "from v6t.tests.drivers.duts import sshserver as s; m = s.Server('ssh'); "
-    ended = [
-        sys.executable,
-        "-c",
-        words + "print(m.directory, m.pid, flush=True); s.os.kill(s.os.getpid(), 9)",
-    ]
-    place, pid = subprocess.run(ended, capture_output=True, text=True, check=False).stdout.split()
-    assert Path(place).exists()
-    assert Path(place) != server.directory
-    assert Path(f"/proc/{pid}").exists(), "the device survives"
-    subprocess.run([sys.executable, "-c", words + "s.stop_server(m)"], check=True)
-    assert not Path(place).exists()
-    assert not Path(f"/proc/{pid}").exists()
-    assert server.find_pid()
 
 
 def test_refused_command_is_recognized_among_other_messages():
