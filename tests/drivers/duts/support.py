@@ -50,6 +50,12 @@ def find_missing_package(driver):
     return None
 
 
+def missing(name, way):
+    """Return the package that this machine lacks for a device, reached directly or over SSH."""
+    lacking = find_missing_package(make_driver(name, {}))
+    return lacking or (sshserver.find_missing() if way == "over ssh" else None)
+
+
 def read_captured(name):
     return (CAPTURED / name).read_text()
 

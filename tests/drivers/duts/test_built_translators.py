@@ -16,10 +16,8 @@ from v6t.tests.needs import needs_lab
 
 from . import intents, sshserver
 from .bench import open_bed, traffic_classes
-from .cases import CASES
+from .cases import CASE_BY_NAME
 from .support import make_plan, run_shell
-
-CASE = {c.name: c for c in CASES}
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def test_device_is_configured_verified_and_restored(built, way):
     if way == "over ssh" and (package := sshserver.find_missing()):
         pytest.skip(f"needs {package}")
     more = {"ssh": {"lab": sshserver.make_unique_name("built")}} if way == "over ssh" else {}
-    intent = CASE[built.case].intent
+    intent = CASE_BY_NAME[built.case].intent
     with open_bed(built.device, intent, **built.own, **more) as bed:
         assert len(bed.session.verify()) > 5
         assert re.match(r"\d|program [0-9a-f]{12} ", bed.session.describe()["version"])

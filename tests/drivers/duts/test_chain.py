@@ -23,22 +23,9 @@ from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
 
 from . import intents
-from .support import find_missing_package
+from .support import missing
 
 COUNT, RATE = 500, 2000.0
-
-
-def lacking(run):
-    """Return the Debian package of a program that this machine lacks."""
-    driver = bind(run).driver
-    drivers = [driver]
-    if isinstance(driver, ChainDriver):
-        drivers = [
-            p.driver
-            for p in driver.get_parts(bind(run).technology.make_dut_intent())
-            if p.driver.configures_device
-        ]
-    return next(filter(None, map(find_missing_package, drivers)), None)
 
 
 def establish(sizes, purpose="establish"):
@@ -61,7 +48,7 @@ def establish(sizes, purpose="establish"):
 def test_connections_go_through_and_are_counted():
     """Other chains are cells of the matrix (tests/drivers/matrix.py)."""
     run = resolve(plugin="dslite-aftr")
-    if package := lacking(run):
+    if package := missing("nftables", "directly"):
         pytest.skip(f"needs {package}")
     tool = bind(run).technology
     sizes = tool.make_frame_pair(run.frame_sizes[0])
@@ -107,7 +94,7 @@ def test_failed_part_removes_all_other_parts(tmp_path):
     program.chmod(0o755)
     options = {"parts.clat.options.program": str(program)}
     run = resolve(plugin="ipv4aas", dut_params=options)
-    if package := lacking(run):
+    if package := missing("tayga-nftables", "directly"):
         pytest.skip(f"needs {package}")
     before = namespaces()
     bench = Bench(bind(run))

@@ -17,7 +17,7 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.steps import make_daemon_step
 from v6t.plugins.map_ce import MapECe
 
-from .cases import CASES, plan_case
+from .cases import CASE_BY_NAME, plan_case
 from .support import read_captured, run_shell
 
 
@@ -496,9 +496,8 @@ def test_each_iptables_step_reads_the_rule_of_its_protocol_only():
 
 
 def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():
-    driver = make_driver("iptables", {})
-    (case,) = [c for c in CASES if c.name == "iptables-nat44"]
-    change = driver.find_live_change(case.intent, driver.make_example_facts(case.intent))
+    driver, facts, _ = plan_case("iptables-nat44")
+    change = driver.find_live_change(CASE_BY_NAME["iptables-nat44"].intent, facts)
     shell = f'iptables() {{ case $* in *-L*) cat;; *) echo "$@";; esac; }}; {change.remove_command}'
     done = run_shell(shell, LISTED)
     assert done.stdout.split() == ["-w", "-t", "nat", "-D", "POSTROUTING", "2"]

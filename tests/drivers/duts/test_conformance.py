@@ -10,7 +10,7 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
 from v6t.tests.expect import expect_error
 
-from .cases import CASES
+from .cases import CASE_BY_NAME
 
 MODULE = re.compile(r"\b(?:modprobe|insmod) ")
 """In a lab a module stays."""
@@ -18,7 +18,7 @@ MODULE = re.compile(r"\b(?:modprobe|insmod) ")
 
 def list_steps(name, ssh):
     """List the steps of a recorded case for a device that is reached by these options."""
-    (case,) = [c for c in CASES if c.name == name]
+    case = CASE_BY_NAME[name]
     driver = make_driver(case.driver, {**case.options, "ssh": ssh})
     facts = replace(driver.make_example_facts(case.intent), management_path=ManagementPath())
     return driver.plan(case.intent, facts).steps
@@ -51,7 +51,7 @@ def test_huge_pages_are_restored_outside_lab_only(ssh, counted):
 @pytest.mark.parametrize("address", ["0000:03:00.1", "03:00.1"])
 def test_snabb_management_pci_device_is_rejected(address):
     driver = make_driver("snabb-lwaftr", {"left": "03:00.0", "right": address})
-    intent = next(c for c in CASES if c.name == "snabb-lwaftr").intent
+    intent = CASE_BY_NAME["snabb-lwaftr"].intent
     facts = replace(
         driver.make_example_facts(intent),
         management_interfaces=frozenset({"eno1"}),
@@ -77,7 +77,7 @@ def test_snabb_management_pci_device_is_rejected(address):
 )
 def test_snabb_pci_device_used_by_kernel_is_rejected(up, addresses, says):
     driver = make_driver("snabb-lwaftr", {"left": "03:00.0", "right": "03:00.1"})
-    intent = next(c for c in CASES if c.name == "snabb-lwaftr").intent
+    intent = CASE_BY_NAME["snabb-lwaftr"].intent
     facts = replace(
         driver.make_example_facts(intent),
         interfaces={"eno2": Interface("02:00:00:00:00:01", is_up=up)},

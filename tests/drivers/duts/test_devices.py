@@ -10,7 +10,6 @@ import pytest
 from v6t.drivers.duts.lab.ssh import LabSshServer
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import expect_text, expect_words
-from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
 from v6t.drivers.duts.session.undo_store import PROGRESS, SCRIPT, UndoRecord, build_undo_script
 from v6t.drivers.duts.steps import make_object_step
@@ -20,7 +19,7 @@ from v6t.tests.expect import expect_error
 from . import intents, sshserver
 from .bench import open_bed, traffic_classes
 from .field import wait_until
-from .support import find_missing_package, in_lab
+from .support import in_lab, missing
 
 pytestmark = in_lab
 
@@ -33,12 +32,6 @@ FRAMES = {
 """Intent; source and destination sent forward; source and destination that come out; TTL."""
 LAB = sshserver.make_unique_name("devices")
 WAYS = {"directly": {}, "over ssh": {"ssh": {"lab": LAB}}}
-
-
-def missing(name: str, way: str) -> str | None:
-    """Return what a device lacks here."""
-    lacking = find_missing_package(make_driver(name, {}))
-    return lacking or (sshserver.find_missing() if way == "over ssh" else None)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from v6t.plugins.dns64 import Dns64, Dns64Params
 from v6t.trials.queries import Queries
 from v6t.trials.trial import Trial
 
-from .support import in_lab
-from .test_devices import missing
+from .support import in_lab, missing
 
 pytestmark = in_lab
 SERVERS = ("bind9", "knot-resolver", "pdns-recursor", "unbound")

@@ -11,8 +11,7 @@ from v6t.tests.needs import needs_lab
 
 from . import intents
 from .field import wait_until
-from .support import DUMMY, FORWARDING, run_v6t
-from .test_devices import missing
+from .support import DUMMY, FORWARDING, missing, run_v6t
 
 ROUTER = ("--plugin", "ipv4-router")
 LACKING = missing("nftables", "over ssh")

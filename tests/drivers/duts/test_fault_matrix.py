@@ -24,7 +24,7 @@ from v6t.tests.drivers import matrix
 from v6t.tests.expect import expect_error
 
 from . import field, intents, sshserver
-from .cases import CASES
+from .cases import CASE_BY_NAME
 from .field import wait_until
 from .support import over_ssh
 
@@ -57,8 +57,11 @@ DEVICES = {
     "nftables66": Nat66().make_dut_intent(),
 }
 """What the driver makes, by its name, and words behind a comma."""
-CASE = {case.name: case.intent for case in CASES}
-BUILT = {"tundra": CASE["tundra-siit"], "snabb-lwaftr": intents.lwaftr(), "vpp": intents.nat44()}
+BUILT = {
+    "tundra": CASE_BY_NAME["tundra-siit"].intent,
+    "snabb-lwaftr": intents.lwaftr(),
+    "vpp": intents.nat44(),
+}
 """The same where no package has the program: none of them is a part of `make test`."""
 LEFT_OUT = {
     "jool": "a kernel with its module",

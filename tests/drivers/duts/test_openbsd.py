@@ -20,7 +20,7 @@ from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.tests.expect import expect_error
 
 from . import intents
-from .support import read_captured, run_shell
+from .support import make_plan, read_captured, run_shell
 
 PFCTL = os.environ.get("V6T_PFCTL", "")
 
@@ -246,8 +246,7 @@ def test_address_is_found_with_its_length(line, found, ours):
 
 
 def test_mtu_is_read_back_and_restored():
-    driver = make_driver("openbsd-pf", {"left": "vio0", "right": "vether1"})
-    steps = driver.plan(intents.nat44(), driver.make_example_facts(intents.nat44())).steps
+    steps = make_plan("openbsd-pf", intents.nat44(), left="vio0", right="vether1").steps
     (step,) = [s for s in steps if s.command == "ifconfig vether1 mtu 1500"]
     shell = f"ifconfig() {{ cat; }}; {step.read}"
     printed = re.search(r"^vether1: (?:.|\n\t)*", read_captured("openbsd-ifconfig-A.txt"), re.M)[0]
@@ -273,8 +272,7 @@ def test_address_with_other_prefix_length_is_rejected():
 
 
 def flush_of(intent):
-    driver = make_driver("openbsd-pf", {"flush": "purge"})
-    (step,) = driver.plan(intent, driver.make_example_facts(intent)).flush
+    (step,) = make_plan("openbsd-pf", intent, flush="purge").flush
     return step
 
 
@@ -321,8 +319,7 @@ def test_flush_waits_for_purge_of_states(left, waited, tmp_path):
 @pytest.mark.parametrize(("refusals", "status"), [(3, 0), (100, 1)])
 def test_rule_reload_is_retried_while_states_exceed_limit(refusals, status):
     """sys/net/pf_ioctl.c, DIOCSETLIMIT: EBUSY while the pool holds more; the purge frees later."""
-    driver = make_driver("openbsd-pf", {})
-    plan = driver.plan(intents.nat44(), driver.make_example_facts(intents.nat44()))
+    plan = make_plan("openbsd-pf", intents.nat44())
     (load,) = [s for s in plan.steps if "-q -f /etc/pf.conf" in s.undo]
     shell = (
         "t=0; sleep() { :; }; pfctl() { [ $2 = -k ] || "

@@ -20,6 +20,7 @@ from v6t.plugins.nat44 import Nat66
 from v6t.tests.expect import expect_error
 
 from . import intents, walk
+from .support import make_plan
 
 each_base = pytest.mark.parametrize("base", walk.BASES, ids=lambda b: b.name)
 
@@ -96,7 +97,7 @@ def test_timeout_equals_configured_value(
         intent = intents.with_values(intent, udp_timeout_s=told_s)
     made = make_driver(driver, options)
     assert made.get_timeout_s(intent) == seconds
-    steps = made.plan(intent, made.make_example_facts(intent)).steps
+    steps = make_plan(driver, intent, **options).steps
     commands = "\n".join(s.command + s.text for s in steps)
     udp = re.findall(r"(?:udp_timeout=|udp_timeout_stream=|timeout udp )(\d+)", commands)
     if driver == "jool":
@@ -122,9 +123,7 @@ def test_rfc_timers_and_timeout_are_exclusive(driver: str) -> None:
 
 
 def test_icmp_of_both_versions_is_timed() -> None:
-    made, intent = make_driver("nftables66", RFC), Nat66().make_dut_intent()
-    commands = "\n".join(
-        s.command for s in made.plan(intent, made.make_example_facts(intent)).steps
-    )
+    steps = make_plan("nftables66", Nat66().make_dut_intent(), **RFC).steps
+    commands = "\n".join(s.command for s in steps)
     assert "nf_conntrack_icmp_timeout=66" in commands
     assert "nf_conntrack_icmpv6_timeout=66" in commands

@@ -25,7 +25,7 @@ from v6t.tests.expect import expect_error
 
 from . import intents, pages
 from .cases import CASE_BY_NAME, CASES, plan_case, without_base_steps
-from .support import run_shell
+from .support import make_plan, run_shell
 
 GOLDEN = Path(__file__).parent / "golden"
 DANGEROUS = (
@@ -348,8 +348,7 @@ def test_learned_default_route_survives_forwarding():
 def test_neighbor_table_is_enlarged():
     many = {f"198.18.{n >> 8}.{n & 255}": "02:00:00:00:01:02" for n in range(2, 3000)}
     intent = replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, neighbors=many))
-    driver = make_driver("linux-router", {})
-    plan = driver.plan(intent, driver.make_example_facts(intent))
+    plan = make_plan("linux-router", intent)
     (room,) = [s for s in plan.steps if "gc_thresh3" in s.command]
     assert int(room.command.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
 
@@ -360,8 +359,7 @@ def test_resolved_neighbours_mode_configures_no_neighbours(name):
     (case, *_) = [c for c in CASES if c.driver == name and "neighbours" not in c.options]
 
     def commands(neighbours):
-        driver = make_driver(name, {**case.options, "neighbours": neighbours})
-        plan = driver.plan(case.intent, driver.make_example_facts(case.intent))
+        plan = make_plan(name, case.intent, **case.options, neighbours=neighbours)
         return [step.command + step.text for step in plan.steps]
 
     static, resolved = commands("static"), commands("resolved")

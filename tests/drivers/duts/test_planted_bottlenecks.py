@@ -15,8 +15,7 @@ from v6t.core.runs import bottleneck
 from v6t.core.runs.bench import Bench
 from v6t.tests.core.support import v6t, v6t_process
 
-from .support import in_lab
-from .test_devices import missing
+from .support import in_lab, missing
 
 pytestmark = [*in_lab, pytest.mark.slow]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it is done in this process")

@@ -15,8 +15,7 @@ from v6t.drivers.transport.process import NamespaceTransport
 from v6t.tests.core import warm
 
 from . import sshserver
-from .support import in_lab, run_v6t, start_run
-from .test_devices import missing
+from .support import in_lab, missing, run_v6t, start_run
 
 LACKING = missing("tayga", "over ssh")
 pytestmark = [

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.addresses import find_translated_networks
-from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.siit import Siit, SiitParams
 from v6t.tests.core.support import v6t
+
+from .support import make_plan
 
 TRANSLATOR = "translator"
 _ROUTE = re.compile(r"^(?:ip (?:-[46] )?)?route add (\S+) (?:via \S+ )?dev (\S+)", re.MULTILINE)
@@ -169,11 +170,9 @@ def test_siit_routes_hold_of_the_prefix_only_hosts_without_a_mapping():
 @pytest.mark.parametrize("params", [HALVES, GAP, SHARED, NESTED])
 @pytest.mark.parametrize("orientation", ["nat64", "nat46"])
 def test_siit_plan_creates_no_routing_loop(driver, params, orientation):
-    device = make_driver(driver, {})
     technology = translator(**params, orientation=orientation)
-    intent = technology.make_dut_intent()
     try:
-        plan = device.plan(intent, device.make_example_facts(intent))
+        plan = make_plan(driver, technology.make_dut_intent())
     except UsageError:
         pytest.skip("the device cannot have these mappings")
     lines = "\n".join(f"{step.command}\n{step.text}" for step in plan.steps)
