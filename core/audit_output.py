@@ -32,7 +32,7 @@ def reserve_directory(out: Path) -> Iterator[None]:
     """Create the output directory before the audit starts; remove it at the end if it is empty.
 
     Raises:
-        UsageError: it cannot be created, or holds a run, a campaign or an audit.
+        UsageError: the directory cannot be created, or holds a run, a campaign or an audit.
     """
     if content := describe_content(out):
         hint = "give the audit its own directory: -o DIRECTORY"
@@ -47,7 +47,7 @@ def reserve_directory(out: Path) -> Iterator[None]:
 
 
 def make_record(
-    bound: BoundRun, device: str, suites: Sequence[str], seconds: float, progress: AuditProgress
+    bound: BoundRun, device: str, suites: Sequence[str], duration_s: float, progress: AuditProgress
 ) -> AuditRecord:
     """Return the audit record of the clauses tested so far.
 
@@ -55,8 +55,8 @@ def make_record(
         bound: technology and driver.
         device: name and version of the device.
         suites: names of the suites.
-        seconds: duration.
-        progress: the findings.
+        duration_s: duration of the audit so far.
+        progress: numbers of clauses, and the findings so far.
     """
     return AuditRecord(
         schema=SCHEMA,
@@ -68,7 +68,7 @@ def make_record(
         driver=bound.driver.name,
         device=device,
         suites=list(suites),
-        seconds=seconds,
+        seconds=duration_s,
         planned=progress.planned,
         stopped=progress.stopped,
         findings=progress.findings,
@@ -79,7 +79,7 @@ def write_record(record: AuditRecord, out: Path) -> None:
     """Write the audit record, without captures and report.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(out / AUDIT, json.dumps(record.to_json(), indent=1) + "\n")
@@ -89,7 +89,7 @@ def write_audit(record: AuditRecord, frames: Sequence[bytes], out: Path) -> None
     """Write the record, the captures and the report of an audit.
 
     Raises:
-        UsageError: they cannot be written.
+        UsageError: a file cannot be written.
     """
     report = audit_document(record)
     texts = {"html": to_html(report), "md": to_markdown(report), "junit": to_junit(record)}

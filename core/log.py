@@ -81,7 +81,7 @@ def print_notice(text: str) -> None:
 
 @contextlib.contextmanager
 def redirect_records(write: LineWriter) -> Iterator[None]:
-    """Send log records to a display that draws on the terminal while the context is open."""
+    """Pass log records to ``write``, not to standard error, while the context is open."""
     before, _stderr_handler.write = _stderr_handler.write, write
     try:
         yield
@@ -90,16 +90,16 @@ def redirect_records(write: LineWriter) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def record_log(write: LineWriter, notify: LineWriter | None = None) -> Iterator[None]:
-    """Send records of level INFO and above, or all with ``-vv``, to a log file.
+def copy_records(write: LineWriter, on_notice: LineWriter | None = None) -> Iterator[None]:
+    """Copy log records of level INFO and above, or all with ``-vv``, while the context is open.
 
     Args:
-        write: appends a text to the file.
-        notify: receives notices in its place, and shows them, too.
+        write: receives the records, for example to append them to a log file.
+        on_notice: receives notices instead of ``write`` and of standard error.
     """
     handlers = [LineHandler(write, min(logging.INFO, _stderr_handler.level))]
-    if notify is not None:
-        handlers.append(LineHandler(notify, NOTICE))
+    if on_notice is not None:
+        handlers.append(LineHandler(on_notice, NOTICE))
         handlers[0].addFilter(_is_below_notice)
         _stderr_handler.addFilter(_is_below_notice)
     for handler in handlers:
@@ -110,7 +110,7 @@ def record_log(write: LineWriter, notify: LineWriter | None = None) -> Iterator[
     finally:
         for handler in handlers:
             _ROOT.removeHandler(handler)
-        if notify is not None:
+        if on_notice is not None:
             _stderr_handler.removeFilter(_is_below_notice)
         _set_level()
 

@@ -97,7 +97,7 @@ def audit_command(
     """
     bound = resolve_device_run(arguments, single_frames=True)
     if list_only:
-        return _list_clauses(bound, suites, no_variants)
+        return _list_clauses(bound, suites, variants=not no_variants)
     from rich.console import Console
     from v6t.audit.auditor import LASTING_S, AuditProgress, AuditRequest, run_audit
     from v6t.core.audit_device import BoundDevice
@@ -114,16 +114,16 @@ def audit_command(
     device, selection = _choose_clauses(device, suites)
     started = time.monotonic()
 
-    def build_record(progress: AuditProgress) -> AuditRecord:
-        """Return the audit record of the clauses tested so far."""
-        seconds = round(time.monotonic() - started, 1)
+    def make_current_record(progress: AuditProgress) -> AuditRecord:
+        """Return the audit record of this command's device, suites and time so far."""
+        duration_s = round(time.monotonic() - started, 1)
         chosen = [suite.name for suite in selection.suites]
-        return make_record(device.bound, names[-1], chosen, seconds, progress)
+        return make_record(device.bound, names[-1], chosen, duration_s, progress)
 
     def save_record(progress: AuditProgress) -> None:
         """Write the audit record of the clauses tested so far."""
         with contextlib.suppress(OSError):  # reported at the end, if it still fails
-            write_record(build_record(progress), out)
+            write_record(make_current_record(progress), out)
 
     def show_clause(number: int, planned: int, name: str) -> None:
         """Show the current clause in the status line."""
@@ -134,7 +134,7 @@ def audit_command(
     with reserve_directory(out), open_log(out):
         with handle_device_signals(bound), Console(stderr=True).status("") as status_line:
             error = run_audit(device, selection, request, progress)
-        made = build_record(progress)
+        made = make_current_record(progress)
         try:
             write_audit(made, progress.frames, out)
         except (OSError, V6tError) as exc:  # the findings are printed all the same
@@ -169,15 +169,15 @@ def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[Bound
         raise
 
 
-def _list_clauses(bound: BoundRun, suites: tuple[str, ...], no_variants: bool) -> CommandResult:
-    """Return every clause with its section and level; print which RFCs have none."""
+def _list_clauses(bound: BoundRun, suites: tuple[str, ...], *, variants: bool) -> CommandResult:
+    """Print notices on what is not tested, and return the clauses with sections and levels."""
     from v6t.audit.auditor import AuditRequest, find_uncovered_rfcs, plan_audit
     from v6t.core.audit_device import BoundDevice
 
     device, selection = _choose_clauses(BoundDevice(bound), suites)
     for problem, fix in selection.unmet:
         print_notice(f"clauses are left out: {problem}; {fix}")
-    request = AuditRequest(variants=not no_variants, lasting_s=float("inf"))
+    request = AuditRequest(variants=variants, lasting_s=float("inf"))
     rows = [
         (c.name, f"{c.rfc} {c.section}", c.level, c.title + (f" ({variant})" if variant else ""))
         for variant, clauses in plan_audit(device.technology, selection, request).items()

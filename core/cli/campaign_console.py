@@ -39,7 +39,7 @@ from v6t.core.cli.stopping import (
 )
 from v6t.core.cli.terminal import print_table, print_text
 from v6t.core.config.yaml_file import YamlFile
-from v6t.core.runs.events import Listener, Listeners, RunDataCollector, format_duration
+from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector, format_duration
 from v6t.core.runs.results import COMPLETE
 from v6t.core.runs.rundir import CONFIG
 
@@ -157,9 +157,9 @@ class CampaignExecution:
         try:
             with contextlib.ExitStack() as stack:
                 progress = stack.enter_context(show_progress(prefix=prefix, in_campaign=True))
-                events: Listener = Listeners(self._collector, progress)
+                events: Listener = CompositeListener(self._collector, progress)
                 if self._view is not None:
-                    events = Listeners(events, stack.enter_context(self._view))
+                    events = CompositeListener(events, stack.enter_context(self._view))
                 failed = run_campaign(self._directory, runs, events)
                 if self._report:
                     events.on_message("writing the reports")

@@ -93,8 +93,8 @@ class ProgressDisplay(Listener):
         for line in () if self._prefix else describe_point(records, self._point_began - began):
             self._print_line(line, "bold")
 
-    def on_trial_start(self, current: CurrentTrial) -> None:
-        self._current, self._trial_began, self._message = current, time.monotonic(), ""
+    def on_trial_start(self, current_trial: CurrentTrial) -> None:
+        self._current, self._trial_began, self._message = current_trial, time.monotonic(), ""
         if self._live is not None or self._prefix or not self._console.is_terminal:
             return
         self._live = Live(

@@ -35,7 +35,7 @@ def make_run_result(
         wide: print all columns and tables.
         all_warnings: print every warning; else the first of each kind, at most three.
     """
-    from v6t.core.runs.results import make_document
+    from v6t.core.runs.results import make_results_document
     from v6t.core.runs.rundir import format_json, report_damage
 
     def print_results() -> None:
@@ -47,7 +47,7 @@ def make_run_result(
 
     def to_json() -> Any:
         """Return the content of results.json, in the order of the file."""
-        return json.loads(format_json(make_document(data.results)))
+        return json.loads(format_json(make_results_document(data.results)))
 
     return CommandResult(to_json, print_results)
 

@@ -19,7 +19,7 @@ from v6t.core.cli.results_view import make_run_result
 from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
 from v6t.core.cli.terminal import CommandResult
 from v6t.core.config.bound import BoundRun, bind
-from v6t.core.runs.events import Listener, Listeners, RunDataCollector, open_log
+from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector, open_log
 from v6t.core.runs.rundir import RunDir, choose_default_path
 
 if TYPE_CHECKING:
@@ -101,12 +101,12 @@ def _measure(
     collector = RunDataCollector()
     try:
         with contextlib.ExitStack() as stack:
-            events: Listener = Listeners(collector, stack.enter_context(show_progress()))
+            events: Listener = CompositeListener(collector, stack.enter_context(show_progress()))
             if live is not None:
                 from v6t.core.reporting.live import LiveView, parse_address
 
                 view = LiveView(parse_address(live), path, write_stderr_line)
-                events = Listeners(events, stack.enter_context(view))
+                events = CompositeListener(events, stack.enter_context(view))
             with handle_signals(
                 lambda: make_stop_messages(
                     {path: bound.settings} if has_begun() else {}, resume_command

@@ -60,18 +60,16 @@ class Modifier:
             result = measure(trial)
         return replace(result, modifier=counts)
 
-    def summarize(self, counts: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Return a list with one warning that summarizes all actions, or an empty list."""
+    def summarize_actions(self, counts: Sequence[Mapping[str, Any]]) -> str:
+        """Return the outcomes of the actions in several trials as a sentence; empty without any."""
         times = sum(each["times"] for each in counts)
         if not times:
-            return []
+            return ""
         right = sum(each["right"] for each in counts)
         slowest_s = max(each["slowest_s"] for each in counts)
         why = next((each["why"] for each in counts if each["why"]), "")
-        return [
-            f"{self.name}: {right:,} of {times:,} right, the slowest took {1000 * slowest_s:.0f} ms"
-            + (f"; first trouble: {why}" if why else "")
-        ]
+        summary = f"{right:,} of {times:,} right, the slowest took {1000 * slowest_s:.0f} ms"
+        return f"{self.name}: {summary}" + (f"; first trouble: {why}" if why else "")
 
 
 @contextmanager

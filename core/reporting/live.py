@@ -166,9 +166,9 @@ class LiveView(Listener):
         self._steps.appendleft(escape_controls(describe_step(progress)))
         self._set_state(f"{describe_position(progress)}: over")
 
-    def on_trial_start(self, current: CurrentTrial) -> None:
-        state = describe_trial(current, self._progress, 0.0)
-        self._set_state(f"{state}; about {format_duration(current.remaining_s)} left")
+    def on_trial_start(self, current_trial: CurrentTrial) -> None:
+        state = describe_trial(current_trial, self._progress, 0.0)
+        self._set_state(f"{state}; about {format_duration(current_trial.remaining_s)} left")
 
     def show_progress(self, read_progress: Callable[[], tuple[str, int]]) -> None:
         """Show the progress of runs in other processes if the page is being viewed."""

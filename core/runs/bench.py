@@ -96,14 +96,14 @@ def compile_directions(
     plugin: Technology,
     sizes: Sizes,
     seed: int,
-    vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
+    change: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
-    """Compile the streams of both directions after ``vary`` changed the traffic, if any."""
+    """Compile the streams of both directions, whose traffic ``change`` may modify first."""
     if plugin.exchange != "frames":
         return {}
     return {
         direction: compile_traffic(
-            vary(plugin.build_sized_traffic(direction, sizes, seed)),
+            change(plugin.build_sized_traffic(direction, sizes, seed)),
             first_stream_id=FIRST_STREAM_IDS[direction],
         )
         for direction in DIRECTIONS
@@ -113,14 +113,14 @@ def compile_directions(
 def compile_streams(
     bound: BoundRun,
     sizes: Sizes,
-    vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
+    change: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
     """Compile the streams of a frame size, including the frames of the run's modifier."""
     return compile_directions(
         bound.technology,
         sizes,
         bound.settings.seed,
-        lambda traffic: bound.add_modifier(vary(traffic)),
+        lambda traffic: bound.add_modifier(change(traffic)),
     )
 
 
@@ -128,7 +128,7 @@ class Bench:
     """Test bench of a run, which opens its tester and loads streams when a trial needs them.
 
     Attributes:
-        virtual_time_s: where the clock of a simulated tester starts [s].
+        virtual_time_s: time at which the clock of a simulated tester starts [s].
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Bench:
         record_dir: Path | None = None,
         check: Callable[[Tester], object] = lambda tester: None,
     ) -> None:
-        """Store the settings; ``check`` checks the tester after it was opened."""
+        """Store the settings; ``check`` is called with the tester after it is opened."""
         self._bound = bound
         self._check = check
         self._loopback = loopback or bound.driver.is_cable

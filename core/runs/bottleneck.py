@@ -48,7 +48,7 @@ class JudgedTrial:
     """Trial on which a verdict is based.
 
     Attributes:
-        notes: reasons if it is not the trial above the measured rate.
+        notes: reasons why it is not the trial above the measured rate, if it is not.
     """
 
     name: str  # ``found`` (at the measured rate) or ``above``
@@ -77,7 +77,7 @@ def watch_device(
     sampling costs the device time.
     """
     entries: list[dict[str, Any]] = []
-    for record in _list_throughputs(results):
+    for record in _list_throughput_records(results):
         entries += _examine_point(run_plan, record, duration_s, run_dir.path)
     run_dir.write_json(BOTTLENECK, entries)
     results = {**results, "bottleneck": entries}
@@ -85,7 +85,7 @@ def watch_device(
     return results
 
 
-def _list_throughputs(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _list_throughput_records(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the throughput records of a run whose median is not zero."""
     entries = results.get("results", [])
     records = [r for r in entries if r.get("benchmark") == THROUGHPUT and r.get("median")]
@@ -96,7 +96,7 @@ def _list_throughputs(results: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def describe_entry(entry: Mapping[str, Any]) -> list[str]:
-    """Return lines of text that describe a verdict and its evidence."""
+    """Return lines that describe an entry of ``bottleneck.json``: its verdict and evidence."""
     found_fps, sizes = entry["rate_fps"], format_sizes(entry["frame_sizes"])
     judged_fps = entry.get("judged_fps", found_fps)
     judged = f" (judged at {judged_fps:,.0f})" if judged_fps != found_fps else ""
@@ -268,9 +268,9 @@ def _sample_trials(
 def group_samples(
     samples: Sequence[Sample], ends: Sequence[tuple[str, float]], results: Mapping[str, TrialResult]
 ) -> dict[str, list[Sample]]:
-    """Group samples by period, without the last sample of a trial, which may be too late.
+    """Return the samples of each period by name, without a trial's last one, which may be late.
 
-    A trial whose connections failed may end between two samples; it gets those before and after it.
+    A trial that ended in phase 1 may contain no sample; it also gets the ones before and after it.
 
     Args:
         samples: samples in order of time.

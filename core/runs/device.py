@@ -42,7 +42,7 @@ def run_hook(name: str, hook: Hook) -> str:
 
 
 def _run_hook_command(name: str, command: str, timeout_s: float) -> str:
-    """Run the command once and return its output; raise DutError on failure or timeout."""
+    """Run a hook's command once and return its output; raise DutError on failure or timeout."""
     began = time.monotonic()
     try:
         done = subprocess.run(
@@ -103,12 +103,12 @@ LOAD_READING = "cpu"
 COUNTERS_KEY = "device"  # key of the device counters in ``results.json``
 
 
-def with_device_load(measure: Measure, session: Callable[[], DeviceSession | None]) -> Measure:
+def with_device_load(measure: Measure, get_session: Callable[[], DeviceSession | None]) -> Measure:
     """Wrap ``measure`` to sample the CPU load of the devices once a second in long trials."""
 
     def measure_with_load(trial: Trial) -> TrialResult:
         """Measure a trial and add the load of the device to its result."""
-        driven = session() if trial.total_duration_s >= MIN_SAMPLED_TRIAL_S else None
+        driven = get_session() if trial.total_duration_s >= MIN_SAMPLED_TRIAL_S else None
         watchers: dict[str, TelemetryWatcher] = {}
         samples: dict[str, Sequence[Any]] = {}
         try:
@@ -133,7 +133,7 @@ def compute_load(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:
     """Return the highest and the mean load of the cores between samples.
 
     Args:
-        samples: in order.
+        samples: samples in order of time.
         began_s: when the first frame was sent [s, wall clock]; earlier samples are left out.
 
     Returns:
@@ -157,7 +157,7 @@ def compute_load(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:
 
 
 class DeviceCountRecorder:
-    """Counters of the devices, read before the first and after the last trial of each benchmark.
+    """Reads the devices' counters before the first and after the last trial of each benchmark.
 
     One reading ends a benchmark and begins the next, unless the device gets other frames in between.
     A device that cannot be read has no entry; a benchmark that is measured again replaces its entry.
@@ -179,8 +179,8 @@ class DeviceCountRecorder:
         if self._before is None:
             self._before = _read_counters(session)
 
-    def discard_reading(self) -> None:
-        """Discard the last reading if no benchmark has begun, since other frames follow."""
+    def discard_unused_reading(self) -> None:
+        """Discard the last reading unless a benchmark has begun: other frames are not counted."""
         if not self._begun:
             self._before = None
 

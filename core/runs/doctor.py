@@ -72,11 +72,11 @@ def list_drivers() -> list[DriverSummary]:
 
 
 def examine_machine(tester: TesterKind | None = None) -> Iterator[Diagnosis]:
-    """Check this machine and yield the findings; ``tester`` is that of the testbed."""
+    """Check this machine and yield the findings; ``tester`` is the one that a testbed names."""
     yield from _check_system()
     yield _check_current_directory()
     yield from _check_extensions()
-    yield _check_devices()
+    yield _check_device_programs()
     yield from _check_testers(tester)
 
 
@@ -128,7 +128,7 @@ def _check_extensions() -> Iterator[Diagnosis]:
                 yield Diagnosis(f"{group.noun} {row.name}", "note", row.error)
 
 
-def _check_devices() -> Diagnosis:
+def _check_device_programs() -> Diagnosis:
     """Report which lab devices have their programs installed and which do not."""
     drivers = [driver for driver in list_drivers() if driver.programs]
     present = [driver.name for driver in drivers if all(driver.programs.values())]

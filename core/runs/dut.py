@@ -51,8 +51,8 @@ def open_session(
     """Open a session with a remote device, or with a lab device that is running.
 
     Raises:
-        UsageError: this device exists during a run only.
-        DutError: it cannot be reached.
+        UsageError: the device exists during a run only.
+        DutError: the device cannot be reached.
     """
     session = _make_session(bound, record_dir)
     session.open(lock=lock)
@@ -63,7 +63,7 @@ def open_session(
 
 
 def compare(bound: BoundRun) -> tuple[str, list[StepComparison]]:
-    """Return the name of the device and the differences between its plan and its state."""
+    """Compare the device's state with its plan; return the device's name and the steps."""
     with open_session(bound, lock=False) as device:
         device.make_plan()
         return device.name, list(device.compare())
@@ -155,8 +155,8 @@ def verify(bound: BoundRun) -> str:
     """Read back the configuration, check the translation of a few frames and return a message.
 
     Raises:
-        DutError: something reads back wrongly.
-        TranslationError: a frame came back wrong, or not.
+        DutError: the configuration differs from the plan.
+        TranslationError: a frame was lost or translated wrongly.
     """
     from v6t.core.runs.bench import Bench, compile_directions
     from v6t.core.runs.preflight import make_mismatch_error, run_preflight
@@ -222,7 +222,7 @@ def rollback(
     Args:
         bound: run whose device is restored.
         record_dir: directory of the run, which holds a copy of the undo record.
-        forget: drop the undo record even if the device is not as it was.
+        forget: drop the undo record even if the device could not be restored.
         by_script: run ``undo.sh`` if the record is damaged.
     """
     labs = _list_lab_devices(bound)
@@ -250,7 +250,7 @@ def rollback(
 
 
 def find_technology(driver: str) -> str | None:
-    """Return the first technology that the driver can configure; None for a chain."""
+    """Return the first technology that a driver can configure; None for a chain of devices."""
     from v6t.core.config.compatibility import list_technologies
 
     if driver not in drivers() or load_driver_type(driver).is_chain:

@@ -34,7 +34,7 @@ class CurrentTrial:
     """Trial that is about to start, with its number and the estimated remaining time of the run.
 
     Attributes:
-        previous_result: result of the trial before it in this stage; None for the first.
+        previous_result: result of the previous trial of the stage; None for its first trial.
     """
 
     stage: Stage
@@ -64,7 +64,7 @@ class Listener:
     def on_message(self, text: str) -> None:
         """Receive a progress message or a notice for the user."""
 
-    def on_trial_start(self, current: CurrentTrial) -> None:
+    def on_trial_start(self, current_trial: CurrentTrial) -> None:
         """Receive a trial before it starts, including self-tests and retries."""
 
     def on_step_start(self, progress: Progress) -> None:
@@ -77,8 +77,8 @@ class Listener:
         """Receive the records of a phase at one frame size and mode after its last benchmark."""
 
 
-class Listeners(Listener):
-    """Listener that passes every event to several listeners, in order."""
+class CompositeListener(Listener):
+    """Listener that passes every event to several others, in order."""
 
     def __init__(self, *listeners: Listener) -> None:
         for event in (name for name in vars(Listener) if name.startswith("on_")):
@@ -86,7 +86,7 @@ class Listeners(Listener):
 
 
 class RunDataCollector(Listener):
-    """Keeps the data of runs, also of those that fail, by name; that of a single run is empty."""
+    """Keeps the data of runs, including failed ones, by name; a single run has an empty name."""
 
     def __init__(self) -> None:
         self.ended: dict[str, RunData] = {}  # data of ended runs
@@ -94,7 +94,7 @@ class RunDataCollector(Listener):
         self._get_data: Callable[[], RunData] | None = None
 
     def find(self, name: str) -> RunData | None:
-        """Return the data of a run so far; None if it is not known."""
+        """Return the data of a run so far; None if the run is unknown."""
         current = self._get_data if name == self._name else None
         return self.ended.get(name) if current is None else current()
 
@@ -116,7 +116,7 @@ def _call_all(receivers: Sequence[Callable[[Any], None]], value: Any) -> None:
 MIN_TIMED_TRIAL_S = 5.0  # shortest trial whose elapsed time is shown
 
 
-class RemainingTime:
+class RemainingTimeEstimator:
     """Estimates the remaining time from the plan and the pace of the measured stages."""
 
     def __init__(
@@ -133,7 +133,7 @@ class RemainingTime:
         self._trials = 0
 
     def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
-        """Begin a stage and end the previous one."""
+        """End the previous stage and begin another; ``planned`` replaces its planned time."""
         if self.stage is not None:
             self._taken_s[self.stage] = self._compute_stage_time_s()
         if planned is not None:
@@ -279,7 +279,7 @@ def format_duration(seconds: float) -> str:
 class LogFile(Listener):
     """Log file in a directory, with a time stamp and text for each message and command.
 
-    The first entry creates it (``begun``), so a run that is refused does not change its directory.
+    The first entry creates the file and sets ``begun``: a rejected run leaves its directory as is.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -300,9 +300,9 @@ class LogFile(Listener):
         self.on_message(describe_step(progress))
 
     @contextlib.contextmanager
-    def record(self, *receivers: Callable[[str], None]) -> Iterator[None]:
-        """Append log messages while the context is open, and the error that ends it."""
-        with log.record_log(self.on_message, *receivers):
+    def append_log(self, on_notice: Callable[[str], None] | None = None) -> Iterator[None]:
+        """Append log records, except notices if ``on_notice`` gets them, and the final error."""
+        with log.copy_records(self.on_message, on_notice):
             try:
                 yield
             except (V6tError, KeyboardInterrupt) as exc:
@@ -315,16 +315,16 @@ class LogFile(Listener):
 
 
 @contextlib.contextmanager
-def log_run(listener: Listener, directory: Path) -> Iterator[Listeners]:
-    """Yield the listener combined with the log file of a run, which records its final error."""
+def log_run(listener: Listener, directory: Path) -> Iterator[CompositeListener]:
+    """Yield the listener combined with the log file of a run, which also gets its final error."""
     file = LogFile(directory)
-    events = Listeners(listener, file)
-    with file.record(events.on_message), attribute_errors():
+    events = CompositeListener(listener, file)
+    with file.append_log(events.on_message), attribute_errors():
         yield events
 
 
 @contextlib.contextmanager
 def open_log(directory: Path | None) -> Iterator[None]:
     """Append log messages to the log file in a directory, if any, while the context is open."""
-    with LogFile(directory).record() if directory is not None else contextlib.nullcontext():
+    with LogFile(directory).append_log() if directory is not None else contextlib.nullcontext():
         yield

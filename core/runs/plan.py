@@ -44,7 +44,7 @@ class IdealDevice:
     is_planning: ClassVar[bool] = True  # trials are counted, not measured
     bound: RunContext
     capacity: tuple[TesterCapacity, str]  # of the tester, with its source
-    max_fps: float | None = math.inf  # without loss; None: half of the limit of each search
+    max_fps: float | None = math.inf  # without loss; None for half of the limit of each search
     max_cps: float = math.inf  # connections per second without loss
     table_size: float = math.inf  # maximum number of connections
     trials: int = 0  # number of trials so far
@@ -94,7 +94,7 @@ class IdealDevice:
             self._add_filling_time(connections)
         if connections is None or connections.purpose == "prepare":
             self._add_time(trial.total_duration_s + trial.residual_wait_s)
-        counted = self._count_frames(trial)
+        counted = self._forward_frames(trial)
         result = TrialResult(
             dict.fromkeys(list_directions(trial.mode), counted),
             connections=None if connections is None else self._open_connections(connections),
@@ -118,8 +118,8 @@ class IdealDevice:
             filling_s += FLUSH_S_PER_CONNECTION * connections.count
         self._add_time(filling_s, 1 if connections.reuse else self.trial_weight)
 
-    def _count_frames(self, trial: Trial) -> DirectionResult:
-        """Return the frame counts of a direction for a trial on this device."""
+    def _forward_frames(self, trial: Trial) -> DirectionResult:
+        """Simulate the frames of a trial and return the result of each direction."""
         required = trial.frames
         half_fps = (trial.search_limit_fps or trial.rate_fps) / 2
         max_fps = half_fps if self.max_fps is None else self.max_fps
@@ -171,10 +171,10 @@ def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | Non
 def estimate_trials(
     benchmark: Benchmark[Any, Any], point: Point, *, carries_all: bool = False
 ) -> tuple[int, float, Sequence[float]]:
-    """Estimate the trials and the duration of a benchmark by running it on an ideal device.
+    """Estimate the trials of a benchmark by running it on an ideal device.
 
-    Returns:
-        The number of trials, their duration [s], and the rates that other benchmarks depend on.
+    Returns their number, their duration [s], and the rates that other benchmarks depend on. The
+    device loses frames above half of each search limit, unless ``carries_all`` is true.
     """
     bound, connections = point.context, point.procedure.connections
     results: Mapping[str, TrialResult] = point.runner.results
@@ -241,19 +241,15 @@ class PlannedPoint:
     """Planned benchmark at one frame size and mode, if no trial is invalid and repeated.
 
     The first benchmark at a size or in a mode bears the time of the set-up and of the self-test.
-
-    Attributes:
-        trials, duration_s: maximum number and duration of the trials.
-        least_s: minimum duration, if the device carries the upper bound of each search.
     """
 
     benchmark: str
     frame_sizes: dict[str, Any]
     mode: str
     media_fps: int  # maximum frame rate of the link, per direction
-    trials: int
+    trials: int  # maximum number
     duration_s: float  # maximum
-    least_s: float  # minimum duration
+    least_s: float  # minimum duration, if the device carries the upper bound of each search
     counted_by: str = ""  # how the tester recognizes test frames, if it has several ways
 
 

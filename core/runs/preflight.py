@@ -1,4 +1,4 @@
-"""Look at the translation before a run, and connections or queries where no benchmark asks for them."""
+"""Checks of the translation before a run, and the connections or queries that trials need."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROW_OCTETS = 8  # octets per line of a frame comparison
 def run_preflight(plugin: Technology, sizes: Sizes, measure: Measure) -> Finding | None:
     """Check the translation of a few frames of each size; return the first fault, or None."""
     return check_translation(
-        with_preflight_setup(plugin, measure),
+        with_preflight_setup(measure, plugin),
         ipv6_frame_size=sizes.ipv6,
         ipv4_frame_size=sizes.ipv4,
         mix=sizes.mix,
@@ -36,7 +36,7 @@ def run_preflight(plugin: Technology, sizes: Sizes, measure: Measure) -> Finding
     )
 
 
-def with_preflight_setup(plugin: Technology, measure: Measure) -> Measure:
+def with_preflight_setup(measure: Measure, plugin: Technology) -> Measure:
     """Wrap ``measure`` so that each trial also opens connections or sends queries, if required."""
     if plugin.exchange == "queries":
         return _with_queries(measure, Queries())
@@ -47,8 +47,8 @@ def with_preflight_setup(plugin: Technology, measure: Measure) -> Measure:
     return ConnectionPreparer(measure, Connections(count, PREFLIGHT_CPS, wait_s=0.3))
 
 
-def with_loopback_setup(bound: BoundRun, measure: Measure) -> Measure:
-    """Wrap ``measure`` so that the tester learns and replays its own frames or answers its queries."""
+def with_loopback_setup(measure: Measure, bound: BoundRun) -> Measure:
+    """Wrap ``measure`` so that, without a device, the tester answers its own frames or queries."""
     plugin = bound.technology
     if plugin.exchange == "queries":
         return _with_queries(measure, make_selftest_queries(bound))

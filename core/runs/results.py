@@ -86,10 +86,10 @@ def read_results(directory: Path) -> dict[str, Any]:
 
 def write_results(directory: RunDir, content: Mapping[str, Any]) -> None:
     """Replace ``results.json``."""
-    directory.write_json(RESULTS, make_document(content))
+    directory.write_json(RESULTS, make_results_document(content))
 
 
-def make_document(content: Mapping[str, Any]) -> dict[str, Any]:
+def make_results_document(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return results as stored: conditions common to all records at the top, and a digest."""
     conditions = [record["conditions"] for record in content["results"]]
     shared = {
@@ -125,14 +125,14 @@ def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
     return records
 
 
-class ResultFiles:
+class ResultWriter:
     """Writes ``results.json`` and the tables incrementally during a run.
 
     A resumed run first finds its former results in the journal again; until then the files stay.
 
     Attributes:
         stored: content of ``results.json`` when the run was started or resumed.
-        content: what was written last, or would have been.
+        content: new content of ``results.json``, even if the stored one was kept.
         records: the results so far.
     """
 
@@ -209,7 +209,7 @@ class RunFiles:
     """Contents of the files of a run.
 
     Attributes:
-        manifest: content of ``manifest.json``; None if there is none.
+        manifest: content of ``manifest.json``; None if the file does not exist.
         results: content of ``results.json``; empty if the run has no results yet.
     """
 
@@ -313,11 +313,11 @@ def list_runs(directory: Path) -> list[RunSummary]:
         directory,
         *(p for depth in ("", "*/", "runs/*/") for p in directory.glob(f"{depth}*/")),
     ]
-    runs = [run for place in places for run in _summarize(place)]
+    runs = [run for place in places for run in _summarize_run(place)]
     return sorted(runs, key=lambda run: (run.created, run.path))
 
 
-def _summarize(path: Path) -> Iterator[RunSummary]:
+def _summarize_run(path: Path) -> Iterator[RunSummary]:
     """Yield the summary of a run directory; yield nothing if it does not contain a run."""
     config, manifest = (read_json_object(path / name) for name in (CONFIG, MANIFEST))
     if config is None or manifest is None or "plugin" not in config:

@@ -40,7 +40,7 @@ from v6t.core.runs.results import (
     INCORRECT,
     RUNNING,
     SCHEMA,
-    ResultFiles,
+    ResultWriter,
     RunFiles,
     make_run_data,
     make_stored_data,
@@ -54,7 +54,7 @@ from v6t.core.runs.rundir import (
     compute_digest,
     format_json,
 )
-from v6t.core.runs.trials import Trials, make_point, make_tcp_point, remeasure_tester
+from v6t.core.runs.trials import TrialExecutor, make_point, make_tcp_point, remeasure_tester
 from v6t.procedures.stateful.phases import PhaseOneError
 from v6t.procedures.tester_rate import MAX_REMEASUREMENTS, compute_usable_rate
 from v6t.profiles.mixes import Sizes
@@ -122,9 +122,9 @@ class Runner:
         self._run_dir, self._events = run_dir, events
         self._files, self._journal = files, files.journal
         self._journal.open()
-        self._results = ResultFiles(run_dir, self._journal, files.results)
+        self._results = ResultWriter(run_dir, self._journal, files.results)
         counts = DeviceCountRecorder(files.results.get(COUNTERS_KEY, ()))
-        self._trials = Trials(run_plan, run_dir, self._journal, events, counts)
+        self._executor = TrialExecutor(run_plan, run_dir, self._journal, events, counts)
         self._tcp_rates: Mapping[str, Sequence[float]] = {}
         self._status = RUNNING
         self._next_write = 0.0
@@ -148,9 +148,9 @@ class Runner:
             self._status = INCORRECT
             raise
         finally:
-            tester = self._trials.bench.describe()
+            tester = self._executor.bench.describe()
             try:
-                self._trials.close()  # a device that cannot be restored must not cost the results
+                self._executor.close()  # a device that cannot be restored must not cost the results
             finally:
                 self._write_manifest(tester)
                 self._write_results()
@@ -179,21 +179,21 @@ class Runner:
 
     def _measure_size(self, sizes: Sizes, *, is_first_size: bool) -> None:
         """Measure all phases at a frame size, each in every mode or only once."""
-        trials, benchmarks = self._trials, registry.select_benchmarks(self._bound)
-        trials.begin(make_first_stage(sizes.label, is_first_size=is_first_size))
-        streams = trials.load(sizes)
+        executor, benchmarks = self._executor, registry.select_benchmarks(self._bound)
+        executor.begin_stage(make_first_stage(sizes.label, is_first_size=is_first_size))
+        streams = executor.load(sizes)
         self._check_translation(sizes, is_first_size=is_first_size)
         tcp = [b for b in benchmarks if not b.phase.sized]
         if is_first_size and tcp:
-            tcp_point = make_tcp_point(trials, streams)
+            tcp_point = make_tcp_point(executor, streams)
             self._tcp_rates = self._measure_point(Phase.TCP, tcp, tcp_point)
-        once = make_point(trials, sizes, "forward", streams, opens_connections=self._run.connects)
+        once = make_point(executor, sizes, "forward", streams, opens_connections=self._run.connects)
         rates = self._tcp_rates
         for phase in Phase:
             chosen = [b for b in benchmarks if b.phase == phase and b.phase.sized]
             if chosen and phase.directed:
                 for mode in self._run.modes:
-                    point = make_point(trials, sizes, mode, streams)
+                    point = make_point(executor, sizes, mode, streams)
                     self._measure_point(phase, chosen, replace(point, measured_rates=rates))
             elif chosen:
                 found = self._measure_point(phase, chosen, replace(once, measured_rates=rates))
@@ -202,16 +202,16 @@ class Runner:
     def _check_translation(self, sizes: Sizes, *, is_first_size: bool) -> None:
         """Check the translation of a few frames before a frame size is measured."""
         self._events.on_message(f"{sizes.label} octets: checking the translation")
-        finding = run_preflight(self._bound.technology, sizes, self._trials.device)
+        finding = run_preflight(self._bound.technology, sizes, self._executor.measure_device)
         if finding is not None:
-            self._trials.raise_mismatch(finding)
+            self._executor.raise_mismatch(finding)
         if is_first_size:
             for warning in self._list_tester_warnings():
                 self._events.on_message(f"note: {warning}")
 
     def _list_tester_warnings(self) -> list[str]:
         """List warnings about the tester; the manifest describes one that is not open."""
-        tester = self._trials.bench.describe() or (self._files.manifest or {}).get("tester") or {}
+        tester = self._executor.bench.describe() or (self._files.manifest or {}).get("tester") or {}
         in_lab = self._bound.tester.in_lab
         return [*list_tester_warnings(self._run, tester, in_lab=in_lab)]
 
@@ -249,7 +249,7 @@ class Runner:
         if benchmark.phase.directed:
             place += f", {point.mode}"
         if benchmark.phase == Phase.VARIANTS:
-            self._trials.load(point.sizes)  # the variant of the benchmark before is still loaded
+            self._executor.load(point.sizes)  # the variant of the benchmark before is still loaded
         else:
             self._events.on_message(f"{place}: {benchmark.name}")
         try:
@@ -264,8 +264,8 @@ class Runner:
         except BeyondTester as exc:
             self._events.on_message(f"{place}: {benchmark.name} is not measured: {exc.message}")
             measurement = benchmark.skip(point, exc.message)
-        self._trials.counts.end(
-            self._trials.bench.session,
+        self._executor.counts.end(
+            self._executor.bench.session,
             {
                 "benchmark": measurement.record.benchmark,
                 "frame_sizes": measurement.record.frame_sizes.to_json(),
@@ -277,7 +277,7 @@ class Runner:
     def _measure_stage(self, benchmark: Benchmark[Any, Any], point: Point) -> Measurement:
         """Measure a benchmark as a stage that is planned with the rates measured so far."""
         planned, _ = plan_stage(benchmark, point)
-        self._trials.begin(planned.stage, planned)
+        self._executor.begin_stage(planned.stage, planned)
         return benchmark.measure(point)
 
     def _exceeds_tester(
@@ -301,20 +301,20 @@ class Runner:
 
     def _write_results(self) -> None:
         """Write results, repetitions and raw trials, unless the stored results are more complete."""
-        trials = self._trials
+        executor = self._executor
         optional = {
-            "finding": trials.finding,
+            "finding": executor.finding,
             "bottleneck": self._results.stored.get("bottleneck"),
-            COUNTERS_KEY: trials.counts.entries,
+            COUNTERS_KEY: executor.counts.entries,
         }
         head = {
             "schema": SCHEMA,
             "status": self._status,
             "label": self._run.label,
-            "caveats": [*trials.list_warnings(), *self._list_tester_warnings()],
+            "caveats": [*executor.list_warnings(), *self._list_tester_warnings()],
             **{name: value for name, value in optional.items() if value},
         }
-        self._results.write(head, has_new_trials=trials.measured > 0)
+        self._results.write(head, has_new_trials=executor.measured_count > 0)
 
     def _write_manifest(self, tester: dict[str, Any] | None) -> None:
         """Add the tester, the end of the run, its status and its first result to the manifest."""

@@ -1,4 +1,4 @@
-"""The tester's own capacity: measured in a run or by the self-test, or remembered.
+"""The tester's own capacity: measured in a run or by the self-test, or stored earlier.
 
 ``procedure.selftest`` says whether a run measures it (``run``), or may use what the same tester sent
 of the same streams on this machine before (``cached``). TRex on real ports cannot join them:
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -20,6 +20,7 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.base.files import locate_cache, write_atomically
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.settings import Settings
+from v6t.core.log import LineWriter
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.manifest import describe_machine, utc_now
 from v6t.core.runs.preflight import with_loopback_setup
@@ -101,12 +102,12 @@ class SelfTest:
     """Self-test of the tester with the streams of one point.
 
     Attributes:
-        bound: the run.
-        spec: the point, and how to search.
-        streams: what is sent.
-        measure: the tester without a device; not used where the ports cannot be joined.
-        opens_connections: its trials establish connections: the capacity is never remembered.
-        say: receives a message if it is repeated, or takes long trials.
+        bound: run whose tester is measured.
+        spec: frame size, mode and search settings of the self-test.
+        streams: streams that the tester sends.
+        measure: measures a trial without a device; unused if the ports cannot be connected.
+        opens_connections: whether trials establish connections; the capacity is then not stored.
+        on_message: receives a message if the self-test is repeated or takes long trials.
     """
 
     bound: BoundRun
@@ -114,7 +115,7 @@ class SelfTest:
     streams: Streams
     measure: Measure
     opens_connections: bool = False
-    say: Callable[[str], None] = ignore_message
+    on_message: LineWriter = ignore_message
 
     def find_capacity(self, directory: RunDir, min_fps: float = 0.0) -> tuple[TesterCapacity, str]:
         """Return the capacity of the tester and its source; measure it unless a stored one is valid.
@@ -134,7 +135,7 @@ class SelfTest:
             return self.measure_capacity(min_fps), THIS_RUN_SOURCE
         used = directory.read_json(CAPACITY_FILE) or {}
         if self.key not in used:
-            capacity, source = self._find_stored_capacity()
+            capacity, source = self._find_capacity_limit()
             if can_loop_back and (source == UNKNOWN_SOURCE or capacity.rate_fps < min_fps):
                 return self.measure_capacity(min_fps, store=True), THIS_RUN_SOURCE
             used[self.key] = {"fps": capacity.rate_fps, "source": source}
@@ -145,26 +146,26 @@ class SelfTest:
     def measure_capacity(self, min_fps: float, *, store: bool = False) -> TesterCapacity:
         """Measure the capacity of the tester; if ``store``, also store it for later runs."""
         spec = self._with_start_rate(min_fps)
-        capacity = measure_plausible_capacity(spec, self.measure, min_fps, self.say)
+        capacity = measure_plausible_capacity(spec, self.measure, min_fps, self.on_message)
         if store:
             self.store(capacity)
         return capacity
 
     def repeat(self, previous: TesterCapacity, number: int) -> TesterCapacity | None:
-        """Measure the capacity again; return it if it is higher than the previous one, else None.
+        """Repeat the self-test if a short trial passes at a higher rate than before.
 
-        The machine may have been busy during the self-test: if one short trial passes, it is repeated.
+        Returns the capacity if it is higher, else None; ``number`` counts repetitions from 1.
         """
         if self.bound.driver.is_cable or not self.bound.tester.can_loop_back:
             return None
         if not can_carry_more(self.spec, previous.rate_fps, self.measure):
             return None
-        self.say(
+        self.on_message(
             f"{self.spec.mode}: the self-test found {previous.rate_fps:,.0f} fps, but now the tester "
             "carries far more: self-test and search are repeated"
         )
         number += MAX_REMEASUREMENTS
-        capacity = measure_tester_capacity(self.spec, self.measure, number, self.say)
+        capacity = measure_tester_capacity(self.spec, self.measure, number, self.on_message)
         if capacity.rate_fps <= previous.rate_fps:
             return None
         if self._is_cacheable:
@@ -182,10 +183,10 @@ class SelfTest:
             locate_cache().mkdir(parents=True, exist_ok=True)
             write_atomically(locate_cache() / CAPACITY_FILE, json.dumps(known, indent=1))
 
-    def _find_stored_capacity(self) -> tuple[TesterCapacity, str]:
-        """Return the stored capacity, or else the rate of the medium, and its source.
+    def _find_capacity_limit(self) -> tuple[TesterCapacity, str]:
+        """Return the stored capacity, or the medium's rate if none is valid, and the source.
 
-        A capacity that was found under laxer rules than those of the results would be too high.
+        A capacity found under laxer rules than the run's is not valid, as it would be too high.
         """
         entry, needed = _read_cache().get(self.key), self.spec.rules
         medium = TesterCapacity(self.spec.mode, self.spec.media_fps, (), ())
@@ -230,7 +231,7 @@ class SelfTest:
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
-def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+def measure_capacities(bound: BoundRun, on_message: LineWriter) -> Iterator[dict[str, Any]]:
     """Yield the capacities of the tester, and of each of its servers if it has several.
 
     Yields:
@@ -238,32 +239,32 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator[
     """
     tester = bound.settings.tester
     for name in bound.tester.servers:
-        say(f"server {name}")
+        on_message(f"server {name}")
         one = tester.model_copy(update={"options": {**tester.options, "only": name}})
         chosen = bind(bound.settings.model_copy(update={"tester": one}))
-        for row in _measure_capacities(chosen, say):
+        for row in _measure_capacities(chosen, on_message):
             yield {"server": name, **row}
     if bound.tester.servers:
-        say("all servers")
-    yield from _measure_capacities(bound, say)
+        on_message("all servers")
+    yield from _measure_capacities(bound, on_message)
 
 
-def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+def _measure_capacities(bound: BoundRun, on_message: LineWriter) -> Iterator[dict[str, Any]]:
     """Yield the capacity of one tester at each frame size and in each mode."""
     run, plugin = bound.settings, bound.technology
     with closing(Bench(bound, loopback=True)) as bench:
         measure: Measure = bench.measure
         if plugin.exchange == "queries":  # a stateful technology is measured without connections
-            measure = with_loopback_setup(bound, measure)
+            measure = with_loopback_setup(measure, bound)
         for sizes in map(plugin.make_sizes, run.frame_sizes):
             streams = compile_streams(bound, sizes)
             bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
             rates: dict[Mode, float] = {}
             for mode in run.modes:
-                say(f"{sizes.label} octets, {mode}")
+                on_message(f"{sizes.label} octets, {mode}")
                 spec = make_capacity_spec(run, sizes, mode, media)
-                test = SelfTest(bound, spec, streams, measure, say=say)
+                test = SelfTest(bound, spec, streams, measure, on_message=on_message)
                 capacity = test.measure_capacity(find_plausible_rate(mode, rates), store=True)
                 rate_fps = rates[mode] = capacity.rate_fps
                 yield {

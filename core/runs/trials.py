@@ -18,7 +18,7 @@ from v6t.core.config.settings import is_demonstration
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.device import DeviceCountRecorder, with_device_load
-from v6t.core.runs.events import Listener, RemainingTime
+from v6t.core.runs.events import Listener, RemainingTimeEstimator
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.manifest import describe_machine
 from v6t.core.runs.plan import CONNECTIONS, SELFTEST, PlannedStage, RunPlan, Stage
@@ -54,16 +54,16 @@ STEAL_TIME_KEY = "stolen"
 MEDIAN_STEAL_LIMIT, MAX_STEAL_LIMIT = 0.01, 0.05
 
 
-class Trials:
+class TrialExecutor:
     """Measures the trials of a run, or returns their results from the journal.
 
     Attributes:
-        device: measures with the device between the tester's ports.
-        loopback: measures the tester without a device.
-        capacities: of the tester by frame sizes and mode [fps per direction].
-        measured: number of trials that were not in the journal.
+        measure_device: measures a trial with the device between the tester's ports.
+        measure_loopback: measures a trial of the tester without a device.
+        capacities: capacities of the tester by frame sizes and mode [fps per direction].
+        measured_count: number of trials that were not in the journal.
         figures: the tester's own figures of each trial.
-        finding: the wrong frame that ended the run; empty if there is none.
+        finding: description of the wrong frame that ended the run; empty if none did.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class Trials:
         self.plan, self.directory, self.journal = plan, directory, journal
         self.events, self.counts = events, counts
         self.bound = bound = plan.bound
-        self.remaining = RemainingTime(plan.stages)
+        self.remaining = RemainingTimeEstimator(plan.stages)
         self.capacities: dict[str, dict[Mode, float]] = {}
-        self.measured = 0
+        self.measured_count = 0
         self.finding: dict[str, Any] = {}
         self._before: TrialResult | None = None
         self._steal_times: list[float] = []
@@ -94,16 +94,16 @@ class Trials:
         self._loopback_bench = self.bench
         if not bound.driver.is_cable:
             self._loopback_bench = Bench(bound, loopback=True, check=check)
-        self.device = self._decorate(self.bench)
-        self.loopback = self._decorate(self._loopback_bench)
+        self.measure_device = self._decorate(self.bench)
+        self.measure_loopback = self._decorate(self._loopback_bench)
 
     def _decorate(self, bench: Bench) -> Measure:
         """Return the ``measure`` function of a bench with all decorators applied."""
         watches = self.bound.settings.procedure.watch_device
         decorators: Sequence[Callable[[Measure], Measure]] = (
             partial(with_steal_time, in_lab=self.bound.tester.in_lab),
-            partial(with_device_load, session=lambda: bench.session if watches else None),
-            partial(self._with_announcement, bench=bench),
+            partial(with_device_load, get_session=lambda: bench.session if watches else None),
+            partial(self._with_trial_start, bench=bench),
             self.journal.with_replay,
             partial(self._with_evaluation, bench=bench),
         )
@@ -121,8 +121,8 @@ class Trials:
         self._loopback_bench.load(streams)
         return streams
 
-    def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
-        """Begin a stage of the run; ``planned``, if given, replaces its entry in the plan."""
+    def begin_stage(self, stage: Stage, planned: PlannedStage | None = None) -> None:
+        """Begin a stage of the run; ``planned``, if given, replaces the stage's planned time."""
         self.remaining.begin(stage, planned)
         self._before = None
 
@@ -142,9 +142,10 @@ class Trials:
     def list_warnings(self) -> list[str]:
         """List the warnings about the run as a whole."""
         modifier = self.bound.modifier
+        summary = modifier.summarize_actions(self._modifications) if modifier else ""
         return [
             *list_result_warnings(self.bound, self.figures),
-            *(modifier.summarize(self._modifications) if modifier is not None else ()),
+            *([summary] if summary else ()),
             *list_steal_time_warnings(self._steal_times),
         ]
 
@@ -155,12 +156,12 @@ class Trials:
         finally:
             self._loopback_bench.close()
 
-    def _with_announcement(self, measure: Measure, bench: Bench) -> Measure:
-        """Wrap ``measure`` to announce trials and to read the device's counters before them."""
+    def _with_trial_start(self, measure: Measure, bench: Bench) -> Measure:
+        """Wrap ``measure`` to announce each trial and to read the device's counters before it."""
 
         def announce_and_measure(trial: Trial) -> TrialResult:
-            """Announce a trial to the listeners and measure it."""
-            self.measured += 1
+            """Announce a trial to the listeners, read the device's counters and measure it."""
+            self.measured_count += 1
             self.events.on_trial_start(self.remaining.start_trial(trial, self._before))
             if bench is self.bench:
                 self._read_counters(trial)
@@ -170,9 +171,9 @@ class Trials:
         return announce_and_measure
 
     def _read_counters(self, trial: Trial) -> None:
-        """Read the device's counters before the first trial of each benchmark."""
+        """Read the device's counters before the first trial of a benchmark, if configured."""
         if trial.benchmark == PREFLIGHT:
-            self.counts.discard_reading()
+            self.counts.discard_unused_reading()
         elif self.bound.settings.procedure.read_device:
             self.bench.prepare()
             self.counts.begin(self.bench.session)
@@ -181,7 +182,7 @@ class Trials:
         """Wrap ``measure`` to end the run at a wrong frame and to collect data for warnings."""
 
         def measure_and_evaluate(trial: Trial) -> TrialResult:
-            """Measure a trial, collect its steal time and end the run at a wrong frame."""
+            """Measure a trial, collect its data for warnings and end the run at a wrong frame."""
             result = measure(trial)
             share = find_steal_time(result)
             if share is not None:
@@ -222,7 +223,7 @@ def find_steal_time(result: TrialResult) -> float | None:
 
 
 def find_virtual_time_s(result: TrialResult) -> float:
-    """Return the virtual time at which a simulated trial ended [s]; 0 of other trials."""
+    """Return the virtual time at which a simulated trial ended [s]; 0 for other trials."""
     figures = {**result.tester.get("phase 1", {}), **result.tester}
     return float(figures.get("virtual_time_s", 0))
 
@@ -252,11 +253,11 @@ class MeasuredPoint:
 
     is_planning: ClassVar[bool] = False
 
-    def __init__(self, trials: Trials, sizes: Sizes, test: SelfTest) -> None:
+    def __init__(self, executor: TrialExecutor, sizes: Sizes, test: SelfTest) -> None:
         """Prepare a point; nothing is measured yet."""
-        self.trials = trials
+        self.executor = executor
         self.sizes = sizes
-        self.test = replace(test, say=lambda text: self.say(f"{sizes.label} octets, {text}"))
+        self.test = replace(test, on_message=lambda text: self.say(f"{sizes.label} octets, {text}"))
 
     @cached_property
     def capacity(self) -> tuple[TesterCapacity, str]:
@@ -265,19 +266,21 @@ class MeasuredPoint:
         Raises:
             TesterError: no rate passes.
         """
-        trials, spec = self.trials, self.test.spec
+        executor, spec = self.executor, self.test.spec
         connects = self.test.opens_connections
-        stage = trials.remaining.stage
-        rates = trials.capacities.setdefault(spec.variant + self.sizes.label, {})
-        trials.begin(Stage(SELFTEST, self.sizes.label, CONNECTIONS if connects else spec.mode))
-        if self.trials.bound.tester.can_loop_back:
-            self.test.say(f"{spec.mode}: self-test of the tester")
+        stage = executor.remaining.stage
+        rates = executor.capacities.setdefault(spec.variant + self.sizes.label, {})
+        executor.begin_stage(
+            Stage(SELFTEST, self.sizes.label, CONNECTIONS if connects else spec.mode)
+        )
+        if self.executor.bound.tester.can_loop_back:
+            self.test.on_message(f"{spec.mode}: self-test of the tester")
         min_fps = 0.0 if connects else find_plausible_rate(spec.mode, rates)
-        capacity, source = self.test.find_capacity(trials.directory, min_fps)
+        capacity, source = self.test.find_capacity(executor.directory, min_fps)
         if not connects:
             rates[spec.mode] = capacity.rate_fps
         if source != THIS_RUN_SOURCE:
-            self.test.say(f"{spec.mode}: the tester's own capacity: {source}")
+            self.test.on_message(f"{spec.mode}: the tester's own capacity: {source}")
         if not capacity.rate_fps:
             raise TesterError(
                 "the tester loses frames even without a device: "
@@ -286,44 +289,44 @@ class MeasuredPoint:
                 code="tester-fault",
             )
         if stage is not None:
-            trials.begin(stage)
+            executor.begin_stage(stage)
         return capacity, source
 
     @property
     def results(self) -> Mapping[str, TrialResult]:
         """Results of all trials of the run by trial key."""
-        return self.trials.journal.entries
+        return self.executor.journal.entries
 
     @cached_property
     def loopback(self) -> Measure | None:
         """Function that measures the tester without a device; None if this is not possible."""
-        if not self.trials.bound.can_measure_tester:
+        if not self.executor.bound.can_measure_tester:
             return None
         if self.test.opens_connections:
-            return with_loopback_setup(self.trials.bound, self.trials.loopback)
+            return with_loopback_setup(self.executor.measure_loopback, self.executor.bound)
         return self.test.measure
 
     def on_progress(self, progress: Progress) -> None:
         """Pass the progress of a step to the listeners."""
-        self.trials.remaining.record_progress(progress)
+        self.executor.remaining.record_progress(progress)
         if progress.verdict is None:
-            self.trials.events.on_step_start(progress)
+            self.executor.events.on_step_start(progress)
         else:
-            self.trials.events.on_step_end(progress)
+            self.executor.events.on_step_end(progress)
 
     def say(self, text: str) -> None:
         """Pass a message to the listeners."""
-        self.trials.events.on_message(text)
+        self.executor.events.on_message(text)
 
     def describe(self) -> dict[str, Any]:
         """Return the measurement conditions common to all results of this point."""
-        run, (capacity, source) = self.trials.bound.settings, self.capacity
+        run, (capacity, source) = self.executor.bound.settings, self.capacity
         return {
             "preset": run.preset,
             "demonstration": is_demonstration(run),
-            "caveats": list(list_result_warnings(self.trials.bound, self.trials.figures)),
+            "caveats": list(list_result_warnings(self.executor.bound, self.executor.figures)),
             "plugin": run.plugin,
-            "params": self.trials.bound.technology.params.model_dump(mode="json"),
+            "params": self.executor.bound.technology.params.model_dump(mode="json"),
             "tester": run.tester.kind,
             "device": run.dut.driver,
             "line_rate_bps": run.line_rate_bps,
@@ -337,8 +340,8 @@ class MeasuredPoint:
 
     def vary(self, name: str, change: TrafficChange) -> Point:
         """Load a traffic variant and return its point, whose trial keys begin with ``name``."""
-        streams = self.trials.load(self.sizes, change)
-        return make_point(self.trials, self.sizes, self.test.spec.mode, streams, variant=name)
+        streams = self.executor.load(self.sizes, change)
+        return make_point(self.executor, self.sizes, self.test.spec.mode, streams, variant=name)
 
     def count_repetitions(self, repetitions: int) -> int:
         """Return ``repetitions``, because a run measures all of them."""
@@ -346,7 +349,7 @@ class MeasuredPoint:
 
 
 def make_point(
-    trials: Trials,
+    executor: TrialExecutor,
     sizes: Sizes,
     mode: Mode,
     streams: Streams,
@@ -354,28 +357,29 @@ def make_point(
     opens_connections: bool = False,
     variant: str = "",
 ) -> Point:
-    """Return a point of the run; ``opens_connections`` if its benchmarks open connections."""
-    bound = trials.bound
+    """Return a point of the run; ``opens_connections`` is true if its benchmarks do."""
+    bound = executor.bound
     media = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
     spec = make_capacity_spec(
         bound.settings, sizes, mode, media, opens_connections=opens_connections
     )
-    measure = (with_phase_one if opens_connections else partial(with_loopback_setup, bound))(
-        trials.loopback
+    measure = (with_phase_one if opens_connections else partial(with_loopback_setup, bound=bound))(
+        executor.measure_loopback
     )
     test = SelfTest(bound, replace(spec, variant=variant), streams, measure, opens_connections)
-    return _make_point(trials, sizes, media, test)
+    return _make_point(executor, sizes, media, test)
 
 
-def make_tcp_point(trials: Trials, streams: Streams) -> Point:
+def make_tcp_point(executor: TrialExecutor, streams: Streams) -> Point:
     """Return the point for TCP connections, which use the four-tuples of the streams."""
-    sizes, media = find_syn_limit(trials.bound)
+    sizes, media = find_syn_limit(executor.bound)
     spec = make_capacity_spec(
-        trials.bound.settings, sizes, "forward", media,
+        executor.bound.settings, sizes, "forward", media,
         opens_connections=True, min_duration_s=MIN_OPENING_TRIAL_S,
     )  # fmt: skip
-    measure = make_tcp_measure(trials.bound, trials.loopback)
-    return _make_point(trials, sizes, media, SelfTest(trials.bound, spec, streams, measure, True))
+    measure = make_tcp_measure(executor.bound, executor.measure_loopback)
+    test = SelfTest(executor.bound, spec, streams, measure, True)
+    return _make_point(executor, sizes, media, test)
 
 
 def remeasure_tester(point: Point, number: int) -> Point | None:
@@ -388,20 +392,20 @@ def remeasure_tester(point: Point, number: int) -> Point | None:
     runner = point.runner
     if not isinstance(runner, MeasuredPoint):
         return None
-    trials, sizes, spec = runner.trials, runner.sizes, runner.test.spec
-    trials.begin(Stage(SELFTEST, sizes.label, spec.mode))
+    executor, sizes, spec = runner.executor, runner.sizes, runner.test.spec
+    executor.begin_stage(Stage(SELFTEST, sizes.label, spec.mode))
     capacity = runner.test.repeat(runner.capacity[0], number)
     if capacity is None:
         return None
-    trials.capacities.setdefault(spec.variant + sizes.label, {})[spec.mode] = capacity.rate_fps
-    better = MeasuredPoint(trials, sizes, runner.test)
+    executor.capacities.setdefault(spec.variant + sizes.label, {})[spec.mode] = capacity.rate_fps
+    better = MeasuredPoint(executor, sizes, runner.test)
     better.capacity = capacity, THIS_RUN_SOURCE
     conditions = {**point.trial_conditions, "variant": f"{spec.variant}again{number}-"}
     return replace(point, runner=better, trial_conditions=conditions)
 
 
-def _make_point(trials: Trials, sizes: Sizes, media_fps: float, test: SelfTest) -> Point:
+def _make_point(executor: TrialExecutor, sizes: Sizes, media_fps: float, test: SelfTest) -> Point:
     """Return a point of the run whose tester capacity is measured by ``test``."""
-    find = trials.journal.entries.__getitem__
-    runner = MeasuredPoint(trials, sizes, test)
-    return Point(trials.bound, sizes, test.spec.mode, media_fps, runner, trials.device, find)
+    measure, find = executor.measure_device, executor.journal.entries.__getitem__
+    runner = MeasuredPoint(executor, sizes, test)
+    return Point(executor.bound, sizes, test.spec.mode, media_fps, runner, measure, find)

@@ -231,16 +231,16 @@ def test_foreign_journal_without_run_id_is_rejected_unchanged(complete):
 
 def test_resume_never_shrinks_results_file(begun, monkeypatch):
     """At no moment of a resumed run does results.json hold less than before."""
-    from v6t.core.runs.results import ResultFiles
+    from v6t.core.runs.results import ResultWriter
 
     known = [len(read_results(begun)["results"])]
-    write = ResultFiles.write
+    write = ResultWriter.write
 
     def watched(self, head, *, has_new_trials):
         write(self, head, has_new_trials=has_new_trials)
         known.append(len(read_results(begun)["results"]))
 
-    monkeypatch.setattr(ResultFiles, "write", watched)
+    monkeypatch.setattr(ResultWriter, "write", watched)
     resume(begun, Listener())
     assert known == sorted(known)
     assert known[-1] == 3

@@ -71,10 +71,10 @@ def test_discarded_reading_is_not_counted():
     device, counts = Device(), DeviceCountRecorder(())
     counts.begin(device)
     counts.end(device, WHERE)
-    counts.discard_reading()
+    counts.discard_unused_reading()
     device.read_s += 5  # it dropped 35 of them
     counts.begin(device)
-    counts.discard_reading()  # a check in the middle of a benchmark does not make it begin anew
+    counts.discard_unused_reading()  # a check in the middle of a benchmark does not make it begin anew
     counts.end(device, {**WHERE, "direction": "reverse"})
     assert [e["drops"]["link left rx.dropped"] for e in counts.entries] == [7.0, 7.0]
     assert counts.entries[1]["table"]["before"]["used"] == 80.0

@@ -9,7 +9,7 @@ from v6t.base import files
 from v6t.base.errors import TesterError
 from v6t.core.campaigns import campaign as campaigns
 from v6t.core.runs import journal, results, rundir
-from v6t.core.runs.results import make_document
+from v6t.core.runs.results import make_results_document
 from v6t.core.runs.rundir import format_json
 from v6t.tests.core.support import SIM, measure_run, remove_crash, simulate
 from v6t.tests.core.support import v6t as command
@@ -85,7 +85,7 @@ def test_resume_reads_each_file_once(crashes, read_files, tmp_path):
 def test_stored_data_equals_data_in_memory(tmp_path):
     data = measure_run(simulate(modes=("forward",)), tmp_path / "out")
     stored = results.load_run(tmp_path / "out")
-    written, read = (format_json(make_document(d.results)) for d in (data, stored))
+    written, read = (format_json(make_results_document(d.results)) for d in (data, stored))
     assert written == read
     assert [r.to_json() for r in stored.records] == [r.to_json() for r in data.records]
     assert (stored.manifest, stored.config, stored.trials) == (

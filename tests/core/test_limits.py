@@ -82,7 +82,7 @@ def test_preflight_respects_session_limit():
 
     trial = Trial("preflight", "preflight", 84, 64, "forward", 1000.0, 0.1)
     with pytest.raises(InterruptedError):
-        with_preflight_setup(nat, measure)(trial)
+        with_preflight_setup(measure, nat)(trial)
     assert opened == [20]
 
 

@@ -17,7 +17,7 @@ from v6t.core.campaigns.campaign import create_campaign, plan_campaign, run_camp
 from v6t.core.campaigns.results import read_progress
 from v6t.core.config.bound import bind
 from v6t.core.reporting.live import PAGE_HTML, LiveView, is_own_host, parse_address
-from v6t.core.runs.events import Listener, Listeners, RunDataCollector
+from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector
 from v6t.core.runs.runner import execute
 from v6t.procedures.trial_runner import Progress
 from v6t.tests.core import warm
@@ -176,7 +176,7 @@ def test_report_is_built_only_on_request(tmp_path, monkeypatch):
     monkeypatch.setattr(run_report, "build_document", count)
     heard = Heard()
     with LiveView(("127.0.0.1", 0), tmp_path / "alone") as view:
-        run_of(tmp_path / "alone", Listeners(view, heard))
+        run_of(tmp_path / "alone", CompositeListener(view, heard))
     assert made == [] and heard.steps > 5 and len(heard.messages) > 2
     with LiveView(("127.0.0.1", 0), tmp_path / "seen") as view:
         asked(view.url)

@@ -324,10 +324,10 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
     assert (done["what"], done["why"]) == ("show", "it: show: not there")
     assert result_from_json(result_to_json(modified)).modifier == done
     assert "modifier" not in result_to_json(result)
-    (said,) = Management().summarize([done, done])
+    said = Management().summarize_actions([done, done])
     assert said.startswith(f"management: {2 * done['right']} of {2 * done['times']} right")
     assert said.endswith("first trouble: it: show: not there")
-    assert Management().summarize([]) == []
+    assert Management().summarize_actions([]) == ""
 
 
 def test_device_without_short_query_is_rejected():

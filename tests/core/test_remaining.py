@@ -12,7 +12,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.runs import runner, trials
 from v6t.core.runs.bench import Bench
-from v6t.core.runs.events import CurrentTrial, Listener, RemainingTime, describe_trial
+from v6t.core.runs.events import CurrentTrial, Listener, RemainingTimeEstimator, describe_trial
 from v6t.core.runs.plan import PlannedStage, Stage, plan
 from v6t.drivers.sim.kind import Sim
 from v6t.procedures.trial_runner import FPS, Progress
@@ -72,7 +72,7 @@ def test_remaining_time_after_a_third_is_within_a_quarter(pace, selftest):
         for octets in OCTETS
         for name, (seconds, _) in kinds.items()
     ]
-    remaining = RemainingTime(planned, clock)
+    remaining = RemainingTimeEstimator(planned, clock)
     whole = len(OCTETS) * sum(seconds * factor for seconds, factor in kinds.values())
     errors = []
     for stage in (p.stage for p in planned):
@@ -92,7 +92,9 @@ def test_remaining_time_after_a_third_is_within_a_quarter(pace, selftest):
 
 def test_remaining_time_ignores_an_unplanned_stage_and_never_becomes_negative():
     clock = Clock()
-    remaining = RemainingTime([PlannedStage(Stage("pdv", "84/64", "forward"), 10.0)], clock)
+    remaining = RemainingTimeEstimator(
+        [PlannedStage(Stage("pdv", "84/64", "forward"), 10.0)], clock
+    )
     remaining.begin(Stage("self-test", "84/64", "connections"))
     clock.s += 5.0
     assert remaining.estimate_remaining_s() == pytest.approx(10.0)
@@ -106,7 +108,9 @@ def test_remaining_time_ignores_an_unplanned_stage_and_never_becomes_negative():
 def test_a_stage_that_goes_on_after_another_keeps_its_plan():
     clock = Clock()
     search, selftest = Stage("throughput", "84/64", "forward"), Stage("self-test", "84/64", "")
-    remaining = RemainingTime([PlannedStage(search, 10.0), PlannedStage(selftest, 2.0)], clock)
+    remaining = RemainingTimeEstimator(
+        [PlannedStage(search, 10.0), PlannedStage(selftest, 2.0)], clock
+    )
     remaining.begin(search)
     clock.s += 1.0
     remaining.begin(selftest)
@@ -142,7 +146,9 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
         monkeypatch.setattr(Sim, key, value)
     monkeypatch.setattr(Bench, "measure", measure_on_clock)
     monkeypatch.setattr(Bench, "load", load_on_clock)
-    monkeypatch.setattr(trials, "RemainingTime", partial(RemainingTime, clock=clock))
+    monkeypatch.setattr(
+        trials, "RemainingTimeEstimator", partial(RemainingTimeEstimator, clock=clock)
+    )
     options = {key: str(value) for key, value in device.items()}
     runner.execute(
         bind(resolve(**flags, plugin="siit", tester="sim", tester_options=options)),
@@ -162,7 +168,7 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
 def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
     """And in a rehearsal as in a lab every trial is announced: self-tests and retries, too."""
     begun, seen = [], []
-    begin = RemainingTime.begin
+    begin = RemainingTimeEstimator.begin
 
     def note(self, stage, planned=None):
         begun.append(stage)
@@ -172,7 +178,7 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
         def on_trial_start(self, now):
             seen.append(now)
 
-    monkeypatch.setattr(RemainingTime, "begin", note)
+    monkeypatch.setattr(RemainingTimeEstimator, "begin", note)
     bound = bind(
         resolve(
             plugin="nat44",

@@ -8,7 +8,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.reporting.write import FILES_BY_FORMAT, write_run_report
 from v6t.core.runs.events import Listener
-from v6t.core.runs.results import make_document, read_results
+from v6t.core.runs.results import make_results_document, read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.core.support import count_new_trials, measure_run, simulate
@@ -45,7 +45,7 @@ def test_records_have_key_fields(tmp_path):
 
 def test_conditions_that_all_records_share_are_written_once():
     records = [{"conditions": {"seed": 1, "trials": [n]}} for n in (1, 2)]
-    written = make_document({"results": records})
+    written = make_results_document({"results": records})
     assert written["conditions"] == {"seed": 1}
     assert [r["conditions"] for r in written["results"]] == [{"trials": [1]}, {"trials": [2]}]
 

@@ -20,7 +20,7 @@ from v6t.base.files import read_json
 from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import PLAN, SUMMARY_FILE, CampaignPlan, load_campaign
 from v6t.core.campaigns.results import load_runs, summarize, summary_to_csv
-from v6t.core.runs.results import make_document
+from v6t.core.runs.results import make_results_document
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
 from v6t.drivers.testers import load_kind
 from v6t.tools.publish.public import Words, public_runs
@@ -240,7 +240,7 @@ def _run(run: CampaignRun) -> dict[str, str]:
     contents: dict[str, Any] = {
         CONFIG: run.data.config,
         MANIFEST: run.data.manifest,
-        RESULTS: make_document(run.data.results),
+        RESULTS: make_results_document(run.data.results),
     }
     return {
         f"{strip_number(run.directory)}/{name}": json.dumps(content, sort_keys=True) + "\n"

@@ -126,7 +126,7 @@ def prove_translation(flags, testbed=None):
     try:
         bench.load(compile_directions(tool, sizes, bound.settings.seed))
         finding = check_translation(
-            with_preflight_setup(tool, bench.measure),
+            with_preflight_setup(bench.measure, tool),
             ipv6_frame_size=sizes.ipv6,
             ipv4_frame_size=sizes.ipv4,
         )
@@ -153,7 +153,7 @@ def traffic_classes(plugin, octets, *, params=None, dut, **options):
             told: Counter[str] = Counter()
 
             def measure(trial, told=told):
-                result = with_preflight_setup(tool, bench.measure)(trial)
+                result = with_preflight_setup(bench.measure, tool)(trial)
                 for way, counted in result.directions.items():
                     told.update({f"{way} {k}": v for k, v in (counted.behaviour or {}).items()})
                 return result

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.base.errors import DutError, hides_interrupt
-from v6t.core.log import record_log
+from v6t.core.log import copy_records
 from v6t.core.runs import dut
 from v6t.drivers.duts.chain.session import run_all_actions
 from v6t.drivers.duts.registry import make_driver
@@ -113,7 +113,7 @@ def test_commit_interrupted_during_message_is_rolled_back(tmp_path, monkeypatch)
         if "configured as" in text:
             raise KeyboardInterrupt
 
-    with record_log(lambda text: None, say):
+    with copy_records(lambda text: None, say):
         assert is_stopped(partial(apply, monkeypatch, device))
     assert "configured as" in said[0]
     assert found(tmp_path) == []
@@ -127,7 +127,7 @@ def test_commit_interrupted_while_writing_record_leaves_none(tmp_path, monkeypat
 def test_commit_interrupted_too_late_reports_configured_device(tmp_path, monkeypatch):
     said = []
     device = session(tmp_path, StoppedLate("a machine"))
-    with record_log(lambda text: None, said.append):
+    with copy_records(lambda text: None, said.append):
         assert is_stopped(partial(apply, monkeypatch, device))
     assert {"one", "two"} <= set(found(tmp_path))
     assert "`this`" in said[-1]
