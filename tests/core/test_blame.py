@@ -92,25 +92,16 @@ DEVICE = (
 )
 
 
-def expect_blame(install, method, out):
+@lab
+@pytest.mark.lab
+@pytest.mark.parametrize("method", [RECEIVER, DEVICE], ids=["receiver", "device"])
+def test_plugin_error_in_another_process_is_reported(method, install, tmp_path):
     module = install_plugin(install, method)
-    done = v6t(*RUN, "-o", str(out))
+    done = v6t(*RUN, "-o", str(tmp_path / "out"))
     assert done.status == 2, done.err
     assert "'faulty' of odd-things" in done.err
     assert place_of(module, "here") in done.err
     assert "defect of v6t" not in done.err
-
-
-@lab
-@pytest.mark.lab
-def test_plugin_error_in_receiver_process_is_reported(install, tmp_path):
-    expect_blame(install, RECEIVER, tmp_path / "out")
-
-
-@lab
-@pytest.mark.lab
-def test_plugin_error_in_device_process_is_reported(install, tmp_path):
-    expect_blame(install, DEVICE, tmp_path / "out")
 
 
 def test_usage_error_caused_by_plugin_names_it(install, tmp_path):

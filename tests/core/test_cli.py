@@ -26,56 +26,51 @@ SUBCOMMANDS = [
 ]
 
 
-def imported_by(*arguments, status=0):
-    """Return the heavy packages in memory after ``v6t ARGUMENTS`` in a fresh interpreter."""
+def import_for(*commands):
+    """Run commands in one fresh interpreter.
+
+    Returns:
+        Their exit statuses, the heavy packages that are in memory at the end, and the lines of
+        standard error.
+    """
     script = (
-        "import sys\nfrom v6t.core.cli.main import main\n"
-        "try:\n    main(sys.argv[1:])\nexcept SystemExit as exc:\n    status = exc.code\n"
-        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\nsys.exit(status)"
+        "import json, sys\nfrom v6t.core.cli.main import main\nstatuses = []\n"
+        f"for words in {commands!r}:\n    try:\n        main(words)\n"
+        "    except SystemExit as exc:\n        statuses.append(exc.code)\n"
+        f"heavy = [m for m in {HEAVY!r} if m in sys.modules]\n"
+        "print(json.dumps([statuses, heavy]), file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
-    assert done.returncode == status, done.stderr
-    return done.stderr.strip()
+    *said, found = done.stderr.splitlines()
+    return *json.loads(found), said
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["--help"], ["--version"], ["compile", "--help"], ["completion", "bash"]],
-    ids=" ".join,
-)
-def test_starts_without_heavy_imports(arguments):
-    assert imported_by(*arguments) == "[]"
+def test_starts_without_heavy_imports():
+    light = (["--help"], ["--version"], ["compile", "--help"], ["completion", "bash"])
+    assert import_for(*light) == ([0] * len(light), [], [])
 
 
 def test_help_of_run_imports_only_settings_models():
-    assert imported_by("run", "--help") == "['pydantic']"
+    assert import_for(["run", "--help"]) == ([0], ["pydantic"], [])
 
 
-@pytest.fixture
-def bad(tmp_path):
-    """Provide files that are not settings."""
-    nested, fifo, conf = (tmp_path / name for name in ("nested.yaml", "fifo.yaml", "siit.conf"))
-    nested.write_text(f"zz: {'{' * 16}{'}' * 16}\n")
+def test_invalid_file_is_rejected_before_heavy_imports(tmp_path):
+    nested, fifo, conf = (str(tmp_path / name) for name in ("nested.yaml", "fifo.yaml", "s.conf"))
+    (tmp_path / "nested.yaml").write_text(f"zz: {'{' * 16}{'}' * 16}\n")
     os.mkfifo(fifo)
-    conf.write_text("Stateful 1\nIPv4-R-Real ::\n")
-    return {"nested": nested, "fifo": fifo, "conf": conf}
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "run nested", "run fifo", "run --plugin siit --testbed fifo", "selftest nested",
-        "campaign nested", "campaign fifo", "dut plan nested", "dut commit --testbed fifo",
-        "init --from-siitperf fifo", "init --from-siitperf conf",
-    ],
-)  # fmt: skip
-def test_invalid_file_is_rejected_before_heavy_imports(words, bad):
-    said = imported_by(*(str(bad.get(word, word)) for word in words.split()), status=2)
-    *complaint, heavy = said.splitlines()
-    assert complaint[0].startswith("v6t: ")
-    assert set(json.loads(heavy.replace("'", '"'))) <= {"ruamel"}
+    (tmp_path / "s.conf").write_text("Stateful 1\nIPv4-R-Real ::\n")
+    commands = (
+        *(["run", nested], ["run", fifo], ["run", "--plugin", "siit", "--testbed", fifo]),
+        *(["selftest", nested], ["campaign", nested], ["campaign", fifo]),
+        *(["dut", "plan", nested], ["dut", "commit", "--testbed", fifo]),
+        *(["init", "--from-siitperf", fifo], ["init", "--from-siitperf", conf]),
+    )
+    statuses, heavy, said = import_for(*commands)
+    assert statuses == [2] * len(commands)
+    assert sum(line.startswith("v6t: ") for line in said) == len(commands)
+    assert set(heavy) <= {"ruamel"}
 
 
 def test_setting_flags_work_with_other_options():
@@ -84,11 +79,6 @@ def test_setting_flags_work_with_other_options():
     assert (done.status, json.loads(done.out)["run"]["procedure"]["repetitions"]) == (0, 1)
     wrong = v6t("run", "--plugin", "siit", "--rep", "1", "--dry-run")
     assert wrong.status == 2 and "--reps" in wrong.err
-
-
-@pytest.mark.slow
-def test_the_check_of_imports_sees_imports():
-    assert "pydantic" in imported_by("plugins")
 
 
 def test_help_names_every_command():

@@ -34,7 +34,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    return make_run(tmp_path_factory.mktemp("plain") / "a")
+    return make_run(tmp_path_factory.mktemp("plain") / "a", procedure={"repetitions": 1})
 
 
 def lines(*paths, anyway=False):
@@ -167,14 +167,16 @@ def test_difference_below_resolution_is_no_difference(tmp_path):
     ],
 )
 def test_unlike_runs_are_rejected(change, words, plain, tmp_path):
-    make_run(tmp_path / "b", **change)
+    procedure = {"repetitions": 1, **change.pop("procedure", {})}
+    make_run(tmp_path / "b", procedure=procedure, **change)
     said = expect_refusal(v6t("compare", plain, tmp_path / "b"), "not-comparable")
     assert words in said
     assert "--anyway" in said
 
 
 def test_anyway_compares_unlike_runs_and_lists_differences(plain, tmp_path):
-    make_run(tmp_path / "b", params={"ces": "100"}, procedure={"loss_tolerance": 0.001})
+    different = {"repetitions": 1, "loss_tolerance": 0.001}
+    make_run(tmp_path / "b", params={"ces": "100"}, procedure=different)
     done = v6t("compare", plain, tmp_path / "b", "--anyway")
     assert done.status == 0
     assert "ces: 1000 and 100" in done.out

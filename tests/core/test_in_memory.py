@@ -11,10 +11,9 @@ from v6t.core.campaigns import campaign as campaigns
 from v6t.core.runs import journal, results, rundir
 from v6t.core.runs.results import make_results_document
 from v6t.core.runs.rundir import format_json
-from v6t.tests.core.support import SIM, measure_run, remove_crash, simulate
+from v6t.tests.core.support import measure_run, remove_crash, simulate
 from v6t.tests.core.support import v6t as command
 
-FAST = [*SIM, "--frame-size", "104", "--mode", "forward", "--reps", "1"]
 CAMPAIGN = """\
 name: two
 run: {plugin: siit, modes: [forward], procedure: {repetitions: 1}}

@@ -37,20 +37,23 @@ def measured(path, bound):
     return {r.direction: r.median for r in outcome.records}, repeated, read_journal(path)
 
 
-def trials_of_selftest(path, mode):
-    return sum(e["trial"]["key"].startswith(f"selftest/84/{mode}/t") for e in read_journal(path))
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory):
+    """Measure without noise; provide the rates, and the first trial of the second self-test."""
+    path = tmp_path_factory.mktemp("quiet") / "run"
+    rates, repeated, journal = measured(path, a_run(("bidirectional", "forward", "reverse")))
+    assert repeated == []
+    assert min(rates.values()) > 0.95 * DEVICE_FPS
+    keys = [entry["trial"]["key"] for entry in journal]
+    return rates, sum(key.startswith("selftest/84/bidirectional/t") for key in keys) + 1
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_a_noisy_moment_does_not_cap_the_result(tmp_path, mode):
+def test_a_noisy_moment_does_not_cap_the_result(quiet, tmp_path, mode):
     """The machine is busy during the self-test of the second mode; the first shows it."""
-    modes = ("bidirectional", mode)
-    quiet, repeated, _ = measured(tmp_path / "quiet", a_run(modes))
-    assert repeated == []
-    assert min(quiet.values()) > 0.95 * DEVICE_FPS
-    begin = trials_of_selftest(tmp_path / "quiet", "bidirectional") + 1
+    (rates, begin), modes = quiet, ("bidirectional", mode)
     noisy, repeated, journal = measured(tmp_path / "noisy", a_run(modes, noisy_at=begin))
-    assert noisy == quiet
+    assert noisy == {mode: rates[mode] for mode in modes}
     assert len(repeated) == 1
     assert repeated[0].startswith(f"84/64 octets, {mode}: ")
     again = [e["trial"]["key"] for e in journal if f"selftest/84/{mode}/a2-t" in e["trial"]["key"]]
@@ -61,25 +64,16 @@ def test_a_noisy_moment_does_not_cap_the_result(tmp_path, mode):
     assert alone[mode] < DEVICE_FPS / 2
 
 
-def test_persistent_noise_is_accepted_after_two_repetitions(tmp_path):
-    begin = trials_of_selftest_of_quiet(tmp_path)
-    bound = a_run(("bidirectional", "forward"), noisy_at=begin, noisy_trials=1000)
+def test_persistent_noise_is_accepted_after_two_repetitions(quiet, tmp_path):
+    bound = a_run(("bidirectional", "forward"), noisy_at=quiet[1], noisy_trials=1000)
     rates, repeated, _ = measured(tmp_path / "noisy", bound)
     assert len(repeated) == 2
     assert rates["forward"] < rates["bidirectional"]
 
 
-def trials_of_selftest_of_quiet(tmp_path):
-    measured(tmp_path / "quiet", a_run(("bidirectional", "forward")))
-    return trials_of_selftest(tmp_path / "quiet", "bidirectional") + 1
-
-
-def test_selftest_command_repeats_noisy_test(tmp_path):
-    begin = trials_of_selftest_of_quiet(tmp_path)
-    said = []
-    rows = list(
-        measure_capacities(a_run(("bidirectional", "forward"), noisy_at=begin), said.append)
-    )
+def test_selftest_command_repeats_noisy_test(quiet):
+    said, bound = [], a_run(("bidirectional", "forward"), noisy_at=quiet[1])
+    rows = list(measure_capacities(bound, said.append))
     assert sum("it is repeated" in text for text in said) == 1
     assert rows[1]["capacity_fps"] >= rows[0]["capacity_fps"] > DEVICE_FPS
 
@@ -99,15 +93,13 @@ def test_plausible_rate_follows_from_other_modes(mode, others, least):
     assert find_plausible_rate(mode, others) == least
 
 
-def test_single_mode_repeats_noisy_self_test(tmp_path):
+def test_single_mode_repeats_noisy_self_test(quiet, tmp_path):
     """The self-test is the whole of what the device is offered, so it is looked at again."""
-    quiet, repeated, _ = measured(tmp_path / "quiet", a_run(("forward",)))
-    assert repeated == []
     bound = a_run(("forward",), noisy_at=1, noisy_trials=8)
     watch = Listening()
     outcome = execute(bound, tmp_path / "noisy", watch)
     (record,) = outcome.records
-    assert record.median == quiet["forward"] > 0.95 * DEVICE_FPS
+    assert record.median == quiet[0]["forward"]
     assert record.tester_limited is False
     assert sum("are repeated" in said for said in watch.said) == 1
     keys = [e["trial"]["key"] for e in read_journal(tmp_path / "noisy")]

@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -24,7 +23,6 @@ from v6t.benchmarks.registry import load_presentations, make_results_schema
 from v6t.core.config import plugins
 from v6t.core.reporting import write
 from v6t.core.runs.results import load_run, read_results
-from v6t.tests.core import warm
 from v6t.tests.core.reportruns import EVERYTHING, make_run
 from v6t.tests.core.support import SIM, read_csv, read_schema, replace_config, tree, v6t
 from v6t.tests.expect import expect_refusal
@@ -291,22 +289,26 @@ def test_changes_of_driver_figures_are_reported(run):
 
 
 def test_json_follows_its_schema(run):
-    jsonschema.validate(json.loads((run / "results.json").read_text()), make_results_schema())
-    content = json.loads((run / "report.json").read_text())
-    jsonschema.validate(content, read_schema("report-1"))
-    assert content["results"] == read_results(run)
-    for known in (
-        make_results_schema(),
-        *map(read_schema, ("report-1", "comparison-1", "campaign-1")),
+    content = {
+        name: json.loads((run / f"{name}.json").read_text()) for name in ("results", "report")
+    }
+    assert content["report"]["results"] == read_results(run)
+    for schema, example in (
+        (make_results_schema(), content["results"]),
+        (read_schema("report-1"), content["report"]),
+        *((read_schema(name), None) for name in ("comparison-1", "campaign-1")),
     ):
-        jsonschema.Draft202012Validator.check_schema(known)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        if example:
+            jsonschema.Draft202012Validator(schema).validate(example)
 
 
 def test_schema_rejects_incomplete_result(run):
     content = json.loads((run / "results.json").read_text())
+    content["results"] = content["results"][:1]
     content["results"][0].pop("median")
-    with pytest.raises(jsonschema.ValidationError, match="median"):
-        jsonschema.validate(content, make_results_schema())
+    (error,) = jsonschema.Draft202012Validator(make_results_schema()).iter_errors(content)
+    assert "median" in error.message
 
 
 def test_junit_has_a_case_per_point(run):
@@ -376,13 +378,7 @@ def test_a_wrong_translation_is_reported_as_a_failure(tmp_path):
 
 def test_an_interrupted_run_has_a_report(tmp_path):
     out = tmp_path / "out"
-    words = [*SIM, "--set-tester", "trial_delay_s=0.05", "-v", "-o", str(out)]
-    process = warm.Process(words, stderr=subprocess.PIPE)
-    for line in process.stderr:
-        if "step 2" in line:
-            break
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    assert v6t(*SIM, "--set-tester", "crash_at=30", "-o", out).code == "tester-fault"
     assert v6t("report", out).status == 0
     assert "not complete" in (out / "report.html").read_text()
     assert parsed(out / "junit.xml").get("errors") == "1"
@@ -504,7 +500,8 @@ def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(short_run, tmp_path, 
     ],
 )  # fmt: skip
 def test_figure_shows_packets_on_each_link(plugin, words, tmp_path):
-    (path,) = write.write_run_report(make_run(tmp_path / "run", plugin=plugin), tmp_path, ["html"])
+    run = make_run(tmp_path / "run", plugin=plugin, procedure={"repetitions": 1})
+    (path,) = write.write_run_report(run, tmp_path, ["html"])
     page = path.read_text()
     assert words in page
     if plugin == "ipv4aas":
@@ -581,7 +578,7 @@ def test_browser_test_detects_requests_and_scripts(tmp_path):
     assert "http://192.0.2.1/x.png" in asked
 
 
-@pytest.mark.parametrize("window", [800, 1200, 1600])
+@pytest.mark.parametrize("window", [800, 1600])
 def test_figures_and_tables_fit_every_window(run, tmp_path, window):
     text = (run / "report.html").read_text()
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
