@@ -100,42 +100,39 @@ class CampaignPlan:
         return groups
 
 
-@dataclass(frozen=True)
-class Overrides:
-    """Command line options that change or select the runs of a campaign.
+def plan_campaign(
+    file: Path | YamlFile,
+    *,
+    testbeds: Mapping[str, Path] | None = None,
+    experiments: Sequence[str] = (),
+    run_filter: Mapping[str, str] | None = None,
+    tester: str | None = None,
+    **options: Any,
+) -> CampaignPlan:
+    """Read a campaign file and return the campaign with the settings of all its runs.
 
-    Attributes:
+    Args:
+        file: path or content of the file.
         testbeds: testbed files that replace those of the campaign, by name; the name may be empty if
             the campaign has only one testbed.
+        experiments: names of the selected experiments; all if empty.
+        run_filter: comma-separated values by setting; selects the runs that have one of them.
         tester: another tester, without options unless the testbed has the same kind of tester.
+        options: ``preset``, ``setting_flags`` and ``procedure``; see :func:`resolve_and_bind`.
     """
-
-    testbeds: Mapping[str, Path] = field(default_factory=dict)
-    experiments: Sequence[str] = ()  # names of the selected experiments; all if empty
-    run_filter: Mapping[str, str] = field(default_factory=dict)  # comma-separated values by setting
-    tester: str | None = None
-    preset: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)  # values by option, as --reps
-    procedure: Mapping[str, str] = field(default_factory=dict)  # values by procedure setting
-
-
-def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> CampaignPlan:
-    """Read a campaign file and return the campaign with the settings of all its runs."""
-    changes = overrides or Overrides()
-    path = file.path if isinstance(file, YamlFile) else file
-    content, planned = read_campaign(file, changes.testbeds, changes.experiments)
-    own = (
-        path in list_packaged_campaigns().values()
-        and not changes.testbeds
-        and changes.tester is None
-    )
-    if own and not all(_is_lab(p.testbed_settings.data) for p in planned):
-        problem = f"the campaign {path.stem} comes without a testbed"
+    document = file if isinstance(file, YamlFile) else YamlFile(file)
+    content, planned = read_campaign(document, testbeds, experiments)
+    is_packaged = document.path in list_packaged_campaigns().values()
+    if is_packaged and not testbeds and tester is None and not all(map(_is_lab, planned)):
+        problem = f"the campaign {document.path.stem} comes without a testbed"
         hint = "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses"
         raise UsageError(problem, hint, code="missing-setting")
     stream_cache: dict[str, Mapping[str, Streams]] = {}
-    runs = [_resolve_run(i, p, changes, stream_cache) for i, p in enumerate(planned, 1)]
-    for name, values in changes.run_filter.items():
+    runs: list[CampaignEntry] = [
+        _resolve_run(number, run, tester, options, stream_cache)
+        for number, run in enumerate(planned, 1)
+    ]
+    for name, values in (run_filter or {}).items():
         runs = _select_runs(runs, name, values)
     notes = {e.name: _add_differences(e.note, e.differs) for e in content.experiments}
     if content.differs:
@@ -164,9 +161,9 @@ def _select_runs(runs: Sequence[CampaignEntry], name: str, values: str) -> list[
     return [run for run in runs if run in selected]
 
 
-def _is_lab(testbed: Mapping[str, Any]) -> bool:
-    """Return whether the testbed of a campaign file uses the lab on this machine."""
-    tester = testbed.get("tester") or {}
+def _is_lab(planned_run: PlannedRun) -> bool:
+    """Return whether the testbed of a run is the lab on this machine."""
+    tester = planned_run.testbed_settings.data.get("tester") or {}
     return bool(tester) and load_kind(tester["kind"], tester.get("options", {})).in_lab
 
 
@@ -179,22 +176,17 @@ def _add_differences(note: str, differences: Mapping[str, str]) -> str:
 def _resolve_run(
     number: int,
     planned_run: PlannedRun,
-    overrides: Overrides,
+    tester: str | None,
+    options: Mapping[str, Any],
     stream_cache: dict[str, Mapping[str, Streams]],
-) -> CampaignEntry:
+) -> CompiledRun:
     """Resolve the settings of a planned run and return it with its number of trials."""
-    tester = planned_run.testbed_settings.data.get("tester") or {}
+    testbed = planned_run.testbed_settings
+    settings = testbed.data.get("tester") or {}
     # a tester that is not a section is an error of the resolution
-    is_other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
-    if overrides.tester is not None and is_other:
-        planned_run.testbed_settings.data["tester"] = {"kind": overrides.tester}
-    bound = resolve_and_bind(
-        planned_run.run,
-        planned_run.testbed_settings,
-        preset=overrides.preset,
-        setting_flags=overrides.settings,
-        procedure=overrides.procedure,
-    )
+    if tester is not None and isinstance(settings, dict) and settings.get("kind") != tester:
+        testbed.data["tester"] = {"kind": tester}
+    bound = resolve_and_bind(planned_run.run, testbed, **options)
     run_plan = plan(bound, stream_cache)
     return CompiledRun(
         name_directory(f"{number:03d}", planned_run.experiment, planned_run.axes),

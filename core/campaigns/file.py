@@ -96,18 +96,15 @@ class ExperimentSettings(YamlFile):
 
 
 def read_campaign(
-    file: Path | YamlFile,
-    testbeds: Mapping[str, Path] | None = None,
-    experiments: Sequence[str] = (),
+    document: YamlFile, testbeds: Mapping[str, Path] | None = None, experiments: Sequence[str] = ()
 ) -> tuple[CampaignFile, list[PlannedRun]]:
     """Return the content of a campaign file and the runs of the selected experiments.
 
     Args:
-        file: path or content of the file.
+        document: the file.
         testbeds: testbed files that replace those of the campaign file, by name.
         experiments: names of the selected experiments; all if empty.
     """
-    document = file if isinstance(file, YamlFile) else YamlFile(file)
     path = document.path
     content: CampaignFile = validate(CampaignFile, document.data, document)
     for name, testbed in (testbeds or {}).items():
@@ -146,7 +143,10 @@ def _plan_runs(
             testbed_name = _choose_testbed(
                 content, str(axes.get("testbed", experiment.testbed or ""))
             )
-            testbed = _load_testbed(document, content, testbed_name)
+            testbed = content.testbeds.get(testbed_name, {})
+            if isinstance(testbed, str):
+                testbed = YamlFile(document.path.parent / testbed).data
+            testbed = deepcopy(testbed)
             run = deepcopy(deep_merge(content.run, experiment.run))
             for _, settings in choice:
                 for name, value in settings.items():
@@ -198,14 +198,6 @@ def _choose_testbed(content: CampaignFile, name: str) -> str:
     if not name:
         raise UsageError("the name of the testbed is missing", hint, code="missing-setting")
     raise UsageError(f"unknown testbed '{name}'", hint, code="unknown-name")
-
-
-def _load_testbed(document: YamlFile, content: CampaignFile, name: str) -> dict[str, Any]:
-    """Return the settings of a testbed, from the campaign file or the testbed file it names."""
-    given = content.testbeds.get(name, {})
-    if isinstance(given, str):
-        return YamlFile(document.path.parent / given).data
-    return deepcopy(given)
 
 
 def _apply_setting(settings: dict[str, Any], name: str, value: Any) -> None:

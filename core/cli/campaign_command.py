@@ -83,7 +83,7 @@ def campaign_command(
             "give a FILE, a packaged name (--list) or --resume DIR",
             code="missing-setting",
         )
-    from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
+    from v6t.core.campaigns.campaign import load_campaign, plan_campaign
     from v6t.core.cli import campaign_console as console
 
     if list_only:
@@ -103,7 +103,7 @@ def campaign_command(
                 load_campaign(resume), resume, report, live, is_new=False
             )
 
-    campaign = plan_campaign(document, Overrides(**overrides))
+    campaign = plan_campaign(document, setting_flags=overrides.pop("settings"), **overrides)
     if resume is not None:
         return console.add_runs(campaign, resume, report, live)
     if dry_run:

@@ -4,6 +4,7 @@ import pytest
 from v6t.base.files import read_json, read_text
 from v6t.core.campaigns import file as campaign_file
 from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.yaml_file import YamlFile
 from v6t.core.migrate.maptperf import read_maptperf
 from v6t.core.migrate.siitperf import read_siitperf
 
@@ -26,7 +27,7 @@ def test_run_and_testbed_with_a_mark_are_read(tmp_path):
 
 def test_campaign_with_a_mark_is_read(tmp_path):
     path = _write(tmp_path / "campaign.yaml", SMALL)
-    content, runs = campaign_file.read_campaign(path)
+    content, runs = campaign_file.read_campaign(YamlFile(path))
     assert content.title == "A small campaign"
     assert runs
 

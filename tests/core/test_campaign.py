@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from dataclasses import replace
+from functools import partial
 
 import jsonschema
 import pytest
@@ -19,7 +19,7 @@ from v6t.benchmarks.registry import load_presentations
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns import list_packaged_campaigns
-from v6t.core.campaigns.campaign import Overrides, create_campaign, plan_campaign
+from v6t.core.campaigns.campaign import create_campaign, plan_campaign
 from v6t.core.cli.campaign_console import CampaignExecution
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.modifiers import MODIFIERS
@@ -198,13 +198,13 @@ def test_the_estimate_comes_before_the_runs(tmp_path):
 
 def test_only_selects_runs_by_the_value_of_a_setting():
     campaign = list_packaged_campaigns()["siit"]
-    overrides = Overrides(tester="sim", experiments=("frame-loss",))
-    drivers = {run.config["dut"]["driver"] for run in plan_campaign(campaign, overrides).runs}
+    plan = partial(plan_campaign, campaign, tester="sim", experiments=("frame-loss",))
+    drivers = {run.config["dut"]["driver"] for run in plan().runs}
     assert len(drivers) > 1
-    selected = plan_campaign(campaign, replace(overrides, run_filter={"dut.driver": "tayga"}))
+    selected = plan(run_filter={"dut.driver": "tayga"})
     assert {run.config["dut"]["driver"] for run in selected.runs} == {"tayga"}
     with pytest.raises(UsageError, match="no run has") as caught:
-        plan_campaign(campaign, replace(overrides, run_filter={"dut.driver": "nobody"}))
+        plan(run_filter={"dut.driver": "nobody"})
     assert "tayga" in caught.value.hint
 
 
@@ -384,7 +384,7 @@ def test_another_testbed_takes_the_place_of_the_campaigns(tmp_path):
     path = written(tmp_path)
     for given in (str(bed), f"model={bed}"):
         name, _, file = given.rpartition("=")
-        campaign = plan_campaign(path, Overrides(testbeds={name: type(bed)(file)}))
+        campaign = plan_campaign(path, testbeds={name: type(bed)(file)})
         found = {r.config["tester"]["options"]["capacity_fps"] for r in campaign.runs}
         assert found == {123456}
 
@@ -475,7 +475,7 @@ def test_a_wrong_file_is_refused_before_anything_is_made(change, code, tmp_path)
 @pytest.mark.parametrize("arguments", [["campaign", "--resume"], ["report"]])
 def test_a_plan_that_was_changed_by_hand_is_refused(arguments, changes, code, tmp_path):
     """Nothing is made where it leads."""
-    campaign = plan_campaign(written(tmp_path), Overrides(tester="sim"))
+    campaign = plan_campaign(written(tmp_path), tester="sim")
     create_campaign(campaign, tmp_path / "out")
     plan = tmp_path / "out" / "campaign.json"
     content = json.loads(plan.read_text())
@@ -510,7 +510,7 @@ experiments:
 
 
 def test_settings_change_along_with_an_axis(tmp_path):
-    campaign = plan_campaign(written(tmp_path, ALONG), Overrides(tester="sim"))
+    campaign = plan_campaign(written(tmp_path, ALONG), tester="sim")
     found = [
         (r.axes["params"], r.config["dut"]["options"]["rss"], r.config["procedure"]["repetitions"])
         for r in campaign.runs
@@ -577,7 +577,7 @@ SECTIONS = {
 
 def test_every_section_of_rfc_8219_has_its_experiment():
     """Sections 5.1.1 and 5.3 to 10, each with the RFC's times and repetitions."""
-    runs = plan_campaign(list_packaged_campaigns()[COMPLETE], Overrides(tester="sim")).runs
+    runs = plan_campaign(list_packaged_campaigns()[COMPLETE], tester="sim").runs
     assert {r.experiment for r in runs} == set(SECTIONS)
     for run in runs:
         assert set(run.config["benchmarks"]) == SECTIONS[run.experiment]

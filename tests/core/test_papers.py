@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from v6t.analysis.scaling import count_cores
 from v6t.core.campaigns import list_packaged_campaigns
-from v6t.core.campaigns.campaign import CampaignEntry, Overrides, plan_campaign
+from v6t.core.campaigns.campaign import CampaignEntry, plan_campaign
 from v6t.core.campaigns.file import read_campaign
 from v6t.core.config.bound import bind
+from v6t.core.config.yaml_file import YamlFile
 from v6t.tests.core.papers import PAPERS, UNSPECIFIED
 
 pytestmark = pytest.mark.slow
@@ -68,14 +69,16 @@ def find_differing(
 
 def test_every_paper_is_transcribed():
     packaged = list_packaged_campaigns()
-    assert set(PAPERS) == {name for name in packaged if read_campaign(packaged[name])[0].paper}
+    assert set(PAPERS) == {
+        name for name in packaged if read_campaign(YamlFile(packaged[name]))[0].paper
+    }
 
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_campaign_is_the_papers_or_names_the_difference(name):
     path = list_packaged_campaigns()[name]
-    content, _ = read_campaign(path)
-    campaign = plan_campaign(path, Overrides(tester="sim"))
+    content, _ = read_campaign(YamlFile(path))
+    campaign = plan_campaign(path, tester="sim")
     assert [e.name for e in content.experiments] == list(PAPERS[name])
     for experiment in content.experiments:
         series = PAPERS[name][experiment.name]

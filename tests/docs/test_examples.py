@@ -6,7 +6,7 @@ import re
 import shlex
 
 import pytest
-from v6t.core.campaigns.campaign import Overrides, plan_campaign
+from v6t.core.campaigns.campaign import plan_campaign
 from v6t.core.config.resolve import resolve
 from v6t.core.config.yaml_file import EXAMPLES_DIR
 from v6t.tests.core.support import v6t
@@ -75,7 +75,7 @@ def test_files_are_accepted(page, tmp_path, monkeypatch):
         path = tmp_path / name
         path.write_text(text, encoding="utf-8")
         if "campaign" in name:
-            assert plan_campaign(path, Overrides()).runs
+            assert plan_campaign(path).runs
         elif "experiments:" in text or "plugin:" in text:
             resolve(path, None)
         else:

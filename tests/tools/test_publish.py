@@ -21,7 +21,7 @@ from v6t.analysis.record import FPS
 from v6t.analysis.rundata import strip_number
 from v6t.analysis.sheet import Table, format_count
 from v6t.core.campaigns import list_packaged_campaigns
-from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
+from v6t.core.campaigns.campaign import load_campaign, plan_campaign
 from v6t.core.config.compatibility import can_configure, list_technologies
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.drivers.trex.options import TrexOptions
@@ -514,17 +514,15 @@ def test_only_a_campaign_that_comes_with_v6t_is_said_how_to_repeat(made):
     assert _again(own, "results") == ""
     named_so = dataclasses.replace(own, name="zoo")
     assert _again(named_so, "results") == ""
-    zoo = plan_campaign(list_packaged_campaigns()["zoo"], Overrides(experiments=("siit",)))
+    zoo = plan_campaign(list_packaged_campaigns()["zoo"], experiments=("siit",))
     text = _again(zoo, "my results")
     assert "v6t campaign zoo -o again\n" in text
     assert "v6t compare 'my results' again" in text
     assert "make results MACHINES=1" in text
     assert all(f"{variable}=" in text for _, variable in NAMED.values() if variable != "V6T_TAYGA")
-    simulated = plan_campaign(
-        list_packaged_campaigns()["zoo"], Overrides(experiments=("siit",), tester="sim")
-    )
+    simulated = plan_campaign(list_packaged_campaigns()["zoo"], experiments=("siit",), tester="sim")
     assert "make results" not in _again(simulated, "page")
-    siit = plan_campaign(list_packaged_campaigns()["siit"], Overrides(tester="sim"))
+    siit = plan_campaign(list_packaged_campaigns()["siit"], tester="sim")
     assert "--tester sim -o again" in _again(siit, "page")
 
 
@@ -723,7 +721,7 @@ def test_a_device_with_another_kernel_is_told_from_those_of_the_testers_machine(
 
 def test_the_zoo_stands_in_the_lab_and_every_driver_takes_its_technology():
     """No testbed is asked for, other than of the papers' campaigns."""
-    runs = plan_campaign(list_packaged_campaigns()["zoo"], Overrides()).runs
+    runs = plan_campaign(list_packaged_campaigns()["zoo"]).runs
     pairs = [(r.config["plugin"], r.config["dut"]["driver"]) for r in runs]
     for plugin, driver in pairs:
         assert can_configure(driver, plugin) or driver == "reference"
