@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from v6t.analysis.presentation import Percentiles, Presentation
 from v6t.analysis.record import CsvRow, Record
 from v6t.trials.result import TrialResult
+
+
+def format_csv(rows: Sequence[CsvRow]) -> str:
+    """Return rows as CSV with the columns of all rows; empty without rows."""
+    out = io.StringIO()
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    if rows:
+        writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
 
 # columns of medians.csv with their meaning and unit
 FIGURE_COLUMNS: Mapping[str, str] = {

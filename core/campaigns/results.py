@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.analysis.csv_rows import format_csv
 from v6t.analysis.rundata import CampaignRun as RunResult
 from v6t.analysis.rundata import format_axis_value, strip_number
 from v6t.analysis.sheet import Table
@@ -159,12 +158,7 @@ def summary_to_csv(summary: dict[str, Any]) -> str:
             head[axis] = format_axis_value(value) if isinstance(value, (dict, list)) else value
         head["status"] = run["status"]
         rows += [{**head, **figures} for figures in run["results"] or [{}]]
-    out = io.StringIO()
-    columns = list(dict.fromkeys(k for row in rows for k in row))
-    writer = csv.DictWriter(out, columns, lineterminator="\n", restval="")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
+    return format_csv(rows)
 
 
 def read_progress(directory: Path, campaign: CampaignPlan) -> tuple[str, int]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
-from v6t.analysis.record import Record
+from v6t.analysis.csv_rows import format_csv, list_figure_rows, list_trial_rows
+from v6t.analysis.record import CsvRow, Record
 from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
 from v6t.base.files import acquire_lock
@@ -51,7 +48,6 @@ INTERRUPTED, IN_PROGRESS = "interrupted", "in progress"
 OTHER_VERSION_HINT = "use the v6t that wrote it; manifest.json names its version"
 REWRITE_HINT = "move it away; `v6t resume` writes it again from the journal"
 NO_RESULTS = {"status": "nothing measured yet", "results": []}  # before the first trial
-CsvRow = dict[str, Any]  # values by column name
 
 
 def read_results(directory: Path) -> dict[str, Any]:
@@ -126,7 +122,7 @@ def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
 
 
 class ResultWriter:
-    """Writes ``results.json`` and the tables incrementally during a run.
+    """Writes ``results.json`` and the tables during a run.
 
     A resumed run first finds its former results in the journal again; until then the files stay.
 
@@ -141,9 +137,7 @@ class ResultWriter:
         self.content: dict[str, Any] = {}
         self.records: list[Record] = []
         self._documents: list[dict[str, Any]] = []
-        self._tables = {name: io.StringIO() for name in (MEDIANS, REPETITIONS, TRIALS)}
-        self._columns: dict[str, list[str]] = {}
-        self._trials = 0
+        self._tables: dict[str, list[CsvRow]] = {MEDIANS: [], REPETITIONS: []}
 
     def add(self, benchmark: Benchmark[Any, Any], measurement: Measurement) -> None:
         """Add the record of a benchmark and its rows of the tables."""
@@ -151,8 +145,9 @@ class ResultWriter:
         self.records.append(record)
         self._documents.append(record.to_json())
         for name, rows in {benchmark.csv_file: measurement.rows, **measurement.extra_rows}.items():
-            self._add_rows(name, _add_limit_columns(rows, record))
-        self._add_rows(MEDIANS, list_figure_rows(record, benchmark))
+            if table := [*_add_limit_columns(rows, record)]:  # a file without rows is not made
+                self._tables.setdefault(name, []).extend(table)
+        self._tables[MEDIANS].extend(list_figure_rows(record, benchmark))
 
     def write(self, header: Mapping[str, Any], *, has_new_trials: bool) -> None:
         """Replace the files, unless ``results.json`` already contains more results.
@@ -167,23 +162,10 @@ class ResultWriter:
             if amount < before or (amount == before and not has_new_trials):
                 return
         write_results(self._directory, self.content)
-        entries, trials = self._journal.entries, self._journal.trials
-        for key in islice(entries, self._trials, None):
-            self._add_rows(TRIALS, list_trial_rows(trials[key], entries[key]))
-        self._trials = len(entries)
-        for name, table in self._tables.items():
-            self._directory.write_text(name, table.getvalue())
-
-    def _add_rows(self, name: str, rows: Iterable[CsvRow]) -> None:
-        """Add rows to a table; the first row determines its columns."""
-        for row in rows:
-            is_first = name not in self._columns
-            table = self._tables.setdefault(name, io.StringIO())
-            columns = self._columns.setdefault(name, list(row))
-            writer = csv.DictWriter(table, columns, lineterminator="\n")
-            if is_first:
-                writer.writeheader()
-            writer.writerow(row)
+        trials = self._journal.list_trials()
+        trial_rows = [row for t in trials for row in list_trial_rows(t.request, t.result)]
+        for name, rows in {**self._tables, TRIALS: trial_rows}.items():
+            self._directory.write_text(name, format_csv(rows))
 
 
 def _rank_completeness(content: Mapping[str, Any]) -> tuple[bool, int, bool]:
