@@ -19,7 +19,7 @@ from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import compile_streams
 from v6t.core.runs.preflight import LOOPBACK_CONNECTIONS
 from v6t.core.runs.rundir import compute_digest, format_json
-from v6t.core.runs.tester_capacity import MIN_OPENING_TRIAL_S, Streams, make_capacity_spec
+from v6t.core.runs.tester_capacity import Streams, make_capacity_spec, make_tcp_capacity_spec
 from v6t.procedures.tester_rate import SelfTestSpec, TesterCapacity
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes, sizes_to_json
@@ -163,9 +163,7 @@ def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | Non
     if media_fps is None:
         media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
     device = IdealDevice(bound, (TesterCapacity(mode, media_fps, (), ()), "assumed"))
-    return device.bind_point(
-        Point(bound, sizes, mode, media_fps, device, device.measure, device.find_result)
-    )
+    return Point(bound, sizes, mode, media_fps, device, device.measure, device.find_result)
 
 
 def estimate_trials(
@@ -222,18 +220,13 @@ class PlannedStage:
 
     stage: Stage
     seconds: float  # maximum duration
+    least_s: float  # minimum duration, if the device carries the upper bound of each search
     trials: int = 0
-    least_s: float | None = None  # minimum duration; None if equal to the maximum
-
-    @property
-    def shortest_s(self) -> float:
-        """Minimum duration [s], if the device carries the upper bound of each search."""
-        return self.seconds if self.least_s is None else self.least_s
 
     @property
     def expected_s(self) -> float:
         """Mean of the minimum and the maximum duration [s]."""
-        return (self.seconds + self.shortest_s) / 2
+        return (self.seconds + self.least_s) / 2
 
 
 @dataclass(frozen=True)
@@ -341,11 +334,11 @@ def plan_stage(
     """Return the planned stage of a benchmark and the rates that an ideal device would have."""
     stage = Stage(benchmark.name, point.sizes.label, _name_stage_mode(benchmark.phase, point.mode))
     trials, seconds, rates = estimate_trials(benchmark, point)
-    if not benchmark.is_search:
-        return PlannedStage(stage, seconds, trials), rates
-    seconds *= 1 + point.context.tester.usual_retries
-    _, least_s, _ = estimate_trials(benchmark, point, carries_all=True)
-    return PlannedStage(stage, seconds, trials, min(seconds, least_s)), rates
+    least_s = seconds
+    if benchmark.is_search:
+        seconds *= 1 + point.context.tester.usual_retries
+        _, least_s, _ = estimate_trials(benchmark, point, carries_all=True)
+    return PlannedStage(stage, seconds, min(seconds, least_s), trials), rates
 
 
 def _name_stage_mode(phase: Phase, mode: str) -> str:
@@ -370,16 +363,8 @@ def _plan_size(
         groups.append((point, make_capacity_spec(run, sizes, mode, round(point.media_fps)), group))
     if tcp:
         syn_sizes, media_cps = find_syn_limit(bound)
-        point = plan_point(bound, syn_sizes, "forward", media_cps)
-        spec = make_capacity_spec(
-            run,
-            syn_sizes,
-            "forward",
-            media_cps,
-            opens_connections=True,
-            min_duration_s=MIN_OPENING_TRIAL_S,
-        )
-        groups.append((point, spec, tcp))
+        spec = make_tcp_capacity_spec(run, syn_sizes, media_cps)
+        groups.append((plan_point(bound, syn_sizes, "forward", media_cps), spec, tcp))
     stages: dict[str, PlannedStage] = {}
     rates: dict[str, Sequence[float]] = {}
     for benchmark in benchmarks:  # a stage takes as long in each mode
@@ -387,16 +372,18 @@ def _plan_size(
         planned = plan_stage(benchmark, replace(point, measured_rates=rates))
         stages[benchmark.name], rates[benchmark.name] = planned
     setup_s = bound.tester.setup_s if is_first_size else bound.tester.load_s
-    before = [PlannedStage(make_first_stage(sizes.label, is_first_size=is_first_size), setup_s)]
+    first_stage = make_first_stage(sizes.label, is_first_size=is_first_size)
+    before = [PlannedStage(first_stage, setup_s, setup_s)]
     learns = run.connects and bound.tester.can_loop_back and not bound.tester.simulates
     for number, (point, spec, group) in enumerate(groups):
-        further_s = LOOPBACK_CONNECTIONS.total_s if learns and number == 0 else 0.0
         selftest_s, selftest_trials = _estimate_selftest(bound, spec)
+        if learns and number == 0:
+            selftest_s += LOOPBACK_CONNECTIONS.total_s
         for place, benchmark in enumerate(group):
             mode_name = _name_stage_mode(benchmark.phase, point.mode)
             if place == 0:
                 selftest = Stage(SELFTEST, point.sizes.label, mode_name)
-                before.append(PlannedStage(selftest, selftest_s + further_s, selftest_trials))
+                before.append(PlannedStage(selftest, selftest_s, selftest_s, selftest_trials))
             stage = stages[benchmark.name]
             taken = [*before, replace(stage, stage=replace(stage.stage, mode=mode_name))]
             yield (
@@ -407,7 +394,7 @@ def _plan_size(
                     round(point.media_fps),
                     stage.trials,
                     sum(each.seconds for each in taken),
-                    sum(each.shortest_s for each in taken),
+                    sum(each.least_s for each in taken),
                     _describe_counting_method(benchmark, point),
                 ),
                 taken,

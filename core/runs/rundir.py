@@ -142,10 +142,6 @@ class RunDir:
         """Replace the content of a file with a text, atomically and durably."""
         write_atomically(self.path / name, text, private=name in PRIVATE_FILES, durable=True)
 
-    def read_json(self, name: str) -> Any:
-        """Read a JSON file of the run; None if it does not exist."""
-        return read_optional_json(self.path / name)
-
     def close(self) -> None:
         """Release the lock."""
         self._lock.release()

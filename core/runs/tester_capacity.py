@@ -24,7 +24,7 @@ from v6t.core.log import LineWriter
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.manifest import describe_machine, utc_now
 from v6t.core.runs.preflight import with_loopback_setup
-from v6t.core.runs.rundir import RunDir, read_json_object
+from v6t.core.runs.rundir import RunDir, read_json_object, read_optional_json
 from v6t.drivers.device import ignore_message
 from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import (
@@ -68,13 +68,7 @@ Streams = Mapping[Direction, StreamSet]  # by direction
 
 
 def make_capacity_spec(
-    run: Settings,
-    sizes: Sizes,
-    mode: Mode,
-    media_fps: float,
-    *,
-    opens_connections: bool = False,
-    min_duration_s: float = 0.0,
+    run: Settings, sizes: Sizes, mode: Mode, media_fps: float, *, opens_connections: bool = False
 ) -> SelfTestSpec:
     """Return the specification of the self-test for a frame size and mode."""
     careful, p = run.preset == "rfc", run.procedure
@@ -84,7 +78,7 @@ def make_capacity_spec(
         mix=sizes.mix,
         mode=mode,
         media_fps=media_fps,
-        duration_s=max(min_duration_s, min(5.0 if careful else 0.3, p.trial_duration_s)),
+        duration_s=min(5.0 if careful else 0.3, p.trial_duration_s),
         refinements=4 if careful else 2,
         residual_wait_s=min(0.2, p.residual_wait_s),
         sending_time_tolerance=max(1.02, p.sending_time_tolerance),
@@ -95,6 +89,12 @@ def make_capacity_spec(
             p.connections.count if opens_connections else None,
         ),
     )
+
+
+def make_tcp_capacity_spec(run: Settings, sizes: Sizes, media_cps: float) -> SelfTestSpec:
+    """Return the specification of the self-test that opens TCP connections."""
+    spec = make_capacity_spec(run, sizes, "forward", media_cps, opens_connections=True)
+    return replace(spec, duration_s=max(MIN_OPENING_TRIAL_S, spec.duration_s))
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class SelfTest:
             return replace(seen, rate_fps=rate_fps), SHORT_SELFTEST_SOURCE
         if can_loop_back and (self.opens_connections or not self._is_cacheable):
             return self.measure_capacity(min_fps), THIS_RUN_SOURCE
-        used = directory.read_json(CAPACITY_FILE) or {}
+        used = read_optional_json(directory.path / CAPACITY_FILE) or {}
         if self.key not in used:
             capacity, source = self._find_capacity_limit()
             if can_loop_back and (source == UNKNOWN_SOURCE or capacity.rate_fps < min_fps):

@@ -30,11 +30,11 @@ from v6t.core.runs.preflight import (
 )
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.tester_capacity import (
-    MIN_OPENING_TRIAL_S,
     THIS_RUN_SOURCE,
     SelfTest,
     Streams,
     make_capacity_spec,
+    make_tcp_capacity_spec,
 )
 from v6t.drivers.tester import Tester
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
@@ -204,7 +204,6 @@ def with_steal_time(measure: Measure, *, in_lab: bool = True) -> Measure:
     """Wrap ``measure`` to add the CPU steal time of this machine to the tester's figures."""
 
     def measure_with_steal_time(trial: Trial) -> TrialResult:
-        """Measure a trial and add the share of CPU time that the hypervisor withheld."""
         before = _read_cpu_ticks()
         result = measure(trial)
         spent = [now - then for then, now in zip(before, _read_cpu_ticks(), strict=False)]
@@ -373,10 +372,7 @@ def make_point(
 def make_tcp_point(executor: TrialExecutor, streams: Streams) -> Point:
     """Return the point for TCP connections, which use the four-tuples of the streams."""
     sizes, media = find_syn_limit(executor.bound)
-    spec = make_capacity_spec(
-        executor.bound.settings, sizes, "forward", media,
-        opens_connections=True, min_duration_s=MIN_OPENING_TRIAL_S,
-    )  # fmt: skip
+    spec = make_tcp_capacity_spec(executor.bound.settings, sizes, media)
     measure = make_tcp_measure(executor.bound, executor.measure_loopback)
     test = SelfTest(executor.bound, spec, streams, measure, True)
     return _make_point(executor, sizes, media, test)

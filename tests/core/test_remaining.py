@@ -68,7 +68,7 @@ def test_remaining_time_after_a_third_is_within_a_quarter(pace, selftest):
     """Searches and self-tests that take other times than planned, each by its own factor."""
     clock, kinds = Clock(), {"self-test": (8.0, selftest), "throughput": (60.0, pace)}
     planned = [
-        PlannedStage(Stage(name, octets, "forward"), seconds)
+        PlannedStage(Stage(name, octets, "forward"), seconds, seconds)
         for octets in OCTETS
         for name, (seconds, _) in kinds.items()
     ]
@@ -93,7 +93,7 @@ def test_remaining_time_after_a_third_is_within_a_quarter(pace, selftest):
 def test_remaining_time_ignores_an_unplanned_stage_and_never_becomes_negative():
     clock = Clock()
     remaining = RemainingTimeEstimator(
-        [PlannedStage(Stage("pdv", "84/64", "forward"), 10.0)], clock
+        [PlannedStage(Stage("pdv", "84/64", "forward"), 10.0, 10.0)], clock
     )
     remaining.begin(Stage("self-test", "84/64", "connections"))
     clock.s += 5.0
@@ -109,7 +109,7 @@ def test_a_stage_that_goes_on_after_another_keeps_its_plan():
     clock = Clock()
     search, selftest = Stage("throughput", "84/64", "forward"), Stage("self-test", "84/64", "")
     remaining = RemainingTimeEstimator(
-        [PlannedStage(search, 10.0), PlannedStage(selftest, 2.0)], clock
+        [PlannedStage(search, 10.0, 10.0), PlannedStage(selftest, 2.0, 2.0)], clock
     )
     remaining.begin(search)
     clock.s += 1.0
