@@ -125,14 +125,16 @@ def audit_command(
         with contextlib.suppress(OSError):  # reported at the end, if it still fails
             write_record(make_current_record(progress), out)
 
-    def show_clause(number: int, planned: int, name: str) -> None:
-        """Show the current clause in the status line."""
-        status_line.update(f"clause {number} of {planned}: {name}")
-
     request = AuditRequest(clauses, not no_variants, LASTING_S[timers], wait_s)
-    progress = AuditProgress(tested=show_clause, save=save_record)
+    status_line = Console(stderr=True).status("")
+    progress = AuditProgress(
+        tested=lambda number, planned, name: status_line.update(
+            f"clause {number} of {planned}: {name}"
+        ),
+        save=save_record,
+    )
     with reserve_directory(out), open_log(out):
-        with handle_device_signals(bound), Console(stderr=True).status("") as status_line:
+        with handle_device_signals(bound), status_line:
             error = run_audit(device, selection, request, progress)
         made = make_current_record(progress)
         try:
@@ -141,7 +143,6 @@ def audit_command(
             error = exc
 
     def raise_error() -> None:
-        """Raise the error that ended the audit, if one did."""
         if error is not None:
             raise error
 

@@ -155,7 +155,6 @@ def _check_conformance(name: str | None) -> CommandResult:
         lines.append(f"{name} conforms: {report.checks} checks found nothing wrong")
 
     def raise_findings() -> None:
-        """Raise an error if the plugin does not conform."""
         if report.findings:
             raise ExtensionError(
                 f"'{name}' does not conform: findings {len(report.findings)}, checks {report.checks}",

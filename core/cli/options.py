@@ -134,7 +134,6 @@ def combine_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     """Return a decorator that adds several options; help texts list them in this order."""
 
     def decorate(command: Any) -> Any:
-        """Add the options to a command."""
         for option in reversed(options):
             command = option(command)
         return command
@@ -148,7 +147,6 @@ def json_option(command: Callable[..., CommandResult]) -> Callable[..., int]:
     @flag("--json", "as_json", text="Print JSON.")
     @wraps(command)
     def print_result(*, as_json: bool, **arguments: Any) -> int:
-        """Run the command, print its result and return the exit status."""
         return command(**arguments).print(as_json=as_json)
 
     return print_result

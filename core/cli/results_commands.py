@@ -195,8 +195,7 @@ def compare_command(
     are_audits = all((path / AUDIT).is_file() for path in directories)
     if published and (anyway or are_audits):
         raise UsageError(
-            "--published is for runs, and excludes --anyway",
-            code="conflicting-options",
+            "--published is for runs, and excludes --anyway", code="conflicting-options"
         )
     if are_audits:
         audits = _compare_audits(directories, anyway)
@@ -205,7 +204,6 @@ def compare_command(
         directories = tuple(map(resolve_run_path, directories))
 
         def make_document() -> ReportDocument:
-            """Return the published results next to those of the runs."""
             with report_damage(directories[-1]):
                 return make_published_document(directories)
 
@@ -277,10 +275,7 @@ def _compare_audits(directories: tuple[Path, ...], anyway: bool) -> AuditCompari
 @output_option
 @json_option
 def trend_command(
-    directories: tuple[Path, ...],
-    order: str,
-    min_percent: float,
-    output: Path | None,
+    directories: tuple[Path, ...], order: str, min_percent: float, output: Path | None
 ) -> CommandResult:
     """Sort comparable runs by time or label, and find lasting changes in their results.
 

@@ -39,7 +39,6 @@ def make_run_result(
     from v6t.core.runs.rundir import format_json, report_damage
 
     def print_results() -> None:
-        """Print the results as text."""
         with report_damage(path):
             _print_results(data, path, wide, all_warnings)
         page = path / "report.html"

@@ -34,10 +34,7 @@ STATE_LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}  # by 
 )
 @path_option("--from-siitperf", "siitperf", metavar="FILE", text="Take over a siitperf.conf.")
 @path_option(
-    "--from-maptperf",
-    "maptperf",
-    metavar="FILE",
-    text="Take over a maptperf.conf or mapperf.conf.",
+    "--from-maptperf", "maptperf", metavar="FILE", text="Take over a maptperf.conf or mapperf.conf."
 )
 @path_option(
     "--from-run", "run", metavar="DIR", text="Take over the configuration of an earlier run."

@@ -238,7 +238,6 @@ def _print_grid(table: Table, widths: Sequence[int]) -> None:
     """Print the headings, aligned at the bottom, and the rows of a table with wrapped texts."""
 
     def format_row(cells: Sequence[str], *, is_heading: bool = False) -> str:
-        """Return the lines of a row."""
         blocks = []
         for cell, width, column in zip(cells, widths, table.columns, strict=True):
             room = width - COLUMN_GAP

@@ -182,15 +182,10 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
     if c.entries == 1 and c.reading != "fixed":
         problem = "connections.reading needs more than one table entry"
         raise UsageError(problem, "set connections.reading to fixed", code="conflict")
-    check_tester_connections(bound)
+    bound.tester.check_connections(*bound.connection_needs)
     _check_session_limit(bound, benchmarks)
     _check_table_flush(bound)
     _check_timeout(bound, benchmarks)
-
-
-def check_tester_connections(bound: BoundRun) -> None:
-    """Reject more connections than the tester can open."""
-    bound.tester.check_connections(*bound.connection_needs)
 
 
 def _check_session_limit(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:

@@ -49,18 +49,7 @@ _LIMIT_TEXTS = {  # by JSON Schema keyword
 MAX_SHOWN_SETTINGS = 5  # in the explanation of a benchmark
 MAX_SHOWN_TERMS = 5  # column terms in the explanation of a benchmark
 # Column terms that the explanation of a benchmark omits.
-OBVIOUS_TERMS = (
-    "octets",
-    "direction",
-    "fps",
-    "cps",
-    "median",
-    "min",
-    "max",
-    "sum",
-    "rate",
-    "start",
-)
+PLAIN_TERMS = {"octets", "direction", "fps", "cps", "median", "min", "max", "sum", "rate", "start"}
 TERM_KIND = "word of tables and figures"
 TITLE_KIND = "title of a table"
 # Unit or prefix of a column heading, which is removed to look the heading up.
@@ -264,7 +253,7 @@ def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
         yield f"  and {len(others)} more: v6t explain {', '.join(keys)}"
     headings = [column.name for column in benchmark.columns if not column.wide]
     terms = find_terms(headings) + find_terms(headings, "common")
-    terms = [row for row in terms if row[0] not in OBVIOUS_TERMS][:MAX_SHOWN_TERMS]
+    terms = [row for row in terms if row[0] not in PLAIN_TERMS][:MAX_SHOWN_TERMS]
     if terms:
         yield "Columns: " + "; ".join(
             f"{term}, {re.split('[:;,(]', meaning)[0].strip()}" for term, meaning in terms

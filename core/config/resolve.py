@@ -14,18 +14,8 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.base.quantities import is_bit_rate
 from v6t.benchmarks import registry
 from v6t.benchmarks.settings import list_flags
-from v6t.core.config.bound import (
-    BoundRun,
-    make_device_view,
-    make_technology,
-    validate_params,
-)
-from v6t.core.config.checks import (
-    check_benchmark_settings,
-    check_modifier,
-    check_tester_connections,
-    check_ttl,
-)
+from v6t.core.config.bound import BoundRun, make_device_view, make_technology, validate_params
+from v6t.core.config.checks import check_benchmark_settings, check_modifier, check_ttl
 from v6t.core.config.plugins import load_plugin, resolve_alias
 from v6t.core.config.settings import (
     RFC_SIZES,
@@ -184,7 +174,7 @@ def _check_support(bound: BoundRun, benchmark: Benchmark[Any, Any]) -> None:
     benchmark.check(bound)
     if bound.settings.connects:
         settings = bound.settings.model_copy(update={"benchmarks": (benchmark.name,)})
-        check_tester_connections(replace(bound, settings=settings))
+        bound.tester.check_connections(*replace(bound, settings=settings).connection_needs)
 
 
 # Codes of errors for which ``--measure all`` leaves out a benchmark.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 from v6t.base.errors import UsageError
 from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.base.text import find_similar_names
-from v6t.core.config.yaml_file import to_yaml, write_files
+from v6t.core.config.yaml_file import YamlFile, to_yaml, write_files
 
 # Policies by which a value varies, by their numbers in siitperf and Maptperf.
 VARIATION_POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
@@ -220,18 +219,11 @@ def migrate(
     from v6t.core.runs.plan import plan
 
     texts = migration.to_texts(tool)
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, text in texts.items():
-            (Path(scratch) / name).write_text(text, encoding="utf-8")
-        try:
-            plan(resolve_and_bind(Path(scratch) / "run.yaml", Path(scratch) / "testbed.yaml"))
-        except UsageError as exc:
-            message = exc.message.replace(f"{scratch}/", "")
-            raise UsageError(
-                f"{source} cannot be converted to a run: {message}",
-                exc.hint,
-                code="wrong-kind-of-file",
-            ) from exc
+    try:
+        plan(resolve_and_bind(*(YamlFile(Path(name), text) for name, text in texts.items())))
+    except UsageError as exc:
+        problem = f"{source} cannot be converted to a run: {exc.message}"
+        raise UsageError(problem, exc.hint, code="wrong-kind-of-file") from exc
     write_files({directory / name: text for name, text in texts.items()})
     return migration
 

@@ -137,10 +137,7 @@ def _draw_factors(comparison: RunComparison) -> Iterator[Drawing]:
     """Yield a figure of the factors of each run with their intervals."""
     for number, run in enumerate(comparison.runs[1:], 1):
         rows = [
-            (
-                f"{line.benchmark} {line.what}, {line.place}",
-                Percentiles(e.estimate, e.low, e.high),
-            )
+            (f"{line.benchmark} {line.what}, {line.place}", Percentiles(e.estimate, e.low, e.high))
             for line in comparison.lines
             if line.run == run and (e := line.effect) and line.kind == "factor"
         ][:MAX_DRAWN_FACTORS]

@@ -59,7 +59,10 @@ def write_run_report(
             another run or cannot be written.
     """
     from v6t.analysis.published.library import list_sources
-    from v6t.analysis.report.run import MAX_FIGURES
+    from v6t.analysis.report.exports import to_json, to_junit, to_openmetrics
+    from v6t.analysis.report.latex import to_latex
+    from v6t.analysis.report.render import to_html, to_markdown
+    from v6t.analysis.report.run import MAX_FIGURES, build_document
     from v6t.core.runs.results import load_run
 
     if paper is not None:
@@ -69,8 +72,16 @@ def write_run_report(
     check_name(figures, get_args(FigureSelection), "choice of figures")
     check_report_directory(output, path)
     max_figures = {"none": 0, "few": MAX_FIGURES}.get(figures)
-    data = data or load_run(path)
-    renderers = _make_renderers(path, data, paper, max_figures)
+    data, known = data or load_run(path), load_presentations()
+    renderers: Mapping[str, Callable[[], str]] = {
+        "html": lambda: to_html(build_document(data, known, paper=paper, max_figures=max_figures)),
+        "md": lambda: to_markdown(build_document(data, known, paper=paper, max_figures=0)),
+        "json": lambda: to_json(data, known, paper),
+        "junit": lambda: to_junit(data, known),
+        "openmetrics": lambda: to_openmetrics(data, known),
+        "tex": lambda: to_latex(data, known),
+        "csv": lambda: read_text(path / REPETITIONS),
+    }
     directory = output or path
     written = []
     with report_write_errors(directory):
@@ -96,24 +107,3 @@ def _write_pdf_figures(directory: Path, data: RunData) -> Path:
         document = build_document(data, load_presentations(), max_figures=None)
     write_atomically(directory / "figures.tex", figures_to_latex(data, document))
     return directory / "figures.tex"
-
-
-def _make_renderers(
-    path: Path, data: RunData, paper: str | None, max_figures: int | None
-) -> Mapping[str, Callable[[], str]]:
-    """Return functions that render the report, by format."""
-    from v6t.analysis.report.exports import to_json, to_junit, to_openmetrics
-    from v6t.analysis.report.latex import to_latex
-    from v6t.analysis.report.render import to_html, to_markdown
-    from v6t.analysis.report.run import build_document
-
-    known = load_presentations()
-    return {
-        "html": lambda: to_html(build_document(data, known, paper=paper, max_figures=max_figures)),
-        "md": lambda: to_markdown(build_document(data, known, paper=paper, max_figures=0)),
-        "json": lambda: to_json(data, known, paper),
-        "junit": lambda: to_junit(data, known),
-        "openmetrics": lambda: to_openmetrics(data, known),
-        "tex": lambda: to_latex(data, known),
-        "csv": lambda: read_text(path / REPETITIONS),
-    }

@@ -66,10 +66,7 @@ def check_has_driver(bound: BoundRun) -> None:
 
 
 def watch_device(
-    run_dir: RunDir,
-    run_plan: RunPlan,
-    results: Mapping[str, Any],
-    duration_s: float,
+    run_dir: RunDir, run_plan: RunPlan, results: Mapping[str, Any], duration_s: float
 ) -> dict[str, Any]:
     """Sample the device at each throughput of a finished run; return the results with verdicts.
 

@@ -76,7 +76,6 @@ def measure_with_event(
     failures: list[DutError] = []
 
     def run() -> None:
-        """Run the event and keep its error."""
         try:
             run_event()
         except DutError as exc:
@@ -107,7 +106,6 @@ def with_device_load(measure: Measure, get_session: Callable[[], DeviceSession |
     """Wrap ``measure`` to sample the CPU load of the devices once a second in long trials."""
 
     def measure_with_load(trial: Trial) -> TrialResult:
-        """Measure a trial and add the load of the device to its result."""
         driven = get_session() if trial.total_duration_s >= MIN_SAMPLED_TRIAL_S else None
         watchers: dict[str, TelemetryWatcher] = {}
         samples: dict[str, Sequence[Any]] = {}

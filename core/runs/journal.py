@@ -95,7 +95,6 @@ class Journal:
         """Wrap ``measure`` to return the stored results of known trials and to store new results."""
 
         def replay_or_measure(trial: Trial) -> TrialResult:
-            """Return the stored result of a trial, or measure and store it."""
             known = self.trials.get(trial.key)
             if known is None:
                 self.append(trial, measure(trial))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ def make_manifest(run: Settings, plugin: Technology, *, simulated: bool) -> dict
         "run": os.urandom(8).hex(),  # every line of the journal is marked with it
         "created": utc_now(),
         "seed": run.seed,
-        "packages": {name: _read_version(name) for name in LISTED_PACKAGES},
+        "packages": {name: version(name) for name in LISTED_PACKAGES},
         "source_commit": find_commit(),
         "python": sys.version.split()[0],
         "machine": describe_machine(),
@@ -96,14 +96,6 @@ def describe_machine() -> dict[str, Any]:
 def utc_now() -> str:
     """Return the current time in UTC as ISO 8601."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-def _read_version(name: str) -> str | None:
-    """Return the version of a package, or None if it is not installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def find_commit() -> str | None:

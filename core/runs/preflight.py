@@ -67,7 +67,6 @@ def with_phase_one(measure: Measure) -> Measure:
     """Wrap ``measure`` so that each trial establishes connections, to measure phase 1."""
 
     def measure_phase_one(trial: Trial) -> TrialResult:
-        """Measure a trial that opens one connection per frame."""
         connections = Connections(
             trial.frames, trial.rate_fps, wait_s=trial.residual_wait_s, purpose="establish"
         )
