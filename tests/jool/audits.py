@@ -18,8 +18,7 @@ from v6t.core.audit_device import BoundDevice
 from v6t.core.audit_output import make_record, write_audit
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
-from v6t.drivers.duts.kinds.jool import Jool
-from v6t.drivers.duts.kinds.jool_instances import MAPT, choose_program
+from v6t.drivers.duts.kinds.jool import MAPT, Jool, choose_program
 from v6t.tests.jool.built import built_mapt
 from v6t.tests.jool.image import JOOL
 from v6t.tests.jool.vm import MachineDut, Standing

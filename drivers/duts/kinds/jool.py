@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any, Literal
 
+from pydantic import Field
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
-from v6t.drivers.duts.kinds import jool_instances
-from v6t.drivers.duts.kinds.jool_instances import MAPT, NAT64, JoolOptions, choose_program
+from v6t.drivers.duts.kinds import addresses, jool_counters, softwires
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.versions import parse_version
+from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import make_module_step
-from v6t.drivers.duts.plan import Intent, Plan, Step, shorten_output
+from v6t.drivers.duts.plan import (
+    Check,
+    Intent,
+    Plan,
+    Step,
+    expect_lines,
+    expect_max_sessions,
+    expect_output,
+    expect_text,
+    shorten_output,
+)
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error, require_program
-from v6t.intent.families import MapTCeConfig, MapTRelayConfig, Nat64Config, SiitConfig
+from v6t.drivers.duts.steps import make_config_file_step, make_object_step
+from v6t.intent.families import (
+    MapRuleConfig,
+    MapTCeConfig,
+    MapTRelayConfig,
+    Nat64Config,
+    SiitConfig,
+)
 
+SIIT, NAT64, MAPT = "jool_siit", "jool", "jool_mapt"
+# Debian packages or publisher's address, by program
+PROGRAM_SOURCES = {
+    **dict.fromkeys((SIIT, NAT64), "jool-tools jool-dkms"),
+    MAPT: "https://github.com/NICMx/Jool",
+}
 FIRST_MAPT_VERSION = (4, 1, 255)  # reported by release candidates of 4.2.0
 RELEASE_CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}  # published name by reported version
+FIRST_FORCE_VERSION = (4, 1, 15)  # refuses the kernel's own ports without ``--force``
 MIN_UDP_TIMEOUT_S = 120  # minimum timeout of UDP sessions (RFC 4787, section 4.3)
 COMMON_NOTES = ("IPv4 packets whose UDP checksum is 0 are dropped",)  # for every program
 # notes of plans, by program
@@ -33,6 +61,19 @@ COUNTERS_DESCRIPTION = (
     "Jool's own counters: packets that it lost, by reason; packets that it handed back to the kernel, for "
     "which it has no rule, and which are no loss; totals"
 )
+
+
+class JoolOptions(LinuxOptions):
+    """Options of Jool."""
+
+    framework: Literal["netfilter"] = "netfilter"
+    """Jool's hook in the kernel."""
+    lowest_ipv6_mtu: int = Field(default=0, ge=0, le=9216)
+    """IPv4 packets without DF are fragmented to this size; 0: the technology's value."""
+    flush: Literal["instance", "reboot"] = "instance"
+    """Empty NAT64's sessions by a new instance, or by a reboot."""
+    reboot_deadline_s: float = Field(default=300.0, gt=0, le=7200)
+    """Time limit of a reboot until the next login [s]."""
 
 
 class Jool(LinuxDriver):
@@ -47,7 +88,7 @@ class Jool(LinuxDriver):
     )
     versions = ("4.0.9", "4.1.9", "4.1.15", "4.2.0-rc3")
     options_model = JoolOptions
-    optional_programs = tuple(jool_instances.PROGRAM_SOURCES)
+    optional_programs = tuple(PROGRAM_SOURCES)
     version_command = (
         "cat /sys/module/jool*/version 2>/dev/null | head -1; "
         "for p in jool_siit jool jool_mapt; do $p --version 2>/dev/null && break; done"
@@ -59,7 +100,7 @@ class Jool(LinuxDriver):
 
     def get_survey_commands(self) -> Mapping[str, str]:
         commands = dict(super().get_survey_commands())
-        for program in sorted(jool_instances.PROGRAM_SOURCES):
+        for program in sorted(PROGRAM_SOURCES):
             commands[f"instances_{program}"] = f"{program} instance display --csv --no-headers"
         return commands
 
@@ -90,12 +131,10 @@ class Jool(LinuxDriver):
             raise UsageError(problem, hint, code="unsupported-by-version")
         if program == NAT64:
             self._check_udp_timeout(intent)
-        require_program(facts, program, jool_instances.PROGRAM_SOURCES[program])
+        require_program(facts, program, PROGRAM_SOURCES[program])
         for name, text in facts.sections.items():
             lines = filter(str.strip, text.splitlines())
-            if name.startswith("instances_") and not all(
-                map(jool_instances.is_own_instance, lines)
-            ):
+            if name.startswith("instances_") and not all(map(_is_own_instance, lines)):
                 problem = f"another translator is at work on the device: {shorten_output(text)}"
                 hint = f"{name.partition('_')[2]} instance remove, if it is not needed"
                 raise DutError(problem, hint, code="device-busy")
@@ -118,44 +157,185 @@ class Jool(LinuxDriver):
         program, lab = choose_program(intent), self.options.in_lab
         refcnt = f"/sys/module/{program}/refcnt"
         unload = f'[ "$(cat {refcnt} 2>/dev/null)" != 0 ] || modprobe -r {program}'
-        load = make_module_step(program, "Jool's kernel module", unload, in_lab=lab)
-        flush: tuple[Step, ...] = ()
+        steps = [make_module_step(program, "Jool's kernel module", unload, in_lab=lab)]
+        flush = []
         if program == MAPT:
-            own = jool_instances.make_mapt_instance_steps(intent, self.options)
-        elif program == NAT64:
-            own = [
-                *jool_instances.make_instance_steps(intent, self.options),
-                *jool_instances.make_pool4_steps(intent, facts.version),
-            ]
-            if self.options.flush == "instance":
-                flush = (jool_instances.make_flush_step(intent, self.options, facts.version),)
-            else:
-                command = "(sleep 1; reboot) >/dev/null 2>&1 </dev/null &"
-                why = "no state of an earlier trial is left"
-                limit_s = self.options.reboot_deadline_s
-                flush = (Step(command, why, reboots=True, deadline_s=limit_s),)
+            steps += self._make_mapt_steps(intent)
         else:
-            own = jool_instances.make_instance_steps(intent, self.options)
+            steps += self._make_instance_steps(intent)
+        if program == NAT64:
+            pool_steps = make_pool_steps(intent, facts.version)
+            steps += pool_steps
+            flush = [self._make_flush_step(pool_steps)]
         notes = COMMON_NOTES + PROGRAM_NOTES.get(program, ())
-        return self.assemble_plan(intent, facts, [load, *own], flush, notes)
+        return self.assemble_plan(intent, facts, steps, flush, notes)
+
+    @property
+    def _configuration_file(self) -> str:
+        return f"{self.options.state_dir}/jool.json"
+
+    def _choose_lowest_mtu(self, intent: Intent) -> int:
+        configured: int = getattr(intent.configuration, "lowest_ipv6_mtu", 1280)
+        return self.options.lowest_ipv6_mtu or configured
+
+    def _make_instance_steps(self, intent: Intent) -> list[Step]:
+        """Return the steps that write the configuration of SIIT or NAT64 and load it as an instance."""
+        program, config = choose_program(intent), addresses.get_siit_config(intent)
+        settings: dict[str, Any] = {"lowest-ipv6-mtu": self._choose_lowest_mtu(intent)}
+        if config.prefix is not None:
+            settings["pool6"] = str(config.prefix)
+        if isinstance(intent.configuration, Nat64Config):
+            lives_s = intent.configuration.udp_timeout_s or self.options.timeout_s
+            if lives_s:
+                minutes, seconds = divmod(lives_s, 60)
+                settings["udp-timeout"] = f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+        content: dict[str, Any] = {
+            "instance": "v6t", "framework": self.options.framework, "global": settings,
+        }  # fmt: skip
+        checks = [f"{name},{value}" for name, value in settings.items()]
+        description = ", ".join(checks)
+        show = f"{program} -i v6t global display --csv --no-headers"
+        if program == SIIT:
+            table = config.eam
+            content["eamt"] = [
+                {"ipv6 prefix": str(six), "ipv4 prefix": str(four)} for four, six in table
+            ]
+            show += f"; {program} -i v6t eamt display --csv --no-headers"
+            checks += [f"{six},{four}" for four, six in table]
+            description = f"{len(table)} mappings, {description}"
+        file, text = self._configuration_file, json.dumps(content, indent=1) + "\n"
+        return [
+            make_config_file_step(file, text, "Jool's configuration, atomic"),
+            make_object_step(
+                f"{program} file handle {file}",
+                f"{program} instance remove v6t",
+                "the translator",
+                read=f"{{ {show}; }} 2>/dev/null; true",
+                expected=replace(expect_lines(*checks), description=description),
+            ),
+        ]
+
+    def _make_mapt_steps(self, intent: Intent) -> list[Step]:
+        """Return the steps that create a MAP-T instance and add its rules one by one."""
+        edge = intent.configuration
+        if isinstance(edge, MapTCeConfig):
+            rules, dmr, role = (edge.rule,), edge.dmr, "CE"
+            role_steps = [
+                _make_global_step("end-user-ipv6-prefix", edge.end_user_prefix),
+                _make_global_step("bmr", _format_rule(edge.rule)),
+            ]
+        else:
+            relay = intent.configuration_as(MapTRelayConfig)
+            rules, dmr, role = relay.rules, relay.dmr, "BR"
+            role_steps = [
+                Step(
+                    f"{MAPT} -i v6t fmrt add {_format_rule(rule)}",
+                    f"forwarding mapping rule {rule.ipv6_prefix}",
+                    read=f"{MAPT} -i v6t fmrt display --csv --no-headers",
+                    expected=expect_lines(_format_row(_format_rule(rule))),
+                )
+                for rule in rules
+            ]
+        softwires.check_iid_format(rules, "Jool")
+        softwires.check_no_psid(rules, "Jool")
+        return [
+            make_object_step(
+                f"{MAPT} instance add v6t --{self.options.framework} --dmr {dmr}",
+                f"{MAPT} instance remove v6t",
+                "the translator",
+                read=f"{MAPT} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true",
+                expected=expect_output(
+                    lambda output: any(map(_is_own_instance, output.splitlines())),
+                    "an instance v6t",
+                ),
+            ),
+            *role_steps,
+            _make_global_step("map-t-type", role),
+            _make_global_step("lowest-ipv6-mtu", self._choose_lowest_mtu(intent)),
+        ]
+
+    def _make_flush_step(self, pool_steps: list[Step]) -> Step:
+        """Return the step that reboots, or replaces the instance: removing sessions takes minutes."""
+        if self.options.flush == "reboot":
+            command = "(sleep 1; reboot) >/dev/null 2>&1 </dev/null &"
+            why, limit_s = "no state of an earlier trial is left", self.options.reboot_deadline_s
+            return Step(command, why, reboots=True, deadline_s=limit_s)
+        lines = [f"{NAT64} instance remove v6t", f"{NAT64} file handle {self._configuration_file}"]
+        lines += [step.command for step in pool_steps]
+        empty = expect_max_sessions(jool_counters.parse_sessions, "session")
+        proof = Check(make_statistics_command(NAT64), empty)
+        return Step(" && ".join(lines), "no session of an earlier trial is left", proof=proof)
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
         if choose_program(intent) != NAT64:
             return None
-        return Reading(
-            jool_instances.make_statistics_command(NAT64),
-            jool_instances.parse_sessions,
-        )
+        return Reading(make_statistics_command(NAT64), jool_counters.parse_sessions)
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         program = choose_program(intent)
-        command = jool_instances.make_statistics_command(program)
-        outcomes = partial(jool_instances.parse_packet_counters, nat64=program == NAT64)
-        counters = Reading(command, outcomes, COUNTERS_DESCRIPTION, jool_instances.LOSS_REASONS)
+        command = make_statistics_command(program)
+        parse = partial(jool_counters.parse_packet_counters, nat64=program == NAT64)
+        counters = Reading(command, parse, COUNTERS_DESCRIPTION, jool_counters.LOSS_REASONS)
         readings = {**super().get_telemetry_readings(intent), "jool": counters}
         if program == NAT64:
-            description = (
-                "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
-            )
-            readings["table"] = Reading(command, jool_instances.parse_occupancy, description)
+            means = "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
+            readings["table"] = Reading(command, jool_counters.parse_occupancy, means)
         return readings
+
+
+def choose_program(intent: Intent) -> str:
+    """Return the Jool program that implements an intent."""
+    if isinstance(intent.configuration, Nat64Config):
+        return NAT64
+    return MAPT if isinstance(intent.configuration, MapTRelayConfig | MapTCeConfig) else SIIT
+
+
+def make_statistics_command(program: str) -> str:
+    """Return the command that prints the instance's counters."""
+    return f"{program} -i v6t stats display --all --csv --no-headers"
+
+
+def make_pool_steps(intent: Intent, version: str) -> list[Step]:
+    """Return the steps that add public addresses and ports, which may be the kernel's own."""
+    pool = nat.get_pool(intent, supported_settings=("udp_timeout_s",))
+    force = " --force" if parse_version(version) >= FIRST_FORCE_VERSION else ""
+    ports = f"{pool.first_port}-{pool.last_port}"
+
+    def make_step(protocol: str, address: str) -> Step:
+        # a row begins with its packet mark
+        row = ["0", protocol.upper(), address, str(pool.first_port), str(pool.last_port)]
+        return Step(
+            f"jool -i v6t pool4 add {address} {ports} --{protocol}{force}",
+            f"public addresses and ports of {protocol.upper()}; without, only 61001-65535",
+            read=f"jool -i v6t pool4 display --{protocol} --csv --no-headers",
+            expected=expect_output(
+                lambda output: row in [line.split(",")[:5] for line in output.splitlines()],
+                f"{address} {ports}",
+            ),
+        )
+
+    return [make_step(name, address) for name in nat.PROTOCOLS for address in pool.addresses]
+
+
+def _is_own_instance(row: str) -> bool:
+    """Return whether a row of ``instance display --csv`` describes the instance v6t."""
+    return row.split(",")[1:2] == ["v6t"]
+
+
+def _format_rule(rule: MapRuleConfig) -> str:
+    return f"{rule.ipv6_prefix} {rule.ipv4_prefix} {rule.ea_len} {rule.psid_offset}"
+
+
+def _format_row(values: str) -> str:
+    """Return space-separated values as a row of Jool's CSV output."""
+    return ",".join(values.split())
+
+
+def _make_global_step(name: str, value: object) -> Step:
+    """Return the step that sets one of the global options of the MAP-T instance."""
+    return Step(
+        f"{MAPT} -i v6t global update {name} {value}",
+        f"{name} of the translator",
+        read=f"{MAPT} -i v6t global display --csv --no-headers | grep '^{name},'",
+        expected=expect_text(_format_row(f"{name} {value}")),
+    )

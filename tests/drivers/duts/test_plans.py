@@ -12,7 +12,7 @@ from v6t.core.config.compatibility import accepts_any_technology
 from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.kinds.jool_instances import PROGRAM_SOURCES, choose_program
+from v6t.drivers.duts.kinds.jool import PROGRAM_SOURCES, choose_program
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.plan import IfExists
 from v6t.drivers.duts.registry import list_driver_names as driver_names

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.drivers.duts.bottleneck import judge_device
-from v6t.drivers.duts.kinds.jool_instances import parse_statistics
+from v6t.drivers.duts.kinds.jool_counters import parse_statistics
 from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.registry import make_driver
