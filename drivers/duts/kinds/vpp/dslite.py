@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.vpp import links, process
-from v6t.drivers.duts.kinds.vpp.function import START_HINT, VppFunction
-from v6t.drivers.duts.kinds.vpp.nat import format_pool, get_pool
+from v6t.drivers.duts.kinds.vpp.function import START_HINT
+from v6t.drivers.duts.kinds.vpp.nat import VppNat, format_addresses
 from v6t.drivers.duts.plan import Check, Expectation, IfExists, Step, expect_lines, expect_text
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -25,7 +25,7 @@ _SESSION_LIMIT_REASON = (
 _SUGGESTED_PUBLIC_ADDRESSES = ("198.19.0.1", "192.0.2.1")
 
 
-class DsLite(VppFunction):
+class DsLite(VppNat):
     """VPP as a DS-Lite AFTR (RFC 6333)."""
 
     plugin = "dslite"
@@ -57,15 +57,12 @@ class DsLite(VppFunction):
         own_ips = [interface.ip for interface in self.intent.right.addresses]
         for address in self.aftr_config.pool4:
             if address in own_ips:
+                suggested = map(IPv4Address, _SUGGESTED_PUBLIC_ADDRESSES)
                 raise make_unsupported_error(
                     f"VPP's AFTR cannot translate to {address}, which is the device's own address: it "
                     "keeps what comes back",
                     "choose other public addresses (pool_first)",
-                    params={
-                        "pool_first": next(
-                            a for a in _SUGGESTED_PUBLIC_ADDRESSES if IPv4Address(a) not in own_ips
-                        )
-                    },
+                    params={"pool_first": str(next(a for a in suggested if a not in own_ips))},
                 )
         b4s, required = self.aftr_config.b4_count, self.intent.requirements.sessions
         if required > MAX_SESSIONS_PER_B4 * b4s:
@@ -81,29 +78,30 @@ class DsLite(VppFunction):
         link, steps = super().get_link_setup(side)
         if side != "left":
             return link, steps
-        local = tuple(a for a in link.addresses if a.ip != self.aftr_config.aftr)
-        nets = [str(a.network) for a in link.addresses if a.ip == self.aftr_config.aftr]
-        return replace(link, addresses=local), self._make_attach_steps(nets) if nets else ()
-
-    def _make_attach_steps(self, nets: Sequence[str]) -> list[Step]:
-        """Return the steps that attach networks to the left interface without an address."""
-        port, cli = self.ports["left"], self.cli
+        aftr, port, cli = self.aftr_config.aftr, self.ports["left"], self.cli
+        local = tuple(a for a in link.addresses if a.ip != aftr)
+        nets = [str(a.network) for a in link.addresses if a.ip == aftr]
         why = "IPv6 without an address: the AFTR's must be no interface's own"
-        steps = [cli.make_step(f"enable ip6 interface {port}", why, existing=IfExists.RESTORE)]
-        for net in nets:
-            add, delete = (f"ip route {verb} {net} via {port}" for verb in ("add", "del"))
-            read = links.make_route_read_back(cli, net, port)
-            steps.append(cli.make_step(add, f"{net} is on {port}", **read, undo=delete))
-        return steps
+        enable = cli.make_step(f"enable ip6 interface {port}", why, existing=IfExists.RESTORE)
+        attach = [
+            cli.make_step(
+                f"ip route add {net} via {port}",
+                f"{net} is on {port}",
+                **links.make_route_read_back(cli, net, port),
+                undo=f"ip route del {net} via {port}",
+            )
+            for net in nets
+        ]
+        return replace(link, addresses=local), [enable, *attach] if nets else ()
 
     def make_steps(self, version: str) -> list[Step]:
         aftr = self.aftr_config.aftr
         return [
             self.cli.make_step(
-                f"dslite add pool address {format_pool(self.intent)}",
+                f"dslite add pool address {format_addresses(self.pool)}",
                 "public addresses of DS-Lite",
                 read=self.cli("show dslite pool"),
-                expected=expect_lines(*get_pool(self.intent).addresses),
+                expected=expect_lines(*self.pool.addresses),
                 existing=IfExists.RESTORE,
             ),
             self.cli.make_step(
@@ -122,17 +120,14 @@ class DsLite(VppFunction):
         """Return the check that no session is left."""
 
         def describe_remaining_sessions(output: str) -> str | None:
-            """Return a message if sessions are left, or None."""
             rows = [line for line in output.splitlines() if line.startswith("B4")]
             if rows:
                 return f"sessions of {len(rows)} B4s are left"
             # without B4s it prints nothing
             return "VPP does not answer" if output.strip() else None
 
-        return Check(
-            f"{self.cli('show dslite sessions')} 2>&1",
-            Expectation("no session", describe_remaining_sessions),
-        )
+        expected = Expectation("no session", describe_remaining_sessions)
+        return Check(f"{self.cli('show dslite sessions')} 2>&1", expected)
 
     def get_capacity(self) -> int:  # each B4 has its own
         return MAX_SESSIONS_PER_B4 * self.aftr_config.b4_count

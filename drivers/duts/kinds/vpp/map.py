@@ -96,7 +96,6 @@ def expect_domains(expected_domains: list[VppMapDomain], description: str) -> Ex
     """Expect these domains, and possibly others, in ``show map domain``."""
 
     def find_domain_problem(output: str) -> str | None:
-        """Return a message about the first domain that is missing or differs; None if all match."""
         domains_by_tag = {domain.tag: domain for domain in outputs.parse_domains(output)}
         for domain in expected_domains:
             if domain.tag not in domains_by_tag:
@@ -188,7 +187,6 @@ def _make_softwire_steps(
     )
 
     def find_softwire_problem(output: str) -> str | None:
-        """Return a message about the first softwire that is missing or differs; None if all match."""
         found = outputs.parse_domain_rules(output)
         for row in rows:
             b4 = found.get((tags[row.ipv4], row.psid))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv4Address
 from typing import ClassVar
 
 from v6t.base.errors import UsageError
@@ -19,7 +18,6 @@ from v6t.drivers.duts.plan import (
     DeviceChange,
     Expectation,
     IfExists,
-    Intent,
     Step,
     expect_lines,
     expect_matching_line,
@@ -41,12 +39,28 @@ SPARE_VRF = 4086  # a VRF without interfaces
 NAT44_TABLES = ("addresses", "interfaces", "static mappings")  # arguments of ``show nat44``
 
 
-class VppNat44(VppFunction):
+class VppNat(VppFunction):
+    """Base class of VPP's NATs with public addresses and ports."""
+
+    # names of the supported settings beyond addresses and ports
+    supported_settings: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def pool(self) -> nat.NatPool:
+        """Public addresses and ports; raises UsageError for ports that VPP never allocates."""
+        pool = nat.get_pool(self.intent, supported_settings=self.supported_settings)
+        if (pool.first_port, pool.last_port) != SUPPORTED_PORTS:
+            low, high = SUPPORTED_PORTS
+            problem = f"VPP's NAT gives out ports {low} to {high}, not {pool.first_port} to {pool.last_port}"
+            instead = {"pool_ports": {"min": low, "max": high}}
+            raise make_unsupported_error(problem, "leave pool_ports as they are", params=instead)
+        return pool
+
+
+class VppNat44(VppNat):
     """Base class of VPP's NAT44 plugins."""
 
     command_noun: ClassVar[str]  # name of the plugin in commands
-    # names of the supported settings beyond addresses and ports
-    supported_settings: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def make_enable_step(self, capacity: int) -> Step:
@@ -58,9 +72,7 @@ class VppNat44(VppFunction):
     def make_steps(self, version: str) -> list[Step]:
         return [
             self.make_enable_step(self.get_capacity()),
-            make_pool_step(
-                self.cli, self.command_noun, format_pool(self.intent, self.supported_settings)
-            ),
+            make_pool_step(self.cli, self.command_noun, self.pool),
             make_interfaces_step(self.cli, self.ports, self.command_noun),
             *self._make_timeout_steps(),
         ]
@@ -82,15 +94,16 @@ class VppNat44(VppFunction):
         # this command has another name for the endpoint-dependent plugin
         noun = self.command_noun if self.command_noun.endswith("ei") else "nat"
         command, show = f"set {noun} timeout udp", self.cli(f"show {noun} timeouts")
-        set_timeout = Step(
-            self.cli(f"{command} {lives_s}"),
-            "sessions live longer than any test: expiry would look like loss",
-            read=f"{show} | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'",
-            expected=expect_text(lives_s),
-            undo="[ -z {old} ] || " + self.cli(f"{command} {{words}}"),
-            silent=True,
-        )
-        return [set_timeout]
+        return [
+            Step(
+                self.cli(f"{command} {lives_s}"),
+                "sessions live longer than any test: expiry would look like loss",
+                read=f"{show} | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'",
+                expected=expect_text(lives_s),
+                undo="[ -z {old} ] || " + self.cli(f"{command} {{words}}"),
+                silent=True,
+            )
+        ]
 
     def make_live_change(self) -> DeviceChange:
         """Return a change of a public address that no connection uses, in a separate VRF."""
@@ -124,16 +137,14 @@ class EndpointDependentNat44(VppNat44):
     def make_enable_step(self, capacity: int) -> Step:
         # a disabled plugin also lists sessions: none
         size = rf"max translations per thread: {capacity} fib 0"
+        expected = expect_matching_line(size, f"room for {capacity} sessions")
         return self.cli.make_step(
             f"nat44 plugin enable sessions {capacity}",
             f"endpoint-dependent NAT44 with room for {capacity} sessions per worker",
             read=make_show_command(self.cli, "nat44"),
             undo="nat44 plugin disable",
             existing=IfExists.REFUSE,
-            proof=Check(
-                self.cli("show nat44 summary"),
-                expect_matching_line(size, f"room for {capacity} sessions"),
-            ),
+            proof=Check(self.cli("show nat44 summary"), expected),
         )
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
@@ -161,11 +172,13 @@ class EndpointIndependentNat44(VppNat44):
     def make_enable_step(self, capacity: int) -> Step:
         nets = self.intent.configuration_as(Nat44Config).inside4
         users = max(self.DEFAULT_MAX_USERS, sum(net.num_addresses for net in nets))
-        command = f"nat44 ei plugin enable sessions {capacity} users {users}"
-        why = f"endpoint-independent NAT44 with room for {capacity} sessions per worker"
-        read = make_show_command(self.cli, "nat44 ei")
-        undo = "nat44 ei plugin disable"
-        return self.cli.make_step(command, why, read=read, undo=undo, existing=IfExists.REFUSE)
+        return self.cli.make_step(
+            f"nat44 ei plugin enable sessions {capacity} users {users}",
+            f"endpoint-independent NAT44 with room for {capacity} sessions per worker",
+            read=make_show_command(self.cli, "nat44 ei"),
+            undo="nat44 ei plugin disable",
+            existing=IfExists.REFUSE,
+        )
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Return the step that removes and re-adds the public addresses, which frees all ports.
@@ -173,7 +186,7 @@ class EndpointIndependentNat44(VppNat44):
         ``clear nat44 ei sessions`` forgets sessions and leaves their ports in use
         (nat44_ei_sessions_clear): after 64,512 of them over all trials no address has one left.
         """
-        add = self.cli(f"nat44 ei add address {format_pool(self.intent, self.supported_settings)}")
+        add = self.cli(f"nat44 ei add address {format_addresses(self.pool)}")
         seen = f"! {self.get_session_reading().command} | grep -q ': [1-9][0-9]* sessions'"
         return (make_flush_step([f"{add} del", add], seen, self.make_flush_check()),)
 
@@ -206,50 +219,30 @@ def make_flush_step(lines: Sequence[str], empty_test: str, check: Check) -> Step
     return Step(command, "no session of an earlier trial is left", proof=check)
 
 
-def get_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> nat.NatPool:
-    """Return an intent's public addresses and ports; raise UsageError for ports that VPP never allocates."""
-    pool = nat.get_pool(intent, supported_settings=supported_settings)
-    if (pool.first_port, pool.last_port) != SUPPORTED_PORTS:
-        low, high = SUPPORTED_PORTS
-        problem = (
-            f"VPP's NAT gives out ports {low} to {high}, not {pool.first_port} to {pool.last_port}"
-        )
-        instead = {"pool_ports": {"min": low, "max": high}}
-        raise make_unsupported_error(problem, "leave pool_ports as they are", params=instead)
-    return pool
-
-
-def format_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> str:
+def format_addresses(pool: nat.NatPool) -> str:
     """Return the range of public addresses as VPP's commands expect it."""
-    pool = get_pool(intent, supported_settings)
     first, last = pool.addresses[0], pool.addresses[-1]
     return first if first == last else f"{first} - {last}"
 
 
 def make_pool_step(
-    cli: Vppctl, noun: str, addresses: str, *, verb: str = "add address", keep: bool = False
+    cli: Vppctl, noun: str, pool: nat.NatPool, *, verb: str = "add address", keep: bool = False
 ) -> Step:
     """Return the step that adds the public addresses of a plugin; ``keep`` omits its undo command."""
-    first, _, last = addresses.partition(" - ")
-    low, high = (int(IPv4Address(text)) for text in (first, last or first))
 
     def describe_missing_address(output: str) -> str | None:
-        """Return a message about the first address that is not listed; None if all are listed."""
         listed = set(outputs.parse_pool_addresses(output))
-        every = (str(IPv4Address(number)) for number in range(low, high + 1))
-        missing = next((address for address in every if address not in listed), None)
+        missing = next((address for address in pool.addresses if address not in listed), None)
         return missing and f"{missing} is not a public address"
 
+    addresses = format_addresses(pool)
     command = f"{noun} {verb} {addresses}"
-    why = f"public addresses of {noun}"
-    read = cli(f"show {noun} {'addresses' if verb == 'add address' else 'pool'}")
-    undo = "" if keep else f"{command} del"
     return cli.make_step(
         command,
-        why,
-        read=read,
+        f"public addresses of {noun}",
+        read=cli(f"show {noun} {'addresses' if verb == 'add address' else 'pool'}"),
         expected=Expectation(f"'{addresses}'", describe_missing_address),
-        undo=undo,
+        undo="" if keep else f"{command} del",
     )
 
 
@@ -257,53 +250,51 @@ def make_interfaces_step(cli: Vppctl, ports: Mapping[str, str], noun: str) -> St
     """Return the step that sets the inside and outside interfaces of a plugin."""
     left, right = ports["left"], ports["right"]
     command = f"set interface {noun} in {left} out {right}"
-    why = "the clients' side and the public side"
-    read = cli(f"show {noun} interfaces")
-    expected = expect_lines(f"{left} in", f"{right} out")
-    return cli.make_step(command, why, read=read, expected=expected, undo=f"{command} del")
+    return cli.make_step(
+        command,
+        "the clients' side and the public side",
+        read=cli(f"show {noun} interfaces"),
+        expected=expect_lines(f"{left} in", f"{right} out"),
+        undo=f"{command} del",
+    )
 
 
-class VppNat64(VppFunction):
+class VppNat64(VppNat):
     """VPP as a stateful NAT64 translator."""
 
     plugin = "nat64"
     session_counter = "/nat64/total-sessions"
+    supported_settings = ("session_limit",)
     notes = ("no command sets NAT64's timeout: idle sessions live 300 s",)
     profile = HeaderProfile(
         absent_checksum=True,
         why="VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it",
     )
 
-    @property
-    def nat64_config(self) -> Nat64Config:
-        return self.intent.configuration_as(Nat64Config)
-
     def choose_bucket_count(self) -> int:
         """Return the number of hash buckets for the session limit or the required sessions."""
-        if limit := self.nat64_config.session_limit:
-            if limit % SESSIONS_PER_BUCKET:
+        if limit := self.intent.configuration_as(NatConfig).session_limit:
+            buckets, rest = divmod(limit, SESSIONS_PER_BUCKET)
+            if rest:
                 problem = f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}"
                 hint = "choose a session_limit that ends with 0"
-                instead = {
-                    "session_limit": SESSIONS_PER_BUCKET * (limit // SESSIONS_PER_BUCKET + 1)
-                }
+                instead = {"session_limit": SESSIONS_PER_BUCKET * (buckets + 1)}
                 raise make_unsupported_error(problem, hint, params=instead)
-            return limit // SESSIONS_PER_BUCKET
+            return buckets
+        required = self.options.sessions or self.intent.requirements.sessions
         buckets = MIN_NAT64_BUCKETS
-        while SESSIONS_PER_BUCKET * buckets < (
-            self.options.sessions or self.intent.requirements.sessions
-        ):
+        while SESSIONS_PER_BUCKET * buckets < required:
             buckets *= 2
         return buckets
 
     def make_steps(self, version: str) -> list[Step]:
-        cli, prefix, buckets = self.cli, self.nat64_config.prefix, self.choose_bucket_count()
+        cli, buckets = self.cli, self.choose_bucket_count()
+        prefix = self.intent.configuration_as(Nat64Config).prefix
         enable = "nat64 plugin enable"
         if buckets != MIN_NAT64_BUCKETS:
             memory = max(256 << 20, 2048 * buckets)
             sizes = f"{buckets} bib-memory {memory} st-buckets {buckets} st-memory {memory}"
             enable += f" bib-buckets {sizes}"
-        words = format_pool(self.intent, ("session_limit",))
         return [
             cli.make_step(
                 enable,
@@ -321,7 +312,7 @@ class VppNat64(VppFunction):
             ),
             # removing only the address would keep its count of used ports for the next
             # one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left
-            make_pool_step(cli, "nat64", words, verb="add pool address", keep=True),
+            make_pool_step(cli, "nat64", self.pool, verb="add pool address", keep=True),
             make_interfaces_step(cli, self.ports, "nat64"),
         ]
 

@@ -110,11 +110,6 @@ def parse_hardware_addresses(text: str) -> Mapping[str, str]:
     return found
 
 
-def has_mac(text: str, name: str, mac: str) -> bool:
-    """Return whether ``show hardware-interfaces`` lists an interface with this MAC address."""
-    return parse_hardware_addresses(text).get(name) == mac.lower()
-
-
 def has_path(text: str, net: str, path: str) -> bool:
     """Return whether ``show ip fib`` lists a network's entry with this path in the default table."""
     within = False
@@ -142,14 +137,8 @@ def parse_pool_addresses(text: str) -> list[str]:
 
 # counters of ``show interface`` that are reported
 INTERFACE_COUNTERS = (
-    "rx packets",
-    "tx packets",
-    "drops",
-    "rx-miss",
-    "rx-error",
-    "tx-error",
-    "punt",
-)
+    "rx packets", "tx packets", "drops", "rx-miss", "rx-error", "tx-error", "punt",
+)  # fmt: skip
 INTERFACE_LOSS_REASONS = {
     r".*\.drops": LossReason.TOTAL,
     r".*\.rx-miss": LossReason.INGRESS,

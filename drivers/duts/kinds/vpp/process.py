@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
@@ -67,15 +66,22 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
             stop=f"( {make_process_stop_command(pid, PROCESS_NAME)} ) && rm -f {files}",
         ),
     ]
-    for side in ("left", "right"):
-        name, mac = getattr(options, side), getattr(intent.links, side).dut_mac
+    links = ((options.left, intent.links.left.dut_mac), (options.right, intent.links.right.dut_mac))
+    return steps + [_make_host_interface_step(cli, name, mac) for name, mac in links]
+
+
+def _make_host_interface_step(cli: Vppctl, name: str, mac: str) -> Step:
+    port, expected_mac = f"host-{name}", mac.lower()
+    return Step(
         # without cksum-gso-disable, kernel 6.18 cuts the first octets of each frame off
-        create = cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable")
-        has_mac = partial(outputs.has_mac, name=f"host-{name}", mac=mac)
-        expected = expect_output(has_mac, f"host-{name} with {mac.lower()}")
-        show = cli("show hardware-interfaces")
-        steps.append(Step(create, f"VPP's end of {name}", read=show, expected=expected))
-    return steps
+        cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable"),
+        f"VPP's end of {name}",
+        read=cli("show hardware-interfaces"),
+        expected=expect_output(
+            lambda text: outputs.parse_hardware_addresses(text).get(port) == expected_mac,
+            f"{port} with {expected_mac}",
+        ),
+    )
 
 
 def add_gone_tests(steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
