@@ -16,6 +16,7 @@ from v6t.intent.families import ClatConfig, DeviceConfig, MapTCeConfig, Nat64Con
 from v6t.packets.address_layouts import map_address
 
 WELL_KNOWN_PREFIX = IPv6Network("64:ff9b::/96")
+EXAMPLE_PREFIX = "2001:db8:64::/96"  # a network-specific prefix, for hints
 # configuration classes with their parameter for the RFC 6052 prefix; the first match counts
 _PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
     (ClatConfig, "plat_prefix"), (SiitConfig, "prefix"), (Nat64Config, "prefix"), (MapTCeConfig, "dmr"),
@@ -32,9 +33,11 @@ SPARE_IPV4_NETWORKS = (
 SPARE_IPV6_NETWORKS = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")
 
 
-def find_prefix_parameter(configuration: DeviceConfig) -> str:
-    """Return the name of the technology's parameter that sets the RFC 6052 prefix."""
-    return next(name for kind, name in _PREFIX_PARAMETERS if isinstance(configuration, kind))
+def suggest_prefix(intent: Intent) -> dict[str, str]:
+    """Return the technology's parameter for the RFC 6052 prefix with a prefix that all drivers support."""
+    edge = intent.configuration
+    parameter = next(name for kind, name in _PREFIX_PARAMETERS if isinstance(edge, kind))
+    return {parameter: EXAMPLE_PREFIX}
 
 
 def get_siit_config(intent: Intent) -> SiitConfig:

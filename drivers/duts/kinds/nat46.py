@@ -12,6 +12,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
+from v6t.drivers.duts.kinds.addresses import suggest_prefix
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
@@ -28,7 +29,6 @@ CONTROL_FILE = "/proc/net/nat46/control"
 MODULE_SECTION = "module"  # survey section with the path of the kernel module, or ``none``
 SOURCE_URL = "https://github.com/ayourtch/nat46"
 _MAX_RULE_CHARACTERS = 199  # longer rules are shown truncated (``NAT46_CFG_BUFLEN``)
-_RULE_KEYWORDS = ("v4", "v6", "style", "ea-len", "psid-offset")  # of RuleSide's fields
 # all of IPv4, in two routes that leave an existing default route in place
 _IPV4_HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
 
@@ -57,8 +57,10 @@ class RuleSide:
 
     def format_rule_part(self, role: str) -> str:
         """Return the part of a rule that describes this side; its role is ``local`` or ``remote``."""
-        values = (self.ipv4_prefix, self.ipv6_prefix, self.style, self.ea_len, self.psid_offset)
-        return " ".join(map(f"{role}.{{}} {{}}".format, _RULE_KEYWORDS, values))
+        return (
+            f"{role}.v4 {self.ipv4_prefix} {role}.v6 {self.ipv6_prefix} {role}.style {self.style} "
+            f"{role}.ea-len {self.ea_len} {role}.psid-offset {self.psid_offset}"
+        )
 
 
 class Nat46Driver(LinuxDriver):
@@ -116,10 +118,8 @@ class Nat46Driver(LinuxDriver):
         return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        words = (
-            f"`{UNSENT_FIGURE}`: what it received and did not send, for it could not translate it"
-        )
-        counted = telemetry.make_link_reading(DEVICE_NAME, words)
+        words = "what it received and did not send, for it could not translate it"
+        counted = telemetry.make_link_reading(DEVICE_NAME, f"`{UNSENT_FIGURE}`: {words}")
         losses = {UNSENT_FIGURE: LossReason.RULE, **counted.loss_reasons}
         device = replace(counted, parse=parse_counters, loss_reasons=losses)
         return {**super().get_telemetry_readings(intent), f"device {DEVICE_NAME}": device}
@@ -128,10 +128,9 @@ class Nat46Driver(LinuxDriver):
         addresses.check_lowest_mtu(intent, "nat46")
         local, remote = _find_rule_sides(intent)
         if not local or not remote:
-            problem = "nat46 needs mappings of hosts on both sides"
-            instead = {addresses.find_prefix_parameter(intent.configuration): "2001:db8:64::/96"}
+            problem, instead = "nat46 needs mappings of hosts on both sides", suggest_prefix(intent)
             raise make_unsupported_error(problem, "give eam or prefix", params=instead)
-        named, why = self.options.module, "nat46's kernel module"
+        named = self.options.module
         # unlike modprobe, insmod fails if the module is loaded
         load, unload = f"[ -d /sys/module/nat46 ] || insmod {named}", "rmmod nat46"
         if "/" not in named:
@@ -145,15 +144,13 @@ class Nat46Driver(LinuxDriver):
             else addresses.find_translated_networks(intent)
         )
         ways = {str(net): f"dev {DEVICE_NAME}" for net in (*four, *six)}
-        own = (
-            f"net.ipv6.conf.{DEVICE_NAME}.disable_ipv6",
-            f"net.ipv4.conf.{DEVICE_NAME}.rp_filter",
-        )
-        settings = dict.fromkeys(own, 0)
+        settings = {
+            f"net.ipv6.conf.{DEVICE_NAME}.disable_ipv6": 0,
+            f"net.ipv4.conf.{DEVICE_NAME}.rp_filter": 0,
+        }
+        why, in_lab = "nat46's kernel module", self.options.in_lab
         steps = [
-            linux.make_module_step(
-                "nat46", why, unless_used, in_lab=self.options.in_lab, load=load
-            ),
+            linux.make_module_step("nat46", why, unless_used, in_lab=in_lab, load=load),
             make_object_step(
                 f"echo add {DEVICE_NAME} >{CONTROL_FILE}",
                 f"echo del {DEVICE_NAME} >{CONTROL_FILE}",
@@ -187,13 +184,12 @@ def parse_counters(text: str) -> Mapping[str, float]:
 
 def _make_rule_steps(local: Sequence[RuleSide], remote: Sequence[RuleSide]) -> list[Step]:
     """Return the steps that add a rule for each combination of a local and a remote side."""
-    rules = [
+    first, *others = [
         f"{own.format_rule_part('local')} {other.format_rule_part('remote')}"
-        for own in local
-        for other in remote
+        for own in reversed(local)
+        for other in reversed(remote)
     ]
     # a new device has one rule, which is set; further ones are inserted before it
-    verbs = [*(["insert"] * (len(rules) - 1)), "config"]
     return [
         Step(
             f"echo {verb} {DEVICE_NAME} {rule} >{CONTROL_FILE}",
@@ -202,7 +198,7 @@ def _make_rule_steps(local: Sequence[RuleSide], remote: Sequence[RuleSide]) -> l
             expected=_expect_rule(rule),
             has_mapping_prefixes=True,
         )
-        for verb, rule in reversed(list(zip(verbs, rules, strict=True)))
+        for verb, rule in (("config", first), *(("insert", rule) for rule in others))
     ]
 
 
@@ -230,9 +226,8 @@ def _find_rule_sides(intent: Intent) -> tuple[list[RuleSide], list[RuleSide]]:
         rule, dmr = edge.rule, edge.dmr
         # nat46 derives PSIDs from EA bits only; one CE is a mapping of one host
         if rule.psid is not None:
-            return [RuleSide(*addresses.get_siit_config(intent).eam[0])], [
-                RuleSide.from_prefix(dmr)
-            ]
+            host = RuleSide(*addresses.get_siit_config(intent).eam[0])
+            return [host], [RuleSide.from_prefix(dmr)]
         if edge.ipv4.num_addresses > 1:
             problem = f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}"
             instead = {"ea_len": 32 - rule.ipv4_prefix.prefixlen}

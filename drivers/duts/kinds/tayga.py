@@ -12,6 +12,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
+from v6t.drivers.duts.kinds.addresses import EXAMPLE_PREFIX, WELL_KNOWN_PREFIX
 from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
 from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.kinds.versions import parse_version
@@ -22,11 +23,9 @@ from v6t.intent.families import DeviceConfig, MapTCeConfig, SiitConfig
 PROGRAM = "tayga"
 FIRST_WORKERS_VERSION = (0, 9, 6, 10)  # supports ``workers``; ten commits after 0.9.6
 FIRST_OFFLINK_MTU_VERSION = (0, 9, 6)  # supports ``offlink-mtu``
-DEFAULT_LOWEST_MTU = 1280  # maximum length of IPv6 packets from IPv4 packets without DF [octets]
 FIRST_LOCAL_USE_VERSION = (0, 9, 2, 10)  # supports 64:ff9b:1::/48 (RFC 8215)
 FIRST_CLASS_E_VERSION = (0, 9, 4)  # translates 240.0.0.0/4; treats 100.64.0.0/10 as private
 FIRST_LINK_LOCAL_VERSION = (0, 9, 6)  # maps 169.254.0.0/16, and addresses in 64:ff9b::/96
-EXAMPLE_PREFIX = "2001:db8:64::/96"  # a network-specific prefix
 _UNTRANSLATED_NETWORKS = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4")))
 _CLASS_E_NETWORK = IPv4Network("240.0.0.0/4")
 _BROADCAST_NETWORK = IPv4Network("255.255.255.255/32")
@@ -37,9 +36,8 @@ _PRIVATE_NETWORKS = tuple(map(IPv4Network, (
     "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15",
     "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24",
 )))  # fmt: skip
-_RESERVED_IPV6_NETWORK = IPv6Network("::/8")
-# link-local and multicast addresses
-_SCOPED_IPV6_NETWORKS = tuple(map(IPv6Network, ("fe80::/10", "ff00::/8")))
+# reserved, link-local and multicast addresses
+_RESERVED_IPV6_NETWORKS = tuple(map(IPv6Network, ("::/8", "fe80::/10", "ff00::/8")))
 _TRANSLATION_RANGE = IPv6Network("64:ff9b::/32")  # contains the prefixes of RFC 6052 and RFC 8215
 
 
@@ -73,7 +71,6 @@ class Tayga(TunTranslator):
     create_tun_command = "{program} -c {config} --mktun"
     remove_tun_command = "{program} -c {config} --rmtun"
     start_command = "{program} -c {config} -p {pid}"
-
     program_source = "tayga"
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
@@ -131,7 +128,7 @@ class Tayga(TunTranslator):
         prefix, lowest = table.prefix, table.lowest_ipv6_mtu
         if parse_version(facts.version) < FIRST_OFFLINK_MTU_VERSION:
             why = f"TAYGA {facts.version} has no offlink-mtu"
-            softwires.check_lowest_mtu(lowest, why, DEFAULT_LOWEST_MTU)
+            softwires.check_lowest_mtu(lowest, why, softwires.DEFAULT_LOWEST_MTU)
         return self.format_configuration(
             intent,
             *([f"prefix {prefix}"] if prefix else []),
@@ -140,7 +137,7 @@ class Tayga(TunTranslator):
                 f"map {four[0]} {six[0]}" if four.prefixlen == 32 else f"map {four} {six}"
                 for four, six in addresses.list_equal_size_mappings(intent, "TAYGA")
             ),
-            *([f"offlink-mtu {lowest}"] if lowest != DEFAULT_LOWEST_MTU else []),
+            *([f"offlink-mtu {lowest}"] if lowest != softwires.DEFAULT_LOWEST_MTU else []),
         )
 
     def format_configuration(self, intent: Intent, *lines: str) -> str:
@@ -165,11 +162,9 @@ class Tayga(TunTranslator):
         )
 
     def get_notes(self, facts: Facts) -> Sequence[str]:
-        cores = (
-            "each worker is a thread with a queue of the TUN device"
-            if has_workers(facts.version) and self.options.workers
-            else "one process on one core"
-        )
+        cores = "one process on one core"
+        if has_workers(facts.version) and self.options.workers:
+            cores = "each worker is a thread with a queue of the TUN device"
         return (
             "IPv4 packets whose UDP checksum is 0 are dropped",
             f"{cores}; its drops are the TUN device's tx drops",
@@ -183,48 +178,39 @@ def has_workers(version: str) -> bool:
 
 def check_reserved_networks(intent: Intent, version: str) -> None:
     """Raise UsageError if the intent uses a prefix, or a mapping's or host's address, that TAYGA reserves."""
-    numbers = parse_version(version)
-    table, prefix = addresses.get_siit_config(intent).eam, addresses.get_siit_config(intent).prefix
+    numbers, prefix = parse_version(version), addresses.get_siit_config(intent).prefix
+    use_example = f"use a prefix of your own, for example {EXAMPLE_PREFIX}"
     if prefix is not None and _is_refused_network(prefix, numbers):
         problem = f"TAYGA {version} does not take the prefix {prefix}"
-        hint = f"use a prefix of your own, for example {EXAMPLE_PREFIX}"
-        instead = {addresses.find_prefix_parameter(intent.configuration): EXAMPLE_PREFIX}
-        raise UsageError(problem, hint, params=instead, code="unsupported-by-version")
+        instead = addresses.suggest_prefix(intent)
+        raise UsageError(problem, use_example, params=instead, code="unsupported-by-version")
     # mappings that this version does not support
-    within = addresses.WELL_KNOWN_PREFIX if numbers >= FIRST_CLASS_E_VERSION else _TRANSLATION_RANGE
-    for ipv4, ipv6 in table:
+    within = WELL_KNOWN_PREFIX if numbers >= FIRST_CLASS_E_VERSION else _TRANSLATION_RANGE
+    for ipv4, ipv6 in addresses.get_siit_config(intent).eam:
         if _is_refused_network(ipv6, numbers) or (
             numbers < FIRST_LINK_LOCAL_VERSION and ipv6.overlaps(within)
         ):
             problem = f"TAYGA {version} does not map {ipv4} to {ipv6}"
             raise UsageError(problem, "choose another IPv6 prefix", code="unsupported-by-version")
-    if prefix is None or prefix.network_address != addresses.WELL_KNOWN_PREFIX.network_address:
+    if prefix is None or prefix.network_address != WELL_KNOWN_PREFIX.network_address:
         return
-    private = (
-        (*_PRIVATE_NETWORKS, _SHARED_ADDRESS_SPACE)
-        if numbers >= FIRST_CLASS_E_VERSION
-        else _PRIVATE_NETWORKS
-    )
+    private = [*_PRIVATE_NETWORKS]
+    if numbers >= FIRST_CLASS_E_VERSION:
+        private.append(_SHARED_ADDRESS_SPACE)
     for net in _iter_unmapped_hosts(intent):
         if any(net.overlaps(reserved) for reserved in private):
             raise make_unsupported_error(
-                f"TAYGA does not translate {net} behind the well-known prefix {addresses.WELL_KNOWN_PREFIX}, "
+                f"TAYGA does not translate {net} behind the well-known prefix {WELL_KNOWN_PREFIX}, "
                 "as RFC 6052, section 3.1, demands",
-                f"use a prefix of your own, for example {EXAMPLE_PREFIX}",
-                params={addresses.find_prefix_parameter(intent.configuration): EXAMPLE_PREFIX},
+                use_example,
+                params=addresses.suggest_prefix(intent),
             )
 
 
 def _is_refused_network(net: IPv6Network, version: tuple[int, ...]) -> bool:
     """Return whether TAYGA rejects a prefix as reserved; it accepts well-known translation prefixes."""
-    well_known = (
-        _TRANSLATION_RANGE if version >= FIRST_LOCAL_USE_VERSION else addresses.WELL_KNOWN_PREFIX
-    )
-    if net.subnet_of(well_known):
-        return False
-    return any(
-        net.overlaps(reserved) for reserved in (_RESERVED_IPV6_NETWORK, *_SCOPED_IPV6_NETWORKS)
-    )
+    well_known = _TRANSLATION_RANGE if version >= FIRST_LOCAL_USE_VERSION else WELL_KNOWN_PREFIX
+    return not net.subnet_of(well_known) and any(map(net.overlaps, _RESERVED_IPV6_NETWORKS))
 
 
 def check_dynamic_pool(pool: IPv4Network, version: str) -> None:
@@ -244,11 +230,11 @@ def check_dynamic_pool(pool: IPv4Network, version: str) -> None:
 
 def _iter_unmapped_hosts(intent: Intent) -> Iterator[IPv4Network]:
     """Yield the IPv4 networks of hosts that are translated by the prefix, not by a mapping."""
-    table, prefix = addresses.get_siit_config(intent).eam, addresses.get_siit_config(intent).prefix
+    config = addresses.get_siit_config(intent)
     for net in addresses.find_host_networks(intent, 4):
-        if not any(net.subnet_of(ipv4) for ipv4, _ in table):
+        if not any(net.subnet_of(ipv4) for ipv4, _ in config.eam):
             yield net
     for net in addresses.find_host_networks(intent, 6):
-        owned = any(net.subnet_of(ipv6) for _, ipv6 in table)
-        if prefix is not None and not owned and net.subnet_of(prefix):
-            yield addresses.extract_ipv4_network(prefix, net)
+        is_mapped = any(net.subnet_of(ipv6) for _, ipv6 in config.eam)
+        if config.prefix is not None and not is_mapped and net.subnet_of(config.prefix):
+            yield addresses.extract_ipv4_network(config.prefix, net)

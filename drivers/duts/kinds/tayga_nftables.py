@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -21,7 +22,7 @@ from v6t.intent.families import Nat64Config
 class TaygaNftablesOptions(TaygaOptions, conntrack.ConntrackOptions):
     """Options of TAYGA and of the kernel's connection tracking."""
 
-    dynamic_pool: str = Field(default="192.168.255.0/24", pattern=r"^[0-9.]+/\d+$")
+    dynamic_pool: IPv4Network = IPv4Network("192.168.255.0/24")
     """Private IPv4 network; TAYGA gives each client one of its addresses."""
     queue_length: int = Field(default=5000, ge=1, le=1_000_000)
     """Frames the TUN device holds before it drops. It is longer than for TAYGA alone, since each dropped
@@ -45,27 +46,14 @@ class TaygaNftables(ConntrackDriver, Tayga):
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     notes = ("TAYGA gives each IPv6 client a separate IPv4 address for two hours",)
 
-    @property
-    def pool(self) -> IPv4Network:
-        """The network of the option ``dynamic_pool``; raises UsageError if it is invalid."""
-        text = self.options.dynamic_pool
-        try:
-            network = IPv4Network(text)
-        except ValueError as exc:
-            problem = f"dut.options.dynamic_pool: {exc}"
-            hint = "give an IPv4 network"
-            instead = {"dynamic_pool": "192.168.255.0/24"}
-            raise UsageError(problem, hint, dut_params=instead, code="option-invalid") from exc
-        if network.num_addresses < 4:
-            problem = f"dut.options.dynamic_pool: {network} is too small for a client"
-            hint = "give a /30 or shorter"
-            instead = {"dynamic_pool": network.supernet(new_prefix=30)}
-            raise UsageError(problem, hint, dut_params=instead, code="not-enough-addresses")
-        return network
-
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
-        pool = self.pool
+        pool = self.options.dynamic_pool
+        if pool.num_addresses < 4:
+            problem = f"dut.options.dynamic_pool: {pool} is too small for a client"
+            instead = {"dynamic_pool": pool.supernet(new_prefix=30)}
+            hint = "give a /30 or shorter"
+            raise UsageError(problem, hint, dut_params=instead, code="not-enough-addresses")
         firsts = [text.partition("/")[0] for text in addresses.POOL_CANDIDATES]
         candidates = [f"{first}/{pool.prefixlen}" for first in firsts]
         wide_enough = candidates if pool.prefixlen >= 24 else []
@@ -82,23 +70,17 @@ class TaygaNftables(ConntrackDriver, Tayga):
 
     def find_translated_networks(self, intent: Intent) -> list[Any]:
         # conntrack restores the clients' IPv4 addresses before packets are filtered
-        prefix = addresses.get_siit_config(intent).prefix
-        return [self.pool, *([prefix] if prefix else [])]
+        return [self.options.dynamic_pool, intent.configuration_as(Nat64Config).prefix]
 
     @property
     def ipv4_candidates(self) -> Sequence[str]:
-        return (str(self.pool[1]),)
+        return (str(self.options.dynamic_pool[1]),)
 
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
-        prefix = addresses.get_siit_config(intent).prefix
-        if prefix is None:
-            hint = "set the plugin's parameter prefix"
-            instead = {"prefix": "2001:db8:64::/96"}
-            raise UsageError("NAT64 needs a prefix", hint, params=instead, code="invalid-intent")
         return self.format_configuration(
             intent,
-            f"prefix {prefix}",
-            f"dynamic-pool {self.pool}",
+            f"prefix {intent.configuration_as(Nat64Config).prefix}",
+            f"dynamic-pool {self.options.dynamic_pool}",
             f"data-dir {self.options.state_dir}",
         )
 
@@ -113,7 +95,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
 
     def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
         public = nat.get_pool(intent, supported_settings=("udp_timeout_s",))
-        pool = nat.NatPool((str(self.pool),), public.addresses, public.first_port, public.last_port)
+        pool = replace(public, client_networks=(str(self.options.dynamic_pool),))
         return (
             *super().make_final_steps(intent, facts),
             *make_snat_steps(self.options.state_dir, [pool], self.get_port(intent, "right")),
@@ -126,7 +108,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
         command = f"( {stop} ) && {self._delete_clients_command} && {start}"
         why = "no client of an earlier trial is left"
         restart = Step(command, why, proof=self.make_daemon_step().check)
-        return (restart, *conntrack.make_flush_steps([str(self.pool)]))
+        return (restart, *conntrack.make_flush_steps([str(self.options.dynamic_pool)]))
 
     def get_notes(self, facts: Facts) -> Sequence[str]:
         return self.notes

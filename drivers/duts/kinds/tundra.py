@@ -10,6 +10,7 @@ from pydantic import Field
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds.addresses import EXAMPLE_PREFIX
 from v6t.drivers.duts.kinds.tun import TUN_NAME, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.readings import ParameterOverride
@@ -18,7 +19,6 @@ from v6t.drivers.duts.steps import make_background_command
 from v6t.intent.families import ClatConfig, SiitConfig
 
 PROGRAM = "tundra-nat64"
-EXAMPLE_PREFIX = "2001:db8:64::/96"  # a network-specific prefix
 _NO_MAPPINGS_REASON = (
     "Tundra does not support explicit mappings: both ends have addresses in one prefix"
 )
@@ -99,8 +99,7 @@ class Tundra(TunTranslator):
         if prefix is None or prefix.prefixlen != 96:
             problem = f"Tundra translates a prefix of /96, not {prefix or 'mappings alone'}"
             hint = f"give a /96, for example {EXAMPLE_PREFIX}"
-            instead = {addresses.find_prefix_parameter(intent.configuration): EXAMPLE_PREFIX}
-            raise make_unsupported_error(problem, hint, params=instead)
+            raise make_unsupported_error(problem, hint, params=addresses.suggest_prefix(intent))
         return prefix
 
     def _get_single_host_addresses(self, intent: Intent) -> tuple[Any, ...]:

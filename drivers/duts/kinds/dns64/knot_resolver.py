@@ -79,12 +79,9 @@ end)
         return self.format_command(f"kresd -n{fork_option} -c {{config}} {{directory}}", directory)
 
     def make_stop_command(self, pid: str) -> str:
-        one = self.options.threads == 1
-        return (
-            super().make_stop_command(pid)
-            if one
-            else make_group_stop_command(pid, self.process_name)
-        )
+        if self.options.threads == 1:
+            return super().make_stop_command(pid)
+        return make_group_stop_command(pid, self.process_name)
 
     def make_flush_step(self, directory: str) -> Step:
         """Return the step that requests a flush by creating a file, which kresd detects and removes."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from pydantic import Field
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.addresses import EXAMPLE_PREFIX
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import make_process_reading
 from v6t.drivers.duts.options import LinuxOptions
@@ -71,7 +72,6 @@ class Dns64Server(LinuxDriver):
 
     def make_preparation_steps(self, directory: str) -> Sequence[Step]:
         """Return the steps between creating the directory and writing the configuration."""
-        del directory
         return ()
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
@@ -82,8 +82,8 @@ class Dns64Server(LinuxDriver):
             problem = (
                 f"{self.name} makes AAAA records with a prefix of {supported} only, not {prefix}"
             )
-            hint, instead = "set the plugin's parameter prefix", {"prefix": "2001:db8:64::/96"}
-            raise make_unsupported_error(problem, hint, params=instead)
+            hint = "set the plugin's parameter prefix"
+            raise make_unsupported_error(problem, hint, params={"prefix": EXAMPLE_PREFIX})
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         return {
