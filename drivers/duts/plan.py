@@ -208,7 +208,6 @@ def expect_lines(*lines: str) -> Expectation:
     expected_lines = [" ".join(line.split()) for line in lines]
 
     def find_problem(output: str) -> str | None:
-        """Return what is wrong with the output; None if it is as expected."""
         present = {" ".join(line.split()) for line in output.splitlines()}
         missing = [line for line in expected_lines if line not in present]
         if not missing:
@@ -251,7 +250,6 @@ def expect_max_sessions(
     """Expect at most ``limit`` sessions in the output; messages call a session ``noun``."""
 
     def find_problem(output: str) -> str | None:
-        """Return what is wrong with the output; None if it is as expected."""
         count = parse(output).get("sessions")
         if count is None:
             return f"it does not tell the number of {noun}s"

@@ -111,7 +111,6 @@ def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
     ports = rf"(?:{ports})?" if (pool.first_port, pool.last_port) == DEFAULT_NAT_PORTS else ports
 
     def describe_missing_rule(output: str) -> str | None:
-        """Return a message about the first rule that is not listed; None if all are listed."""
         lines = [" ".join(line.split()) for line in output.splitlines()]
         for match, action in expected_rules:
             shown_match = re.sub(r"(/32|/128)(?= )", "", f"{match} ").strip()

@@ -72,7 +72,6 @@ def expect_settings(values: Mapping[str, str | int]) -> Expectation:
         return {n: present.get(n, "") for n, v in expected.items() if present.get(n) != v}
 
     def find_problem(output: str) -> str | None:
-        """Return what is wrong with the output; None if it is as expected."""
         wrong = [
             f"{n} is {shorten_output(v)}, not '{expected[n]}'"
             for n, v in find_wrong_settings(output).items()
@@ -80,7 +79,6 @@ def expect_settings(values: Mapping[str, str | int]) -> Expectation:
         return wrong[0] if wrong else None
 
     def find_difference(output: str) -> tuple[str, str]:
-        """Return the differing settings as found and as expected."""
         wrong = find_wrong_settings(output)
         found = ", ".join(f"{name} {value or 'absent'}" for name, value in wrong.items())
         return found, ", ".join(f"{name} {expected[name]}" for name in wrong)
@@ -133,7 +131,6 @@ def expect_link(name: str, *flags: str, **numbers: int) -> Expectation:
     """Expect an interface with these flags and numbers, such as ``mtu`` and ``qlen``."""
 
     def find_problem(output: str) -> str | None:
-        """Return what is wrong with the output; None if it is as expected."""
         match = _LINK_PATTERN.match(output.strip())
         if match is None or match[1] != name:
             return f"there is no interface {name}"
@@ -196,7 +193,6 @@ def make_address_step(address: Interface, port: str) -> Step:
     ours = f"{show} | grep -F ' {address.with_prefixlen} '"
 
     def find_problem(output: str) -> str | None:
-        """Return what is wrong with the output; None if it is as expected."""
         family = "inet6" if address.version == 6 else "inet"
         line = find_line(output, f"{family} {address.with_prefixlen}")
         if line is None:
@@ -251,7 +247,6 @@ def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
     expected = {(str(a), "lladdr", m.lower()) for a, m in entries.items()}
 
     def has_all_entries(output: str) -> bool:
-        """Return whether the output contains every expected entry."""
         return expected <= {tuple(line.lower().split()[:3]) for line in output.splitlines()}
 
     return Step(
@@ -275,7 +270,6 @@ def make_routes_step(entries: Mapping[str, str], why: str) -> Step:
     sample = list(entries)[:MAX_CHECKED_ROUTES]
 
     def find_problem(output: str) -> str | None:
-        """Return what is wrong with the output; None if it is as expected."""
         rows = [line.partition(" ") for line in output.splitlines()]
         for net in sample:
             network, to = ip_network(net), entries[net]

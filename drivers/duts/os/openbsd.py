@@ -144,7 +144,6 @@ def make_address_step(address: InterfaceAddress, port: str) -> Step:
     words = format_address(address)
 
     def find_problem(output: str) -> str | None:
-        """Return what is wrong with the output; None if it is as expected."""
         found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
         if not found:
             return f"'{words}' is missing"
@@ -185,7 +184,6 @@ def make_route_step(net: Network, via: Address, port: str) -> Step:
     first = format_listed_network(str(net))
 
     def is_routed(output: str) -> bool:
-        """Return whether the output lists the route."""
         return [first, str(via)] in [row.split()[:2] for row in output.splitlines()]
 
     create = f"route -qn add {family} {net} {via}"

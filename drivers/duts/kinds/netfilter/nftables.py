@@ -133,7 +133,6 @@ def expect_rules(hook: str, rules: Iterable[str]) -> Expectation:
     expected_rules = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
 
     def find_rule_problem(output: str) -> str | None:
-        """Return what is wrong with the listed chain; None if it has exactly the expected rules."""
         lines = [_normalize_rule(line) for line in output.splitlines()]
         content = [line for line in lines if line and not line.endswith(("{", "}"))]
         head, *listed = content or [""]
