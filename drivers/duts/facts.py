@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,12 +92,6 @@ class Facts:
         return reasons
 
 
-def make_programs_command(names: Iterable[str]) -> str:
-    """Return a shell line that prints the names of those programs that are installed."""
-    programs = " ".join(names)
-    return f"for p in {programs}; do command -v $p >/dev/null && echo $p; done; true"
-
-
 def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
     """Parse outputs of LINUX_SURVEY_COMMANDS; raise DutError if the device does not run Linux."""
     system = sections.get("system", "")
@@ -118,7 +112,6 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
     routes = _parse_json(sections, "default4") + _parse_json(sections, "default6")
     hops = [*routes, *(hop for r in routes for hop in r.get("nexthops", ()))]
     advertised = [r["dev"] for r in _parse_json(sections, "default6") if r.get("protocol") == "ra"]
-    client, survey_output = (sections.get(name, "") for name in ("client", "way"))
     lines = sections.get("management", "").splitlines()
     management = [line.split()[1] for line in lines if line.strip()]
     return Facts(
@@ -128,7 +121,9 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
         is_root=sections.get("user", "").strip() == "0",
         interfaces=interfaces,
         management_interfaces=frozenset(management),
-        management_path=parse_management_path(client, survey_output, management),
+        management_path=parse_management_path(
+            sections.get("client", ""), sections.get("way", ""), management
+        ),
         default_route_interfaces=frozenset(r["dev"] for r in hops if "dev" in r),
         advertised_route_interfaces=frozenset(advertised),
         programs=frozenset(sections.get("programs", "").split()),

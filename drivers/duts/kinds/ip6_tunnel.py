@@ -21,7 +21,6 @@ from v6t.drivers.duts.kinds.softwires import DeviceTunnelEnd, get_tunnel_end
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import (
-    Expectation,
     Intent,
     Plan,
     Step,
@@ -39,7 +38,6 @@ from v6t.packets.address_layouts import PSID, port_layout
 KERNEL_MODULE = "ip6_tunnel"
 TUNNEL_NAME = "v6t-tunnel"
 ROUTING_TABLE_NUMBER = 8676  # also the priority of the rule that selects the table
-LINK_UP_FLAG = "LOWER_UP"  # printed by ``ip link``
 TCP, UDP = 6, 17  # protocol numbers; small systems have no names for them
 
 
@@ -81,7 +79,6 @@ class Ip6Tunnel(LinuxDriver):
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
-        customer = get_tunnel_end(intent)
         if facts.sections.get(KERNEL_MODULE, "").strip() == "none":
             problem = f"the device's kernel {facts.version} has no {KERNEL_MODULE}"
             hint = "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's"
@@ -89,9 +86,9 @@ class Ip6Tunnel(LinuxDriver):
         if self.options.checks:
             use = ", which checks are made with"
             require_program(facts, filters.FILTER_PROGRAM, "nftables", use)
-        if self.options.checks and customer.lwb4 is None:
-            problem = "a B4 of DS-Lite has no address and no port set to check"
-            raise make_unsupported_error(problem, "leave dut.options.checks out")
+            if get_tunnel_end(intent).lwb4 is None:
+                problem = "a B4 of DS-Lite has no address and no port set to check"
+                raise make_unsupported_error(problem, "leave dut.options.checks out")
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         uniform = self.options.dscp == "uniform"
@@ -115,10 +112,20 @@ class Ip6Tunnel(LinuxDriver):
             "no encapsulation limit (RFC 2473 section 6.6); a flow label of each flow (RFC 6438)",
             "IPv6 packets to the tunnel's end from elsewhere than the relay are answered with ICMPv6 1/4",
         ]
-        if customer.lwb4 is not None and not self.options.checks:
-            notes.append("inner addresses and ports are not checked, see dut.options.checks")
         steps = self._make_tunnel_steps(intent, customer)
-        steps += self._make_filter_steps(intent, customer)
+        if self.options.checks and customer.lwb4 is not None:
+            port = self.get_port(intent, customer.ipv4_side)
+            steps += make_table_steps(
+                f"{self.options.state_dir}/v6t.nft",
+                "ip v6t",
+                "own",
+                "type filter hook forward priority filter",
+                format_drop_rules(customer.lwb4, port),
+                "what is none of the customer's is dropped",
+                list_options="-s -p ",
+            )
+        elif customer.lwb4 is not None:
+            notes.append("inner addresses and ports are not checked, see dut.options.checks")
         return self.assemble_plan(intent, facts, steps, notes=notes)
 
     def _make_tunnel_steps(self, intent: Intent, customer: DeviceTunnelEnd) -> list[Step]:
@@ -140,7 +147,7 @@ class Ip6Tunnel(LinuxDriver):
                 f"ip link set dev {TUNNEL_NAME} mtu {customer.mtu} up",
                 "what is put into it must fit the link with its header",
                 read=linux.make_show_link_command(TUNNEL_NAME),
-                expected=linux.expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=customer.mtu),
+                expected=linux.expect_link(TUNNEL_NAME, "LOWER_UP", mtu=customer.mtu),
             ),
             linux.make_sysctl_step({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
             *_make_route_steps(inside),
@@ -151,33 +158,19 @@ class Ip6Tunnel(LinuxDriver):
         how = f"encaplimit none hoplimit {self.options.hop_limit}"
         uniform = self.options.dscp == "uniform"
         dscp = ("tclass inherit", "dscp inherit") if uniform else ("tclass 0x00",)
-        create = f"ip -6 tunnel add {TUNNEL_NAME} mode ipip6 {ends} {how} {' '.join(dscp)}"
-        delete = f"ip -6 tunnel del {TUNNEL_NAME}"
-        read = f"ip -6 tunnel show {TUNNEL_NAME} 2>/dev/null || true"
-        expected = _expect_tunnel(
-            f"{TUNNEL_NAME}: ip/ipv6 {ends}", how, *dscp, inherits_dscp=uniform
-        )
+        phrases = (f"{TUNNEL_NAME}: ip/ipv6 {ends}", how, *dscp)
+
+        def has_tunnel(output: str) -> bool:
+            line = find_line(output, *phrases)
+            return line is not None and (find_line(line, "dscp inherit") is not None) == uniform
+
         return make_object_step(
-            create, delete, "the tunnel to the relay", read=read, expected=expected
+            f"ip -6 tunnel add {TUNNEL_NAME} mode ipip6 {ends} {how} {' '.join(dscp)}",
+            f"ip -6 tunnel del {TUNNEL_NAME}",
+            "the tunnel to the relay",
+            read=f"ip -6 tunnel show {TUNNEL_NAME} 2>/dev/null || true",
+            expected=expect_output(has_tunnel, " and ".join(f"'{p}'" for p in phrases)),
         )
-
-    def _make_filter_steps(self, intent: Intent, customer: DeviceTunnelEnd) -> list[Step]:
-        if customer.lwb4 is None or not self.options.checks:
-            return []
-        file, hook = f"{self.options.state_dir}/v6t.nft", "type filter hook forward priority filter"
-        drops = format_drop_rules(customer.lwb4, self.get_port(intent, customer.ipv4_side))
-        why = "what is none of the customer's is dropped"
-        return make_table_steps(file, "ip v6t", "own", hook, drops, why, list_options="-s -p ")
-
-
-def _expect_tunnel(*phrases: str, inherits_dscp: bool) -> Expectation:
-    """Expect a line with all phrases, and with ``dscp inherit`` if and only if ``inherits_dscp``."""
-
-    def has_tunnel(output: str) -> bool:
-        line = find_line(output, *phrases)
-        return line is not None and (find_line(line, "dscp inherit") is not None) == inherits_dscp
-
-    return expect_output(has_tunnel, " and ".join(f"'{phrase}'" for phrase in phrases))
 
 
 def format_drop_rules(lwb4: CustomerConfig, customer_port: str) -> list[str]:

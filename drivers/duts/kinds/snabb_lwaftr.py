@@ -31,14 +31,6 @@ _PCI_PATTERN = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _PCI_GREP_PATTERN = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"
 PROCESS_NAME = "snabb"
 SHARED_MEMORY_DIR = "/var/run/snabb"  # memory that Snabb's processes share, on huge pages
-STATE_DESCRIPTION = (
-    "packets in and out, drops by Snabb's own reasons, and what its NICs dropped because it did not fetch it "
-    "(`ingress-packet-drops`; `softwire-state`)"
-)
-SOCKETS_DESCRIPTION = (
-    "frames that found no room in a packet socket: "
-    "it takes those of the kernel's interfaces from one"
-)
 # drops are counted both by reason and in total for each IP version and side (lwaftr.lua)
 LOSS_REASONS = {
     "ingress-packet-drops": LossReason.INGRESS, "drop-all-.*": LossReason.TOTAL, "drop-.*": LossReason.RULE,
@@ -122,12 +114,21 @@ class SnabbLwAftr(LinuxDriver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         readings = {
             "cpu": telemetry.make_core_reading(polls=True),
-            "snabb": Reading(self._state_command, parse_counters, STATE_DESCRIPTION, LOSS_REASONS),
+            "snabb": Reading(
+                self._state_command,
+                parse_counters,
+                "packets in and out, drops by Snabb's own reasons, and what its NICs dropped because it did "
+                "not fetch it (`ingress-packet-drops`; `softwire-state`)",
+                LOSS_REASONS,
+            ),
         }
         if not _uses_pci(self.options):
-            losses = {"dropped": LossReason.INGRESS}
             readings["sockets"] = Reading(
-                "ss -0 -m -n", parse_socket_drops, SOCKETS_DESCRIPTION, losses
+                "ss -0 -m -n",
+                parse_socket_drops,
+                "frames that found no room in a packet socket: it takes those of the kernel's interfaces "
+                "from one",
+                {"dropped": LossReason.INGRESS},
             )
         return readings
 

@@ -10,12 +10,7 @@ from typing import Any, ClassVar
 from v6t.base.errors import DutError
 from v6t.drivers.duts import management_path
 from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
-from v6t.drivers.duts.facts import (
-    LINUX_SURVEY_COMMANDS,
-    Facts,
-    make_programs_command,
-    parse_linux_facts,
-)
+from v6t.drivers.duts.facts import LINUX_SURVEY_COMMANDS, Facts, parse_linux_facts
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import filters, services, telemetry
 from v6t.drivers.duts.options import LinuxOptions
@@ -68,7 +63,9 @@ class LinuxDriver(Driver):
             "way": management_path.make_survey_command(jumps),
             **linux_tuning.get_survey_commands(self.options),
             "version": self.version_command,
-            "programs": make_programs_command(program_names),
+            # prints the names of the programs that are installed
+            "programs": f"for p in {' '.join(program_names)}; "
+            "do command -v $p >/dev/null && echo $p; done; true",
         }
 
     def parse_facts(self, sections: Mapping[str, str]) -> Facts:

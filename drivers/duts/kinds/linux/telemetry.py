@@ -17,37 +17,40 @@ PERF_COMMAND = (
     "command -v perf >/dev/null && "
     f"perf stat -a -x, -e cycles,instructions sleep {PERF_DURATION_S} 2>&1; true"
 )
-CORES_DESCRIPTION = (
-    "ticks of each core: idle (and waiting for I/O), softirq (and interrupts), steal, total "
-    "(`/proc/stat`)"
-)
-SOFTNET_DESCRIPTION = (
-    "frames that a core's backlog dropped before the stack, and times its budget was used up "
-    "(`/proc/net/softnet_stat`, all cores)"
-)
-PERF_DESCRIPTION = (
-    "cycles and instructions a second of all cores, where the processor counts them for `perf`; "
-    "over the packets of the links: per packet"
-)
 LINK_LOSS_REASONS = {"[rt]x[.](errors|dropped|overrun|missed)": LossReason.QUEUE}
 
 
 def make_readings(*ports: str) -> dict[str, Reading]:
     """Return readings of cores, softnet, interface drops and processor counters."""
-    losses = {"dropped": LossReason.QUEUE}
     return {
         "cpu": make_core_reading(),
         "softnet": Reading(
-            "cat /proc/net/softnet_stat", parse_softnet, SOFTNET_DESCRIPTION, loss_reasons=losses
+            "cat /proc/net/softnet_stat",
+            parse_softnet,
+            "frames that a core's backlog dropped before the stack, and times its budget was used up "
+            "(`/proc/net/softnet_stat`, all cores)",
+            {"dropped": LossReason.QUEUE},
         ),
-        "perf": Reading(PERF_COMMAND, parse_perf, PERF_DESCRIPTION, duration_s=PERF_DURATION_S),
+        "perf": Reading(
+            PERF_COMMAND,
+            parse_perf,
+            "cycles and instructions a second of all cores, where the processor counts them for `perf`; "
+            "over the packets of the links: per packet",
+            duration_s=PERF_DURATION_S,
+        ),
         **{f"link {port}": make_link_reading(port) for port in ports},
     }
 
 
 def make_core_reading(*, polls: bool = False) -> Reading:
     """Return a reading of the CPU time of each core."""
-    return Reading("cat /proc/stat", parse_cpu_ticks, CORES_DESCRIPTION, polls=polls)
+    return Reading(
+        "cat /proc/stat",
+        parse_cpu_ticks,
+        "ticks of each core: idle (and waiting for I/O), softirq (and interrupts), steal, total "
+        "(`/proc/stat`)",
+        polls=polls,
+    )
 
 
 def make_link_reading(port: str, description: str = "") -> Reading:
@@ -91,9 +94,8 @@ def parse_perf(text: str) -> Mapping[str, float]:
     """Parse ``perf stat -x,`` output into events per second, summed over all types of cores."""
     figures: dict[str, float] = {}
     for count, event in _PERF_EVENT_LINE.findall(text):
-        figures[f"{event}_per_s"] = (
-            figures.get(f"{event}_per_s", 0.0) + float(count) / PERF_DURATION_S
-        )
+        name = f"{event}_per_s"
+        figures[name] = figures.get(name, 0.0) + float(count) / PERF_DURATION_S
     return figures
 
 

@@ -36,12 +36,11 @@ class Iptables(NetfilterNat):
         return [_make_rule_step(*pair, port, name) for name in nat.PROTOCOLS for pair in pairs]
 
     def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange:
-        pool = nat.get_pool(intent, self.ip_version, self.supported_settings)
+        pool = self.get_pool(intent)
         port = self.get_port(intent, "right")
         chain = "iptables -w -t nat"
-        comment = (
-            r"/\/\* v6t-beside \*\//"  # exact comment, because foreign comments may contain it
-        )
+        # the exact comment, because foreign comments may contain it
+        comment = r"/\/\* v6t-beside \*\//"
         number = f"$({chain} -L POSTROUTING -n --line-numbers | awk '{comment} {{print $1}}')"
 
         def format_rule(first_port: int) -> str:
@@ -63,8 +62,7 @@ class Iptables(NetfilterNat):
 
 
 def _make_rule_step(pool: nat.NatPool, net: str, port: str, protocol: str) -> Step:
-    target = pool.snat_target if protocol in nat.PROTOCOLS_WITH_PORTS else pool.address_range
-    action = f"{RULE_COMMENT_OPTIONS} -j SNAT --to-source {target}"
+    action = f"{RULE_COMMENT_OPTIONS} -j SNAT --to-source {pool.get_target(protocol)}"
     rule = f"POSTROUTING -s {net} -o {port} -p {protocol} {action}"
     why = f"translate the {protocol.upper()} connections of {net}"
     read = f"{LIST_RULES_COMMAND} | grep -e '-s {net} .*-p {protocol} .*--comment v6t ' || true"

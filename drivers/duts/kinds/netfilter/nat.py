@@ -44,6 +44,10 @@ class NatPool:
             f"-{self.last_port}" if self.last_port > self.first_port else ""
         )
 
+    def get_target(self, protocol: str) -> str:
+        """Return the public addresses, with the ports if the protocol has any."""
+        return self.snat_target if protocol in PROTOCOLS_WITH_PORTS else self.address_range
+
 
 def format_address_range(first: str, last: str) -> str:
     """Return a range of addresses, or a single address, in the notation of nft."""
@@ -51,7 +55,7 @@ def format_address_range(first: str, last: str) -> str:
     return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
 
-def get_pool(intent: Intent, version: int = 4, supported_settings: Sequence[str] = ()) -> NatPool:
+def get_pool(intent: Intent, *, supported_settings: Sequence[str] = ()) -> NatPool:
     """Return the NAT pool of an intent; raise UsageError if a setting is not supported."""
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
@@ -59,6 +63,7 @@ def get_pool(intent: Intent, version: int = 4, supported_settings: Sequence[str]
             problem = f"this device cannot configure {name}"
             hint = f"leave {name} at 0, or take another driver"
             raise make_unsupported_error(problem, hint, params={name: 0})
+    version = 6 if isinstance(settings, Nat66Config) else 4
     addresses = getattr(settings, f"pool{version}", ())
     inside = getattr(settings, f"inside{version}", ())
     if not addresses:
@@ -98,10 +103,9 @@ class NetfilterNat(ConntrackDriver):
     # command that lists the chain FORWARD, and the line that shows that it drops packets
     forward_drop_check: ClassVar[tuple[str, str] | None] = None
 
-    @property
-    def ip_version(self) -> int:
-        """The IP version of the translated packets."""
-        return 6 if Nat66Config in self.supported_configurations else 4
+    def get_pool(self, intent: Intent) -> NatPool:
+        """Return the pool of an intent; raise UsageError if a setting is not supported."""
+        return get_pool(intent, supported_settings=self.supported_settings)
 
     @abstractmethod
     def make_rule_steps(self, pools: Sequence[NatPool], port: str) -> list[Step]:
@@ -120,7 +124,7 @@ class NetfilterNat(ConntrackDriver):
             raise DutError(problem, hint, code="firewall-blocks")
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
-        pool = get_pool(intent, self.ip_version, self.supported_settings)
+        pool = self.get_pool(intent)
         steps = [
             *self.make_rule_steps(divide_pool(pool, intent), self.get_port(intent, "right")),
             *make_conntrack_steps(self.options, intent, facts),

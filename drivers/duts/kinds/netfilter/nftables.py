@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from typing import ClassVar
 
 from v6t.drivers.duts.facts import Facts
@@ -40,9 +40,9 @@ class Nftables(NetfilterNat):
         return make_snat_steps(self.options.state_dir, pools, port)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> DeviceChange:
-        pool = nat.get_pool(intent, self.ip_version, self.supported_settings)
+        pool = self.get_pool(intent)
         port = self.get_port(intent, "right")
-        net = str(find_spare_network(intent, self.ip_version))
+        net = str(find_spare_network(intent, ip_address(pool.addresses[0]).version))
         chain = f"{_get_family(net)} v6t post"
         chain_listing = f"nft -a list chain {chain}"
         handles = f"sed -n '/comment \"{LIVE_RULE_COMMENT}\"/s/.*handle //p'"
@@ -78,12 +78,7 @@ def make_snat_steps(directory: str, pools: Sequence[nat.NatPool], port: str) -> 
     """Return the steps that translate the source addresses of packets leaving an interface."""
     family = _get_family(pools[0].addresses[0])
     rules = [
-        _format_rule(
-            net,
-            port,
-            protocol,
-            pool.snat_target if protocol in nat.PROTOCOLS_WITH_PORTS else pool.address_range,
-        )
+        _format_rule(net, port, protocol, pool.get_target(protocol))
         for pool in pools
         for protocol in (nat.PROTOCOLS if family == "ip" else ("udp",))
         for net in pool.client_networks
