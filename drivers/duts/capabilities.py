@@ -47,14 +47,13 @@ def find_capabilities(driver: Driver, intent: Intent) -> DriverCapabilities:
     """Return what a driver supports for a technology, without connecting to a device."""
     settings = tuple(name for name in OPTIONAL_SETTINGS if _can_configure(driver, intent, name))
     timers = tuple(name for name in settings if name in TIMER_SETTINGS)
+    readings = driver.get_telemetry_readings(intent)
     return DriverCapabilities(
         versions=tuple(filter(None, driver.versions)),
         settings=settings,
         options=list_driver_options(driver.options_model),
         timers=timers if driver.get_timeout_s(intent) is None else (*timers, "timeout_s"),
-        counters=tuple(
-            dict.fromkeys(n.partition(" ")[0] for n in driver.get_telemetry_readings(intent))
-        ),
+        counters=tuple(dict.fromkeys(name.partition(" ")[0] for name in readings)),
         operations=tuple(_list_operations(driver, intent)),
     )
 

@@ -279,9 +279,8 @@ class Driver(ABC):
 
     def describe_flush(self, intent: Intent) -> str:
         """Return the commands that clear the connection table, for the report."""
-        return "; ".join(
-            step.command for step in self.plan(intent, self.make_example_facts(intent)).flush
-        )
+        plan = self.plan(intent, self.make_example_facts(intent))
+        return "; ".join(step.command for step in plan.flush)
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         """Return how the device's frames differ from the reference translation."""
@@ -313,25 +312,23 @@ def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
         name = getattr(options, port_side)
         expected_mac = getattr(intent.links, port_side).dut_mac.lower()
         side = intent.links.port_of(port_side)  # side in the testbed file
+        subject = f"the {side} interface {name}"
         if name in protected:
-            problem = f"the {side} interface {name} must not be changed: {protected[name]}"
+            problem = f"{subject} must not be changed: {protected[name]}"
             hint = f"name another one with dut.options.{side}"
             raise DutError(problem, hint, code="interface-protected")
         interface = facts.interfaces.get(name)
         if interface is None:
-            interface_names = ", ".join(sorted(facts.interfaces))
+            known = ", ".join(sorted(facts.interfaces))
             near = [n for n, i in facts.interfaces.items() if i.mac == expected_mac]
-            problem = (
-                f"the device has no interface {name} (dut.options.{side}); it has {interface_names}"
-            )
+            problem = f"the device has no interface {name} (dut.options.{side}); it has {known}"
             hint = f"{near[0]} has the MAC address {expected_mac}" if near else ""
             raise DutError(problem, hint, code="unknown-interface")
         if interface.mac != expected_mac:
-            problem = (
-                f"the {side} interface {name} has MAC address {interface.mac}, not {expected_mac}"
-            )
+            problem = f"{subject} has MAC address {interface.mac}, not {expected_mac}"
             hint = f"set links.{side}.dut_mac in the testbed file, or name another interface"
             raise DutError(problem, hint, code="wrong-interface")
         if interface.is_up and not interface.has_carrier:
-            problem = f"the {side} interface {name} has no carrier"
-            raise DutError(problem, "is the cable plugged in?", code="no-carrier")
+            raise DutError(
+                f"{subject} has no carrier", "is the cable plugged in?", code="no-carrier"
+            )

@@ -52,11 +52,6 @@ class Check:
     command: str  # read-only shell line
     expected: Expectation  # expected output of the command
 
-    @property
-    def description(self) -> str:
-        """The expected state, for the printed plan."""
-        return self.expected.description
-
     def find_problem(self, output: str) -> str | None:
         """Return what is wrong with an output, which is quoted; None if it is as expected."""
         problem = self.expected.find_problem(output)
@@ -158,9 +153,7 @@ class Plan:
     checks: tuple[Check, ...] = ()  # read-backs beyond those of the steps
     notes: tuple[str, ...] = ()  # defaults and deviations that a reader should know
     live_change: DeviceChange | None = None  # change to make under traffic
-    route_update: DeviceChange | None = (
-        None  # route that is added and changed in turn, as an update
-    )
+    route_update: DeviceChange | None = None  # route that is added and changed in turn
     management_query: Check | None = None  # repeated under traffic; None: the shortest read-back
 
     def extend(self, steps: Iterable[Step], **fields: Any) -> Plan:

@@ -92,9 +92,8 @@ class ChainDriver(Driver):
             driver = self._make_part_driver(part, parts, swapped=intent.links.swapped)
             try:
                 driver.check_supported(part.intent, in_chain=True)
-            except (
-                UsageError
-            ) as exc:  # suggest another driver for the part, not for the whole device
+            except UsageError as exc:
+                # suggest another driver for the part, not for the whole device
                 raise UsageError(exc.message, exc.hint, code=exc.code) from exc
             sessions = intent.requirements.sessions if part.stateful else 0
             links = replace(part.intent.links, swapped=intent.links.swapped)
@@ -164,11 +163,9 @@ class ChainDriver(Driver):
 
     def adapt_oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         parts = self.get_parts(intent)
-        translators = {
-            direction: get_last_translator_profile(parts, direction) for direction in DIRECTIONS
-        }
-        hops = {direction: count_hops_in_direction(parts, direction) for direction in DIRECTIONS}
-        df = {direction: profile.df for direction, profile in translators.items()}
+        translators = {d: get_last_translator_profile(parts, d) for d in DIRECTIONS}
+        hops = {d: count_hops_in_direction(parts, d) for d in DIRECTIONS}
+        df = {d: profile.df for d, profile in translators.items()}
         policy = combine_policies(parts, translators)
         plain = not any(hops.values()) and set(df.values()) == {"reference"}
         if plain and policy == HeaderPolicy():

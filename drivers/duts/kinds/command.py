@@ -243,10 +243,8 @@ class CommandDriver(LinuxDriver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         readings = dict(super().get_telemetry_readings(intent)) if self.options.base else {}
         for name, text in self.options.watch.items():
-            parse = partial(parse_numbers, name)
-            readings[name] = Reading(
-                self._add_variables(intent, text), parse, loss_reasons=LOSS_REASONS
-            )
+            command, parse = self._add_variables(intent, text), partial(parse_numbers, name)
+            readings[name] = Reading(command, parse, loss_reasons=LOSS_REASONS)
         return readings
 
     def _make_step(self, intent: Intent, step: StepOptions) -> Step:
@@ -261,9 +259,9 @@ class CommandDriver(LinuxDriver):
         )
 
     def _make_check(self, intent: Intent, check: CheckOptions | None) -> Check | None:
-        return (
-            None if check is None else check.make_check(self._add_variables(intent, check.command))
-        )
+        if check is None:
+            return None
+        return check.make_check(self._add_variables(intent, check.command))
 
     def _add_variables(self, intent: Intent, command: str) -> str:
         """Return a shell line that sets ``LEFT``, ``RIGHT`` and ``STATE`` and then runs a command."""

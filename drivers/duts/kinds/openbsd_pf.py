@@ -246,10 +246,8 @@ def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     pool = nat.get_pool(intent)
     required_states = conntrack.get_required_sessions(options.sessions, intent)
     is_nat64 = isinstance(intent.configuration, Nat64Config)
-    states = int(required_states * STATE_LIMIT_FACTOR) * (
-        NAT64_STATES if is_nat64 else NAT44_STATES
-    )
-    limit = max(100_000, states)
+    states = NAT64_STATES if is_nat64 else NAT44_STATES
+    limit = max(100_000, int(required_states * STATE_LIMIT_FACTOR) * states)
     t = options.timeout_s
     lines = [
         f"set limit states {limit}",

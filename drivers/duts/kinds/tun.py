@@ -95,9 +95,8 @@ class TunTranslator(LinuxDriver):
             addresses.get_side(intent, version): [n for n in networks if n.version == version]
             for version in (4, 6)
         }
-        return filters.make_filter_steps(
-            intent, facts, self.get_all_ports(intent), count, destinations
-        )
+        ports = self.get_all_ports(intent)
+        return filters.make_filter_steps(intent, facts, ports, count, destinations)
 
     @property
     def ipv4_candidates(self) -> Sequence[str]:

@@ -45,13 +45,6 @@ def parse_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, list[Inte
     return interfaces, addresses
 
 
-def format_address(address: InterfaceAddress) -> str:
-    """Return an address with its prefix length in the form that ``ifconfig`` prints."""
-    if address.version == 6:
-        return f"inet6 {address.ip} prefixlen {address.network.prefixlen}"
-    return f"inet {address.ip} netmask 0x{int(address.netmask):08x}"
-
-
 def convert_route(client: str, text: str) -> str:
     """Convert the output of ``route -n get`` to a line for :func:`parse_management_path`."""
     route = dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
@@ -116,12 +109,13 @@ def make_mtu_step(port: str, mtu: int) -> Step:
 
 def make_link_up_step(port: str) -> Step:
     """Return the step that brings an interface up."""
-    command = f"ifconfig {port} up"
-    why = f"{port} carries test traffic"
-    read = f"ifconfig {port} | sed -n 's/^{port}: flags=.*<UP[,>].*/up/p'"
-    undo = f"ifconfig {port} down"
     return Step(
-        command, why, read=read, expected=expect_text("up"), undo=undo, existing=IfExists.KEEP
+        f"ifconfig {port} up",
+        f"{port} carries test traffic",
+        read=f"ifconfig {port} | sed -n 's/^{port}: flags=.*<UP[,>].*/up/p'",
+        expected=expect_text("up"),
+        undo=f"ifconfig {port} down",
+        existing=IfExists.KEEP,
     )
 
 
@@ -139,9 +133,12 @@ def make_link_local_step(port: str) -> Step:
 
 def make_address_step(address: InterfaceAddress, port: str) -> Step:
     """Return the step that adds an address to a port."""
-    family = "inet" if address.version == 4 else "inet6"
-    length = "/" if address.version == 4 else " prefixlen "
-    words = format_address(address)
+    if address.version == 4:
+        family, length = "inet", f"/{address.network.prefixlen}"
+        words = f"inet {address.ip} netmask 0x{int(address.netmask):08x}"
+    else:
+        family, length = "inet6", f" prefixlen {address.network.prefixlen}"
+        words = f"inet6 {address.ip}{length}"
 
     def find_problem(output: str) -> str | None:
         found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
@@ -150,7 +147,7 @@ def make_address_step(address: InterfaceAddress, port: str) -> Step:
         return f"another host has {address.ip}" if "duplicated" in found[1].split() else None
 
     return Step(
-        f"ifconfig {port} {family} alias {address.ip}{length}{address.network.prefixlen}",
+        f"ifconfig {port} {family} alias {address.ip}{length}",
         f"the device's address on {port}",
         read=f"ifconfig {port} | grep -wF '{words}' || true",
         expected=Expectation(f"'{words}'", find_problem),

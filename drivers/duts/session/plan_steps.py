@@ -146,7 +146,7 @@ def compare_plan(
         comparisons.append(StepComparison(number, step.why, *state))
     for number, check in enumerate(plan.checks):
         state = _compare_output(check.expected, answers[f"further-{number}"].text)
-        comparisons.append(StepComparison(0, check.description, *state))
+        comparisons.append(StepComparison(0, check.expected.description, *state))
     return comparisons
 
 
@@ -179,7 +179,9 @@ def format_plan(plan: Plan) -> list[str]:
         check = step.check
         if step.record_command and check is not None and check.command == step.record_command:
             title = f"read ({step.existing.value})"
-            lines += _format_comment(title, f"{step.record_command}  -> {check.description}")
+            lines += _format_comment(
+                title, f"{step.record_command}  -> {check.expected.description}"
+            )
             check = None
         elif step.record_command:
             lines.append(f"#    before ({step.existing.value}): {step.record_command}")
@@ -220,11 +222,12 @@ def export_plan(plan: Plan) -> dict[str, Any]:
                 "undo_text": s.undo_text,
                 "before": s.record_command,
                 "was": s.existing.value,
-                "check": s.check and {"command": s.check.command, "says": s.check.description},
+                "check": s.check
+                and {"command": s.check.command, "says": s.check.expected.description},
             }
             for s in plan.steps
         ],
-        "checks": [{"command": c.command, "says": c.description} for c in plan.checks],
+        "checks": [{"command": c.command, "says": c.expected.description} for c in plan.checks],
         "flush": [s.command for s in plan.flush],
         "notes": list(plan.notes),
     }
@@ -241,7 +244,7 @@ def _format_checks(checks: Iterable[Check]) -> list[str]:
     return [
         line
         for c in checks
-        for line in _format_comment("check", f"{c.command}  -> {c.description}")
+        for line in _format_comment("check", f"{c.command}  -> {c.expected.description}")
     ]
 
 

@@ -193,9 +193,8 @@ class Session(Transaction, DeviceSession):
         if readings is None:
             known = self.driver.get_telemetry_readings(self.intent)
             readings = {name: reading for name, reading in known.items() if not reading.duration_s}
-        commands = telemetry.get_numbered_commands(
-            readings
-        )  # numbers, because users choose the names
+        # numbers, because users choose the names
+        commands = telemetry.get_numbered_commands(readings)
         sections = self.read_batch(commands, binary_prefix="")
         return telemetry.parse_sample(sections, readings)
 

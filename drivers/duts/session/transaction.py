@@ -190,7 +190,7 @@ class Transaction(Connection):
             if self._record is not None:
                 self._store.record_verification()
         _LOG.log(NOTICE, "%s: %d read-backs agree", self.name, len(checks))
-        return [f"{c.command}: {' '.join(c.description.split())}" for c in checks.values()]
+        return [f"{c.command}: {' '.join(c.expected.description.split())}" for c in checks.values()]
 
     def confirm(self) -> None:
         self._store.stop_timer()

@@ -29,12 +29,8 @@ from v6t.drivers.duts.session.shell import build_call, format_assignments, read_
 from v6t.drivers.transport.contract import Output, Transport
 
 RECORD_SCHEMA = "v6t-undo/1"  # version of the format of undo records
-RECORD, SCRIPT, PROGRESS, UNDONE = (
-    "record.json",
-    "undo.sh",
-    "progress",
-    "undone",
-)  # in the state directory
+# files in the state directory
+RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
 STEP_PATIENCE_S = 5  # time that ``undo.sh`` waits for an interrupted step to end
 UNDO_LIMIT_S = 180.0  # time limit for undoing all steps that have the default limit
 
@@ -351,11 +347,11 @@ class UndoStore:
 
 def build_timer_script(directory: str, token: str, limit_s: int, *, absolute: bool = False) -> str:
     """Return the program of the rollback timer; ``absolute`` counts all time, not only silence."""
-    values = {
-        "directory": directory,
-        "token": token,
-        "limit_s": limit_s,
-        "holder": TIMER_LOCK_HOLDER,
-    }
-    variables = format_assignments(**values, counts="time" if absolute else "silence")
+    variables = format_assignments(
+        directory=directory,
+        token=token,
+        limit_s=limit_s,
+        holder=TIMER_LOCK_HOLDER,
+        counts="time" if absolute else "silence",
+    )
     return f"#!/bin/sh\n{variables}\n{read_program('timer')}run_timer\n"

@@ -85,8 +85,7 @@ end)
 
     def make_flush_step(self, directory: str) -> Step:
         """Return the step that requests a flush by creating a file, which kresd detects and removes."""
-        wait = (
-            f"n=0; while [ -e {directory}/empty ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
-        )
-        removed = Check(f"{wait}; ls {directory}/empty 2>/dev/null || true", expect_text(""))
-        return Step(f"touch {directory}/empty", "flush the DNS cache", proof=removed)
+        file = f"{directory}/empty"
+        wait = f"n=0; while [ -e {file} ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
+        removed = Check(f"{wait}; ls {file} 2>/dev/null || true", expect_text(""))
+        return Step(f"touch {file}", "flush the DNS cache", proof=removed)

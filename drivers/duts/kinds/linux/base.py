@@ -96,9 +96,7 @@ class LinuxDriver(Driver):
         check_interfaces(self.options, intent, facts)
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        return telemetry.make_readings(
-            self.get_port(intent, "left"), self.get_port(intent, "right")
-        )
+        return telemetry.make_readings(*self.get_ports(intent).values())
 
     def get_port(self, intent: Intent, side: str) -> str:
         """Return the interface with the IP addresses of a side, which may be a VLAN interface."""
@@ -115,10 +113,8 @@ class LinuxDriver(Driver):
 
     def get_all_ports(self, intent: Intent) -> dict[str, str]:
         """Return the interfaces of test traffic by side, and of background traffic by ``SIDE-bg``."""
-        background = {
-            f"{side}-bg": port for side, port in self.get_background_ports(intent).items()
-        }
-        return {**self.get_ports(intent), **background}
+        background = self.get_background_ports(intent)
+        return {**self.get_ports(intent), **{f"{s}-bg": port for s, port in background.items()}}
 
     def plan_snmp_agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
         return services.make_snmp_agent_steps(facts, self.options.state_dir)

@@ -43,7 +43,7 @@ def make_filter_steps(
         destination_nets = [] if destinations is None else list(destinations[side])
         first = destination_nets[0].version if destination_nets else 4 if ways is None else ways[0]
         ends = (getattr(intent, side), getattr(intent, other))
-        rules = _generate_rules(intent, first, *ends, count, destination_nets)
+        rules = _generate_rules(intent, first, ends, count, destination_nets)
         lines += [f"  chain from_{side} {{", *(f"    {rule}" for rule in rules), "  }"]
     lines += ["  chain forward {", "    type filter hook forward priority 0; policy accept;"]
     for name, port in ports.items():
@@ -71,8 +71,7 @@ def make_filter_steps(
 def _generate_rules(
     intent: Intent,
     ip_version: int,
-    source_link: LinkIntent,
-    destination_link: LinkIntent,
+    ends: tuple[LinkIntent, LinkIntent],
     count: int,
     destination_nets: list[Any],
 ) -> Iterator[str]:
@@ -82,9 +81,7 @@ def _generate_rules(
     for number in range(1, count + 1):
         if number == before + 1:
             for version in (ip_version, 10 - ip_version):
-                sources, destinations = (
-                    _find_networks(s, version) for s in (source_link, destination_link)
-                )
+                sources, destinations = (_find_networks(link, version) for link in ends)
                 if version == ip_version:
                     destinations = list(collapse_addresses([*destinations, *destination_nets]))
                 if sources and destinations:

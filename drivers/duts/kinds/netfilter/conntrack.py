@@ -104,11 +104,10 @@ def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts
         why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 ask for"
     else:
         why = "connections live longer than any test: expiry would look like loss"
-    steps = (
-        [make_sysctl_step({f"{_SYSCTL_PREFIX}{n}": s for n, s in values.items()}, why)]
-        if values
-        else []
-    )
+    steps = []
+    if values:
+        settings = {f"{_SYSCTL_PREFIX}{name}": value for name, value in values.items()}
+        steps.append(make_sysctl_step(settings, why))
     count = get_required_sessions(options.sessions, intent)
     return [*steps, *_make_table_size_steps(facts, count), *_make_log_steps(options)]
 

@@ -28,11 +28,7 @@ from v6t.drivers.transport.contract import (
     Output,
 )
 from v6t.drivers.transport.openssh import SshTransport
-from v6t.drivers.transport.process import (
-    Process,
-    build_clean_environment,
-    kill,
-)
+from v6t.drivers.transport.process import Process, build_clean_environment, kill
 
 PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
 # time for a prompt before and after a key is pressed, for which some devices wait [s]
@@ -121,12 +117,10 @@ class CliTransport:
                 for line in command.splitlines():
                     answers.append(self._send_line(line))
                 if answers and not self._is_at_home_prompt:
-                    prompts = (
-                        f"{shorten_output(self._last_line)} and not {shorten_output(self._home)}"
-                    )
+                    last, home = map(shorten_output, (self._last_line, self._home))
                     raise DutError(
-                        f"{self.name}: after the last line, '{line}', the prompt is {prompts}: a line is "
-                        "missing that leads back",
+                        f"{self.name}: after the last line, '{line}', the prompt is {last} and not {home}: "
+                        "a line is missing that leads back",
                         code="console-prompt",
                     )
             except DutError as exc:
@@ -224,13 +218,9 @@ class CliTransport:
         self._await_prompt(f"after '{line}'", at_login=at_login)
         lines = self._complete_lines
         # without echo, an error message may end with the typed line
-        refusal = self._options.find_error(
-            "\n".join(t for t in lines if t.strip() != typed.strip())
-        )
-        if refusal:
-            problem = (
-                f"{self.name}: the device rejected '{line}': {self._hide_secrets(refusal)[:300]}"
-            )
+        reply = "\n".join(text for text in lines if text.strip() != typed.strip())
+        if refusal := self._hide_secrets(self._options.find_error(reply)):
+            problem = f"{self.name}: the device rejected '{line}': {refusal[:300]}"
             raise LineRejectedError(problem, code="command-rejected")
         return self._hide_secrets("\n".join(remove_echo(lines, typed)))
 

@@ -92,15 +92,13 @@ class NetworkCliDriver(Driver):
             hint = "set dut.options.version_pattern to match the version"
             raise DutError(problem, hint, code="unexpected-answer")
         version = "" if match is None else match[1 if match.re.groups else 0]
-        peers = [
-            ManagementPeer("jump", ip_address(a), 0) for a in self.require_ssh().jump_addresses
-        ]
+        jumps = self.require_ssh().jump_addresses
+        peers = [ManagementPeer("jump", ip_address(a), 0) for a in jumps]
         for line in sections.get("ends", "").splitlines():
             role, _, text = line.partition(" ")
             address = ip_address(text)
-            peers.append(
-                ManagementPeer(role, address, 0 if role == "client" else address.max_prefixlen)
-            )
+            length = 0 if role == "client" else address.max_prefixlen
+            peers.append(ManagementPeer(role, address, length))
         version = " ".join(version.split())[:80]
         path = ManagementPath(tuple(peers))
         return Facts(

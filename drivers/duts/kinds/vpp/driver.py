@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from v6t.base.errors import DutError
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import Driver, check_interfaces
 from v6t.drivers.duts.facts import LINUX_SURVEY_COMMANDS, Facts, Interface, parse_linux_facts
 from v6t.drivers.duts.header_profile import HeaderProfile
@@ -29,7 +29,7 @@ from v6t.drivers.duts.kinds.vpp.nat import (
 from v6t.drivers.duts.kinds.vpp.tunnel import TunnelFunction
 from v6t.drivers.duts.plan import DeviceChange, Intent, Plan, shorten_output
 from v6t.drivers.duts.readings import ParameterOverride, Reading
-from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
+from v6t.drivers.duts.refusals import make_missing_program_error
 from v6t.drivers.duts.telemetry_summary import INTERFACES_READING
 from v6t.intent import families
 
@@ -113,9 +113,7 @@ class VppDriver(Driver):
             problem = f"VPP {facts.version} is not supported"
             hint = "install VPP 22.06 or newer"
             instead = {"version": outputs.VERSIONS[0]}
-            raise make_unsupported_error(
-                problem, hint, dut_params=instead, code="unsupported-by-version"
-            )
+            raise UsageError(problem, hint, dut_params=instead, code="unsupported-by-version")
         function = self.make_function(intent)
         function.check_supported(facts.version)
         # last, so that users do not restart VPP for a device that cannot be used anyway

@@ -50,10 +50,9 @@ def make_vlan_step(cli: Vppctl, parent: str, number: int) -> Step:
     port = f"{parent}.{number}"
     create = cli(f"create sub-interfaces {parent} {number}")
     delete = cli(f"delete sub-interface {port}")
+    why = f"VLAN {number} of {parent}"
     read = f"{cli('show interface')} | awk '$1 == \"{port}\" {{print $1}}'"
-    return make_object_step(
-        create, delete, f"VLAN {number} of {parent}", read=read, expected=expect_text(port)
-    )
+    return make_object_step(create, delete, why, read=read, expected=expect_text(port))
 
 
 def make_mtu_step(cli: Vppctl, port: str, mtu: int) -> Step:

@@ -40,6 +40,7 @@ class TunnelFunction(VppFunction):
         outside, inside = self.ports[customer.ipv6_side], self.ports[customer.ipv4_side]
         local = [links.make_address_step(cli, f"{customer.local}/128", outside)]
         ends = f"src {customer.local} dst {customer.remote}"
+        why = "everybody's IPv4 is behind the relay"
         index = f"$({cli(f'show interface {TUNNEL_INTERFACE}')} | awk 'NR == 2 {{print $2}}')"
         return [
             *([] if customer.has_interface_address else local),
@@ -61,10 +62,5 @@ class TunnelFunction(VppFunction):
             ),
             links.make_mtu_step(cli, TUNNEL_INTERFACE, customer.mtu),
             links.make_link_up_step(cli, TUNNEL_INTERFACE),
-            *(
-                links.make_route_step(
-                    cli, net, TUNNEL_INTERFACE, "everybody's IPv4 is behind the relay"
-                )
-                for net in IPV4_HALVES
-            ),
+            *(links.make_route_step(cli, net, TUNNEL_INTERFACE, why) for net in IPV4_HALVES),
         ]
