@@ -196,13 +196,11 @@ class Jool(LinuxDriver):
         description = ", ".join(checks)
         show = f"{program} -i v6t global display --csv --no-headers"
         if program == SIIT:
-            table = config.eam
-            content["eamt"] = [
-                {"ipv6 prefix": str(six), "ipv4 prefix": str(four)} for four, six in table
-            ]
+            rows = [(str(six), str(four)) for four, six in config.eam]
+            content["eamt"] = [{"ipv6 prefix": six, "ipv4 prefix": four} for six, four in rows]
             show += f"; {program} -i v6t eamt display --csv --no-headers"
-            checks += [f"{six},{four}" for four, six in table]
-            description = f"{len(table)} mappings, {description}"
+            checks += [",".join(row) for row in rows]
+            description = f"{len(rows)} mappings, {description}"
         file, text = self._configuration_file, json.dumps(content, indent=1) + "\n"
         return [
             make_config_file_step(file, text, "Jool's configuration, atomic"),

@@ -195,14 +195,11 @@ def _make_kernel_driver_step(options: SnabbOptions) -> Step:
     """Return a step that changes nothing; its undo returns the PCI devices to the kernel's drivers."""
     names = (n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right))
     addresses = " ".join(names)
-    show = (
-        f"for a in {addresses}; do d=$(readlink /sys/bus/pci/devices/$a/driver) || continue; "
-        'echo "$a ${d##*/}"; done'
-    )
     return Step(
         f"for a in {addresses}; do [ -d /sys/bus/pci/devices/$a ] || exit 1; done",
         "the kernel's drivers of both devices, which Snabb takes away",
-        read=show,
+        read=f"for a in {addresses}; do d=$(readlink /sys/bus/pci/devices/$a/driver) || continue; "
+        'echo "$a ${d##*/}"; done',
         undo="printf '%s\\n' {old} | while read a d; do [ -z \"$d\" ] || "
         "[ -e /sys/bus/pci/devices/$a/driver ] || echo $a >/sys/bus/pci/drivers/$d/bind; done",
     )

@@ -72,21 +72,19 @@ def expect_settings(values: Mapping[str, str | int]) -> Expectation:
         return {n: present.get(n, "") for n, v in expected.items() if present.get(n) != v}
 
     def find_problem(output: str) -> str | None:
-        wrong = [
-            f"{n} is {shorten_output(v)}, not '{expected[n]}'"
-            for n, v in find_wrong_settings(output).items()
-        ]
-        return wrong[0] if wrong else None
+        for name, value in find_wrong_settings(output).items():
+            return f"{name} is {shorten_output(value)}, not '{expected[name]}'"
+        return None
 
     def find_difference(output: str) -> tuple[str, str]:
         wrong = find_wrong_settings(output)
         found = ", ".join(f"{name} {value or 'absent'}" for name, value in wrong.items())
         return found, ", ".join(f"{name} {expected[name]}" for name in wrong)
 
-    few = ", ".join(f"{name} {value}" for name, value in values.items())
-    return Expectation(
-        few if len(values) < 4 else f"these {len(values)} values", find_problem, find_difference
-    )
+    description = ", ".join(f"{name} {value}" for name, value in values.items())
+    if len(values) > 3:
+        description = f"these {len(values)} values"
+    return Expectation(description, find_problem, find_difference)
 
 
 def make_forwarding_step(ports: Iterable[str]) -> Step:
@@ -245,16 +243,15 @@ def make_neighbors_step(entries: Mapping[Address, str], port: str) -> Step:
     )
 
     expected = {(str(a), "lladdr", m.lower()) for a, m in entries.items()}
-
-    def has_all_entries(output: str) -> bool:
-        return expected <= {tuple(line.lower().split()[:3]) for line in output.splitlines()}
-
     return Step(
         "ip -batch -",
         f"static neighbor entries for the tester's hosts on {port}",
         text="\n".join(lines) + "\n",
         read=f"ip neigh show dev {port} nud permanent || true",
-        expected=expect_output(has_all_entries, f"{len(entries)} permanent"),
+        expected=expect_output(
+            lambda out: expected <= {tuple(line.lower().split()[:3]) for line in out.splitlines()},
+            f"{len(entries)} permanent",
+        ),
         undo=again,
         # the first entry that does not exist would end `ip -force -batch`
         undo_text="".join(

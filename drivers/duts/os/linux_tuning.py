@@ -86,7 +86,6 @@ def make_tuning_steps(options: LinuxOptions, facts: Facts) -> list[Step]:
 def _make_offloads_step(name: str) -> Step:
     """Return the step that disables the offloads of an interface."""
     patterns = "".join(f'/^{long}:/{{n="{short}"}} ' for short, long in _OFFLOADS.items())
-
     return Step(
         f"ethtool -K {name} gro off lro off gso off tso off 2>/dev/null || true",
         f"offloads of {name} merge and split the frames that are measured",
@@ -104,7 +103,6 @@ def _make_hash_fields_step(name: str, kind: str, fields: str) -> Step:
     """Return the step that sets the fields of the receive hash for one kind of flow."""
     words = _HASH_FIELDS.items()
     letters = "".join(f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in words)
-
     expected = set(fields) & set(_HASH_FIELDS)
     return Step(
         f"ethtool -N {name} rx-flow-hash {kind} {fields}",

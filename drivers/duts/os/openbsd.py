@@ -83,11 +83,14 @@ def parse_cpu_ticks(text: str) -> Mapping[str, float]:
 def make_forwarding_step() -> Step:
     """Return the step that enables IPv4 and IPv6 forwarding."""
     names = ("net.inet.ip.forwarding", "net.inet6.ip6.forwarding")
-    command = f"sysctl {' '.join(f'{name}=1' for name in names)} >/dev/null"
-    why = "forward both versions"
-    read = f"sysctl {' '.join(names)}"
-    expected = expect_lines(*(f"{name}=1" for name in names))
-    return Step(command, why, read=read, expected=expected, undo="sysctl {words} >/dev/null")
+    settings = [f"{name}=1" for name in names]
+    return Step(
+        f"sysctl {' '.join(settings)} >/dev/null",
+        "forward both versions",
+        read=f"sysctl {' '.join(names)}",
+        expected=expect_lines(*settings),
+        undo="sysctl {words} >/dev/null",
+    )
 
 
 def make_side_steps(side: LinkIntent, port: str) -> list[Step]:
@@ -168,11 +171,13 @@ def check_prefix_lengths(side: LinkIntent, port: str, present: Iterable[Interfac
 def make_neighbor_step(address: Address, mac: str, port: str) -> Step:
     """Return the step that adds a permanent neighbor entry, which needs no resolution."""
     tool, permanent = ("arp", " permanent") if address.version == 4 else ("ndp", "")
-    create = f"{tool} -s {address} {mac}{permanent}"
-    why = f"static neighbor entries for the tester's hosts on {port}"
-    read = f"{tool} -n {address} 2>/dev/null | grep -i permanent | tr A-Z a-z"
-    expected = expect_words(f"{address} {mac.lower()} {port} permanent")
-    return make_object_step(create, f"{tool} -d {address}", why, read=read, expected=expected)
+    return make_object_step(
+        f"{tool} -s {address} {mac}{permanent}",
+        f"{tool} -d {address}",
+        f"static neighbor entries for the tester's hosts on {port}",
+        read=f"{tool} -n {address} 2>/dev/null | grep -i permanent | tr A-Z a-z",
+        expected=expect_words(f"{address} {mac.lower()} {port} permanent"),
+    )
 
 
 def make_route_step(net: Network, via: Address, port: str) -> Step:
@@ -180,13 +185,13 @@ def make_route_step(net: Network, via: Address, port: str) -> Step:
     family = "-inet" if net.version == 4 else "-inet6"
     first = format_listed_network(str(net))
 
-    def is_routed(output: str) -> bool:
-        return [first, str(via)] in [row.split()[:2] for row in output.splitlines()]
-
-    create = f"route -qn add {family} {net} {via}"
-    delete = f"route -qn delete {family} {net} {via}"
-    why = f"to the test hosts behind {port}"
-    read = f"route -n show {family} | grep '^{re.escape(first)} ' || true"
     return make_object_step(
-        create, delete, why, read=read, expected=expect_output(is_routed, f"{net} by {via}")
+        f"route -qn add {family} {net} {via}",
+        f"route -qn delete {family} {net} {via}",
+        f"to the test hosts behind {port}",
+        read=f"route -n show {family} | grep '^{re.escape(first)} ' || true",
+        expected=expect_output(
+            lambda output: [first, str(via)] in [row.split()[:2] for row in output.splitlines()],
+            f"{net} by {via}",
+        ),
     )

@@ -74,13 +74,15 @@ def make_bgp_speaker_steps(
     show = f"ip -{ip_version} route show exact {net}"
     say = f"{BIRD_CLIENT} -s {state_dir}/bgp-speaker.ctl"
     session = f"{say} show protocols neighbour"
-    established = expect_words("neighbour BGP", "up", "Established")
-    wait = (
-        f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "
-        "sleep 0.1; done"
-    )
     all_steps.append(
-        Step("true", "the session of both", read=session, expected=established, wait=wait)
+        Step(
+            "true",
+            "the session of both",
+            read=session,
+            expected=expect_words("neighbour BGP", "up", "Established"),
+            wait=f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "
+            "sleep 0.1; done",
+        )
     )
     paths = {name: f"via {host} dev {port}" for name, (host, port) in next_hops.items()}
     first, second = next_hops
@@ -92,12 +94,11 @@ def make_bgp_speaker_steps(
             "sleep 0.1; done"
         )
 
-    nothing = f"{say} disable {first} >/dev/null 2>&1; {say} disable {second} >/dev/null 2>&1; true"
     change = DeviceChange(
         "a route that BGP announces",
         add_command=make_announce_command(first, second),
         change_command=make_announce_command(second, first),
-        remove_command=nothing,
+        remove_command=f"{say} disable {first} >/dev/null 2>&1; {say} disable {second} >/dev/null 2>&1; true",
         show_command=show,
         added_words=paths[first],
         changed_words=paths[second],

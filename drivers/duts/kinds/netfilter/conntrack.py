@@ -192,13 +192,11 @@ SESSION_READING = Reading(
 )
 
 
-# TCP states whose timeouts are part of the table reading
-TCP_TIMER_STATES = ("syn_sent", "syn_recv", "established", "time_wait", "close")
 # sysctls of the table reading, without their common prefix
 LIMIT_SYSCTLS = (
-    *("max", "buckets", "udp_timeout", "udp_timeout_stream"),
-    *(f"tcp_timeout_{state}" for state in TCP_TIMER_STATES),
-)
+    "max", "buckets", "udp_timeout", "udp_timeout_stream", "tcp_timeout_syn_sent", "tcp_timeout_syn_recv",
+    "tcp_timeout_established", "tcp_timeout_time_wait", "tcp_timeout_close",
+)  # fmt: skip
 
 
 def make_table_reading(log_file: str = "") -> Reading:

@@ -71,10 +71,8 @@ def _make_rule_step(pool: nat.NatPool, net: str, port: str, protocol: str) -> St
 
 def _make_append_step(command: str, rule: str, why: str, read: str) -> Step:
     """Return the step that appends a rule to a table; the rule begins with the name of its chain."""
-    expected = expect_lines(f"-A {rule}")
-    return make_object_step(
-        f"{command} -A {rule}", f"{command} -D {rule}", why, read=read, expected=expected
-    )
+    create, delete = (f"{command} {option} {rule}" for option in ("-A", "-D"))
+    return make_object_step(create, delete, why, read=read, expected=expect_lines(f"-A {rule}"))
 
 
 class Ip6tablesNpt(LinuxDriver):

@@ -49,12 +49,14 @@ class MapDomainFunction(VppFunction):
 
     def _make_enable_step(self, port: str) -> Step:
         features = self.cli(f"show interface features {port}")
-        create = self.cli(f"map interface {port}{self.command_suffix}")
-        delete = self.cli(f"map interface {port} del{self.command_suffix}")
-        why = f"MAP on {port}"
-        read = f"{features} | grep -w -e ip4-map -e ip4-map-t || true"
-        expected = expect_lines(self.feature)
-        return make_object_step(create, delete, why, read=read, expected=expected, silent=True)
+        return make_object_step(
+            self.cli(f"map interface {port}{self.command_suffix}"),
+            self.cli(f"map interface {port} del{self.command_suffix}"),
+            f"MAP on {port}",
+            read=f"{features} | grep -w -e ip4-map -e ip4-map-t || true",
+            expected=expect_lines(self.feature),
+            silent=True,
+        )
 
     def make_domain_change(
         self,
@@ -144,14 +146,14 @@ class Lw4o6(MapDomainFunction):
 
 def _check_softwires(rows: list[BindingTableRow]) -> None:
     """Raise UsageError if softwires with one IPv4 address differ in lwAFTR address or PSID layout."""
+    names = {
+        "br_address": "lwAFTR address",
+        "psid_len": "PSID length",
+        "psid_offset": "PSID offset",
+    }
     first: dict[IPv4Address, BindingTableRow] = {}
     for row in rows:
         first_row = first.setdefault(row.ipv4, row)
-        names = {
-            "br_address": "lwAFTR address",
-            "psid_len": "PSID length",
-            "psid_offset": "PSID offset",
-        }
         for name, value in names.items():
             if getattr(first_row, name) != getattr(row, name):
                 raise make_unsupported_error(
@@ -227,16 +229,15 @@ class MapRulesFunction(MapDomainFunction):
         return [self._make_domain_step(number, rule) for number, rule in enumerate(self.rules)]
 
     def _make_domain_step(self, number: int, rule: MapRuleConfig) -> Step:
-        source = str(ip_network(self.source))
-        prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), source)
+        prefixes = map(str, (rule.ipv4_prefix, rule.ipv6_prefix, ip_network(self.source)))
         lengths = (rule.ea_len, rule.psid_offset, rule.psid_len)
         domain = VppMapDomain(f"v6t{number}", *prefixes, *lengths)
-        create = self.cli(f"map add domain {domain.command_words}")
-        delete = make_delete_command(self.cli, domain.tag)
-        why = f"the rule {rule.ipv6_prefix}"
-        expected = expect_domains([domain], f"domain {domain.tag} with these values")
         return make_object_step(
-            create, delete, why, read=make_list_domains_command(self.cli), expected=expected
+            self.cli(f"map add domain {domain.command_words}"),
+            make_delete_command(self.cli, domain.tag),
+            f"the rule {rule.ipv6_prefix}",
+            read=make_list_domains_command(self.cli),
+            expected=expect_domains([domain], f"domain {domain.tag} with these values"),
         )
 
     def make_live_change(self) -> DeviceChange:
@@ -250,7 +251,6 @@ class MapRulesFunction(MapDomainFunction):
 
     def _loses_packets(self, net: IPv6Network, version: str) -> bool:
         """Return whether this version of VPP drops packets of a rule with this IPv6 prefix."""
-        del net, version
         return False
 
     def _find_nearest_prefix(self, rule: MapRuleConfig, version: str) -> IPv6Network:
@@ -369,12 +369,10 @@ class MapE(MapRulesFunction):
 
     def _list_softwires(self) -> list[BindingTableRow]:
         """Return the rules without EA bits as softwires."""
-        return [
-            BindingTableRow(
-                ipv4, rule.psid, rule.psid_len, rule.psid_offset, b4, self.relay.br_address
-            )
-            for rule in self.relay.rules
-            if rule.psid is not None
-            for ipv4 in [rule.ipv4_prefix[0]]
-            for b4 in [map_address(rule, ipv4, rule.psid)]
-        ]
+        rows = []
+        for rule in self.relay.rules:
+            if rule.psid is not None:
+                ipv4, layout = rule.ipv4_prefix[0], (rule.psid, rule.psid_len, rule.psid_offset)
+                b4 = map_address(rule, ipv4, rule.psid)
+                rows.append(BindingTableRow(ipv4, *layout, b4, self.relay.br_address))
+        return rows
