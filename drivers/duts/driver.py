@@ -106,7 +106,6 @@ class Driver(ABC):
 
     def get_logins(self, intent: Intent) -> Sequence[SshOptions | None]:
         """Return the SSH options of each configured machine; None where they are unknown."""
-        del intent
         return [self.options.ssh]
 
     def get_parts(self, intent: Intent) -> Sequence[Any]:
@@ -293,7 +292,6 @@ class Driver(ABC):
 
     def get_further_hops(self, intent: Intent, direction: Direction) -> int:
         """Return the number of hops that a packet takes beyond those of the technology."""
-        del direction
         return self.get_header_profile(intent).further_hops
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,6 +91,12 @@ class Facts:
                 if why := reasons.get(interface.master):
                     reasons.setdefault(name, f"it belongs to {interface.master}: {why}")
         return reasons
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version, such as (0, 9, 6, 16) for ``v0.9.6-16-g8a028c7``; () if none."""
+    match = re.search(r"\d+(?:\.\d+)+(?:-\d+)?", text)
+    return tuple(map(int, re.findall(r"\d+", match[0]))) if match else ()
 
 
 def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:

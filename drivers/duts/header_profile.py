@@ -62,7 +62,6 @@ class FrameOracle(OracleDecorator):
 
     def _group_frames(self, frames: U8, out: U8, length: I32) -> Iterator[NDArray[np.intp]]:
         """Yield the row numbers of each group, without rows of length 0, which expect no frame."""
-        del frames, out
         for size in sort_unique(length[length > 0]):
             yield np.flatnonzero(length == size)
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from v6t.base.errors import EnvironmentLacking
+from v6t.drivers.duts.facts import parse_version
 from v6t.drivers.duts.kinds.jool import PROGRAM_SOURCES
-from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image
 

@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.facts import Facts, parse_version
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, jool_counters, softwires
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import make_module_step
 from v6t.drivers.duts.plan import (

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.facts import Facts, parse_version
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
-from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.plan import Intent, expect_text
 from v6t.intent.families import Dns64Config
 

@@ -107,7 +107,6 @@ class CliTransport:
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
         """Type the lines of a command; the status is 1 if a line is rejected or the prompt has changed."""
-        del text, deadline_s
         if not self.is_alive:
             raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
         answers: list[str] = []

@@ -171,17 +171,15 @@ def parse_figures(patterns: Iterable[str], text: str, figure_name: str = "") -> 
             elif name in ("used", "limit"):
                 figures[name] = number
             else:
-                kind, reason = ("", "rx.packets") if name.startswith("rx_") else _split_drop(name)
-                figure = f"{kind}{reason}"
+                figure = "rx.packets" if name.startswith("rx_") else _name_drop(name)
                 figures[figure] = figures.get(figure, 0.0) + number
     return figures
 
 
-def _split_drop(name: str) -> tuple[str, str]:
-    """Split ``drop_REASON`` or ``refused_REASON`` into the figure's prefix and the reason."""
-    drop = _DROP_GROUP.fullmatch(name)
-    kind, reason = drop.groups() if drop else ("", name)
-    return "refused " if kind == "refused" else "", reason or "all"
+def _name_drop(group: str) -> str:
+    """Return the figure of ``drop_REASON``, ``REASON``, or of ``refused_REASON``, ``refused REASON``."""
+    kind, _, reason = group.partition("_")
+    return f"{'refused ' * (kind == 'refused')}{reason or 'all'}"
 
 
 def _parse_number(text: str) -> float | None:

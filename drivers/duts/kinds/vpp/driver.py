@@ -9,12 +9,17 @@ from functools import partial
 
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import Driver, check_interfaces
-from v6t.drivers.duts.facts import LINUX_SURVEY_COMMANDS, Facts, Interface, parse_linux_facts
+from v6t.drivers.duts.facts import (
+    LINUX_SURVEY_COMMANDS,
+    Facts,
+    Interface,
+    parse_linux_facts,
+    parse_version,
+)
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.softwires import get_tunnel_end
-from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import links, outputs, process
 from v6t.drivers.duts.kinds.vpp.dslite import DsLite
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.facts import parse_version
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.versions import parse_version
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import DEFAULT_UDP_TIMEOUT_S, Vppctl, VppFunction
 from v6t.drivers.duts.plan import (
