@@ -225,7 +225,7 @@ class SocketProber:
         )
         try:
             self._worker.answer()
-            self._worker.ask("introduce")
+            self._worker.ask("introduce_hosts")
         except BaseException:
             self.close()
             raise

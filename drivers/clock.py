@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-READINGS = 9  # Of which the fastest counts
+READINGS = 9  # Number of readings, of which the fastest is used
 MAX_SLEW = 1e-3  # Share of the elapsed time
 """Delays are wrong by this share at most. Kernels discipline a clock by half of it; time servers that are
 in a hurry slew it by up to a twelfth."""
@@ -27,14 +27,14 @@ def source() -> str | None:
 
 @dataclass(frozen=True)
 class Reading:
-    """Reading of all clocks at one moment.
+    """One reading of all clocks.
 
     Attributes:
-        ahead_ns: twice the time of day less the monotonic time: a whole number, which no float holds.
+        ahead_ns: twice the time of day minus the monotonic time, an exact integer.
     """
 
     ahead_ns: int
-    within_ns: int  # Duration of the reading
+    duration_ns: int  # Duration of the reading
     monotonic_ns: int  # Monotonic clock
     raw_ns: int  # The processor's counter, which no time server adjusts
 
@@ -49,7 +49,7 @@ def read() -> Reading:
         after = time.monotonic_ns()
         middle = (before + after) // 2
         readings.append(Reading(2 * day - before - after, after - before, middle, raw))
-    return min(readings, key=lambda r: r.within_ns)
+    return min(readings, key=lambda r: r.duration_ns)
 
 
 def find_faults_since(before: Reading) -> list[str]:
@@ -60,7 +60,7 @@ def find_faults_since(before: Reading) -> list[str]:
 def find_faults_between(before: Reading, after: Reading) -> list[str]:
     """Find faults of the clock between two readings: steps and slews."""
     # each is known to half of the time it took
-    error_ns = (before.within_ns + after.within_ns) / 2
+    error_ns = (before.duration_ns + after.duration_ns) / 2
     moved_ns = (after.ahead_ns - before.ahead_ns) / 2
     if abs(moved_ns) > error_ns:
         return [

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def make_distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distribution:
     """Make a distribution of one-way delays, negative ones counted as 0."""
     clamped = int(np.count_nonzero(delays_ns < 0))
-    return _make(np.maximum(delays_ns, 0), lost, clamped)
+    return _count_values(np.maximum(delays_ns, 0), lost, clamped)
 
 
 def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: int) -> Distribution:
@@ -30,7 +30,7 @@ def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: i
     ordered, first = np.unique(seq, return_index=True)
     delays = delays_ns[first]
     pairs = np.diff(delays)[np.diff(ordered) == 1]
-    return _make(pairs, max(0, frames - 1 - len(pairs)), 0)
+    return _count_values(pairs, max(0, frames - 1 - len(pairs)), 0)
 
 
 def round_to_buckets(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -44,7 +44,8 @@ def round_to_buckets(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
     return middles
 
 
-def _make(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
+def _count_values(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
+    """Return the distribution of values, rounded to buckets, with numbers of lost and clamped ones."""
     buckets, counts = np.unique(round_to_buckets(values), return_counts=True)
     return Distribution(tuple(buckets.tolist()), tuple(counts.tolist()), lost, clamped)
 

@@ -34,7 +34,7 @@ class StateDevice(Protocol):
 
     @abstractmethod
     def count_sessions(self) -> int | None:
-        """Count the connections; None: the device has no counter."""
+        """Return the number of connections, or None if the device has no counter."""
 
     @abstractmethod
     def read_limits(self) -> Mapping[str, float]:
@@ -54,7 +54,7 @@ class DeviceSession(StateDevice, ABC):
         """Connect and take the lock.
 
         Args:
-            lock: False: only read, even if another process holds the lock.
+            lock: take the lock; False to only read, even if another process holds it.
         """
 
     @abstractmethod
@@ -74,12 +74,12 @@ class DeviceSession(StateDevice, ABC):
         """Apply the plan; roll back if that fails.
 
         Args:
-            revert_in: silence after which the rollback timer acts [s]; None: as the options say.
+            revert_in: silence after which the rollback timer acts [s]; default: from the options.
         """
 
     @abstractmethod
     def verify(self) -> list[str]:
-        """Read everything back; return one line for each check, or raise DutError."""
+        """Read the configuration back; return one line for each check, or raise DutError."""
 
     @abstractmethod
     def confirm(self) -> None:
@@ -91,10 +91,10 @@ class DeviceSession(StateDevice, ABC):
 
     @abstractmethod
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
-        """Undo the plan; return one line for each thing done, or raise DutError if something is left.
+        """Undo the plan; return one line for each undone step, or raise DutError if steps remain.
 
         Args:
-            forget: drop the undo record even if the device is not as it was.
+            forget: delete the undo record even if the device is not in its former state.
             by_script: run ``undo.sh`` if the record is damaged.
         """
 
@@ -104,7 +104,7 @@ class DeviceSession(StateDevice, ABC):
 
     @abstractmethod
     def status(self) -> dict[str, Any]:
-        """Read who holds the lock, who configured the device, and the rollback timer."""
+        """Return the holder of the lock, the owner of the configuration and the rollback timer."""
 
     @abstractmethod
     def read_counters(self) -> dict[str, dict[str, float]]:
@@ -119,15 +119,19 @@ class DeviceSession(StateDevice, ABC):
         """Return the name and session of every configured device, from left to right."""
 
     def reconfigure(self, action: Any) -> None:
-        """Change configuration that no test packet uses: ``add``, ``change`` or ``remove`` it."""
+        """Add, change or remove a part of the configuration that test packets do not use.
+
+        Args:
+            action: ``add``, ``change`` or ``remove``.
+        """
         raise self._make_unsupported_error("change its configuration")
 
     def prepare_reconfiguration(self, action: Any) -> None:
-        """Make the device ready for an action, without traffic."""
+        """Bring the device, without traffic, into the state in which an action can be timed."""
         self.reconfigure(action)
 
     def update_routes(self) -> str:
-        """Move a route that no test packet takes; return what was done."""
+        """Change a route that no test packet takes; return a description of the change."""
         raise self._make_unsupported_error("change routes")
 
     def _make_unsupported_error(self, what: str) -> DutError:
@@ -150,7 +154,7 @@ class HookState:
         self._flush()
 
     def count_sessions(self) -> int | None:
-        """Return the last word of the command's output."""
+        """Return the number that the count command prints as its last word; None without one."""
         words = self._count().split() if self._count is not None else []
         return int(words[-1]) if words and words[-1].isdigit() else None
 

@@ -30,10 +30,10 @@ class Hosts:
     """The tester's hosts on a link, which share one MAC address.
 
     Args:
-        device: its addresses on the link.
-        answers: requests for a host are answered.
-        introduces: the hosts ask for the device before trials.
-        background: ``vlan``, ``tester`` and ``device`` address of a VLAN beside it, with one host.
+        device: the device's addresses on the link.
+        answers: whether requests for a host are answered.
+        introduces: whether the hosts send requests for the device before trials.
+        background: ``vlan``, ``tester`` and ``device`` address of a second VLAN, with one host.
     """
 
     def __init__(
@@ -63,15 +63,15 @@ class Hosts:
                 answers=answers, introduces=introduces,
             )  # fmt: skip
 
-    def answers_to(self, frames: Iterable[Any]) -> Iterator[bytes]:
-        """Yield answers to those of the frames (arrays of octets) that ask for one of the hosts."""
+    def answer_all(self, frames: Iterable[Any]) -> Iterator[bytes]:
+        """Yield answers to the frames, arrays of octets, that are requests for one of the hosts."""
         for frame in frames:
             answer = self.answer(frame.tobytes())
             if answer is not None:
                 yield answer
 
     def answer(self, frame: bytes) -> bytes | None:
-        """Return the answer to a frame that asks for one of the hosts, else None."""
+        """Return the answer to a frame if it is a request for one of the hosts, else None."""
         if not self.answers:
             return None
         tag = len(self._tag)
@@ -81,33 +81,35 @@ class Hosts:
             return self._beside.answer(frame) if self._beside is not None else None
         kind, packet = read_word(frame, 12 + tag), frame[14 + tag :]
         if kind == ARP:
-            return self._reply(packet)
+            return self._answer_arp(packet)
         if kind == IPV6:
-            return self._advertisement(frame[6:12], packet)
+            return self._answer_solicitation(frame[6:12], packet)
         return None
 
-    def introductions(self) -> list[bytes]:
-        """Return requests of all hosts from which the device learns them (RFC 2544, section 23)."""
+    def make_introductions(self) -> list[bytes]:
+        """Return requests from all hosts, so that the device learns them (RFC 2544, section 23)."""
         if not self.introduces or len(self._hosts) > MAX_INTRODUCED_HOSTS:
             return []
-        questions = []
+        requests = []
         for host in self._hosts:
             # addresses of the same network are the ones that share most of their bits
             near = [(count_common_bits(a, host), a) for a in self._device if len(a) == len(host)]
             if near:
-                questions.append(self._question(host, max(near, key=lambda n: n[0])[1]))
-        return questions + (self._beside.introductions() if self._beside is not None else [])
+                requests.append(self._build_request(host, max(near, key=lambda n: n[0])[1]))
+        return requests + (self._beside.make_introductions() if self._beside is not None else [])
 
-    def _question(self, host: bytes, target: bytes) -> bytes:
-        """Build an ARP request or neighbor solicitation."""
+    def _build_request(self, host: bytes, target: bytes) -> bytes:
+        """Build an ARP request or neighbor solicitation from a host for a target."""
         if len(host) == 4:
             body = struct.pack("!HHBBH", 1, IPV4, 6, 4, REQUEST)
-            return self._frame(self._device_mac, ARP, body + self._mac + host + bytes(6) + target)
+            return self._build_frame(
+                self._device_mac, ARP, body + self._mac + host + bytes(6) + target
+            )
         message = struct.pack("!BBHI", SOLICITATION, 0, 0, 0) + target
         message += bytes((SOURCE_ADDRESS, 1)) + self._mac
-        return self._frame(self._device_mac, IPV6, build_icmpv6(host, target, message))
+        return self._build_frame(self._device_mac, IPV6, build_icmpv6(host, target, message))
 
-    def _reply(self, packet: bytes) -> bytes | None:
+    def _answer_arp(self, packet: bytes) -> bytes | None:
         """Return the ARP reply to a request for a host."""
         if packet[:8] != struct.pack("!HHBBH", 1, IPV4, 6, 4, REQUEST) or len(packet) < 28:
             return None
@@ -115,9 +117,9 @@ class Hosts:
         if target not in self._known or asker == target:
             return None
         body = packet[:6] + struct.pack("!H", REPLY) + self._mac + target + asker_mac + asker
-        return self._frame(asker_mac, ARP, body)
+        return self._build_frame(asker_mac, ARP, body)
 
-    def _advertisement(self, asker_mac: bytes, packet: bytes) -> bytes | None:
+    def _answer_solicitation(self, asker_mac: bytes, packet: bytes) -> bytes | None:
         """Return the advertisement that answers a solicitation for a host."""
         if len(packet) < 64 or packet[6] != ICMPV6 or packet[7] != 255:
             return None
@@ -135,18 +137,18 @@ class Hosts:
             flags, asker, asker_mac = OVERRIDE, _ALL_NODES, _ALL_NODES_MAC
         advertisement = struct.pack("!BBHI", ADVERTISEMENT, 0, 0, flags) + target
         advertisement += bytes((TARGET_ADDRESS, 1)) + self._mac
-        return self._frame(asker_mac, IPV6, build_icmpv6(target, asker, advertisement))
+        return self._build_frame(asker_mac, IPV6, build_icmpv6(target, asker, advertisement))
 
-    def _frame(self, to: bytes, kind: int, packet: bytes) -> bytes:
+    def _build_frame(self, to: bytes, kind: int, packet: bytes) -> bytes:
         """Build a frame from the hosts' MAC address."""
         frame = to + self._mac + self._tag + struct.pack("!H", kind) + packet
         return frame + bytes(max(0, MIN_FRAME_OCTETS - len(frame)))
 
 
 def select_requests(frames: Any) -> Any:
-    """Select ARP and ICMPv6 frames, which may ask for a host, among equally long ones.
+    """Return the ARP and ICMPv6 frames among equally long frames, as they may be requests.
 
-    Looking at each of the others one by one would take a core of a busy tester.
+    Parsing all other frames one by one would take a core of a busy tester.
     """
     if frames.shape[1] < 26:
         return frames[:0]

@@ -47,7 +47,7 @@ class ThreadPlacement:
 
     @property
     def arguments(self) -> list[str]:
-        """Arguments of the server; its watchdog takes a thread's wait for a shared CPU for a lock-up."""
+        """Arguments of the server: no watchdog if threads share a CPU, as it would take that for a hang."""
         return ["--no-watchdog"] if self.is_shared else []
 
     def make_config(self, sockets: Sequence[int]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class ThreadPlacement:
         }
 
     def list_threads(self) -> dict[str, tuple[int, int | None]]:
-        """Return CPU and niceness by the name of a thread; those of "" are for all other threads."""
+        """Return CPU and niceness by thread name; the key "" stands for all other threads."""
         data_path = {
             f"trex dp core {number}": (cpu, DATA_PATH_NICENESS)
             for number, cpu in enumerate(self.sending, 1)
@@ -83,7 +83,14 @@ class ThreadPlacement:
 def place_threads(
     cores: int, available: Sequence[int], core_list: Sequence[int] = (), *, may_share: bool = True
 ) -> ThreadPlacement:
-    """Choose the CPUs of TRex's threads."""
+    """Choose the CPUs of TRex's threads.
+
+    Args:
+        cores: number of data path cores.
+        available: CPUs of the machine that may be used.
+        core_list: CPUs of master, receiver and data path, if the user chose them.
+        may_share: whether threads may share CPUs if there are too few.
+    """
     cpus = list(core_list) or list(available[: cores + 2])
     if len(cpus) < cores + 2:
         if not may_share:
@@ -97,7 +104,7 @@ def place_threads(
 
 
 def find_forwarding_cpus(placement: ThreadPlacement, available: Sequence[int]) -> list[int]:
-    """Find CPUs on which the kernel should forward what TRex sends in the lab; empty: any.
+    """Return the CPUs on which the kernel should forward TRex's frames in the lab; empty for any.
 
     A veth device hands frames over on the CPU that sends them, which has most to do already where
     TRex's threads share CPUs.
@@ -106,7 +113,7 @@ def find_forwarding_cpus(placement: ThreadPlacement, available: Sequence[int]) -
 
 
 def has_few_cpus() -> bool:
-    """Whether tester and device of the lab compete for the CPUs of this machine."""
+    """Return whether tester and device of the lab compete for the CPUs of this machine."""
     return len(os.sched_getaffinity(0)) <= _MAX_SHARED_CPUS
 
 

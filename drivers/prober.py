@@ -1,4 +1,4 @@
-"""Single frames on the two links of a device, and what comes back on both."""
+"""Single frames sent to a device on either link, and the frames that return on both."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Prober(Protocol):
         """Send frames; return those that arrive afterwards, oldest first.
 
         Args:
-            frames: one after the other.
-            wait_s: time to listen if nothing arrives.
-            quiet_s: time to listen after the last arrival.
+            frames: frames to send, in this order.
+            wait_s: time to wait for the first frame [s].
+            quiet_s: time to wait for another frame after each one [s].
         """
 
     def close(self) -> None:
-        """Give the ports back. May be called twice."""
+        """Release the ports. May be called twice."""

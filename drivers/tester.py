@@ -27,7 +27,7 @@ class Oracle(ReferenceTranslation, Protocol):
 
     @property
     def zone(self) -> Zone | None:
-        """Zone with the names for DNS queries; None: frames are forwarded."""
+        """Zone with the names for DNS queries; None if the technology forwards frames."""
 
 
 class OracleDecorator(ABC):
@@ -46,11 +46,11 @@ class OracleDecorator(ABC):
 
     @abstractmethod
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """Return the frames of the inner oracle with the changes."""
+        """Return the expected frames of the inner oracle, changed by this one."""
 
 
 class Tester(Protocol):
-    """Sends and counts frames: opened once, loaded for each traffic, and always closed."""
+    """Sends and counts frames: opened once, loaded for each set of streams, and always closed."""
 
     name: str
 
@@ -108,10 +108,11 @@ class PhaseCounts:
     """Counts of phase 1, or of the validation after it.
 
     Attributes:
-        result: frames of its one class: phase 1 counts learned connections as ``received``.
-        start_s, end_s: first frame, and end of the last one's slot, by :meth:`StatefulTester.read_clock`.
-        inside_endpoints, outside_endpoints: distinct initiator endpoints before and behind the
-            device (phase 1).
+        result: counts of the phase's one class; in phase 1, ``received`` are learned connections.
+        start_s: time of the first frame, by :meth:`StatefulTester.read_clock`.
+        end_s: end of the last frame's slot, by the same clock.
+        inside_endpoints, outside_endpoints: numbers of distinct initiator endpoints before and
+            behind the device (phase 1).
     """
 
     result: DirectionResult
@@ -179,11 +180,11 @@ class StatefulTester(Tester, Protocol):
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """End the TCP connections of the last :meth:`establish`, at ``connections.rate_cps``.
 
-        Resets end every one that was attempted; FINs those that are open.
+        Resets end every attempted connection; FINs end the open ones.
         """
 
     def wait(self, seconds: float) -> None:
-        """Let the tester's time pass."""
+        """Wait by the tester's clock."""
 
     def read_clock(self) -> float:
         """Return the time of the tester's clock, or the virtual time of a simulated one [s]."""

@@ -37,10 +37,10 @@ class TesterKind(ABC):
     options_model: ClassVar[type[Any]] = NoOptions
     """A pydantic model, whose field docstrings describe the options."""
     simulates: ClassVar[bool] = False
-    """No frame is sent: the device is a part of the tester, and no driver is asked."""
+    """Whether the device is a part of the tester, so that no frame is sent and no driver used."""
     sending_error_s: ClassVar[float] = 0.0  # Usual error of the time a stream took to send [s]
     setup_s: ClassVar[float] = 0.0
-    """Usual time until the first frame of a run [s]; this and the next four are for plans only."""
+    """Usual time until the first frame of a run [s]; only plans use this and the next four."""
     load_s: ClassVar[float] = 0.0  # Usual time until the first frame of each further size [s]
     overhead_s: ClassVar[float] = 0.0
     """Usual time of a trial beyond its pause, its stream and its wait [s]."""
@@ -48,13 +48,13 @@ class TesterKind(ABC):
     """Usual share of a search's trials that the tester itself spoils and that are repeated."""
     usual_cps: ClassVar[float] = math.inf  # Usual connections per second
     stamps: ClassVar[str] = ""
-    """From which moment to which it times a frame, by which clock and how finely ("from ... to
-    ..."): printed with every delay. Empty: unknown, or it times no frames."""
+    """Start, end, clock and resolution of measured delays ("from ... to ..."), printed with every
+    delay. Empty if unknown, or if the tester measures no delays."""
     delay_error: ClassVar[str] = ""
     """Measured error of its delays, with the conditions of that measurement; printed with every delay.
     Empty if the tester sends no frames."""
     speed_neutral_options: ClassVar[frozenset[str]] = frozenset()
-    """Options without influence on its speed."""
+    """Names of options that do not change the tester's speed."""
     options: Any
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
@@ -66,7 +66,7 @@ class TesterKind(ABC):
 
     @property
     def in_lab(self) -> bool:
-        """Whether the device is in namespaces of this machine, between the tester's ports."""
+        """Whether tester and device are in network namespaces of this machine."""
         return False
 
     @property
@@ -109,7 +109,7 @@ class TesterKind(ABC):
         """
 
     def prober(self, links: Any, bed: Bed | None) -> Prober | None:
-        """Return a prober for the tester's ports; None: the lab's own prober is used."""
+        """Return a prober for the tester's ports, or None to use the lab's prober."""
         del links, bed
         return None
 
@@ -120,7 +120,7 @@ class TesterKind(ABC):
 
     @property
     def negative_traffic_problem(self) -> tuple[str, str] | None:
-        """Why negative traffic cannot be sent, and the hint; None: it can."""
+        """Reason why negative traffic cannot be sent, with a hint; None if it can."""
         return None
 
     def compute_max_rate_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
@@ -129,7 +129,7 @@ class TesterKind(ABC):
         return math.inf
 
     def describe_counting(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
-        """Describe how test frames are recognized; empty: there is only one method."""
+        """Describe how test frames are recognized; empty if the tester has only one method."""
         del needs, mode, most_fps
         return ""
 
@@ -143,31 +143,35 @@ class TesterKind(ABC):
         yield from ()
 
     def check_connections(self, most: int, needs: frozenset[Capability]) -> None:
-        """Reject a number of connections that the tester cannot have, or not with these needs."""
+        """Raise UsageError if the tester cannot have ``most`` connections with the capabilities."""
         del most, needs
 
     def list_connection_warnings(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
-        """Yield warnings about the memory and disk space of a number of connections."""
+        """Yield warnings about the memory and disk space of ``most`` connections."""
         del most, needs
         yield from ()
 
     def check_tcp_connections(
         self, technology: object, max_connections: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]:
-        """Check TCP connections; yield warnings about how they are made.
+        """Check TCP connections; yield warnings about the method of opening them.
 
         Args:
             technology: technology of the connections.
-            max_connections: largest number at a time.
-            tcp: how they are made.
-            alpha: rate of object requests divided by the connection rate; None: no requests.
+            max_connections: largest number of simultaneous connections.
+            tcp: settings of the connections.
+            alpha: rate of object requests divided by the connection rate; None for no requests.
 
         Raises:
-            UsageError: it cannot make these.
+            UsageError: the tester cannot make these connections.
         """
         del technology, max_connections, tcp, alpha
         yield from ()
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
-        """Examine for ``v6t doctor`` whether the tester can work here."""
+        """Yield findings for ``v6t doctor`` about the tester on this machine.
+
+        Args:
+            named: whether the user named this tester, so that it must work.
+        """
         yield from ()

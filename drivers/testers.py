@@ -15,13 +15,13 @@ TESTERS: Extensions[TesterKind] = Extensions(
     ENTRY_POINT_GROUP, "v6t.drivers.tester_kind:TesterKind", "tester"
 )
 AUTOMATIC, DEFAULT = "auto", "embedded"
-"""What a file may say instead of a name, and the tester it then gets."""
+"""Value that selects a tester automatically, and the tester that is selected."""
 
 
 def load_kind(name: str, options: Mapping[str, Any]) -> TesterKind:
     """Load a kind of tester with its options.
 
     Raises:
-        UsageError: there is none of this name, or an option is wrong.
+        UsageError: the kind is unknown, or an option is wrong.
     """
     return TESTERS.load(name)(options)

@@ -17,7 +17,7 @@ from v6t.drivers.duts.plan import Check, DeviceChange, Intent, Plan, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.options import parse_options
 from v6t.drivers.tester import Oracle
-from v6t.drivers.transport.redaction import add_secrets_of
+from v6t.drivers.transport.redaction import register_secrets
 from v6t.intent.device import Port
 from v6t.intent.families import DeviceConfig
 
@@ -85,7 +85,7 @@ class Driver(ABC):
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         self.options = parse_options(self.options_model, self.name, self.noun, settings or {})
-        add_secrets_of(self.options.model_dump())
+        register_secrets(self.options.model_dump())
 
     @classmethod
     def convert_flags(

@@ -58,9 +58,9 @@ class DnsAuthority(ServerPort):
         self._drain_all()
         self._begin()
         self._authority.native_share, self._authority.cached = own_share, cached
-        self.recount()
+        self.reset_counts()
 
-    def recount(self) -> None:
+    def reset_counts(self) -> None:
         """Reset the counts of questions."""
         self._authority.counts = QuestionCounts()
 
@@ -294,12 +294,12 @@ class DnsTrials:
         if asked is None:
             raise TesterError("a name resolver does not forward frames", code="no-frames")
         for worker in (self._client, self._server):
-            worker.ask("introduce")
+            worker.ask("introduce_hosts")
         time.sleep(trial.pause_s)
         own_share = 1.0 if asked.is_selftest else asked.native_aaaa_share
         self._server.ask("arm", own_share=own_share, cached=asked.cached_names)
         known = self._fill_cache(asked) if asked.cached_share else 0
-        self._server.ask("recount")
+        self._server.ask("reset_counts")
         clocks = clock.read()
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         # the first names are for the cache
@@ -355,7 +355,7 @@ class DnsTrials:
     ) -> dict[str, Any]:
         report: dict[str, Any] = self._client.ask(
             "ask",
-            math.ceil(2 * pace.time_of(pace.frames) + wait_s + DEADLINE_S),
+            math.ceil(2 * pace.compute_due_s(pace.frames) + wait_s + DEADLINE_S),
             pace=pace,
             start=time.monotonic() + LEAD_S,
             names=names,

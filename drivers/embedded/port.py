@@ -43,9 +43,9 @@ class HostPort(ABC):
     def idle(self, pipe: Connection) -> None:
         serve_rings(pipe, [self._rx], self._drain, 200)
 
-    def introduce(self) -> None:
+    def introduce_hosts(self) -> None:
         """Send the neighbor requests from which the device learns the hosts."""
-        for frame in () if self._hosts is None else self._hosts.introductions():
+        for frame in () if self._hosts is None else self._hosts.make_introductions():
             self._rx.send(frame)
 
     def _begin(self) -> None:
@@ -76,7 +76,7 @@ class HostPort(ABC):
         """Count frames that are not test frames, and answer requests for the hosts."""
         self._control += len(frames)
         for answer in (
-            () if self._hosts is None else self._hosts.answers_to(select_requests(frames))
+            () if self._hosts is None else self._hosts.answer_all(select_requests(frames))
         ):
             self._rx.send(answer)
             self._answered += 1
@@ -147,20 +147,20 @@ class ClientPort(ExchangePort):
         """Send everything from a start on [s, CLOCK_MONOTONIC]; return the largest lateness [s]."""
         sleep_until(start)
         lateness, self._sent_by = 0.0, start
-        give_up = start + pace.time_of(pace.frames) * MAX_OVERTIME + 0.5
+        give_up = start + pace.compute_due_s(pace.frames) * MAX_OVERTIME + 0.5
         while self._sent < pace.frames:
             now = time.monotonic()
             if now > give_up:
                 break
-            due = pace.due(now - start) - self._sent
+            due = pace.count_due(now - start) - self._sent
             if due > 0:
-                lateness = max(lateness, now - start - pace.time_of(self._sent))
+                lateness = max(lateness, now - start - pace.compute_due_s(self._sent))
                 self._send(min(due, BATCH))
                 self._sent_by = time.monotonic()
                 self._do_due_work()
             taken = self._drain()
             if due < BATCH and taken < BATCH:
-                wait = start + pace.time_of(self._sent) - time.monotonic()
+                wait = start + pace.compute_due_s(self._sent) - time.monotonic()
                 time.sleep(min(max(wait, TICK_S), 5 * TICK_S))
         return lateness
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.drivers.delays import summarize_us
 from v6t.drivers.embedded.port import HostPort
-from v6t.drivers.embedded.timing import Arrivals, ClassTimes, TimedTrial
+from v6t.drivers.embedded.timing import Arrivals, ClassDelays, TimedTrial
 from v6t.drivers.oracle.compare import compare_samples, describe_missing_frame, merge_comparisons
 from v6t.drivers.oracle.connection_oracle import (
     TableLocation,
-    foreground,
+    find_foreground,
     list_foregrounds,
     make_connection_source,
 )
@@ -38,13 +38,9 @@ SHORTEST_TEST_FRAME = 14 + trailer.LENGTH  # Ethernet header and trailer, withou
 
 @dataclass
 class ReceiverConnections:
-    """The connections of a receiver's frames.
+    """The connections to which a receiver's frames belong."""
 
-    Attributes:
-        oracle: the oracle that knows them, None in loopback or where the device is stateless.
-    """
-
-    oracle: Oracle | None = None
+    oracle: Oracle | None = None  # Oracle of their frames; None in loopback or if stateless
     inner: ConnectionOracle | None = None  # Part of the oracle that is bound to a table
     learning: bool = False  # Whether this is a trial of phase 1
     _table: StateTable | None = None
@@ -55,13 +51,19 @@ class ReceiverConnections:
     def arm(
         self, oracle: Oracle | None, at: TableLocation | None, streams: StreamSet, learn: bool
     ) -> Oracle | None:
-        """Prepare for a trial; return the oracle of its frames. None: a trial without connections."""
+        """Prepare for a trial and return the oracle of its frames.
+
+        Args:
+            oracle: oracle of frames without connections.
+            at: table of connections; None for a trial without connections.
+            learn: whether the trial is phase 1, which fills the table.
+        """
         self.learning = learn
         self._table = self._initial = None
         self._sources = {}
         if at is None:
             return oracle
-        self._initial = foreground(streams)
+        self._initial = find_foreground(streams)
         self._table = at.map()
         if self.inner is not None:
             self.inner.bind(at)
@@ -72,14 +74,20 @@ class ReceiverConnections:
             }
         return self.oracle or oracle
 
-    def source(self, stream: Stream) -> FrameSource | None:
-        """Return the source of a stream's frames; None: as compiled."""
+    def find_source(self, stream: Stream) -> FrameSource | None:
+        """Return the source of a stream's frames, or None if they are sent as compiled."""
         return self._sources.get(stream.stream_id)
 
     def learn(
         self, stream: Stream, frames: U8, numbers: NDArray[np.uint32], fresh: NDArray[np.bool_]
     ) -> None:
-        """Remember the four-tuples of those frames ``(n, length)`` that were not received before."""
+        """Store the four-tuples of new frames in the table.
+
+        Args:
+            frames: equally long frames ``(n, length)``.
+            numbers: sequence number of each frame.
+            fresh: mask of the frames that were not received before.
+        """
         rows = np.flatnonzero(fresh)
         if self._table is None or self._initial is None or not len(rows):
             return
@@ -88,7 +96,7 @@ class ReceiverConnections:
             self._table.learn(numbers[rows].astype(np.int64), frames[:, where][rows])
 
     def report(self) -> dict[str, Any]:
-        """Return the fields of PhaseCounts that phase 1 found; empty in other trials."""
+        """Return the fields of PhaseCounts for learned connections; empty except in phase 1."""
         table = self._table
         if not self.learning or table is None or self._initial is None:
             return {}
@@ -102,15 +110,15 @@ class StreamTally:
     """Counts of the received frames of one stream."""
 
     stream: Stream
-    required: int
-    stride: int
-    seen: NDArray[np.bool_]
+    required: int  # Number of scheduled frames
+    stride: int  # Every ``stride``-th frame is kept for comparison
+    seen: NDArray[np.bool_]  # Mask of sequence numbers received in time
     total: int = 0
-    highest: int = -1
+    highest: int = -1  # Highest sequence number so far
     out_of_order: int = 0
     late: int = 0
-    times: ClassTimes | None = None
-    unsent: NDArray[np.bool_] | None = None
+    delays: ClassDelays | None = None
+    unsent: NDArray[np.bool_] | None = None  # Mask of scheduled frames that are skipped
     samples: list[U8] = field(default_factory=list)
 
     @property
@@ -129,7 +137,14 @@ class StreamTally:
         delays_ns: NDArray[np.int64],
         timeout_ns: int | None,
     ) -> None:
-        """Count the frames of this stream among equally long ones; ``delays_ns`` are theirs."""
+        """Count the stream's frames in a batch of equally long frames.
+
+        Args:
+            numbers: sequence numbers of the batch.
+            mine: mask of the stream's frames.
+            delays_ns: delays of the stream's frames only [ns].
+            timeout_ns: delay above which a frame is late [ns]; None for no limit.
+        """
         seq = numbers[mine].astype(np.int64)
         self.total += len(seq)
         high = np.maximum.accumulate(seq)
@@ -144,10 +159,10 @@ class StreamTally:
             in_time = delays_ns <= timeout_ns
             self.late += int(np.count_nonzero(~in_time))
             seq, delays_ns = seq[in_time], delays_ns[in_time]
-        if self.times is not None:
+        if self.delays is not None:
             new, first = np.unique(seq, return_index=True)  # of duplicates the first counts
             fresh = ~self.seen[new]
-            self.times.add(new[fresh], delays_ns[first[fresh]])
+            self.delays.add(new[fresh], delays_ns[first[fresh]])
         self.seen[seq] = True
 
 
@@ -180,7 +195,7 @@ class Receiver(HostPort):
         direction: Direction,
         connections: ReceiverConnections | None = None,
     ) -> None:
-        """Set the streams to expect; without an oracle their frames return unchanged (loopback)."""
+        """Set the expected streams; without an oracle (loopback), frames must return unchanged."""
         self._streams, self._oracle, self._direction = streams, oracle, direction
         self._ids[:] = False
         self._ids[[stream.stream_id for stream in streams.streams]] = True
@@ -195,7 +210,15 @@ class Receiver(HostPort):
         table: TableLocation | None = None,
         learn: bool = False,
     ) -> None:
-        """Begin a trial; with ``learn`` (phase 1) fill the table with four-tuples."""
+        """Begin a trial.
+
+        Args:
+            required: number of scheduled frames by stream name.
+            nonce: number of the trial in every trailer.
+            timed: the trial.
+            table: table of connections; None: the device is stateless.
+            learn: whether to fill the table with four-tuples (phase 1).
+        """
         if self._streams is None:
             raise ValueError("nothing is loaded")
         self._drain()
@@ -210,14 +233,14 @@ class Receiver(HostPort):
         streams = self._streams.streams
         turns = [required[s.name] for s in streams]
         unsent = [timed.find_unsent(number, count) for number, count in enumerate(turns)]
-        times = timed.make_class_times(turns, unsent)
+        delays = timed.make_class_delays(turns, unsent)
         self._tallies = {
             stream.stream_id: StreamTally(
                 stream,
                 turns[n],
                 max(1, turns[n] // SAMPLES_PER_STREAM),
                 np.zeros(turns[n], dtype=bool),
-                times=times[n],
+                delays=delays[n],
                 unsent=unsent[n],
             )
             for n, stream in enumerate(streams)
@@ -228,7 +251,7 @@ class Receiver(HostPort):
 
         Returns:
             ``classes``: counts by stream name; ``result``: fields of a DirectionResult; ``health``:
-            figures of the receiver; ``learned``: what phase 1 found.
+            figures of the receiver; ``learned``: fields of PhaseCounts from phase 1.
         """
         self._drain()
         compared = []
@@ -239,7 +262,7 @@ class Receiver(HostPort):
             if tally.is_negative:
                 continue
             judges = self._direction, self._oracle
-            source = self._connections.source(tally.stream)
+            source = self._connections.find_source(tally.stream)
             compared.append(
                 compare_samples(tally.stream, tally.samples, nonce, *judges, source=source)
             )
@@ -251,12 +274,12 @@ class Receiver(HostPort):
         comparison = merge_comparisons(compared)
         lost_s = self._timed.list_due_s(lost)
         asked = self._timed.trial.delays
-        timed = {t.stream.name: t.times for t in self._tallies.values() if not t.is_negative}
+        timed = {t.stream.name: t.delays for t in self._tallies.values() if not t.is_negative}
         return {
             "classes": {t.stream.name: _count_frames(t) for t in self._tallies.values()},
             "result": {
-                "delays": {n: t.delays() for n, t in timed.items() if t} or None,
-                "ipdv": {n: t.ipdv() for n, t in timed.items() if t}
+                "delays": {n: t.make_distribution() for n, t in timed.items() if t} or None,
+                "ipdv": {n: t.make_ipdv() for n, t in timed.items() if t}
                 if asked is not None and asked.ipdv
                 else None,
                 "first_lost_s": float(lost_s.min()) if len(lost_s) else None,

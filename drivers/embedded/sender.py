@@ -12,7 +12,7 @@ from v6t.drivers.embedded.timing import select_started
 from v6t.drivers.lab.ring import TxRing
 from v6t.drivers.oracle.connection_oracle import (
     TableLocation,
-    foreground,
+    find_foreground,
     list_foregrounds,
     make_connection_source,
 )
@@ -39,9 +39,9 @@ MAX_OVERTIME = 1.5  # Multiple of a trial's duration after which sending is give
 class Pace:
     """Schedule of a trial: the times at which frames are due."""
 
-    segments: tuple[tuple[int, float], ...]  # Frames and frames per second of one or two stretches
-    second_s: float = 0.0  # When the second stretch begins [s after the start]
-    starts: FlowStarts | None = None  # Flows that begin one after the other; None: all at once
+    segments: tuple[tuple[int, float], ...]  # Frames and rate [fps] of one or two segments
+    second_s: float = 0.0  # Time after the start at which the second segment begins [s]
+    starts: FlowStarts | None = None  # Starts of successive flows; None if all start together
 
     @classmethod
     def from_trial(cls, trial: Trial) -> Pace:
@@ -55,8 +55,8 @@ class Pace:
     def frames(self) -> int:
         return sum(count for count, _ in self.segments)
 
-    def due(self, elapsed_s: float) -> int:
-        """Return how many frames should have been sent after a time."""
+    def count_due(self, elapsed_s: float) -> int:
+        """Return the number of frames that are due a time after the start."""
         count, rate = self.segments[0]
         done = min(count, int(elapsed_s * rate) + 1)
         if len(self.segments) > 1 and elapsed_s >= self.second_s:
@@ -64,8 +64,8 @@ class Pace:
             done = count + min(more, int((elapsed_s - self.second_s) * rate) + 1)
         return done
 
-    def time_of(self, number: int) -> float:
-        """Return when a frame is due [s after the start]."""
+    def compute_due_s(self, number: int) -> float:
+        """Return the time after the start at which a frame is due [s]."""
         count, rate = self.segments[0]
         if number < count or len(self.segments) == 1:
             return number / rate
@@ -96,10 +96,15 @@ class Sender:
         self._sources = list(self._loaded)
 
     def connect(self, *, table: TableLocation | None, alone: bool = False) -> None:
-        """Choose the frame sources of the next trial: from a table of connections, or as compiled."""
+        """Set the frame sources of the next trial.
+
+        Args:
+            table: connections whose frames the foreground sends; None: frames as compiled.
+            alone: send nothing but the foreground.
+        """
         if self._streams is None:
             raise ValueError("nothing is loaded")
-        chosen = [foreground(self._streams)] if alone else list_foregrounds(self._streams)
+        chosen = [find_foreground(self._streams)] if alone else list_foregrounds(self._streams)
         self._sources = []
         for stream, source in self._loaded:
             if table is not None and stream in chosen:
@@ -109,12 +114,13 @@ class Sender:
                 self._sources.append((stream, source))
 
     def send(self, *, pace: Pace, start: float, nonce: int, timed: bool = False) -> dict[str, Any]:
-        """Run one trial.
+        """Send the frames of one trial.
 
         Args:
-            start: when the first frame is due [s, CLOCK_MONOTONIC].
-            nonce: the trial's number in every trailer.
-            timed: delays are asked for: the first frame of a batch must not wait for many.
+            pace: times at which frames are due.
+            start: time at which the first frame is due [s, CLOCK_MONOTONIC].
+            nonce: number of the trial in every trailer.
+            timed: whether delays are measured; batches are then small, so that no frame waits long.
 
         Returns:
             ``sent`` and ``required`` by stream name, ``sending_time_s`` from the start to the
@@ -126,18 +132,18 @@ class Sender:
         done = 0
         skipped = np.zeros(len(weights), np.int64)
         before = self._ring.refused
-        give_up = start + pace.time_of(frames) * MAX_OVERTIME + 0.5
+        give_up = start + pace.compute_due_s(frames) * MAX_OVERTIME + 0.5
         sleep_until(start)
         while done < frames:
             now = time.monotonic()
-            due = pace.due(now - start)
+            due = pace.count_due(now - start)
             if due <= done:
-                wait = start + pace.time_of(done) - now
+                wait = start + pace.compute_due_s(done) - now
                 time.sleep(min(max(wait, SHORTEST_SLEEP_S), LONGEST_SLEEP_S))
                 continue
             if now > give_up:
                 break
-            lateness = max(lateness, now - start - pace.time_of(done))
+            lateness = max(lateness, now - start - pace.compute_due_s(done))
             room = self._ring.room(min(due - done, most))
             if len(weights) == 1:
                 lengths: int | NDArray[np.uint32] = self._fill_one(room, done, nonce)
@@ -168,17 +174,19 @@ class Sender:
         }
 
     def _fill_one(self, room: U8, first: int, nonce: int) -> int:
-        """Write frames of the only stream; return their length."""
+        """Write frames of the only stream into ring slots; return the length of a frame."""
         stream, source = self._sources[0]
         rows = room[:, : source.length]
         source.frames(first, len(rows), rows)
-        _stamp(stream, source, rows, np.arange(first, first + len(rows), dtype=np.uint32), nonce)
+        _write_trailers(
+            stream, source, rows, np.arange(first, first + len(rows), dtype=np.uint32), nonce
+        )
         return source.length
 
     def _fill_mixed(
         self, room: U8, weights: list[int], first: int, nonce: int
     ) -> NDArray[np.uint32]:
-        """Write frames of several streams in their order; return their lengths."""
+        """Write frames of several streams, in order, into ring slots; return their lengths."""
         which, index = list_classes_with_index(weights, first, len(room))
         lengths = np.empty(len(room), dtype=np.uint32)
         for number, (stream, source) in enumerate(self._sources):
@@ -187,16 +195,16 @@ class Sender:
                 continue
             # the frames of one stream within a batch are neighbours in that stream
             rows = source.frames(int(index[places[0]]), len(places))
-            _stamp(stream, source, rows, index[places].astype(np.uint32), nonce)
+            _write_trailers(stream, source, rows, index[places].astype(np.uint32), nonce)
             room[places, : source.length] = rows
             lengths[places] = source.length
         return lengths
 
 
-def _stamp(
+def _write_trailers(
     stream: Stream, source: FrameSource, rows: U8, seq: NDArray[np.uint32], nonce: int
 ) -> None:
-    """Write trailers with the current time."""
+    """Write sequence number, nonce and current time into the trailers of the frames in ``rows``."""
     trailer.stamp(
         rows,
         source.checksum,

@@ -1,4 +1,4 @@
-"""Trials with TCP connections: a client on the left, a server on the right, and their account."""
+"""Trials with TCP connections: a client on the left, a server on the right, and shared states."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ from v6t.base.errors import TesterError
 from v6t.drivers import clock
 from v6t.drivers.embedded.port import describe_losses
 from v6t.drivers.embedded.sender import LEAD_S, Pace
-from v6t.drivers.embedded.tcp_ends import SENT, UNKNOWN, Account, Step, TcpClient, TcpServer
+from v6t.drivers.embedded.tcp_ends import (
+    SENT,
+    UNKNOWN,
+    ConnectionStates,
+    Step,
+    TcpClient,
+    TcpServer,
+)
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
-from v6t.drivers.oracle.connection_oracle import TableLocation, foreground
+from v6t.drivers.oracle.connection_oracle import TableLocation, find_foreground
 from v6t.drivers.oracle.state_table import MemoryFile, describe_repeated
 from v6t.drivers.tester import PhaseCounts
 from v6t.packets.direction import Direction
@@ -35,13 +42,13 @@ _EMPTY_REPORT = {
 
 
 class TcpExchange:
-    """Workers at both ends of TCP connections; ``place`` has their namespace and frame length."""
+    """Workers at both ends of TCP connections; ``place`` holds their namespace and frame length."""
 
     def __init__(self, place: Mapping[str, Any], *, loopback: bool) -> None:
         self._loopback = loopback
         self._nonce = 0
         self._file: MemoryFile | None = None
-        self._account: Account | None = None
+        self._states: ConnectionStates | None = None
         self._client = Worker("tcp client", TcpClient, interface=LEFT, **place)
         self._server = Worker("tcp server", TcpServer, interface=RIGHT, **place)
         for worker in (self._client, self._server):
@@ -49,8 +56,8 @@ class TcpExchange:
 
     def load(self, streams: Mapping[Direction, StreamSet]) -> None:
         """Load the four-tuples of connections, and the headers on both sides."""
-        initial = foreground(streams["forward"])
-        behind = initial if self._loopback else foreground(streams["reverse"])
+        initial = find_foreground(streams["forward"])
+        behind = initial if self._loopback else find_foreground(streams["reverse"])
         self._client.ask("load", stream=initial)
         self._server.ask("load", frame=behind.packet)
 
@@ -59,11 +66,11 @@ class TcpExchange:
     ) -> PhaseCounts:
         """Open all connections; fill the table with the four-tuples behind the device."""
         tcp, count = _require_tcp(connections), connections.count
-        self._forget()
+        self._release_states()
         self._nonce += 1
-        self._file = Account.make_file(count)
+        self._file = ConnectionStates.make_file(count)
         path, nonce = self._file.path, self._nonce
-        self._account = Account.at(path, count)
+        self._states = ConnectionStates.open_file(path, count)
         self._server.ask("arm", path=path, table=table, nonce=nonce, tcp=tcp)
         self._client.ask("arm", path=path, count=count, nonce=nonce, tcp=tcp)
         phase = self._run("open", count, asked.rate_fps, tcp.max_wait_s)
@@ -71,35 +78,36 @@ class TcpExchange:
 
     def validate(self, asked: Trial, connections: Connections) -> PhaseCounts:
         """Ask for an object in each established connection."""
-        count = int(np.count_nonzero(self._open_account.select_established()))
+        count = int(np.count_nonzero(self._current_states.select_established()))
         return self._run("ask", count, asked.rate_fps, _require_tcp(connections).timeout_s)
 
     def disconnect(self, asked: Trial, connections: Connections) -> PhaseCounts:
         """End the connections by resets or FINs."""
-        tcp, known = _require_tcp(connections), self._open_account
+        tcp, known = _require_tcp(connections), self._current_states
         ended = known.client & SENT if tcp.closing == "rst" else known.select_established()
         return self._run(tcp.closing, int(np.count_nonzero(ended)), asked.rate_fps, tcp.timeout_s)
 
     def close(self) -> None:
-        self._forget()
+        self._release_states()
         self._client.close()
         self._server.close()
 
-    def _forget(self) -> None:
-        """Forget the connections of the last trial."""
-        self._account = None
+    def _release_states(self) -> None:
+        """Release the states of the last trial's connections."""
+        self._states = None
         if self._file is not None:
             self._file.close()
             self._file = None
 
     @property
-    def _open_account(self) -> Account:
-        if self._account is None:
+    def _current_states(self) -> ConnectionStates:
+        """States of the trial's connections; TesterError if none were opened."""
+        if self._states is None:
             raise TesterError("no TCP connections were opened yet", code="not-learned")
-        return self._account
+        return self._states
 
     def _run(self, step: Step, count: int, rate_fps: float, wait_s: float) -> PhaseCounts:
-        """Run one step of all connections."""
+        """Run one step in ``count`` connections and wait up to ``wait_s`` for its outcome."""
         clocks, started = clock.read(), ""
         start = time.monotonic() + LEAD_S
         client: Mapping[str, Any] = _EMPTY_REPORT
@@ -107,13 +115,15 @@ class TcpExchange:
             started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
             pace = Pace(((count, rate_fps),))
             self._client.tell("run", step=step, pace=pace, start=start, wait_s=wait_s)
-            client = self._client.answer(math.ceil(2 * pace.time_of(count) + wait_s + DEADLINE_S))
+            client = self._client.answer(
+                math.ceil(2 * pace.compute_due_s(count) + wait_s + DEADLINE_S)
+            )
         server = self._server.ask("report")
         reports = {"client": client, "server": server}
         wrong = sum(
             n for report in reports.values() for why, n in report["wrong"].items() if why != UNKNOWN
         )
-        tcp = self._open_account.count(retransmitted=client["retransmitted"], wrong=wrong)
+        tcp = self._current_states.count(retransmitted=client["retransmitted"], wrong=wrong)
         good = {"open": tcp.established, "ask": tcp.answered}.get(step, tcp.closed)
         matched = tcp.established + tcp.answered + tcp.closed
         result = DirectionResult(

@@ -1,4 +1,4 @@
-"""The ends of TCP connections, roles of the embedded tester: client, server, and the account of both.
+"""The ends of TCP connections, roles of the embedded tester: client, server, and their states.
 
 The client opens the connections, asks for an object in each and ends them; the server accepts and answers.
 """
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.uint32]
 
 Step = Literal["open", "ask", "rst", "fin"]  # What is done in each connection
-LOOK_S = 0.002  # Interval of readings of the server's side of the account
+LOOK_S = 0.002  # Interval at which the client reads the server's states
 
 SENT, OPEN, ASKED, ANSWERED, ENDING, ENDED, REFUSED, UNREACHABLE = (1 << n for n in range(8))
 """State of a connection at one end: the SYN was sent, it is open, an object was asked for, and came; the
@@ -73,46 +73,45 @@ _TRIAL_STEP = 0x85EBCA6B  # Distance of sequence numbers of consecutive trials
 
 
 @dataclass(frozen=True)
-class Account:
-    """State of all connections in arrays of a memory file, each written by one end only.
+class ConnectionStates:
+    """State of all connections in arrays ``(n,)`` of a memory file, each written by one end only."""
 
-    Attributes:
-        begun, opened: when the first SYN left, and when the last acknowledgement of the opening came [ns].
-        client, server: ``(n,)`` state at each end.
-    """
-
-    begun: NDArray[np.int64]
-    opened: NDArray[np.int64]
-    client: NDArray[np.uint16]
-    server: NDArray[np.uint16]
+    begun: NDArray[np.int64]  # Time at which the first SYN left [ns]
+    opened: NDArray[np.int64]  # Time at which the ACK of the SYN-ACK arrived [ns]
+    client: NDArray[np.uint16]  # State at the client
+    server: NDArray[np.uint16]  # State at the server
 
     @staticmethod
     def make_file(count: int) -> MemoryFile:
-        """Make the file for a number of connections."""
+        """Make the memory file for a number of connections."""
         return MemoryFile(count * 20)
 
     @classmethod
-    def at(cls, path: str, count: int) -> Account:
-        """Map the account from its file."""
+    def open_file(cls, path: str, count: int) -> ConnectionStates:
+        """Map the states of ``count`` connections from the memory file at a path."""
         kinds = (("<i8", 0), ("<i8", 8), ("<u2", 16), ("<u2", 18))
         arrays: list[Any] = [
             np.memmap(path, kind, "r+", offset=at * count, shape=(count,)) for kind, at in kinds
         ]
         return cls(*arrays)
 
-    def close_opening(self, waited_s: float) -> None:
-        """Mark the connections on the client's side that were established within a time [s]."""
+    def mark_established_connections(self, waited_s: float) -> None:
+        """Set ``ESTABLISHED`` at the client for connections that both ends opened in time [s]."""
         both = (self.client & self.server & OPEN) != 0
         both &= self.opened - self.begun <= 1e9 * waited_s
         self.client[both] |= ESTABLISHED
 
     def select_established(self) -> Mask:
-        """Select connections that were open on both sides at the end of the opening."""
+        """Return a mask of the connections that :meth:`mark_established_connections` marked."""
         standing: Mask = (self.client & ESTABLISHED) != 0
         return standing
 
     def count(self, *, retransmitted: int, wrong: int) -> TcpCounts:
-        """Count connections by state; retransmissions and wrong segments are added."""
+        """Count the connections by outcome.
+
+        Args:
+            retransmitted, wrong: numbers of retransmitted SYNs and wrong segments to report.
+        """
 
         def number(rows: Mask) -> int:
             return int(np.count_nonzero(rows))
@@ -152,17 +151,17 @@ class TcpEnd(ExchangePort):
     """One end of all connections of a trial."""
 
     _layout: TcpLayout
-    _account: Account
+    _states: ConnectionStates
     _count = 0
 
     def _is_ours(self, frames: U8) -> Mask:
         return self._layout.recognizes(frames) if self._count else np.zeros(len(frames), bool)
 
     def _begin_trial(self, path: str, count: int, nonce: int, tcp: Tcp) -> None:
-        """Begin a trial, whose nonce is in every timestamp and every sequence number."""
+        """Begin a trial; its nonce is part of all timestamps and initial sequence numbers."""
         self._drain_all()
         self._begin()
-        self._account = Account.at(path, count)
+        self._states = ConnectionStates.open_file(path, count)
         self._count = count
         self._turn = np.uint32(nonce * _TRIAL_STEP & 0xFFFFFFFF)
         self._mark = np.uint32(nonce << NUMBER_BITS & 0xFFFFFFFF)
@@ -190,12 +189,12 @@ class TcpEnd(ExchangePort):
         return decode_server_isns(first - self._turn).astype(np.int64)
 
     def _decode_timestamps(self, stamps: Numbers) -> tuple[Connections, Mask]:
-        """Return the connections of timestamps, and which of them exist."""
+        """Return the connection of each timestamp, and a mask of those that exist."""
         which = (stamps & np.uint32(_NUMBER_MASK)).astype(np.int64)
         return which, ((stamps & ~np.uint32(_NUMBER_MASK)) == self._mark) & (which < self._count)
 
-    def _check(self, reason: str, rows: Mask, right: Mask) -> Mask:
-        """Return the rows that are right; count the others as wrong."""
+    def _select_valid(self, reason: str, rows: Mask, right: Mask) -> Mask:
+        """Return the rows that are right; count the other rows as wrong for a reason."""
         count = int(np.count_nonzero(rows & ~right))
         if count:
             self._wrong[reason] += count
@@ -204,7 +203,7 @@ class TcpEnd(ExchangePort):
     def _select_data(
         self, read: SegmentFields, frames: U8, rows: NDArray[np.intp], octets: bytes
     ) -> NDArray[np.intp]:
-        """Return the rows whose data are these octets."""
+        """Return the rows whose segment data equal ``octets``; count the others as wrong."""
         first = int(read.data_start[rows[0]])
         content = frames[rows][:, first : first + len(octets)]
         same: Mask = (read.data_octets[rows] == len(octets)) & (read.data_start[rows] == first)
@@ -212,7 +211,7 @@ class TcpEnd(ExchangePort):
             same &= (content == np.frombuffer(octets, np.uint8)).all(axis=1)
         else:
             same[:] = False
-        return rows[self._check(CONTENT, np.ones(len(rows), bool), same)]
+        return rows[self._select_valid(CONTENT, np.ones(len(rows), bool), same)]
 
     def _emit(
         self,
@@ -226,8 +225,8 @@ class TcpEnd(ExchangePort):
         """Send a segment in each connection.
 
         Returns:
-            ``(n,)`` when each left [ns, CLOCK_REALTIME]: the kernel tells of a batch only when it has taken
-            it, so its frames are spread evenly over that time.
+            Times ``(n,)`` at which the segments left [ns, CLOCK_REALTIME]. The kernel reports only when it
+            has taken a batch, so the times are spread evenly over that duration.
         """
         length = self._layout.count_frame_octets(flags, len(data))
         content = np.frombuffer(data, np.uint8) if data else None
@@ -254,12 +253,12 @@ class TcpEnd(ExchangePort):
         return left
 
     def _make_report(self) -> dict[str, Any]:
-        """Return the faults of segments and the figures of the port."""
+        """Return the numbers of wrong segments by reason, and the figures of the port."""
         return {"wrong": dict(self._wrong), **self._read_health()}
 
 
 def select_first_of_each(which: Connections, rows: Mask) -> Mask:
-    """Select the first of the chosen rows of each connection."""
+    """Return a mask of the first of the ``rows`` that belong to each connection."""
     first = np.zeros(len(which), bool)
     places = np.flatnonzero(rows)
     first[places[np.unique(which[places], return_index=True)[1]]] = True
@@ -278,17 +277,17 @@ class TcpClient(ClientPort, TcpEnd):
         self._tcp = tcp
         self._got = np.zeros(count if len(self._parts) > 1 else 0, np.uint16)
         self._since = np.zeros(count, np.int64)
-        """When the last request of each connection left, or its end [ns]."""
+        """Time at which each connection's request, or its FIN or RST, left [ns]."""
         self._retransmitted = 0
         self._unanswered: list[tuple[float, int, int, Connections]] = []
-        """SYNs to be sent again: when, in which order they came, how often they were, and which."""
+        """Heap of SYNs to retransmit: due time, serial number, tries so far, connections."""
         self._order = itertools.count()
 
     def run(self, *, step: Step, pace: Pace, start: float, wait_s: float) -> dict[str, Any]:
-        """Do a step in each connection from ``start`` on [s, CLOCK_MONOTONIC]; wait for its outcome."""
-        account = self._account
+        """Run a step in each connection from ``start`` on [s, CLOCK_MONOTONIC]; wait for outcomes."""
+        states = self._states
         self._sent, self._step = 0, step
-        chosen = account.client & SENT if step == "rst" else account.select_established()
+        chosen = states.client & SENT if step == "rst" else states.select_established()
         self._queue = np.arange(self._count) if step == "open" else np.flatnonzero(chosen)
         lateness = self._send_all(pace, start)
         ended = time.monotonic()
@@ -299,7 +298,7 @@ class TcpClient(ClientPort, TcpEnd):
             self._retransmit()
         self._drain_all()
         if step == "open":
-            account.close_opening(self._tcp.max_wait_s)
+            states.mark_established_connections(self._tcp.max_wait_s)
         return {
             "sent": self._sent,
             "sending_time_s": self._sent_by - start,
@@ -310,7 +309,7 @@ class TcpClient(ClientPort, TcpEnd):
 
     def _is_complete(self) -> bool:
         """Whether every connection has an outcome of the current step."""
-        here, there = self._account.client, self._account.server
+        here, there = self._states.client, self._states.server
         if self._step == "open":
             undecided = (here & SENT != 0) & (here & DECIDED == 0)
             return not undecided.any() and not (here & ~there & OPEN).any()
@@ -319,22 +318,22 @@ class TcpClient(ClientPort, TcpEnd):
         return not ((here & ENDING != 0) & (there & OPEN != 0) & (there & ENDED == 0)).any()
 
     def _send(self, wanted: int) -> None:
-        first, account = self._sent, self._account
+        first, states = self._sent, self._states
         which = self._queue[first : first + wanted]
         if self._step == "open":
             tuples = self._tuples.frames(first, wanted)
             self._ends[which] = self._layout.read_endpoints(tuples)
-            account.client[which] |= SENT
-            account.begun[which] = self._emit(which, SYN, self._compute_client_isns(which), 0, 0)
+            states.client[which] |= SENT
+            states.begun[which] = self._emit(which, SYN, self._compute_client_isns(which), 0, 0)
             self._schedule(which, 0)
         elif self._step == "ask":
-            account.client[which] |= ASKED
+            states.client[which] |= ASKED
             self._since[which] = self._emit(
                 which, PSH | ACK, self._compute_client_isns(which) + np.uint32(1),
                 self._compute_server_isns(which) + np.uint32(1), self._make_timestamps(which), REQUEST,
             )  # fmt: skip
         else:
-            account.client[which] |= ENDING
+            states.client[which] |= ENDING
             self._since[which] = self._reply(which, (RST if self._step == "rst" else FIN) | ACK)
         self._sent += wanted
 
@@ -348,10 +347,10 @@ class TcpClient(ClientPort, TcpEnd):
             heapq.heappush(self._unanswered, (due, next(self._order), tries, which))
 
     def _retransmit(self) -> None:
-        """Send the SYNs that are due again."""
+        """Retransmit the SYNs that are due."""
         while self._unanswered and self._unanswered[0][0] <= time.monotonic():
             _, _, tries, which = heapq.heappop(self._unanswered)
-            which = which[self._account.client[which] & DECIDED == 0]
+            which = which[self._states.client[which] & DECIDED == 0]
             if len(which) and self._step == "open":
                 self._retransmitted += len(which)
                 self._emit(which, SYN, self._compute_client_isns(which), 0, 0)
@@ -362,7 +361,7 @@ class TcpClient(ClientPort, TcpEnd):
 
         ``beyond`` more octets of the server are acknowledged: a FIN.
         """
-        state = self._account.client[which]
+        state = self._states.client[which]
         sent = (state & ASKED != 0) * np.uint32(len(REQUEST))
         ended = (state & ENDING != 0) * np.uint32(0 if flags & (FIN | RST) else 1)
         received = (state & ANSWERED != 0) * np.uint32(len(self._answer))
@@ -384,12 +383,12 @@ class TcpClient(ClientPort, TcpEnd):
             which[bare] = self._find_reset_connections(read, bare)
             known |= bare & (which < self._count)
             read.is_valid[bare] |= self._layout.has_partial_checksum(frames[bare])
-        known = self._check(UNKNOWN, np.ones(len(known), bool), known)
+        known = self._select_valid(UNKNOWN, np.ones(len(known), bool), known)
         which = np.where(known, which, 0)
         ends = self._layout.read_reversed_endpoints(frames)
-        known = self._check(TUPLE, known, (ends == self._ends[which]).all(axis=1))
-        known = self._check(CHECKSUM, known, read.is_valid)
-        waited = times - self._account.begun[which] <= 1e9 * self._tcp.max_wait_s
+        known = self._select_valid(TUPLE, known, (ends == self._ends[which]).all(axis=1))
+        known = self._select_valid(CHECKSUM, known, read.is_valid)
+        waited = times - self._states.begun[which] <= 1e9 * self._tcp.max_wait_s
         self._handle_syn_acks(read, which, known & waited)
         self._handle_resets(which[known & (read.flags & RST != 0)], REFUSED)
         in_time = times - self._since[which] <= 1e9 * self._tcp.timeout_s
@@ -398,11 +397,16 @@ class TcpClient(ClientPort, TcpEnd):
     def _find_connections(
         self, candidates: list[Connections], ports: U8 | None = None
     ) -> Connections:
-        """Return the first begun connection of each row, with these ports ``(n, 4)``, or the count."""
+        """Return the first candidate of each row that was begun, or the count if none was.
+
+        Args:
+            candidates: arrays ``(n,)`` of possible connections, in order of preference.
+            ports: source and destination port ``(n, 4)`` that a connection must have.
+        """
         found = np.full(len(candidates[0]), self._count, np.int64)
         for tried in candidates:
             fits = (found == self._count) & (tried < self._count)
-            fits[fits] = self._account.client[tried[fits]] & SENT != 0
+            fits[fits] = self._states.client[tried[fits]] & SENT != 0
             if ports is not None:
                 fits[fits] = (self._ends[tried[fits], -4:] == ports[fits]).all(axis=1)
             found[fits] = tried[fits]
@@ -429,7 +433,7 @@ class TcpClient(ClientPort, TcpEnd):
         )
 
     def _find_quoted_connections(self, ports: U8, numbers: NDArray[np.uint32]) -> Connections:
-        """Find the connections of quoted segments, without those of no connection."""
+        """Return the connections of segments quoted in ICMP errors, without unknown ones."""
         sent = 1 + len(REQUEST)
         candidates = [
             self._decode_client_isns(numbers - np.uint32(n)) for n in (0, 1, sent, sent + 1)
@@ -442,15 +446,15 @@ class TcpClient(ClientPort, TcpEnd):
         mine = known & (read.flags & (SYN | ACK | RST | FIN) == SYN | ACK)
         right = read.acknowledgement == self._compute_client_isns(which) + np.uint32(1)
         right &= read.sequence == self._compute_server_isns(which)
-        mine = self._check(NUMBERS, mine, right)
+        mine = self._select_valid(NUMBERS, mine, right)
         if mine.any():
             chosen = which[mine]
-            self._account.client[chosen] |= OPEN
+            self._states.client[chosen] |= OPEN
             self._reply(chosen, ACK)
 
     def _handle_resets(self, chosen: Connections, state: int) -> None:
-        """Set the state of connections that were opening, and reset open ones."""
-        client = self._account.client
+        """Record a refusal of connections that were not open yet, and a reset of open ones."""
+        client = self._states.client
         was_open = client[chosen] & OPEN != 0
         if self._step == "open":
             client[chosen[~was_open]] |= np.uint16(state)
@@ -466,19 +470,19 @@ class TcpClient(ClientPort, TcpEnd):
         if data.any():
             self._handle_data(read, frames, which, data)
         # an end that nobody asked for is heard whenever it comes
-        asked_for = self._account.client[which] & ENDING != 0
+        asked_for = self._states.client[which] & ENDING != 0
         ended = known & (in_time | ~asked_for) & (read.flags & FIN != 0)
         if ended.any():
             chosen = which[ended]
-            self._account.client[chosen] |= ENDED
+            self._states.client[chosen] |= ENDED
             self._reply(chosen, ACK, beyond=1)
 
     def _handle_data(self, read: SegmentFields, frames: U8, which: Connections, mine: Mask) -> None:
-        """Check segments with data of objects."""
+        """Check segments with data, and record the received parts of objects."""
         place = (read.sequence - self._compute_server_isns(which) - np.uint32(1)).astype(np.int64)
         number = place // SEGMENT_OCTETS
         right = (number < len(self._parts)) & (place % SEGMENT_OCTETS == 0)
-        right = self._check(NUMBERS, mine, right)
+        right = self._select_valid(NUMBERS, mine, right)
         for part, octets in enumerate(self._parts):
             rows = np.flatnonzero(right & (number == part))
             if len(rows):
@@ -486,8 +490,8 @@ class TcpClient(ClientPort, TcpEnd):
                 self._complete_part(chosen, part)
 
     def _complete_part(self, chosen: Connections, part: int) -> None:
-        """Note a received part of objects; acknowledge complete ones."""
-        client = self._account.client
+        """Record a received part of objects; acknowledge complete objects."""
+        client = self._states.client
         if len(self._parts) > 1:
             np.bitwise_or.at(self._got, chosen, np.uint16(1 << part))
             chosen = chosen[self._got[chosen] == (1 << len(self._parts)) - 1]
@@ -521,27 +525,29 @@ class TcpServer(ServerPort, TcpEnd):
     def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
         read = self._layout.read(frames)
         which, known = self._decode_timestamps(read.timestamp)
-        known = self._check(UNKNOWN, np.ones(len(known), bool), known & read.has_timestamp)
+        known = self._select_valid(UNKNOWN, np.ones(len(known), bool), known & read.has_timestamp)
         which = np.where(known, which, 0)
-        known = self._check(CHECKSUM, known, read.is_valid)
+        known = self._select_valid(CHECKSUM, known, read.is_valid)
         known = self._accept(read, frames, which, known)
         ends = self._layout.read_reversed_endpoints(frames)
-        known = self._check(TUPLE, known, (ends == self._ends[which]).all(axis=1))
+        known = self._select_valid(TUPLE, known, (ends == self._ends[which]).all(axis=1))
         right = read.sequence - self._compute_client_isns(which) <= np.uint32(len(REQUEST) + 2)
-        known = self._check(NUMBERS, known, right)
+        known = self._select_valid(NUMBERS, known, right)
         reset = known & (read.flags & RST != 0)
         if reset.any():
-            self._account.server[which[reset]] |= ENDED
+            self._states.server[which[reset]] |= ENDED
             known &= ~reset
         self._handle_acknowledgements(read, which, known, times)
         self._answer_requests(read, frames, which, known)
         self._answer_fins(read, which, known & (read.flags & FIN != 0))
 
     def _accept(self, read: SegmentFields, frames: U8, which: Connections, known: Mask) -> Mask:
-        """Answer SYNs; return the rows of known connections."""
-        server = self._account.server
+        """Answer SYNs; return a mask of the other segments that belong to a connection."""
+        server = self._states.server
         opening = known & (read.flags & (SYN | ACK) == SYN)
-        right = self._check(NUMBERS, opening, read.sequence == self._compute_client_isns(which))
+        right = self._select_valid(
+            NUMBERS, opening, read.sequence == self._compute_client_isns(which)
+        )
         fresh = select_first_of_each(which, right & (server[which] & SENT == 0))
         if fresh.any():
             chosen, rows = which[fresh], frames[fresh]
@@ -554,17 +560,17 @@ class TcpServer(ServerPort, TcpEnd):
                 chosen, SYN | ACK, self._compute_server_isns(chosen),
                 self._compute_client_isns(chosen) + np.uint32(1), read.timestamp[right],
             )  # fmt: skip
-        return self._check(UNKNOWN, known & ~opening, server[which] & SENT != 0)
+        return self._select_valid(UNKNOWN, known & ~opening, server[which] & SENT != 0)
 
     def _handle_acknowledgements(
         self, read: SegmentFields, which: Connections, known: Mask, times: NDArray[np.int64]
     ) -> None:
-        """Note opened and closed connections."""
-        server = self._account.server
+        """Record the connections that acknowledgements open or close."""
+        server = self._states.server
         mine = known & (read.flags & ACK != 0)
         opened = mine & (read.acknowledgement == self._compute_server_isns(which) + np.uint32(1))
         fresh = select_first_of_each(which, opened & (server[which] & OPEN == 0))
-        self._account.opened[which[fresh]] = times[fresh]
+        self._states.opened[which[fresh]] = times[fresh]
         server[which[fresh]] |= OPEN
         ending = mine & (server[which] & ENDING != 0) & (read.flags & FIN == 0)
         ending &= read.acknowledgement == self._next_sequence(which) + np.uint32(1)
@@ -578,7 +584,7 @@ class TcpServer(ServerPort, TcpEnd):
             return
         rows = self._select_data(read, frames, rows, REQUEST)
         chosen = which[rows]
-        self._account.server[chosen] |= ASKED
+        self._states.server[chosen] |= ASKED
         begun = self._compute_server_isns(chosen) + np.uint32(1)
         acknowledged = self._compute_client_isns(chosen) + np.uint32(1 + len(REQUEST))
         for number, part in enumerate(self._parts):
@@ -589,12 +595,12 @@ class TcpServer(ServerPort, TcpEnd):
         if not mine.any():
             return
         chosen = which[mine]
-        self._account.server[chosen] |= ENDING
+        self._states.server[chosen] |= ENDING
         end = read.sequence[mine] + read.data_octets[mine].astype(np.uint32) + np.uint32(1)
         self._emit(chosen, FIN | ACK, self._next_sequence(chosen), end, read.timestamp[mine])
 
     def _next_sequence(self, which: Connections) -> NDArray[np.uint32]:
-        """Return the sequence number after what was sent."""
-        answered = (self._account.server[which] & ASKED != 0) * np.uint32(len(self._answer))
+        """Return the next sequence number that the server sends in each connection."""
+        answered = (self._states.server[which] & ASKED != 0) * np.uint32(len(self._answer))
         number: NDArray[np.uint32] = self._compute_server_isns(which) + np.uint32(1) + answered
         return number

@@ -20,7 +20,7 @@ from v6t.drivers.embedded.timing import TimedTrial
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, BedTester, LabDevice, frame_octets
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
-from v6t.drivers.oracle.connection_oracle import ConnectionTable, TableLocation, foreground
+from v6t.drivers.oracle.connection_oracle import ConnectionTable, TableLocation, find_foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts, describe_stale_frames
 from v6t.intent.device import Links, make_host_arguments
@@ -98,7 +98,7 @@ class EmbeddedTester(BedTester):
         directions = [d for d in self._ports if d in list_directions(trial.mode)]
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
-        self._pause(trial)
+        self._prepare_trial(trial)
         table = None
         if (asked := trial.connections) is not None:
             table = self._connections.read(asked.entries, asked.reading)
@@ -109,7 +109,7 @@ class EmbeddedTester(BedTester):
         asked = make_phase_one_trial(trial, connections)
         if connections.tcp is None:
             self._close_tcp()
-        self._pause(trial)
+        self._prepare_trial(trial)
         table = self._connections.make(connections.count)
         if connections.tcp is None:
             return self._run_phase(asked, "forward", table, learn=True)
@@ -195,10 +195,10 @@ class EmbeddedTester(BedTester):
             self._tcp.close()
             self._tcp = None
 
-    def _pause(self, trial: Trial) -> None:
-        """Have the device learn the hosts, then pause before a trial."""
+    def _prepare_trial(self, trial: Trial) -> None:
+        """Send neighbor requests from the tester's hosts to the device, then wait for the pause."""
         for side in (LEFT, RIGHT):
-            self._workers[f"{side} receiver"].ask("introduce")
+            self._workers[f"{side} receiver"].ask("introduce_hosts")
         time.sleep(trial.pause_s)
 
     def _run_phase(
@@ -228,12 +228,16 @@ class EmbeddedTester(BedTester):
         learn: bool = False,
         alone: bool = False,
     ) -> tuple[TrialResult, float, dict[str, Any]]:
-        """Run a trial; return its result, when the first frame was due [s], and learned connections.
+        """Run a trial.
 
         Args:
-            table: connections of the foreground; None: the device is stateless.
+            table: connections of the foreground; None if the device is stateless.
             learn: fill the table from the frames that arrive.
             alone: send nothing but the foreground.
+
+        Returns:
+            The result, the time at which the first frame was due [s], and the fields of PhaseCounts
+            for learned connections.
         """
         self._nonce = (self._nonce + 1) % 256
         for direction in directions:
@@ -282,7 +286,7 @@ class EmbeddedTester(BedTester):
     def _count_required(self, direction: Direction, frames: int, alone: bool) -> dict[str, int]:
         streams = self._streams[direction].streams
         if alone:
-            mine = foreground(self._streams[direction])
+            mine = find_foreground(self._streams[direction])
             return {s.name: frames if s.name == mine.name else 0 for s in streams}
         shares = count_frames([s.weight for s in streams], frames)
         return {s.name: n for s, n in zip(streams, shares, strict=True)}

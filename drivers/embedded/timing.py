@@ -23,13 +23,18 @@ MAX_WAITING = 1 << 20  # Delays that are collected before they are put into buck
 def select_started(
     starts: FlowStarts, rate_fps: float, places: NDArray[np.integer], index: NDArray[np.integer]
 ) -> NDArray[np.bool_]:
-    """Select the frames whose flow has begun, by place in the load and number within the class."""
+    """Return a mask of the frames whose flow has begun.
+
+    Args:
+        places: position of each frame in the load of all classes.
+        index: number of each frame within its class.
+    """
     sent: NDArray[np.bool_] = places / rate_fps >= (index % starts.flows) * starts.interval_s
     return sent
 
 
 def compute_due_s(trial: Trial, places: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return when frames are due, after the direction's first one [s]."""
+    """Return the times after the direction's first frame at which frames are due [s]."""
     due: NDArray[np.float64] = places / trial.rate_fps
     if trial.second_segment is not None:
         later = places - trial.first_segment_frames
@@ -40,22 +45,22 @@ def compute_due_s(trial: Trial, places: NDArray[np.int64]) -> NDArray[np.float64
 
 @dataclass(frozen=True)
 class TimedTrial:
-    """A trial with the shares of the streams of one direction, in their order."""
+    """A trial with the weights of a direction's streams, from which due times follow."""
 
     trial: Trial
     weights: tuple[int, ...]
 
     def compute_due_s(self, number: int, seq: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return when frames of a class are due, by their sequence numbers [s]."""
+        """Return the times at which frames of a class are due [s], by sequence number."""
         return compute_due_s(self.trial, find_positions(self.weights, number, seq.astype(np.int64)))
 
     def list_due_s(self, frames: Mapping[int, NDArray[np.integer]]) -> NDArray[np.float64]:
-        """Return when frames are due, given by sequence numbers for each class [s]."""
+        """Return the due times of frames [s], given as sequence numbers by class."""
         due = [self.compute_due_s(number, seq) for number, seq in frames.items() if len(seq)]
         return np.concatenate([np.zeros(0), *due])
 
     def find_unsent(self, number: int, count: int) -> NDArray[np.bool_] | None:
-        """Mask the frames of a class that are not sent before their flow begins; None: all are sent."""
+        """Return a mask of a class's frames that are skipped before their flow begins, or None."""
         starts = self.trial.flow_starts
         if starts is None or not count:
             return None
@@ -63,31 +68,31 @@ class TimedTrial:
         places = find_positions(self.weights, number, index)
         return ~select_started(starts, self.trial.rate_fps, places, index)
 
-    def make_class_times(
+    def make_class_delays(
         self, required: Sequence[int], unsent: Sequence[NDArray[np.bool_] | None]
-    ) -> list[ClassTimes | None]:
-        """Return an empty collection of delays for each class; None: the trial has no delays."""
+    ) -> list[ClassDelays | None]:
+        """Return an empty collector for each class, or None if the trial measures no delays."""
         asked = self.trial.delays
         if asked is None:
             return [None] * len(required)
         if not asked.tags:
             return [
-                ClassTimes(n, None, asked.ipdv, gone)
+                ClassDelays(n, None, asked.ipdv, gone)
                 for n, gone in zip(required, unsent, strict=True)
             ]
         tags = [list_classes_with_index(self.weights, p, 1) for p in self.trial.tag_positions]
         which, index = np.concatenate(tags, axis=1)
-        return [ClassTimes(n, index[which == c], False) for c, n in enumerate(required)]
+        return [ClassDelays(n, index[which == c], False) for c, n in enumerate(required)]
 
 
-class ClassTimes:
-    """Delays of the frames of one class.
+class ClassDelays:
+    """Collects the delays of one class's frames.
 
     Args:
-        required: number of the class's turns in the trial.
-        tagged: sequence numbers that are timed; None: all.
-        ordered: keep the delays in order, for differences of consecutive frames.
-        unsent: turns that are not sent; None: all are.
+        required: number of scheduled frames of the class.
+        tagged: sequence numbers of the frames that are timed; None for every frame.
+        ordered: keep the delays in order, to compute IPDV.
+        unsent: mask of scheduled frames that are skipped; None if no frame is skipped.
     """
 
     def __init__(
@@ -121,15 +126,15 @@ class ClassTimes:
         if self._waiting_count >= MAX_WAITING:
             self._fold_waiting()
 
-    def delays(self) -> Distribution:
-        """Return all delays; frames that were expected and are missing are lost."""
+    def make_distribution(self) -> Distribution:
+        """Return the distribution of the delays; expected frames without a delay are lost."""
         self._fold_waiting()
         whole = self._folded
         lost = max(0, self.expected - whole.frames)
         return Distribution(whole.values_ns, whole.counts, lost, whole.clamped)
 
-    def ipdv(self) -> Distribution:
-        """Return the delay differences of consecutive frames."""
+    def make_ipdv(self) -> Distribution:
+        """Return the distribution of the delay differences of consecutive frames."""
         if not self._seq:
             return Distribution((), (), max(0, self.sent - 1))
         seq = np.concatenate(self._seq)
@@ -158,7 +163,11 @@ class Arrivals:
         self._counts = np.zeros(self._last + 1, dtype=np.int64)
 
     def add(self, times_ns: NDArray[np.int64], number: int, seq: int, sent_ns: int) -> None:
-        """Add the arrival times of one batch; of one frame class, number and sending time are given."""
+        """Add the arrival times of a batch.
+
+        Args:
+            number, seq, sent_ns: class, sequence number and sending time of one frame in the batch.
+        """
         if self._began_ns is None:
             due = float(self._timed.compute_due_s(number, np.array([seq]))[0])
             self._began_ns = sent_ns - round(due * 1e9)
@@ -172,7 +181,7 @@ class Arrivals:
         self._counts += np.bincount(slots, minlength=len(self._counts))
 
     def make_timeline(self, lost_s: NDArray[np.float64]) -> Timeline | None:
-        """Return the timeline; None if flows began one after the other: not every turn was sent."""
+        """Return the timeline with losses at due times [s]; None if flows began successively."""
         if self._timed.trial.flow_starts is not None:
             return None
         # a frame due at the very beginning of a slot is in it, whatever its time is rounded to

@@ -31,10 +31,10 @@ class ProberRole:
     def idle(self, pipe: Connection) -> None:
         serve_rings(pipe, self._rings.values(), self._take)
 
-    def introduce(self) -> None:
+    def introduce_hosts(self) -> None:
         """Have the device learn the hosts before it needs them."""
         for side, hosts in self._hosts.items():
-            for frame in hosts.introductions():
+            for frame in hosts.make_introductions():
                 self._rings[side].send(frame)
 
     def exchange(

@@ -33,12 +33,12 @@ class Comparison:
     """Result of comparing frames with the reference translation.
 
     Attributes:
-        seen: number of frames for each behavior of the device that RFCs leave open.
+        seen: number of frames by behavior, of behaviors that RFCs leave open.
     """
 
     checked: int
     matched: int  # Frames that are equal, or differ only where RFCs allow it
-    mismatch: Mapping[str, str] | None = None  # Description of the first other frame
+    mismatch: Mapping[str, str] | None = None  # Description of the first frame that differs
     seen: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -63,18 +63,18 @@ def compare_samples(
     oracle: Oracle | None,
     first_sequence: int = 0,
     source: FrameSource | None = None,
-    numbered: Callable[[U8], NDArray[np.int64]] | None = None,
+    read_numbers: Callable[[U8], NDArray[np.int64]] | None = None,
 ) -> Comparison:
-    """Rebuild the frames that were sent, translate them, and compare the received ones.
+    """Compare received frames with the reference translation of the sent ones, which are rebuilt.
 
     Args:
         samples: received frames, arrays of equally long rows.
-        nonce: the trial's number in the trailers; None: accept any, because the tester (TRex)
+        nonce: number of the trial in the trailers; None to accept any, because the tester (TRex)
             chose nonce and identifier itself.
-        oracle: the reference translation; None: frames must come back unchanged.
+        oracle: the reference translation; None if frames must come back unchanged.
         first_sequence: sequence number in the trailer of the stream's first frame.
-        source: what was sent, where it is not the stream as compiled.
-        numbered: tells which frames of the stream they are, where the trailer does not.
+        source: source of the sent frames; None if they were sent as compiled.
+        read_numbers: returns the numbers of frames within the stream; None to read the trailers.
     """
     checked = matched = 0
     first: Mapping[str, str] | None = None
@@ -83,7 +83,9 @@ def compare_samples(
     policy = _UNCHANGED_POLICY if oracle is None else oracle.header_policy.for_direction(direction)
     for frames in _group_by_length(samples):
         marks = trailer.read(frames)
-        numbers = marks.seq - np.uint32(first_sequence) if numbered is None else numbered(frames)
+        numbers = marks.seq - np.uint32(first_sequence)
+        if read_numbers is not None:
+            numbers = read_numbers(frames)
         sent = make_frames(expander, numbers)
         trailer.stamp(
             sent,
@@ -131,7 +133,7 @@ def describe_missing_frame(
 def _translate(
     sent: U8, direction: Direction, oracle: Oracle | None
 ) -> tuple[U8, NDArray[np.int32]]:
-    """Return the reference translation of frames and its lengths."""
+    """Return the reference translations of frames, and their lengths."""
     if oracle is None:
         return sent, np.full(len(sent), sent.shape[1], dtype=np.int32)
     answer = oracle.expect(direction, sent)

@@ -33,7 +33,7 @@ class StatefulTranslation(ReferenceTranslation, Protocol):
 
     @property
     def responder_version(self) -> int:
-        """IP version behind the device, of the four-tuples that the Responder learns."""
+        """IP version behind the device, which the Responder's four-tuples have."""
 
     def expect_for_connections(
         self, direction: Direction, frames: U8, initial: U8, learned: U8
@@ -63,8 +63,8 @@ def list_foregrounds(streams: StreamSet) -> tuple[Stream, ...]:
     return tuple(s for s in streams.streams if s.role is Role.FOREGROUND)
 
 
-def foreground(streams: StreamSet) -> Stream:
-    """Return the stream whose frames open connections and validate them."""
+def find_foreground(streams: StreamSet) -> Stream:
+    """Return the first foreground stream, whose frames open and validate connections."""
     return list_foregrounds(streams)[0]
 
 
@@ -82,7 +82,7 @@ class ConnectionOracle:
 
     def __init__(self, plugin: StatefulTranslation, forward: StreamSet, reverse: StreamSet) -> None:
         self._plugin = plugin
-        self._initial = foreground(forward)
+        self._initial = find_foreground(forward)
         self._numbers = {
             way: [s.stream_id for s in list_foregrounds(streams)]
             for way, streams in (("forward", forward), ("reverse", reverse))
@@ -91,7 +91,7 @@ class ConnectionOracle:
         self._table: StateTable | None = None
         self._orders: Mapping[str, Order] = {}
         self.locate: Callable[[U8], NDArray[np.int64] | None] | None = None
-        """Finds the connections of frames if the tester (TRex) writes other trailers; None: by trailer."""
+        """Returns the connections of frames, or None without any; set if trailers do not tell them."""
 
     @property
     def header_policy(self) -> HeaderPolicy:
@@ -103,7 +103,7 @@ class ConnectionOracle:
         self._orders = {"forward": Order(at.count), "reverse": at.reverse}
 
     def _find_connections(self, direction: Direction, frames: U8) -> NDArray[np.int64] | None:
-        """Find the connections ``(n,)`` of frames; None: they belong to no connection."""
+        """Return the connections ``(n,)`` of frames, or None if they belong to no connection."""
         if self.locate is not None:
             return self.locate(frames)
         marks = trailer.read(frames)
@@ -127,9 +127,9 @@ class ConnectionOracle:
 def make_connection_oracle(
     oracle: Oracle, forward: StreamSet, reverse: StreamSet
 ) -> tuple[Oracle, ConnectionOracle]:
-    """Return an oracle for frames of connections, and the part of it to bind to a table.
+    """Return an oracle for frames of connections, and its inner part, which is bound to a table.
 
-    Whatever is around the plugin (hops, the profile of an implementation) stays around.
+    Decorators of the plugin (further hops, a header profile) are kept.
     """
     if isinstance(oracle, OracleDecorator):
         outer = copy.copy(oracle)
@@ -152,8 +152,8 @@ class ConnectionTable:
     """The table of the Responder, in memory that several processes can map.
 
     Attributes:
-        oracles: the oracle for frames of connections, and the part of it to bind to the table; None: in
-            loopback, or the technology is stateless.
+        oracles: result of :func:`make_connection_oracle`; None in loopback or if the technology is
+            stateless.
     """
 
     def __init__(self) -> None:
@@ -183,7 +183,12 @@ class ConnectionTable:
         return self._at
 
     def read(self, entries: int | None = None, reading: ReadingOrder = "linear") -> TableLocation:
-        """Return the table with the order in which the Responder reads its first rows (None: all)."""
+        """Return the table with the order in which the Responder reads its rows.
+
+        Args:
+            entries: number of rows to use from the first on; None for all.
+            reading: order of these rows.
+        """
         if self._at is None:
             raise TesterError("no connections have been established yet", code="not-learned")
         count = self._at.count

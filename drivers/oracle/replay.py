@@ -1,4 +1,4 @@
-"""Sources of frames for phase 2: the Initiator's own connections again, the Responder's table."""
+"""Sources of frames for phase 2: the Initiator's connections again, the Responder's table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FrameSource(Protocol):
         """See :meth:`v6t.profiles.expand.Expander.frames`."""
 
 
-MAX_GAP_FRAMES = 128  # Frames this close together are made in one run, with those between
+MAX_GAP_FRAMES = 128  # Largest gap between wanted frames that are made in one run
 MAX_RUN_FRAMES = 64  # Wanted frames of one run, which bounds the memory
 
 
@@ -69,7 +69,7 @@ class Order:
 
 
 class Cycle:
-    """The first ``count`` frames of a source, again and again."""
+    """Source that repeats the first ``count`` frames of another source."""
 
     def __init__(self, source: FrameSource, count: int) -> None:
         self._source, self._count = source, count
@@ -87,9 +87,11 @@ class Cycle:
 
 
 class Replay:
-    """The Responder's frames: a template with the addresses and ports of learned connections.
+    """Source of the Responder's frames: a template with addresses and ports of connections.
 
-    ``find_connections`` returns the connections ``(n,)`` of frames ``(n,)``.
+    Args:
+        table: learned connections.
+        find_connections: returns the connections ``(n,)`` of frame numbers ``(n,)``.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ class StateTable:
     def count_repeated(self) -> tuple[int, tuple[int, int] | None]:
         """Count connections whose row equals another one; return an example, too."""
         count, example = 0, None
-        for marks, numbers in self._shares(_hash_rows):
+        for marks, numbers in self._iterate_hashes(_hash_rows):
             ordered = np.sort(marks)
             if (ordered[1:] != ordered[:-1]).all():
                 continue  # as it should be, and several times faster than knowing which
@@ -83,11 +83,11 @@ class StateTable:
                 example = int(one[first]), int(other[first])
         return count, example
 
-    def endpoints(self) -> int:
+    def count_endpoints(self) -> int:
         """Count distinct pairs of source address and source port."""
-        return sum(len(sort_unique(marks)) for marks, _ in self._shares(hash_endpoints))
+        return sum(len(sort_unique(marks)) for marks, _ in self._iterate_hashes(hash_endpoints))
 
-    def _shares(
+    def _iterate_hashes(
         self, mark: Callable[[U8], NDArray[np.uint64]]
     ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
         """Yield hashes and numbers of learned rows, divided by hash into shares."""
@@ -118,7 +118,7 @@ def describe_repeated(table: StateTable) -> dict[str, Any]:
     """Describe repeated rows and endpoints, as fields of :class:`v6t.drivers.tester.PhaseCounts`."""
     repeated, example = table.count_repeated()
     rows = None if example is None else {str(k): table.rows[k].tobytes().hex() for k in example}
-    counts = {"duplicate_tuples": repeated, "outside_endpoints": table.endpoints()}
+    counts = {"duplicate_tuples": repeated, "outside_endpoints": table.count_endpoints()}
     return {**counts, "example": rows}
 
 

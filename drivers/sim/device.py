@@ -108,15 +108,16 @@ class Device:
     """Model of the device during one trial in one direction.
 
     Args:
-        ways: directions under load.
-        slow: the whole repetition is one of the slow ones.
-        spread: how many of its cores the traffic reaches.
+        directions: number of directions under load.
+        chance: source of random numbers.
+        slow: whether the whole repetition is slow.
+        spread: number of the device's cores that the traffic uses.
     """
 
     def __init__(
         self,
         options: SimOptions,
-        ways: int,
+        directions: int,
         chance: random.Random,
         slow: bool,
         spread: float = 1.0,
@@ -124,8 +125,8 @@ class Device:
         self._options = o = options
         self._chance = chance
         capacity = o.capacity_fps * spread
-        if ways > 1 and o.total_capacity_fps:
-            capacity = min(capacity, o.total_capacity_fps / ways)
+        if directions > 1 and o.total_capacity_fps:
+            capacity = min(capacity, o.total_capacity_fps / directions)
         if o.capacity_noise:
             capacity *= max(0.0, chance.gauss(1.0, o.capacity_noise))
         if slow if o.slow_repetitions else chance.random() < o.slow_probability:
@@ -133,9 +134,11 @@ class Device:
         self.capacity_fps = capacity
 
     def count_lost(self, frames: int, rate_fps: float) -> int:
-        """Count the frames lost of a stream at a constant rate."""
+        """Return the number of lost frames of a stream at a constant rate."""
         o, chance = self._options, self._chance
-        share = self._loss_share(rate_fps / self.capacity_fps if self.capacity_fps else math.inf)
+        share = self._compute_loss_share(
+            rate_fps / self.capacity_fps if self.capacity_fps else math.inf
+        )
         lost = math.ceil(frames * share - 1e-9)
         if o.random_loss:
             lost = _draw_poisson(chance, frames * share)
@@ -151,7 +154,7 @@ class Device:
             lost += o.burst_frames * self._draw_arrivals(o.bursts_per_s * frames / rate_fps)
         return min(frames, lost)
 
-    def delays_ns(self, count: int) -> NDArray[np.int64]:
+    def draw_delays_ns(self, count: int) -> NDArray[np.int64]:
         """Draw one-way delays of frames in sending order."""
         import numpy as np
 
@@ -171,8 +174,8 @@ class Device:
             events += 1
         return events
 
-    def _loss_share(self, load: float) -> float:
-        """Return the lost share at a load."""
+    def _compute_loss_share(self, load: float) -> float:
+        """Return the share of lost frames at a load, a multiple of the capacity."""
         curve = self._options.loss_curve
         if not curve:
             return max(0.0, 1.0 - 1.0 / load) if load > 0 else 0.0
@@ -267,7 +270,7 @@ class SimTable:
         return {}
 
     def fill(self, count: int, rate_cps: float) -> int:
-        """Begin phase 1 now; return the number of frames that are forwarded."""
+        """Simulate phase 1; return the number of frames that the device forwards."""
         o = self._options
         self._fillings += 1
         limit = o.insertion_cps
@@ -285,8 +288,8 @@ class SimTable:
         self._rate_cps = rate_cps
         return arrived if o.table_replaces or not o.table_stores else fitting
 
-    def end(self) -> None:
-        """End all connections: they are deleted after the aging time."""
+    def close_connections(self) -> None:
+        """Close all connections, which the device deletes after the aging time."""
         self._ending_s = self.clock_s + self._options.tcp_aging_s
 
     def refresh(self) -> None:

@@ -84,7 +84,7 @@ class SimTester:
         self.table.clock_s += seconds
 
     def open(self) -> None:
-        """Acquire nothing."""
+        """Do nothing; the simulation needs no resources."""
 
     def device_state(self) -> SimTable:
         return self.table
@@ -136,7 +136,7 @@ class SimTester:
             # what is not stored lets no answer through
             forwarded = 0 if tcp is not None and not o.table_stores else forwarded
         self._connections = count
-        self._tcp = None if tcp is None else self._count_opened(count, forwarded)
+        self._tcp = None if tcp is None else self._make_tcp_counts(count, forwarded)
         sending_s = self._send_connections(count, connections.rate_cps)
         ended = self.clock_s
         self.wait(connections.wait_s)
@@ -171,7 +171,7 @@ class SimTester:
         began, count = self.clock_s, self._tcp.established
         closed = count if self._loopback else self.table.count_alive()
         self.wait(connections.phase_one_s)
-        self.table.end()
+        self.table.close_connections()
         self._tcp = replace(self._tcp, closed=min(closed, count))
         counted = self._count_connections("forward", count, count, connections.phase_one_s)
         return PhaseCounts(counted, began, self.clock_s, tcp=self._tcp)
@@ -180,10 +180,10 @@ class SimTester:
         return {"kind": self.name, "simulated": True, "options": self.options.model_dump()}
 
     def close(self) -> None:
-        """Release nothing."""
+        """Do nothing; the simulation holds no resources."""
 
     def _next_trial(self) -> None:
-        """Count the trial; fail or wait if the options say so."""
+        """Count the trial, then fail or wait if the options require it."""
         self._trials += 1
         if self._trials == self.options.crash_at:
             raise TesterError(
@@ -195,19 +195,19 @@ class SimTester:
     def _format_time(self) -> str:
         return (EPOCH + timedelta(seconds=self.clock_s)).isoformat(timespec="milliseconds")
 
-    def _count_opened(self, count: int, established: int) -> TcpCounts:
-        """Count TCP connections after the opening."""
+    def _make_tcp_counts(self, attempted: int, established: int) -> TcpCounts:
+        """Return the counts of TCP connections after their opening."""
         o = self.options
         refused = {"rst": "reset_refused", "icmp": "icmp_refused"}.get(o.tcp_refuses, "timed_out")
-        counts: dict[str, Any] = {refused: count - established}
+        counts: dict[str, Any] = {refused: attempted - established}
         if established:
             delay_s = 2 * (o.tester_delay_us if self._loopback else o.delay_us) / 1e6
             counts |= dict.fromkeys(("fastest_s", "slowest_s", "mean_s"), delay_s)
             counts["sum_s"] = delay_s * established
-        return TcpCounts(count, established, **counts)
+        return TcpCounts(attempted, established, **counts)
 
     def _send_connections(self, count: int, rate_cps: float) -> float:
-        """Let the time for one frame per connection pass; return it [s]."""
+        """Advance virtual time by one frame per connection; return that duration [s]."""
         sending_s = count / rate_cps * max(1.0, rate_cps / self.options.tester_fps)
         self.wait(sending_s)
         return sending_s
@@ -305,7 +305,7 @@ class SimTester:
         )
 
     def _simulate_loss(self, way: str, trial: Trial, device: Device) -> _Loss:
-        """Compute how many frames the device loses, and when."""
+        """Compute the number of frames that the device loses, and the times of the losses."""
         o, event = self.options, trial.device_event
         full = trial.first_segment_frames
         if trial.flow_starts is not None:  # only while all flows send is the rate the trial's
@@ -332,13 +332,13 @@ class SimTester:
         return _Loss(lost, begin, end, gap)
 
     def _draw_delays(self, trial: Trial, device: Device) -> NDArray[np.int64]:
-        """Draw the delays of a trial in sending order: of its tags, or a block that repeats."""
+        """Draw the delays of a trial's tags, or a block of delays to repeat, in sending order."""
         if trial.delays is None and trial.frame_timeout_s is None:
             return np.zeros(0, dtype=np.int64)
         count = trial.delays.tags if trial.delays and trial.delays.tags else BLOCK_FRAMES
         if self._loopback:
             return np.full(count, round(self.options.tester_delay_us * 1000))
-        return device.delays_ns(count)
+        return device.draw_delays_ns(count)
 
 
 def _make_mismatch(name: str, why: str) -> dict[str, str]:
@@ -377,12 +377,12 @@ def _make_times(
     loss: _Loss,
     block: NDArray[np.int64],
 ) -> tuple[dict[str, Distribution] | None, dict[str, Distribution] | None]:
-    """Return the delays of each class and their differences, where the trial asks for them."""
+    """Return the delays and the IPDV by class, each None if the trial does not measure it."""
     if trial.delays is None:
         return None, None
     back = {name: c for name, c in classes.items() if c.role != "negative"}
     if trial.delays.tags:
-        of, lost = _place_tags(trial, weights, loss, block)
+        of, lost = _simulate_tags(trial, weights, loss, block)
         tagged = {}
         for number, name in enumerate(classes):
             if name in back:
@@ -403,10 +403,10 @@ def _make_times(
     return delays, ipdv if trial.delays.ipdv else None
 
 
-def _place_tags(
+def _simulate_tags(
     trial: Trial, weights: Sequence[int], loss: _Loss, delays: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the class of each tag, and whether it is lost."""
+    """Simulate the tags; return the class number of each, and whether each is lost."""
     total, limit = trial.frames, trial.frame_timeout_s
     whole = np.int64 if (total + 1) * (loss.frames + 1) < 1 << 63 else object
     places = np.array(trial.tag_positions, dtype=whole)
@@ -429,7 +429,7 @@ def _repeat_block(block: NDArray[np.int64], count: int, *, lost: int) -> Distrib
 
 
 def _make_timeline(trial: Trial, required: int, lost: int, loss: _Loss) -> Timeline | None:
-    """Spread losses evenly between two times; None: flows begin one after the other."""
+    """Return a timeline with evenly spread losses, or None if flows begin one after the other."""
     if trial.flow_starts is not None:
         return None
     width = choose_slot_s(trial.total_duration_s)

@@ -19,7 +19,7 @@ from v6t.drivers.transport.redaction import redact
 
 DEADLINE_S = 30.0  # Default for a command
 MAX_OUTPUT_OCTETS = 32 << 20
-"""More than this no answer is: a device that talks without end fills no memory here."""
+"""Limit of a command's output, so that endless output does not fill the memory."""
 _LOG = logging.getLogger(__name__)
 ON_DEVICE = "on the device"
 _NOT_RUN = "v6t: this was not run"
@@ -62,8 +62,8 @@ class Output:
     r"""Result of a command.
 
     Attributes:
-        out, err: what it printed; octets that are not UTF-8, and characters that steer a
-            terminal, appear as ``\xNN``.
+        out, err: standard output and standard error; octets that are not UTF-8 and control
+            characters appear as ``\xNN``.
     """
 
     status: int  # Exit status
@@ -73,7 +73,7 @@ class Output:
 
     @staticmethod
     def decode(name: str, status: int, out: bytes, err: bytes) -> Output:
-        """Decode the output of a command of a device, or raise DeviceTakenOver if it was not run."""
+        """Decode the output of a command, or raise DeviceTakenOver if the device did not run it."""
         # sudo and login shells may print lines, too
         if status == 1 and _NOT_RUN.encode() in err.splitlines():
             raise DeviceTakenOver(
@@ -131,7 +131,7 @@ class HeldCommand:
         return text
 
     def send(self, text: str) -> None:
-        """Write to its standard input without waiting; raise ConnectionLost if it has ended."""
+        """Write to the command's standard input; raise ConnectionLost if the command has ended."""
         try:
             if self._process.stdin is not None and not self.ended:
                 os.write(self._process.stdin.fileno(), text.encode())
@@ -146,11 +146,11 @@ class HeldCommand:
 
     @property
     def ended(self) -> bool:
-        """Whether it, or the connection, is known to have ended."""
+        """Whether the command or the connection is known to have ended."""
         return self._is_disconnected() or self._process.poll() is not None
 
     def read_error(self) -> str:
-        """Wait a moment for its end; return what it printed on standard error."""
+        """Wait up to 2 s for the command's end; return its standard error."""
         err = self._process.stderr
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(2)
@@ -159,7 +159,7 @@ class HeldCommand:
         return decode_output(os.read(err.fileno(), 65536))[0]
 
     def release(self) -> None:
-        """Close its standard input and wait a moment for its end. May be called twice."""
+        """Close the command's standard input and wait for its end. May be called twice."""
         with contextlib.suppress(OSError, ValueError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
@@ -179,19 +179,19 @@ class Transport(Protocol):
 
     name: str  # Name of the device in messages
     condition: str
-    """A shell line: while it fails no command is run; empty: all are. See :func:`for_shell`."""
+    """Shell line that must succeed before each command; empty for none. See :func:`make_shell_line`."""
     where: str  # Place of its shell in messages
 
     def open(self) -> None:
-        """Connect, or raise DutError with what to do about it."""
+        """Connect, or raise DutError with a hint."""
 
     def run(self, command: str, text: str = "", deadline_s: float = DEADLINE_S) -> Output:
         """Run a shell line with ``text`` as its standard input, and wait for its end.
 
         Raises:
             ConnectionLost: the connection broke; there is no status.
-            DeadlinePassed: it took too long.
-            DeviceTakenOver: the condition does not hold; nothing was run.
+            DeadlinePassed: the command did not end in time.
+            DeviceTakenOver: the condition failed; the command was not run.
         """
 
     def hold(self, command: str) -> HeldCommand:
@@ -201,14 +201,14 @@ class Transport(Protocol):
         """Release everything. May be called twice."""
 
 
-def for_shell(command: str, become: str = "", condition: str = "", netns: str = "") -> str:
-    """Return a line for any login shell: ``sh`` runs the command and finds system programs.
+def make_shell_line(command: str, become: str = "", condition: str = "", netns: str = "") -> str:
+    """Return a line for any login shell in which ``sh`` runs a command and finds system programs.
 
     Args:
-        command: a shell line.
-        become: ``sudo -n`` or ``doas -n``, where the login is not root's.
-        condition: for ``sh``, too; where it fails the command is not run, and :meth:`Output.decode` says so.
-        netns: a network namespace in which it is run; files and processes are the machine's.
+        command: shell line to run.
+        become: ``sudo -n`` or ``doas -n`` if the login is not root's.
+        condition: shell line; if it fails, the command is not run, which :meth:`Output.decode` reports.
+        netns: network namespace in which the command runs.
     """
     first = f"{condition} || {{ echo '{_NOT_RUN}' >&2; exit 1; }}; " if condition else ""
     line = f"sh -c {shlex.quote(_PATH + first + command)}"

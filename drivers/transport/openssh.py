@@ -22,7 +22,7 @@ from v6t.drivers.transport.contract import (
     Output,
     Unreachable,
     decode_output,
-    for_shell,
+    make_shell_line,
 )
 from v6t.drivers.transport.process import (
     Process,
@@ -31,7 +31,7 @@ from v6t.drivers.transport.process import (
     finish,
     kill,
 )
-from v6t.drivers.transport.redaction import LOGIN_PASSWORD, add_secret, redact
+from v6t.drivers.transport.redaction import LOGIN_PASSWORD, redact, register_secret
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 
@@ -104,7 +104,7 @@ class SshTransport:
     def _run(self, command: str, text: str, limit: float) -> Output:
         mark = f"v6t-{secrets.token_hex(8)}"
         # the command has a shell of its own: it may exit, be killed, or replace itself
-        whole = for_shell(command, self._options.become, self.condition, self._options.netns)
+        whole = make_shell_line(command, self._options.become, self.condition, self._options.netns)
         line = f"{whole}; echo {mark} $? >&2"
         process = begin([*self._words(), f"sh -c {shlex.quote(line)}"])
         outputs = finish(process, text, limit)
@@ -128,7 +128,7 @@ class SshTransport:
 
     def hold(self, command: str) -> HeldCommand:
         log_start(self.name, command, logging.INFO)
-        line = for_shell(command, self._options.become, netns=self._options.netns)
+        line = make_shell_line(command, self._options.become, netns=self._options.netns)
         return HeldCommand(self.name, begin([*self._words(), line]), lambda: not self._alive)
 
     @property
@@ -180,7 +180,7 @@ class SshTransport:
             if self._master.poll() is not None:
                 raise self._make_refusal(decode_output((client.directory / "log").read_bytes())[0])
             if time.monotonic() > until:
-                raise self._timeout_error(self.name)
+                raise self._make_timeout_error(self.name)
             time.sleep(_POLL_S)
 
     def _check_namespace(self) -> None:
@@ -211,11 +211,11 @@ class SshTransport:
                 code="login-refused",
             )
         if _TIMED_OUT.search(stderr):
-            return self._timeout_error(where)
+            return self._make_timeout_error(where)
         problem = f"{where}: cannot be reached: {text}"
         return Unreachable(problem, "check address, port and sshd", code="unreachable")
 
-    def _timeout_error(self, where: str) -> Unreachable:
+    def _make_timeout_error(self, where: str) -> Unreachable:
         """Make the error of a login that took too long."""
         return Unreachable(
             f"{where}: no login within {self._options.connect_deadline_s:g} s",
@@ -240,7 +240,7 @@ class SshTransport:
         if self._secret is None:
             try:
                 self._secret = getpass.getpass(f"password for {self.name}: ")
-                add_secret(self._secret)
+                register_secret(self._secret)
             except EOFError as exc:
                 raise UsageError(
                     f"{self.name}: the password cannot be read: stdin is not a terminal",

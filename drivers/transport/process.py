@@ -23,7 +23,7 @@ from v6t.drivers.transport.contract import (
     HeldCommand,
     Output,
     decode_output,
-    for_shell,
+    make_shell_line,
 )
 from v6t.drivers.transport.redaction import ENABLE_PASSWORD, LOGIN_PASSWORD
 
@@ -31,7 +31,7 @@ Process = subprocess.Popen[bytes]
 
 
 def build_clean_environment() -> dict[str, str]:
-    """Return the environment without passwords."""
+    """Return the environment of this process without passwords."""
     return {k: v for k, v in os.environ.items() if k not in (LOGIN_PASSWORD, ENABLE_PASSWORD)}
 
 
@@ -43,7 +43,11 @@ def begin(program: Sequence[str]) -> Process:
 
 
 def finish(process: Process, text: str, limit_s: float) -> tuple[bytes, bytes] | None:
-    """Write the input of a program and return its output; None if it was killed at the deadline."""
+    """Write a program's standard input, wait for its end and return both outputs.
+
+    Returns:
+        Standard output and error, or None if the program was killed after ``limit_s`` seconds.
+    """
     try:
         return _communicate(process, text.encode(), time.monotonic() + limit_s)
     except BaseException:
@@ -52,7 +56,7 @@ def finish(process: Process, text: str, limit_s: float) -> tuple[bytes, bytes] |
 
 
 def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, bytes] | None:
-    """Communicate as :class:`subprocess.Popen` does, up to a limit of output."""
+    """Communicate like :meth:`subprocess.Popen.communicate`, with limits of output and time."""
     stdin, out, err = process.stdin, process.stdout, process.stderr
     if stdin is None or out is None or err is None:
         raise ValueError("a process without its three pipes")
@@ -100,7 +104,7 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
 
 
 def _feed(handle: int, text: bytes) -> bytes:
-    """Write what fits; return the rest, which is empty if the pipe is closed."""
+    """Write as much as the pipe takes; return the rest, which is empty if the pipe is closed."""
     try:
         return text[os.write(handle, text) :] if text else b""
     except BlockingIOError:
@@ -110,10 +114,10 @@ def _feed(handle: int, text: bytes) -> bytes:
 
 
 def kill(process: Process) -> None:
-    """End a program and everything in its process group.
+    """Kill a process and its process group.
 
-    Its pipes are closed, not read to their end: ssh's master has them, too, for as long as the
-    command goes on at the other end.
+    The pipes are closed without draining them: while the remote command runs, ssh's master process
+    may hold them open.
     """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -167,7 +171,7 @@ class LocalTransport:
 
     def _words(self, command: str, condition: str = "") -> list[str]:
         """Return the command line that runs a shell line."""
-        return [*self._before, "sh", "-c", for_shell(command, condition=condition)]
+        return [*self._before, "sh", "-c", make_shell_line(command, condition=condition)]
 
 
 class NamespaceTransport(LocalTransport):
@@ -185,5 +189,5 @@ class NamespaceTransport(LocalTransport):
 
 
 def enter(pid: int) -> list[str]:
-    """Return the command that runs another one in the namespaces of a process."""
+    """Return the words before a command that run it in the namespaces of a process."""
     return ["nsenter", "-t", str(pid), "-n", "-m", "-p", "--"]

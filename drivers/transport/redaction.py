@@ -51,7 +51,7 @@ _secrets: set[str] = set()
 
 @cache
 def _settings() -> tuple[re.Pattern[str], ...]:
-    """Patterns of a keyword and the secret behind it; compiled when a command is logged."""
+    """Return patterns of a keyword and the secret after it, compiled at the first use."""
     return tuple(re.compile(rf"{name}{_FORM}{_VALUE}", re.IGNORECASE) for name in _NAMES)
 
 
@@ -65,8 +65,8 @@ def expects_secret(pattern: str) -> bool:
     return any(re.search(pattern, question) for question in _QUESTIONS)
 
 
-def add_secret(value: str) -> None:
-    """Hide a value from now on, wherever :func:`redact` finds it."""
+def register_secret(value: str) -> None:
+    """Redact a value from now on; see :func:`redact`."""
     if len(value) >= SHORTEST_SECRET:
         _secrets.add(value)
 
@@ -77,10 +77,10 @@ def names_environment(text: str) -> bool:
 
 
 def fill_in_environment(text: str) -> tuple[str, list[str]]:
-    """Replace each reference ``{env:NAME}`` by the variable's value, which logs hide from then on.
+    """Replace references ``{env:NAME}`` by the variables' values, which are redacted from now on.
 
     Returns:
-        The text to type and the values in it.
+        The text with the values, and the values.
     """
     values = []
     for name in _ENVIRONMENT.findall(text):
@@ -91,28 +91,29 @@ def fill_in_environment(text: str) -> tuple[str, list[str]]:
                 f"export {name} and repeat the command",
                 code="missing-setting",
             )
-        add_secret(value)
+        register_secret(value)
         values.append(value)
         text = text.replace(f"{{env:{name}}}", value)
     return text, values
 
 
-def add_secrets_of(options: Mapping[str, Any]) -> None:
-    """Hide the values that options hold as passwords, communities or keys.
+def register_secrets(options: Mapping[str, Any]) -> None:
+    """Redact the secrets in options from now on.
 
-    These are answers to questions that ask for a secret, and what follows a keyword in a command.
+    Secrets are the values of options such as ``password`` or ``community``, the answers to prompts
+    for a secret, and the word after a keyword such as ``secret`` in a command.
     """
     for name, text in _list_texts(options, ""):
         if asks_secret(name):
-            add_secret(text)
+            register_secret(text)
         for pattern in _settings():
             for setting in pattern.finditer(text):
                 for value in (setting["value"].strip("\"'"), setting["value"].strip("\"';,")):
-                    add_secret(value)
+                    register_secret(value)
 
 
 def redact_values(text: str) -> str:
-    """Hide known secrets, and nothing else: prose with the word ``password`` stays readable."""
+    """Replace registered secrets only, so that prose with the word ``password`` stays readable."""
     environment = (os.environ.get(name, "") for name in (LOGIN_PASSWORD, ENABLE_PASSWORD))
     known = {*_secrets, *(value for value in environment if value)}
     forms = {form for value in known for form in _list_forms(value)}
@@ -122,7 +123,7 @@ def redact_values(text: str) -> str:
 
 
 def redact(text: str) -> str:
-    """Hide known secrets, and what a command or a configuration marks as one."""
+    """Replace registered secrets, and values that follow a keyword such as ``password``."""
     text = _PRIVATE_KEY.sub(rf"\1\n{HIDDEN}\n\2", redact_values(text))
     for pattern in _settings():
         text = pattern.sub(_hide_value, text)
@@ -134,7 +135,7 @@ def _hide_value(setting: re.Match[str]) -> str:
 
 
 def _list_forms(value: str) -> Iterator[str]:
-    """Yield a secret as it stands in text, in JSON, and either of them quoted for a shell."""
+    """Yield a secret in plain form and as JSON, each also quoted for a shell."""
     for form in (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         yield form
         yield form.replace("'", "'\"'\"'")

@@ -53,7 +53,7 @@ def check_client() -> EnvironmentLacking | None:
 
 
 class SshClient:
-    """Command lines and files of one way to a host. The files go with the object."""
+    """Builds ssh commands for a host; its configuration file is removed with the object."""
 
     def __init__(self, options: SshOptions, before: Sequence[str] = ()) -> None:
         if (lacking := check_client()) is not None:
@@ -67,7 +67,7 @@ class SshClient:
         (self.directory / "config").write_text(text, encoding="utf-8")
 
     def words(self, *options: str, password: bool = False) -> list[str]:
-        """Return the start of a command line, up to its options."""
+        """Return the ssh command up to its options; the host and the remote command follow."""
         switches = ("yes", "no") if password else ("no", "yes")
         return [
             *self._before, "ssh", "-F", str(self.directory / "config"), "-T",
@@ -77,15 +77,11 @@ class SshClient:
         ]  # fmt: skip
 
     def command(self, program: Sequence[str]) -> list[str]:
-        """Return the command that runs ``program`` over there until its standard input ends."""
+        """Return the ssh command that runs a program on the host."""
         return [*self.words(), "--", self.host, "exec " + shlex.join(program)]
 
     def fetch(self, source: str, target: Path) -> None:
-        """Copy a file of that host over SFTP.
-
-        Raises:
-            TesterError: it could not be copied.
-        """
+        """Copy a file from the host over SFTP, or raise TesterError."""
         place = f"[{self.host}]" if ":" in self.host else self.host
         words = ["scp", "-q", "-B", "-F", str(self.directory / "config"), "--", f"{place}:{source}"]
         try:

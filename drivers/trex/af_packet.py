@@ -60,8 +60,8 @@ class AfPacket(PortDriver):
         named = _IFACE_OPTION.search(interface)
         return interface if named is None else named[1]
 
-    def make_port(self, number: int, interface: str, ring: dict[str, int]) -> str:
-        """Return TRex's text for an interface; a plain name would have DPDK's default rings."""
+    def format_interface(self, number: int, interface: str, ring: dict[str, int]) -> str:
+        # a plain name would have DPDK's default rings
         if interface.startswith("--"):
             return interface
         sizes = ",".join(f"{name}={size}" for name, size in ring.items())
@@ -76,8 +76,10 @@ class AfPacket(PortDriver):
             return "note", f"it is down: ip link set {device} up, and check the cable"
         return "ok", "through af_packet: one data path core"
 
-    def find_faults(self, client: Any, ports: list[int], count: Callable[[], int]) -> list[str]:
-        stuck = push_out_frames(client, ports, count)
+    def find_faults(
+        self, client: Any, ports: list[int], count_arrivals: Callable[[], int]
+    ) -> list[str]:
+        stuck = flush_send_rings(client, ports, count_arrivals)
         text = "frames left TRex's send rings after the trial: the interface took no more before"
         return [f"{stuck} {text}"] if stuck else []
 
@@ -85,17 +87,22 @@ class AfPacket(PortDriver):
 DRIVERS.append(AfPacket())
 
 
-def push_out_frames(client: Any, ports: list[int], count_arrivals: Callable[[], int]) -> int:
-    """Count the frames that arrive only after each port was given another one to send.
+def flush_send_rings(client: Any, ports: list[int], count_arrivals: Callable[[], int]) -> int:
+    """Flush the kernel's send rings with one frame per port; return how many stuck frames arrive.
 
-    The kernel takes frames out of an interface's send ring when a frame is put there; where it had
-    no room for the last of a trial, they stand there, sent by TRex's count, until the next trial.
-    TRex sends on such a port with one core by one ring: one frame for each port is enough.
-    What arrives without a push is the device's: the rings are known only after a silence.
+    Args:
+        client: TRex's client, connected.
+        ports: ports that sent.
+        count_arrivals: returns the number of frames that have arrived so far.
     """
+    # The kernel sends from an interface's ring only when a frame is put there. Where it had no room
+    # for the last frames of a trial, they stay in the ring although TRex counted them as sent. One
+    # core sends to one ring, so one frame per port is enough. Frames that arrive before it come
+    # from the device, so wait for silence first.
     before = count_arrivals()
 
     def wait_for_arrivals() -> int:
+        """Wait for pushed frames to leave; return how many frames arrived since the last call."""
         nonlocal before
         time.sleep(PUSH_S)
         total = count_arrivals()

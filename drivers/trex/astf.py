@@ -70,8 +70,8 @@ class TcpEndpoints:
     """Addresses and port on both sides of the connections.
 
     Attributes:
-        clients, servers: first and last address; of IPv6 the last four octets, written as IPv4.
-        prefixes: the rest of a client's address and of its server's, if clients use IPv6.
+        clients, servers: first and last address; for IPv6 its last four octets, written as IPv4.
+        prefixes: the other octets of the client and of the server address, if clients use IPv6.
     """
 
     clients: tuple[str, ...]
@@ -114,8 +114,8 @@ def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | No
     """Refuse connections that TRex cannot make.
 
     Args:
-        most: connections at a time.
-        alpha: share of their rate at which they ask for objects; None: they do not.
+        most: largest number of simultaneous connections.
+        alpha: rate of object requests divided by the connection rate; None for no requests.
     """
     ends = find_endpoints(technology)
     if tcp.retransmissions or tcp.timeout_s != TIMEOUT_S:
@@ -161,7 +161,7 @@ class Schedule:
         return self.duration_s + self.wait_s + _COUNTING_S / 2
 
     def begin_s(self, step: Step) -> float:
-        """Return when a step begins, after the first SYN [s]."""
+        """Return the time after the first SYN at which a step begins [s]."""
         return {"open": 0.0, "ask": self.hold_s, "end": self.hold_s + self.after_s}[step]
 
 
@@ -267,9 +267,11 @@ def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
         for name, errors in (("ierrors", counted.input_errors), ("oerrors", counted.output_errors)):
             if errors:
                 faults.append(f"{errors} errors at TRex's port {port} ({name})")
-    faults += find_overload(stats.queue_full, stats.cpu, cpu_limit)
-    if step == "ask" and stats.first:
-        faults.append(f"{stats.first} objects were asked for before the device had been counted")
+    faults += find_overload(stats.queue_full_count, stats.cpu, cpu_limit)
+    if step == "ask" and stats.initial_count:
+        faults.append(
+            f"{stats.initial_count} objects were asked for before the device had been counted"
+        )
     return faults
 
 
@@ -288,9 +290,9 @@ class TcpTrial:
         self._answered: Counters = {}
 
     def establish(self) -> PhaseCounts:
-        """Open all connections; they wait for one another."""
+        """Open all connections; each then waits until all are open."""
         profile = make_profile(self._endpoints, self._connections, self._tcp)
-        self._attachment.ask("begin", deadline_s=2 * DEADLINE_S, profile=profile)
+        self._attachment.ask("start_connections", deadline_s=2 * DEADLINE_S, profile=profile)
         count = self._connections.count
         done = {side: {"opened": count} for side in ("client", "server")}
         stats = self._watch("open", "attempts", 1, count, done)
@@ -310,10 +312,10 @@ class TcpTrial:
         return self._make_phase(stats, "ask", counts.established, counts.requested, counts.answered)
 
     def disconnect(self) -> PhaseCounts:
-        """End the connections; those whose object never came are left to the device's driver."""
+        """Close the connections that received their object; the device's driver flushes the others."""
         if not self._answered:  # no connection asked for anything
             stats = self._watch("end", "closed", 1, 0, {})
-            self._attachment.ask("finish")
+            self._attachment.ask("stop_connections")
             return self._make_phase(stats, "end", 0, 0, 0)
         attempts = self._opened["client"].attempts
         arrived = self._opened["server"].opened
@@ -323,14 +325,14 @@ class TcpTrial:
         self._counts = counts = count_closed(self._counts, counters, self._tcp)
         # resets or FINs since then, those that were sent again among them
         sent = counters["client"].control_segments - self._answered["client"].control_segments
-        self._attachment.ask("finish")
+        self._attachment.ask("stop_connections")
         required = counts.answered
         return self._make_phase(stats, "end", required, min(sent, required), counts.closed)
 
     def _watch(
         self, step: Step, counter: str, per_unit: int, count: int, done: Mapping[str, Any]
     ) -> StepStats:
-        """Have the worker watch a step; see its method ``watch`` for the arguments."""
+        """Have the worker watch a step; for the arguments see :meth:`AstfWorker.watch`."""
         schedule = make_schedule(self._connections)
         began_s = schedule.begin_s(step)
         until_s = began_s + schedule.duration_s + schedule.wait_s
@@ -350,11 +352,11 @@ class TcpTrial:
     ) -> PhaseCounts:
         """Make the counts of a step from TRex's counters."""
         duration_s, now = self._connections.phase_one_s, time.monotonic()
-        began_s = min(now, now - stats.ago_s + make_schedule(self._connections).begin_s(step))
+        began_s = min(now, now - stats.began_ago_s + make_schedule(self._connections).begin_s(step))
         took = SendingTime(duration_s if sent else 0.0, 0.0)
         if step != "end" and sent:
             never = SendingTime(2 * duration_s, 0.0)
-            took = measure_sending_time(stats.looks, 0, sent, duration_s) or never
+            took = measure_sending_time(stats.counter_readings, 0, sent, duration_s) or never
         result = DirectionResult(
             classes={TCP_CLASS: ClassCount("foreground", required, sent, good)},
             sending_time_s=took.time_s,

@@ -37,16 +37,17 @@ Engine = Literal["STL", "ASTF"]
 
 
 class Attachment:
-    """A worker with TRex's client, connected to a server whose ports are taken.
+    """A worker with TRex's client, connected to a server whose ports it has acquired.
 
     Args:
-        bed: the lab TRex runs in, if any.
-        delays: delays will be asked for: a server that cannot give them is refused at once.
+        bed: the lab that TRex runs in, if any.
+        delays: whether trials measure delays; if so, a server that cannot is rejected on opening.
 
     Attributes:
+        facts: facts that the server reports about itself.
         client_facts: interpreter of the client, and CPUs and clock of its host.
-        uses_trailer: frames are told apart by their trailer, not by port counters.
-        learning: ports on which hosts ask for the device before a trial.
+        uses_trailer: whether frames are recognized by their trailer, not counted by port.
+        learning_ports: ports on which hosts send neighbor requests before a trial.
     """
 
     def __init__(self, options: TrexOptions, links: Any, bed: Bed | None, *, delays: bool) -> None:
@@ -59,7 +60,7 @@ class Attachment:
         self.facts = ServerFacts()
         self.client_facts: dict[str, Any] = {}
         self.uses_trailer = not options.counts_by_ports
-        self.learning: list[int] = []
+        self.learning_ports: list[int] = []
         self._arguments: list[str] = []
         self._displaced: dict[str, str] = {}
         self._answering: list[int] = []
@@ -75,8 +76,8 @@ class Attachment:
             lab.tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
         self._start()
 
-    def run_engine(self, engine: Engine) -> bool:
-        """Start a server with this engine unless it runs; return whether the other one was ended."""
+    def switch_engine(self, engine: Engine) -> bool:
+        """Restart the server with an engine, unless it has this one; return whether it was restarted."""
         if engine == self._engine:
             return False
         if self.server is None:
@@ -108,7 +109,7 @@ class Attachment:
             raise WorkerError(exc.message, exc.kind, hint, code=exc.code) from exc
 
     def close(self) -> None:
-        """Give ports back, stop what was started. May be called twice."""
+        """Release the ports and stop the server if v6t started it. May be called twice."""
         for closing in (self.worker, self.server):
             if closing is not None:
                 closing.close()
@@ -131,7 +132,7 @@ class Attachment:
             "reached_by": self._describe_access(),
             "server_arguments": self._arguments,
             "answers_on": self._answering,
-            "learning_on": self.learning,
+            "learning_on": self.learning_ports,
         }
         if self.placement is not None:
             description["cpus"] = self.placement.describe()
@@ -185,10 +186,12 @@ class Attachment:
         self._displaced |= self.ask("acquire", ports=list(options.all_ports), force=options.force)
         hosts = options.list_hosts(self._links)
         self._answering = self.ask("start_answering", hosts=hosts) if hosts else []
-        self.learning = sorted(int(p) for p, one in hosts.items() if one.get("introduces", True))
+        self.learning_ports = sorted(
+            int(p) for p, one in hosts.items() if one.get("introduces", True)
+        )
 
     def find_namespace_pid(self) -> int | None:
-        """Return a process in the network namespace of client and server; None: that of this process."""
+        """Return a process in the lab's namespace of client and server, or None without a lab."""
         return None if self._bed is None else self._bed.namespaces().get("tester")
 
     def _start_worker(self) -> None:
@@ -266,11 +269,11 @@ class Attachment:
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
         macs = options.list_macs(self._links)
         ports = [
-            (find_driver(name).make_port(n, name, ring), *macs[n])
+            (find_driver(name).format_interface(n, name, ring), *macs[n])
             for n, name in enumerate(interfaces)
         ]
         config = make_config(options, ports, placement, prefix)
-        mode = ["--astf", "--software"] if self._engine == "ASTF" else options.mode
+        mode = ["--astf", "--software"] if self._engine == "ASTF" else options.mode_arguments
         self._arguments = [
             "--iom", "0", "--no-scapy-server", *mode, *placement.arguments, "-c", str(options.cores),
             "--prefix", prefix, *options.extra_arguments,
@@ -301,12 +304,12 @@ class Attachment:
         if placement.is_shared:
             self.ask("place_threads", prefix=prefix, threads=placement.list_threads())
         if options.catch_up_ms is not None and self._engine == "STL":
-            self.ask("catch_up", max_s=options.catch_up_ms / 1000)
+            self.ask("set_max_catch_up", max_s=options.catch_up_ms / 1000)
         if self._bed is not None and not options.interfaces:
             self._steer(find_forwarding_cpus(placement, self.client_facts["cpus"]))
 
     def _steer(self, cpus: list[int]) -> None:
-        """Have the kernel forward the lab's frames on these CPUs, or on those of the options."""
+        """Have the kernel forward the lab's frames on CPUs; option ``rps_cpus`` replaces them."""
         rps_cpus = self._options.rps_cpus
         cpus = cpus if rps_cpus is None else list(rps_cpus)
         if self._bed is None or self._bed.lab is None or not cpus:
@@ -350,14 +353,15 @@ class Attachment:
                 "restart it with `-c 1 --software --hdrh`, or say restart: true",
                 code="unsupported-by-tester",
             )
-        by_trailer = self._options.by_trailer
+        by_trailer = self._options.counts_by_trailer
         return self._can_stamp_all() if by_trailer is None else by_trailer
 
     def _find_problem(self) -> str:
-        """Return why the server cannot give the measurement; empty if it can, or that is unknown."""
+        """Return why the server cannot give the measurement; empty if it can, or if unknown."""
         self._flags = self._arguments or self.ask("read_server_flags")
-        by_trailer, cores, flags = self._options.by_trailer, self.facts.cores_per_port, self._flags
-        if cores > 1 and (by_trailer or (self._delays and not self.can_time_some())):
+        by_trailer, cores = self._options.counts_by_trailer, self.facts.cores_per_port
+        flags = self._flags
+        if cores > 1 and (by_trailer or (self._delays and not self.can_time_some_frames())):
             return (
                 f"it has {cores} data path cores, which share neither sequence numbers nor "
                 "histograms, but frames are to be told apart by their trailer"
@@ -370,21 +374,21 @@ class Attachment:
             return "it recognises frames by their headers, which the device changes (--software)"
         return ""
 
-    def can_time_some(self) -> bool:
-        """Whether some frames can be stamped, captured and timed, where not all are."""
+    def can_time_some_frames(self) -> bool:
+        """Return whether several cores can have some frames stamped, captured and timed."""
         options = self._options
-        in_software = self._is_in_software() if self.facts.ports else options.in_software
-        return options.can_compare_some and in_software
+        in_software = self._uses_software_mode() if self.facts.ports else options.uses_software_mode
+        return options.can_compare_some_frames and in_software
 
     def choose_stamp_interval(self, rate_fps: float) -> int:
-        """Return n: one of n frames is stamped by one of several cores, and can be recorded."""
+        """Return n so that TRex can stamp and record one of n frames at a rate."""
         return max(self.facts.cores_per_port, math.ceil(rate_fps / MAX_RECORDED_FPS))
 
     def _can_stamp_all(self) -> bool:
-        """Whether TRex can stamp and recognize every frame."""
-        return self.facts.cores_per_port == 1 and self._is_in_software()
+        """Return whether TRex can stamp and recognize every frame."""
+        return self.facts.cores_per_port == 1 and self._uses_software_mode()
 
-    def _is_in_software(self) -> bool:
-        """Whether the server finds stamps in software, so that any header may change."""
+    def _uses_software_mode(self) -> bool:
+        """Return whether the server finds stamps in software, so that any header may change."""
         virtual = all(port.is_virtual for port in self._ports)
         return virtual or (self._flags is not None and "--software" in self._flags)

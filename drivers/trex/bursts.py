@@ -47,20 +47,16 @@ _BETWEEN_TAGS_OFFSET, _TAGS_OFFSET = MAX_TIMED_CLASSES, 2 * MAX_TIMED_CLASSES
 
 @dataclass(frozen=True)
 class Burst:
-    """Frames of one stream that a trial sends at one rate.
+    """Frames of one stream that a trial sends at one rate."""
 
-    Attributes:
-        times, gap_us: number of equal groups in which the frames leave, and the time between two [us].
-    """
-
-    index: int  # Place of the stream in its set
+    index: int  # Position of the stream in its set
     pps: float
     frames: int
     isg: float  # Time from the start of the trial to the first frame [us]
-    pg_id: int | None  # TRex's latency group; None: the frames are not stamped
-    tags: bool = False  # These are the tagged frames of a latency trial
-    times: int = 1
-    gap_us: float = 0.0
+    pg_id: int | None  # TRex's latency group; None if the frames are not stamped
+    is_tagged: bool = False  # Whether these are the tagged frames of a latency trial
+    times: int = 1  # Number of equal groups in which the frames leave
+    gap_us: float = 0.0  # Time between two groups [us]
 
 
 @dataclass(frozen=True)
@@ -68,9 +64,9 @@ class OfferedLoad:
     """Traffic of a direction that one pair of ports sends in a trial.
 
     Attributes:
-        tx_port, rx_ports: TRex's port numbers; frames come back to the sender's partner, the first
-            one, or to any other.
-        oracle_of: returns the oracle for the frames of a stream; None in loopback.
+        tx_port: TRex's number of the sending port.
+        rx_ports: ports to which frames may come back, the sender's partner first.
+        find_oracle: returns the oracle for a stream's frames, or None in loopback.
     """
 
     streams: StreamSet
@@ -78,7 +74,7 @@ class OfferedLoad:
     tx_port: int
     rx_ports: tuple[int, ...]
     nonce: int = 0  # Octet of this trial in the trailers of marked frames
-    oracle_of: Callable[[Stream], Oracle | None] = lambda stream: None
+    find_oracle: Callable[[Stream], Oracle | None] = lambda stream: None
 
     @property
     def direction(self) -> Direction:
@@ -101,7 +97,7 @@ class OfferedLoad:
         return tuple(b for b in self.bursts if is_marked(self.find_stream(b)))
 
     @property
-    def is_identified(self) -> bool:
+    def has_identified_frames(self) -> bool:
         """Whether every frame carries TRex's stamp or a mark."""
         return len(self.stamped_bursts) + len(self.marked_bursts) == len(self.bursts)
 
@@ -117,7 +113,7 @@ class OfferedLoad:
         return self.streams.streams[burst.index]
 
     def make_requests(self) -> list[dict[str, Any]]:
-        """Return the bursts as the worker reads them."""
+        """Return the bursts as arguments of the worker's ``run_trial``."""
         marked = self.marked_bursts
         return [{**asdict(b), "nonce": self.nonce if b in marked else None} for b in self.bursts]
 
@@ -163,11 +159,12 @@ def make_bursts(
     is tagged instead.
 
     Args:
-        stamp, stamp_all: frames carry TRex's trailer as far as TRex can stamp them; not only some.
-        part, parts: which of several pairs of ports this is, and how many there are.
-        samples: frames of each class that are tagged for comparison where TRex cannot stamp every
-            frame and nothing is timed.
-        interval: at most one of this many frames is tagged where not all are stamped.
+        stamp: whether TRex stamps frames, as many as it can.
+        stamp_all: whether TRex stamps every frame if it can, not only some.
+        part, parts: number of this pair of ports, and number of all pairs.
+        samples: number of frames of each class to tag for comparison, if TRex cannot stamp every
+            frame and the trial measures no delays.
+        interval: smallest distance of two tagged frames, if not all are stamped.
     """
     weights = [s.weight for s in streams.streams]
     frames = divide(trial.frames, part, parts)
@@ -258,7 +255,7 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
         frames=tags,
         isg=tag_us,
         pg_id=stream.stream_id + (_TAGS_OFFSET if every else 0),
-        tags=True,
+        is_tagged=True,
     )
     return [b for b in (main, between, tagged) if b.frames]
 
@@ -266,9 +263,9 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
 def select_part(
     streams: StreamSet, trial: Trial, part: int, parts: int, core: int = 0
 ) -> StreamSet:
-    """Return the streams of one of several pairs of ports, which begin where those before it end.
+    """Return the streams of one of several pairs of ports, which begin where the pair before ends.
 
-    A pair with other ports than the first two has a separate core, whose draws differ.
+    Each further pair has a separate core, whose random draws differ.
     """
     weights = [s.weight for s in streams.streams]
     before = [count_frames(weights, divide(trial.frames, n, parts)) for n in range(part)]

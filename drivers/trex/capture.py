@@ -44,12 +44,12 @@ _CONTROL_PROTOCOLS = ("arp", "icmp", "icmp6")
 _CONTROL_WITHOUT_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
                          "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
 _MULTICAST_FILTER = "ether[0] & 1 = 1"
-"""To a group or to all: RA, MLD, IGMP, LLDP, spanning tree, and hellos of routing protocols."""
+"""Frames to multicast or broadcast: RA, MLD, IGMP, LLDP, spanning tree, routing protocols."""
 TEST_FRAME_FILTER = f"ether[len - {trailer.LENGTH}] = {trailer.MAGIC}"
 STAMPED_FRAME_FILTER = f"{TEST_FRAME_FILTER} and ether[len - 13] & 128 = 0"
 _MARKED_FRAME_FILTER = f"{TEST_FRAME_FILTER} and ether[len - 13] & 128 != 0"
 _FILE_HEADER, _RECORD_HEADER = 24, 16  # Octets of the headers of a pcap file and of a record
-SPARE_FRAMES = 1000  # Room of a recording for unexpected frames
+SPARE_FRAMES = 1000  # Number of unexpected frames for which a recording has room
 _GROWTH_OCTETS = 80  # Two headers that the device may add to a frame
 _CHUNK_FRAMES = 1 << 20  # Frames that are read at a time
 SAMPLES_PER_STREAM = 20  # Frames that are compared to identify a stream
@@ -115,12 +115,12 @@ def _split_batches(batches: Iterable[Batch]) -> Iterator[Batch]:
             yield times_s[part], frames[part]
 
 
-def _find_current_flows(batches: Iterable[Batch], nonce: int) -> U8:
-    """Find the nonce of the trial's frames, the octet after the magic octet, by stream number.
+def _find_current_nonces(batches: Iterable[Batch], nonce: int) -> U8:
+    """Return the nonce octet of the trial's frames, by stream number.
 
-    In marked frames it is the trial's nonce. TRex counts the starts of a number there, in the frames'
-    flow sequence (``CLatencyPktData::reset``, v3.08): among the frames of a number those that left
-    last are of the trial, all others of earlier ones.
+    Marked frames hold the trial's nonce. In stamped frames TRex counts the starts of the stream
+    number there (``CLatencyPktData::reset``, v3.08), so the frame of a number that left last is of
+    this trial, and frames with another octet are of earlier trials.
     """
     octet = np.full(1 << 16, nonce, dtype=np.uint8)
     latest: dict[int, int] = {}
@@ -138,7 +138,7 @@ def _find_current_flows(batches: Iterable[Batch], nonce: int) -> U8:
 
 def select_current_frames(batches: Sequence[Batch], nonce: int) -> Iterator[tuple[Batch, int]]:
     """Yield the trial's frames of each batch, and the number of frames of earlier trials."""
-    expected = _find_current_flows(batches, nonce)
+    expected = _find_current_nonces(batches, nonce)
     for times_s, frames in _split_batches(batches):
         marks = trailer.read(frames)
         current = marks.magic_ok & (marks.nonce == expected[marks.stream_id])
@@ -166,7 +166,7 @@ def make_class_filter(number: int, nonce: int = 0) -> str:
 
 
 def make_stamp_sample_filter(frames: int, wanted: int) -> str:
-    """Return the filter that keeps about ``wanted`` of ``frames`` stamped frames of each stream.
+    """Return the filter that passes about ``wanted`` of ``frames`` stamped frames of each stream.
 
     The sequence number in the trailer (little-endian, 12 octets before the end) decides, so that
     the device's changes of headers do not change which frames are kept.
@@ -177,7 +177,7 @@ def make_stamp_sample_filter(frames: int, wanted: int) -> str:
 
 
 def make_mark_sample_filter(frames: int, wanted: int, distance: int, nonce: int = 0) -> str:
-    """Return the filter that keeps about ``wanted`` of ``frames`` marked frames of each stream.
+    """Return the filter that passes about ``wanted`` of ``frames`` marked frames of each stream.
 
     Their number, in network byte order, stands ``distance`` octets before the end.
     """
@@ -186,14 +186,14 @@ def make_mark_sample_filter(frames: int, wanted: int, distance: int, nonce: int 
 
 
 def make_neighbors_filter(frames: int, wanted: int) -> str:
-    """Return the filter that keeps whole runs of 256 neighbors, about ``wanted`` frames in all."""
+    """Return the filter that passes whole runs of 256 neighbors, about ``wanted`` of ``frames``."""
     return " and ".join(
         [TEST_FRAME_FILTER, *_list_mask_terms(count_stride_bits(frames, wanted), 11, -1, octets=3)]
     )
 
 
 def count_stride_bits(frames: int, wanted: int) -> int:
-    """Return how many low bits of a number are zero in about ``wanted`` of ``frames`` frames."""
+    """Return the number of low bits that are zero in about ``wanted`` of ``frames`` numbers."""
     return max(0, (frames // max(1, wanted)).bit_length() - 1)
 
 
@@ -210,7 +210,15 @@ def _list_mask_terms(bits: int, low: int, step: int, octets: int = 4) -> list[st
 def make_capture_request(
     kind: str, port: int, pattern: str, limit: int, *, snaplen: int = 0, class_number: int = 0
 ) -> dict[str, Any]:
-    """Return the request to capture the frames at a port that pass a filter."""
+    """Return the worker's request for a capture at a port.
+
+    Args:
+        kind: see :class:`~v6t.drivers.trex.client.stats.Capture`.
+        pattern: BPF filter.
+        limit: largest number of stored frames.
+        snaplen: stored octets of each frame; 0 for all.
+        class_number: class of the marked frames that the capture counts.
+    """
     request = {"kind": kind, "port": port, "class": class_number}
     return {**request, "filter": pattern, "limit": limit, "snaplen": snaplen}
 
@@ -240,7 +248,7 @@ class Recordings:
         return {**request, "path": path, "octets": octets}
 
     def read(self, name: str) -> Iterator[Batch]:
-        """Yield the frames of the trial, some at a time, then remove the file."""
+        """Yield batches of the trial's frames from a recording, then remove its file."""
         source, nonce = self._paths.pop(name)
         with tempfile.TemporaryDirectory(prefix="v6t-") as directory:
             path = Path(source)
@@ -262,27 +270,24 @@ class Recordings:
 
 
 class StampColumns(NamedTuple):
-    """Arrays from frames' trailers: arrival by the server's clock [s], departure, number in the stream.
+    """Arrays ``(n,)`` from the trailers of captured frames."""
 
-    Departures are ticks of TRex's time stamp counter, without meaning for marked frames.
-    """
-
-    arrived_s: F64
-    departed_ticks: I64
-    sequence: I64
+    arrived_s: F64  # Arrival by the server's clock [s]
+    departed_ticks: I64  # Departure by TRex's time stamp counter; meaningless for marked frames
+    sequence: I64  # Number within the stream
 
 
 class CaptureReader:
     """Reads captured test frames of one direction.
 
     Args:
-        distance: :func:`~v6t.drivers.trex.streams.compute_number_distance` of marked frames; 0: none is
-            marked.
-        keep: frames of each number and batch that are kept.
+        distance: :func:`~v6t.drivers.trex.streams.compute_number_distance` of marked frames; 0 if no
+            frame is marked.
+        keep: number of frames to keep of each stream number; None to keep all.
 
     Attributes:
         frames: number of frames with a trailer.
-        samples: kept frames of each number.
+        samples: kept frames by stream number.
     """
 
     def __init__(self, distance: int = 0, keep: int | None = SAMPLES_PER_STREAM) -> None:
@@ -297,7 +302,7 @@ class CaptureReader:
     def read(
         cls, batches: Iterable[Batch], distance: int = 0, keep: int | None = None
     ) -> CaptureReader:
-        """Make a reader of batches of frames."""
+        """Make a reader and add batches of frames to it."""
         reader = cls(distance, keep)
         for batch in batches:
             reader.add(*batch)
@@ -325,20 +330,20 @@ class CaptureReader:
             self._parts.setdefault(number, []).append(part)
         self._times.append(times_s)
 
-    def columns(self, numbers: Iterable[int]) -> StampColumns:
-        """Return the trailers of frames with some stream numbers."""
+    def select_columns(self, numbers: Iterable[int]) -> StampColumns:
+        """Return the columns of frames with these stream numbers."""
         nothing = StampColumns(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
         parts = [part for number in numbers for part in self._parts.get(number, ())]
         return StampColumns(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
     @property
     def stamps(self) -> StampColumns:
-        """Trailers of all stamped frames."""
-        return self.columns(number for number in self._parts if number < MARK_IDS)
+        """Columns of all stamped frames."""
+        return self.select_columns(number for number in self._parts if number < MARK_IDS)
 
     @property
     def longest_gap_s(self) -> float | None:
-        """Longest time between two frames [s]; None: fewer than two arrived."""
+        """Longest time between two arrivals [s], or None with fewer than two frames."""
         times_s = np.sort(np.concatenate(self._times)) if self._times else np.zeros(0)
         return float(np.diff(times_s).max()) if len(times_s) > 1 else None
 
@@ -346,17 +351,17 @@ class CaptureReader:
 def identify_streams(
     samples: Mapping[int, Sequence[U8]], loads: Sequence[OfferedLoad]
 ) -> dict[int, Stream]:
-    """Find the stream of each number in trailers: by its mark, or by comparing its frames.
+    """Return the stream of each stream number in trailers: by mark, or by comparing frames.
 
-    TRex numbers stamped streams as it likes, in their order where nothing else has a say, so the
-    next one mostly fits. Frames that must be dropped come back in loopback only.
+    TRex chooses the numbers of stamped streams, usually in the order of the streams, so the next
+    stream is tried first. Frames that must be dropped come back in loopback only.
     """
     candidates = [(stream, load) for load in loads for stream in load.streams.streams]
     known = [one for one in candidates if one[0].role is not Role.NEGATIVE]
     known += [
         (stream, load)
         for stream, load in candidates
-        if stream.role is Role.NEGATIVE and load.oracle_of(stream) is None
+        if stream.role is Role.NEGATIVE and load.find_oracle(stream) is None
     ]
     marked = {s.stream_id: s for s, _ in known if is_marked(s)}
     stamped = [one for one in known if not is_marked(one[0])]
@@ -402,8 +407,8 @@ def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Compari
         list(frames),
         None,
         load.direction,
-        load.oracle_of(stream),
+        load.find_oracle(stream),
         first_sequence=FIRST_SEQUENCE,
         source=stream.source() if isinstance(stream, SentStream) else None,
-        numbered=partial(read_numbers, distance=distance) if is_marked(stream) else None,
+        read_numbers=partial(read_numbers, distance=distance) if is_marked(stream) else None,
     )

@@ -19,7 +19,7 @@ from v6t.drivers.lab.netns import enter_command
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.trex.interfaces import list_driver_files
 
-DEADLINE_S = 20.0  # For an answer of the worker
+DEADLINE_S = 20.0  # Longest time until the worker answers
 _WATCH_S = 0.25  # Interval of calls of ``watch`` during a request
 _BOOT = """\
 import base64, json, sys, types
@@ -54,7 +54,7 @@ def parse_answer(kind: type[_Parsed], answer: Any) -> _Parsed:
 
 
 class WorkerError(TesterError):
-    """Error of a worker's request; ``kind`` is that of the worker's exception."""
+    """Error of a worker's request; ``kind`` is the kind of the worker's exception."""
 
     def __init__(self, message: str, kind: str, hint: str = "", *, code: str) -> None:
         super().__init__(message, hint, code=code)
@@ -68,7 +68,7 @@ class ClientWorker:
         python: interpreter to use (3.8 to 3.13).
         remote: host to run on; None: this one.
         namespace_pid: run inside the network namespace of this process.
-        modules: which worker.
+        modules: :data:`STL_MODULES` or :data:`ASTF_MODULES`.
 
     Raises:
         TesterError: the interpreter cannot be started.
@@ -120,12 +120,12 @@ class ClientWorker:
         Args:
             op: the worker's method.
             deadline_s: longest wait [s].
-            watch: called several times a second meanwhile; may raise.
-            arguments: of the method, as JSON values.
+            watch: called several times a second during the wait; may raise.
+            arguments: arguments of the method, as JSON values.
 
         Raises:
-            WorkerError: the worker refused or failed.
-            TesterError: it died, or did not answer in time.
+            WorkerError: the request failed.
+            TesterError: the worker died, or did not answer in time.
         """
         self._number += 1
         request = {"id": self._number, "op": op, **arguments}
@@ -139,7 +139,7 @@ class ClientWorker:
         return answer["ok"]
 
     def close(self) -> None:
-        """Give ports back and end the process. May be called twice."""
+        """Release the ports and end the process. May be called twice."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             with contextlib.suppress(TesterError):  # it is dead or hangs
                 self.ask("close", deadline_s=5)

@@ -23,7 +23,7 @@ from v6t.base.errors import TesterError, UsageError
 from v6t.drivers.oracle.connection_oracle import (
     ConnectionOracle,
     ConnectionTable,
-    foreground,
+    find_foreground,
     list_foregrounds,
 )
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Replay
@@ -74,8 +74,8 @@ IDS_PER_DIRECTION = MAX_TIMED_CLASSES  # Streams of a direction that can be stam
 STAMPED_CONNECTIONS = IDS_PER_DIRECTION * MAX_ROWS
 WARNED_CONNECTIONS = 1_000_000  # From this number on a plan warns of memory and disk space
 SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 120, 150, 180
-"""Of each connection, measured with nat44 and frames of 84 octets: TRex's server, v6t with its
-worker, and the recording on the disk of TRex's host."""
+"""Octets per connection, measured with nat44 and frames of 84 octets: memory of TRex's server, memory
+of v6t with its worker, and disk space of the recording on TRex's host."""
 _ORDER_SEED = 1  # Of the pseudorandom order of connections
 
 
@@ -124,7 +124,7 @@ def describe_costs(most: int, needs: frozenset[Capability]) -> Iterator[str]:
 
 
 def cycle_through(connections: NDArray[np.integer], numbers: NDArray[np.integer]) -> I64:
-    """Return the connections of frames ``(n,)`` by number, which repeat a list of connections."""
+    """Return the connections of frame numbers ``(n,)``, where frames repeat a list of connections."""
     found: I64 = connections[numbers % len(connections)].astype(np.int64)
     return found
 
@@ -145,7 +145,7 @@ class Block(SentStream):
         return make_cycle(self.make_source(), len(self.connections))
 
     def render(self) -> Stream:
-        """Return the stream with packed lists, as the worker reads it."""
+        """Return the stream with its lists of values, packed for the worker."""
         source = self.make_source()
         frames = source.frames(0, len(self.connections))
         if self.checksum is not None:  # TRex computes these
@@ -156,7 +156,7 @@ class Block(SentStream):
         return with_stamp(listing) if self.is_timed else with_checksum_fixes(with_mark(listing))
 
     def locate(self, frames: U8) -> I64:
-        """Find the connections of frames of this block."""
+        """Return the connections of received frames of this block."""
         distance = 0 if self.is_timed else compute_number_distance(len(self.packet))
         return cycle_through(self.connections, read_numbers(frames, distance))
 
@@ -173,9 +173,10 @@ def make_blocks(
     """Deal the connections of a foreground out to blocks, in an order.
 
     Args:
-        make_source: makes the frames of block k of B, given k, B and the block's connections.
-        first_id, ids: the first identifier of stamped blocks, and their number.
-        marks: blocks without an identifier may be marked.
+        order: connections in the order in which frames use them.
+        make_source: returns the frames of block k of B, given k, B and the block's connections.
+        first_id, ids: first identifier of stamped blocks, and number of identifiers.
+        marks: whether blocks without an identifier may be marked.
     """
     number = max(1, -(-len(order) // MAX_ROWS))
     if number > ids and not marks:
@@ -199,9 +200,9 @@ def make_blocks(
 
 
 def find_connections(blocks: Sequence[Block], number: int) -> NDArray[np.integer]:
-    """Find the connections that frames with a stream number belong to, in the order of the frames.
+    """Return the connections of frames with a stream number, in the order of the frames.
 
-    At most one block may be stamped: TRex numbers stamped streams as it likes.
+    At most one block may be stamped, because TRex chooses the numbers of stamped streams.
     """
     if number < MARK_IDS:
         own = [block for block in blocks if block.is_timed]
@@ -217,7 +218,7 @@ def _pack_list(frames: U8, at: int, size: int) -> ins.Instruction:
 
 
 class StreamOracle(OracleDecorator):
-    """Oracle of one stream, whose frames' connections ``locate`` finds; None: they have none."""
+    """Oracle of one stream; ``locate`` returns its frames' connections, or None without any."""
 
     def __init__(
         self, oracle: Oracle, connections: ConnectionOracle, locate: Callable[[U8], I64 | None]
@@ -249,7 +250,7 @@ class LearnedConnections:
         self._streams = streams
         self._memory.load(streams, oracle, loopback=loopback)
 
-    def begin(self, connections: Connections) -> None:
+    def make_table(self, connections: Connections) -> None:
         """Make an empty table for phase 1."""
         check_connections(connections.count, frozenset())
         self.close()
@@ -274,7 +275,7 @@ class LearnedConnections:
             reader = CaptureReader.read([batch], distance, keep=None if learns else 0)
             for number, (frames,) in reader.samples.items():
                 connections = in_order if learns else find_connections(blocks, number)
-                sequence = reader.columns([number]).sequence
+                sequence = reader.select_columns([number]).sequence
                 rows = np.flatnonzero(sequence < len(connections))
                 self._recorded += len(rows)
                 is_recorded[connections[sequence[rows]]] = True
@@ -298,7 +299,9 @@ class LearnedConnections:
         classes = {name: replace(count, received=self._distinct, surplus=frames - self._distinct)}
         of_table: dict[str, Any] = {}
         if direction == "forward":
-            inside = count_inside_endpoints(foreground(self._streams["forward"]), self._rows.count)
+            inside = count_inside_endpoints(
+                find_foreground(self._streams["forward"]), self._rows.count
+            )
             of_table = {**describe_repeated(self._rows), "inside_endpoints": inside}
         return PhaseCounts(
             replace(counted, classes=classes),
@@ -313,8 +316,8 @@ class LearnedConnections:
     def make_validation(self, streams: StreamSet) -> StreamSet:
         """Return the streams that use every learned connection once, from outside.
 
-        One block is stamped, which proves how long sending took; marks say which connection the
-        frames of the others belong to.
+        One block is stamped, which gives the sending time. In the other blocks, marks identify the
+        connections of frames.
         """
         return self._get_streams(streams, "linear", None, alone=True)
 
@@ -329,12 +332,12 @@ class LearnedConnections:
         if streams.direction == "reverse":
             return self._get_streams(streams, connections.reading, connections.entries)
         count = self._rows.count
-        if trial.frames <= count or compute_period(foreground(streams)) == count:
+        if trial.frames <= count or compute_period(find_foreground(streams)) == count:
             return streams
         return self._get_streams(streams, "linear", None)
 
     def find_oracle(self, stream: Stream) -> Oracle | None:
-        """Return the oracle of a stream's frames; None: that of all streams applies."""
+        """Return the oracle of a stream's frames, or None to use the oracle of all streams."""
         table, oracles = self._table, self._memory.oracles
         if oracles is None or table is None:
             return None
@@ -359,7 +362,7 @@ class LearnedConnections:
     def _get_streams(
         self, streams: StreamSet, reading: ReadingOrder, entries: int | None, *, alone: bool = False
     ) -> StreamSet:
-        """Return the streams that send connections in a reading order; equal ones are made once."""
+        """Return the streams that send connections in a reading order, from a cache if possible."""
         key = (streams.direction, reading, entries, alone)
         if key not in self._sets:
             count = self._rows.count
@@ -371,7 +374,11 @@ class LearnedConnections:
         return self._sets[key]
 
     def _make_blocks(self, streams: StreamSet, order: NDArray[np.int32], alone: bool) -> StreamSet:
-        """Replace the foreground by blocks that send connections in an order; ``alone``: drop the rest."""
+        """Replace the foreground by blocks that send connections in an order.
+
+        Args:
+            alone: drop the other streams.
+        """
         table = self._rows
         own = list_foregrounds(streams)[:1] if alone else list_foregrounds(streams)
         others = () if alone else tuple(s for s in streams.streams if s not in own)
@@ -409,7 +416,7 @@ def list_blocks(streams: StreamSet) -> list[Block]:
 
 
 def compute_timed_share(streams: StreamSet) -> float | None:
-    """Return the share of connections whose frames carry TRex's stamp; None: all of them do."""
+    """Return the share of connections with stamped frames, or None if all frames are stamped."""
     blocks = list_blocks(streams)
     timed = sum(len(b.connections) for b in blocks if b.is_timed)
     count = sum(len(b.connections) for b in blocks)

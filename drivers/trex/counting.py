@@ -10,9 +10,9 @@ Three ways to tell test frames from others:
   cores and line rate, but the classes cannot be told apart. One core stamps some frames all the
   same, which are compared.
 
-A look at the port counters stands between two readings of the server's clock, so neither the way to
-the server nor the client's own delays blur it: between the last look that saw no frame and the first
-that saw all of them lies the whole sending. How close the looks were is the error.
+The port counters are read between two readings of the server's clock, so neither the way to the
+server nor the client's own delays blur the time: the whole sending lies between the last reading
+without a sent frame and the first with all of them. The error is how close these readings are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from v6t.base.errors import TesterError
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
-from v6t.drivers.trex.client.stats import CounterLook, GroupStats, TrialStats
+from v6t.drivers.trex.client.stats import CounterReading, GroupStats, TrialStats
 from v6t.drivers.trex.streams import is_marked
 from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
@@ -54,11 +54,12 @@ NO_DELAYS = Distribution((), ())
 
 @dataclass(frozen=True)
 class DirectionCounts:
-    """Counts of one direction by traffic class; in *ports* mode of the one class ``test frames``.
+    """Counts of one direction by traffic class; in *ports* mode the only class is ``test frames``.
 
     Attributes:
-        delays, tags: of all stamped frames, and of tagged frames alone.
-        untimed: stamped frames that arrived, but whose delay was not recorded.
+        delays: delays of all stamped frames.
+        tags: delays of tagged frames only.
+        untimed: numbers of stamped frames that arrived, but without a recorded delay.
     """
 
     classes: Mapping[str, ClassCount]
@@ -107,13 +108,13 @@ def count_by_trailer(
                 continue
             count = count_group(stats, load, burst)
             stamped_sent += count.sent
-            timed = _remove_longest(read_delays(find_group(stats, burst)), count.surplus)
+            timed = _remove_longest(decode_delays(find_group(stats, burst)), count.surplus)
             if frame_timeout_s is not None:
                 in_order = zip(timed.values_ns, timed.counts, strict=True)
                 late = sum(n for ns, n in in_order if ns > round(frame_timeout_s * 1e9))
                 count = replace(count, received=count.received - late, late=late)
             counts.append((stream.name, count))
-            for of in (delays, tags) if burst.tags else (delays,):
+            for of in (delays, tags) if burst.is_tagged else (delays,):
                 of.setdefault(stream.name, []).append(timed)
         counts += _count_marks(stats, load, stamped_sent)
     recognized = sum(c.received + c.surplus + c.late for _, c in counts)
@@ -128,7 +129,7 @@ def count_by_trailer(
 
 
 def _remove_longest(delays: Distribution, number: int) -> Distribution:
-    """Return the delays without a number of the longest ones."""
+    """Return delays without the ``number`` longest ones."""
     counts = dict(zip(delays.values_ns, delays.counts, strict=True))
     for value_ns in reversed(delays.values_ns):
         removed = min(number, counts[value_ns])
@@ -142,7 +143,7 @@ def _count_marks(
 ) -> Iterator[tuple[str, ClassCount]]:
     """Count the marked frames of each class.
 
-    TRex does not count what left of each: frames that did not leave are taken off the first.
+    TRex does not count the sent frames of a class, so unsent frames are charged to the first class.
     """
     unsent = sum(b.frames for b in load.marked_bursts) + stamped_sent
     unsent -= stats.ports[load.tx_port].sent
@@ -157,7 +158,7 @@ def _count_marks(
 
 
 def count_by_ports(stats: TrialStats, loads: Sequence[OfferedLoad]) -> DirectionCounts:
-    """Count by port counters, less the control frames that a capture counted."""
+    """Count test frames by port counters, less the control frames that a capture counted."""
     receiving = {load.rx_port for load in loads}
     control = stats.count_matches("control", receiving)
     arrived = sum(stats.ports[port].received for port in receiving) - control
@@ -179,7 +180,7 @@ def make_distributions(
         for burst in load.stamped_bursts:
             stream = load.find_stream(burst)
             if stream.role is not Role.NEGATIVE:
-                share = burst.frames if burst.tags or not tags else 0
+                share = burst.frames if burst.is_tagged or not tags else 0
                 expected[stream.name] = expected.get(stream.name, 0) + share
     found = counted.tags if tags else counted.delays
     delays = {}
@@ -191,7 +192,7 @@ def make_distributions(
 
 
 def summarize_delays(counted: DirectionCounts) -> dict[str, float] | None:
-    """Return smallest, median, 99.9th percentile and largest delay [us] over all classes."""
+    """Return smallest, median, 99.9th percentile and largest delay of all classes [us]."""
     whole = Distribution.merge(counted.delays.values())
     if not whole.frames:
         return None
@@ -213,16 +214,16 @@ def find_faults(stats: TrialStats, loads: Sequence[OfferedLoad], cpu_limit: floa
             faults.append(f"{way}: {tx.output_errors} errors at TRex's transmit port")
         if rx.input_errors:
             faults.append(f"{way}: TRex's receive port dropped {rx.input_errors} frames (ierrors)")
-    faults += stats.faults
-    if stats.queue_drop:
-        faults.append(f"TRex dropped {stats.queue_drop} frames before its transmit queue")
-    return [*faults, *find_overload(stats.queue_full, stats.cpu, cpu_limit)]
+    faults += stats.port_faults
+    if stats.dropped_frames:
+        faults.append(f"TRex dropped {stats.dropped_frames} frames before its transmit queue")
+    return [*faults, *find_overload(stats.queue_full_count, stats.cpu, cpu_limit)]
 
 
-def find_overload(queue_full: int, cpu: Sequence[float], cpu_limit: float) -> Iterator[str]:
-    """Yield faults of an overloaded data path; the limit of its load is in percent."""
-    if queue_full:
-        yield f"TRex's transmit queue was full {queue_full} times"
+def find_overload(queue_full_count: int, cpu: Sequence[float], cpu_limit: float) -> Iterator[str]:
+    """Yield faults of an overloaded data path, from samples of its load and their limit [%]."""
+    if queue_full_count:
+        yield f"TRex's transmit queue was full {queue_full_count} times"
     busiest = max(cpu, default=0.0)
     if busiest > cpu_limit:
         yield f"TRex's data path was {busiest:.0f}% busy (limit {cpu_limit:.0f}%)"
@@ -230,7 +231,7 @@ def find_overload(queue_full: int, cpu: Sequence[float], cpu_limit: float) -> It
 
 def describe_counting(loads: Sequence[OfferedLoad]) -> str:
     """Return how test frames were recognized: ``trailer``, ``marks``, both, or ``ports``."""
-    if not all(load.is_identified for load in loads):
+    if not all(load.has_identified_frames for load in loads):
         return "ports"
     ways = {
         "trailer": any(load.stamped_bursts for load in loads),
@@ -240,10 +241,10 @@ def describe_counting(loads: Sequence[OfferedLoad]) -> str:
 
 
 def count_captured_stamps(stats: TrialStats, loads: Sequence[OfferedLoad]) -> dict[str, int]:
-    """Count the stamped frames of a direction that TRex's cores received, and its receiver captured.
+    """Count the stamped frames of a direction that TRex's cores received and its receiver captured.
 
-    Several cores hand on through rings what they received, and what finds no room there is in no
-    capture. So where some of these are missing, control frames may be missing as well.
+    Several cores pass received frames through rings to the receiver; frames that find no room there
+    are not captured. If stamped frames are missing, control frames may be missing as well.
 
     Returns:
         ``received`` and ``captured``; empty where no capture counted them.
@@ -275,23 +276,26 @@ class SendingTime:
 
 
 def measure_sending_time(
-    looks: Iterable[CounterLook], port: int, frames: int, duration_s: float
+    readings: Iterable[CounterReading], port: int, frames: int, duration_s: float
 ) -> SendingTime | None:
-    """Measure from the first frame to the end of the last one's slot; None if some never left.
+    """Measure the time from the first frame to the end of the last one's slot.
 
     TRex does not outrun its schedule, so sending took ``duration_s`` at least.
+
+    Returns:
+        The time, or None if some of the ``frames`` never left the port.
     """
     idle = first = busy = None
-    for look in looks:
-        count = look.sent[port]
+    for reading in readings:
+        count = reading.sent[port]
         if count == 0:
-            idle = look.before_s
+            idle = reading.before_s
         elif first is None:
-            first = look.after_s
+            first = reading.after_s
         if count < frames or idle is None:
-            busy = look.before_s
+            busy = reading.before_s
             continue
-        most = look.after_s - idle + duration_s / frames
+        most = reading.after_s - idle + duration_s / frames
         least = min(duration_s, most)
         if first is not None and busy is not None:
             least = min(most, max(least, busy - first))
@@ -306,17 +310,17 @@ def make_timeline(stats: TrialStats, loads: Sequence[OfferedLoad], trial: Trial)
     frames count like others here: the sums of the trial are more exact.
 
     Returns:
-        None where the trial was too short to be read often, flows began one after the other, or
-        frames that must be dropped were among the others.
+        None if the trial was too short for enough readings, flows began one after the other, or the
+        load has negative traffic.
     """
     negative = any(s.role is Role.NEGATIVE for load in loads for s in load.streams.streams)
-    if len(stats.readings) < _MIN_READINGS or negative or trial.flow_starts is not None:
+    if len(stats.timeline_readings) < _MIN_READINGS or negative or trial.flow_starts is not None:
         return None
     tx_ports, rx_ports = {o.tx_port for o in loads}, {o.rx_port for o in loads}
-    end_s = max(trial.total_duration_s, stats.readings[-1][0]) + 1e-6
+    end_s = max(trial.total_duration_s, stats.timeline_readings[-1][0]) + 1e-6
     last = end_s, {port: (counted.sent, counted.received) for port, counted in stats.ports.items()}
     points = [(0.0, 0, 0)]
-    for when, ports in (*stats.readings, last):
+    for when, ports in (*stats.timeline_readings, last):
         if when > points[-1][0]:
             sent, received = sum(ports[p][0] for p in tx_ports), sum(ports[p][1] for p in rx_ports)
             points.append((when, sent, received))
@@ -335,7 +339,7 @@ def make_timeline(stats: TrialStats, loads: Sequence[OfferedLoad], trial: Trial)
     )
 
 
-def read_delays(group: GroupStats) -> Distribution:
+def decode_delays(group: GroupStats) -> Distribution:
     """Return the delays of a group's received frames."""
     if not group.histogram or not any(group.received.values()):
         return NO_DELAYS
@@ -343,14 +347,14 @@ def read_delays(group: GroupStats) -> Distribution:
 
 
 def decode_histogram(text: str) -> Distribution:
-    """Decode a histogram of microseconds, whose buckets count as their middles.
+    """Decode a histogram of delays in microseconds; each bucket counts as its middle.
 
     TRex sends HdrHistogram's V2 encoding (hdrhistogram.github.io), compressed, in base64: an outer cookie
     and a zlib stream; inside a 40-octet header and the counts as ZigZag LEB128 numbers, of which negative
     ones are runs of empty buckets.
 
     Raises:
-        TesterError: it cannot be read.
+        TesterError: the histogram is invalid.
     """
     try:
         return _decode(base64.b64decode(text))

@@ -272,7 +272,7 @@ def check_fence(facts: Mapping[str, Any], options: TrexOptions) -> Finding:
     subject, ports = "TRex's ports", f"{options.rpc_port} and {options.pub_port}"
     if options.lab:
         return subject, "ok", "in the lab's namespace: no other host reaches them"
-    reason, trouble = "TRex has no authentication", facts["nft_trouble"]
+    reason, trouble = "TRex has no authentication", facts["nft_problem"]
     is_running = options.start == "auto" and facts["served"]
     if is_running or options.start == "never" or options.is_elsewhere:
         text = (

@@ -1,4 +1,4 @@
-"""Where TRex is, and which Python can import its client."""
+"""The directory of TRex, and the Python that can import its client."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def read_version(installation: Path) -> str:
 
 
 def find_installation(trex_dir: str = "") -> Path | None:
-    """Find the directory with ``t-rex-64``: the named one, ``$TREX_DIR``, else the newest /opt/trex/v*.
+    """Return the directory of ``t-rex-64``: ``trex_dir``, ``$TREX_DIR`` or the newest /opt/trex/v*.
 
     Raises:
-        UsageError: a directory was named that holds none.
+        UsageError: ``trex_dir`` or ``$TREX_DIR`` does not contain TRex.
     """
     location = trex_dir or os.environ.get("TREX_DIR", "")
     if location:
@@ -87,10 +87,17 @@ _imported: dict[tuple[Path, str], str] = {}  # Interpreters by installation and 
 def start_client(
     installation: Path, python: str, start: Callable[[str], ClientWorker], deadline_s: float
 ) -> tuple[ClientWorker, dict[str, Any]]:
-    """Start a worker in the first interpreter that can import the client; return its facts, too.
+    """Start a worker in the first interpreter that can import TRex's client.
+
+    Args:
+        python: interpreter to use; empty to try several.
+        start: starts a worker in an interpreter.
+
+    Returns:
+        The worker, and its facts about interpreter and host.
 
     Raises:
-        EnvironmentLacking: none can; the message holds the last reason.
+        EnvironmentLacking: no interpreter can; the message holds the last reason.
     """
     known = _imported.get((installation, python))
     reason = "no Python found"

@@ -22,7 +22,7 @@ _SOCKET_VDEV = re.compile(
 
 
 def list_driver_files() -> Iterator[str]:
-    """Yield the source files of drivers of ports, which the worker needs as well."""
+    """Yield the source files of port drivers, which the worker needs as well."""
     for driver in DRIVERS:
         yield type(driver).__module__.partition(".")[2].replace(".", "/") + ".py"
 
@@ -45,11 +45,7 @@ def make_full_address(interface: str) -> str:
 
 
 def check_interface(name: str) -> None:
-    """Check the form of an interface's name.
-
-    Raises:
-        InvalidValue: the reason.
-    """
+    """Check the form of an interface's name, or raise InvalidValue."""
     if _SOCKET_VDEV.match(name) and not find_driver(name).name:
         raise InvalidValue(
             f"'{name}' is a Linux interface, which this installation of v6t does not support",
@@ -81,7 +77,7 @@ def check_interface(name: str) -> None:
 
 
 def join_memif(memif: Sequence[str]) -> tuple[str, ...]:
-    """Join two memif ports with each other, for the tester's self-test."""
+    """Return two memif interfaces that are joined with each other, for the self-test."""
     devices = []
     for port, role in zip(memif, ("server", "client"), strict=True):
         name, *words = port.split(",")

@@ -215,7 +215,11 @@ def _describe_counting(
     marks = _uses_marks(options, needs, most_fps)
     way = f"marks or {stamps}" if marks is None else "marks" if marks else stamps
     # the cores of a server that v6t attaches to decide how frames are told apart
-    if options.by_trailer is None and not options.must_start and needs <= SAMPLED_CAPABILITIES:
+    if (
+        options.counts_by_trailer is None
+        and not options.must_start
+        and needs <= SAMPLED_CAPABILITIES
+    ):
         return f"{way}, or ports where the server has several cores"
     return way
 
@@ -281,7 +285,7 @@ def _list_warnings(options: TrexOptions, figures: Sequence[Mapping[str, Any]]) -
 
 def _list_trailer_warnings(options: TrexOptions, ways: Sequence[str]) -> Iterator[str]:
     """Yield warnings about trailers and marks; ``ways``: how trials counted, empty in a plan."""
-    is_certain = ways or options.by_trailer or options.must_start
+    is_certain = ways or options.counts_by_trailer or options.must_start
     several = "" if is_certain else " and with several data path cores"
     yield (
         f"TRex counts test frames by a trailer in searches up to {MAX_STAMPED_FPS:,.0f} fps (both "

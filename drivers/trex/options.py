@@ -25,8 +25,8 @@ Mac = Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")]
 _COMMON_OPTIONS = ("servers", "only", "max_skew")  # Options that a single server does not have
 
 
-def _check_length(value: Any) -> Any:
-    """Check that there are two interfaces."""
+def _check_interface_count(value: Any) -> Any:
+    """Check that a list of interfaces has two."""
     if isinstance(value, (list, tuple)) and len(value) != 2:
         raise InvalidValue(
             f"2 interfaces, left and right, are wanted, not {len(value)}: further ones are named in "
@@ -56,7 +56,9 @@ def _check_ports(value: tuple[int, int]) -> tuple[int, int]:
 
 Ports = Annotated[tuple[Port, Port], AfterValidator(_check_ports)]
 Interfaces = Annotated[
-    tuple[str, str] | None, BeforeValidator(_check_length), AfterValidator(_check_interfaces)
+    tuple[str, str] | None,
+    BeforeValidator(_check_interface_count),
+    AfterValidator(_check_interfaces),
 ]
 
 
@@ -284,22 +286,21 @@ class TrexOptions(StrictModel):
         return tuple(self.socket if pair.socket is None else pair.socket for pair in pairs)
 
     @property
-    def in_software(self) -> bool:
+    def uses_software_mode(self) -> bool:
         """Whether a server that v6t starts recognizes frames by their trailer."""
         named = self.all_interfaces or ()
         is_virtual = bool(named) and not any(map(is_pci, named))
-        return is_virtual or "--software" in (*self.mode, *self.extra_arguments)
+        return is_virtual or "--software" in (*self.mode_arguments, *self.extra_arguments)
 
     @property
-    def mode(self) -> list[str]:
+    def mode_arguments(self) -> list[str]:
         """Arguments for the receive mode of a server that v6t starts.
 
-        Software mode finds trailers after any translation. NICs' filters do not, and as captures
-        want service mode, they hand all frames to one queue then. One core keeps sequence numbers and
-        histograms whole.
+        Software mode finds trailers after any translation; filters of NICs do not. Only one core
+        keeps complete sequence numbers and histograms.
         """
         if self.cores == 1:
-            return [] if self.by_trailer is False else ["--software", "--hdrh"]
+            return [] if self.counts_by_trailer is False else ["--software", "--hdrh"]
         return [] if self.hardware_filter else ["--software"]
 
     @property
@@ -340,24 +341,26 @@ class TrexOptions(StrictModel):
 
     @property
     def remote(self) -> SshClient | None:
-        """Host of installation, server and client; None: this one."""
+        """SSH client of the host with installation, server and client; None if it is this host."""
         own = {"config": self.ssh_config} if self.ssh_config else {}
-        return None if self.ssh is None else _remote(self.ssh.model_copy(update=own))
+        return None if self.ssh is None else _make_ssh_client(self.ssh.model_copy(update=own))
 
     @property
-    def can_compare_some(self) -> bool:
-        """Whether some frames may be stamped for comparison if port counters count all."""
-        return bool(self.sample) and self.by_trailer is None and not (self.cache or self.pairs)
+    def can_compare_some_frames(self) -> bool:
+        """Whether some frames may be stamped for comparison when frames are counted by port."""
+        return (
+            bool(self.sample) and self.counts_by_trailer is None and not (self.cache or self.pairs)
+        )
 
     @property
-    def by_trailer(self) -> bool | None:
-        """Whether to count by trailer; None: the server's mode decides."""
+    def counts_by_trailer(self) -> bool | None:
+        """Whether frames are counted by trailer; None if the server's mode decides."""
         return {"trailer": True, "ports": False, "auto": None}[self.counting]
 
     @property
     def counts_by_ports(self) -> bool:
-        """Whether it is certain, before a server is known, that port counters count the test frames."""
-        return self.by_trailer is False or (self.must_start and self.cores > 1)
+        """Whether the options alone decide that test frames are counted by port."""
+        return self.counts_by_trailer is False or (self.must_start and self.cores > 1)
 
     @property
     def must_start(self) -> bool:
@@ -437,13 +440,13 @@ def _with_plural(number: int, noun: str) -> str:
 
 
 def _swap_ports(pair: TrexOptions | Pair) -> dict[str, Any]:
-    """Return the fields of a pair with left and right exchanged."""
+    """Return the fields of a pair of ports with left and right exchanged."""
     interfaces = pair.interfaces and pair.interfaces[::-1]
     ports = pair.ports[::-1]
     return {"ports": ports, "interfaces": interfaces, "left": pair.right, "right": pair.left}
 
 
 @lru_cache(maxsize=8)
-def _remote(ssh: SshOptions) -> SshClient:
-    """Make the SSH client of a host once, since its files are needed as long as programs start."""
+def _make_ssh_client(ssh: SshOptions) -> SshClient:
+    """Make the SSH client of a host, or return the one whose files programs already use."""
     return SshClient(ssh)

@@ -13,10 +13,10 @@ class PortDriver:
     """Driver without special behaviour, such as those of NICs and memif; base of all others.
 
     Attributes:
-        name: as TRex reports it; empty: any.
-        interface_form: how users name its interfaces, for messages.
+        name: name that TRex reports; empty for the default driver.
+        interface_form: form of its interfaces' names, for messages.
         cpu_limit: load of the data path above which a trial is invalid [%].
-        uses_kernel: the kernel works for its ports, on the CPUs of TRex's threads.
+        uses_kernel: whether the kernel works for its ports, on the CPUs of TRex's threads.
     """
 
     name = interface_form = ""
@@ -28,23 +28,37 @@ class PortDriver:
         return False
 
     def find_conflict(self, interface: str, cores: int) -> tuple[str, ...]:
-        """Return message, hint and settings if data path cores cannot serve an interface, else nothing."""
+        """Return message, hint and settings if this number of cores cannot serve an interface."""
         return ()
 
     def find_device(self, interface: str) -> str:
         """Return the device behind an interface, equal for all spellings of it."""
         return interface
 
-    def make_port(self, number: int, interface: str, ring: dict[str, int]) -> str:
-        """Return TRex's text for an interface with rings of these sizes, by DPDK's names."""
+    def format_interface(self, number: int, interface: str, ring: dict[str, int]) -> str:
+        """Return the entry for an interface in TRex's configuration.
+
+        Args:
+            number: TRex's number of the port.
+            interface: interface as a user names it.
+            ring: sizes of its rings by DPDK's names.
+        """
         return interface
 
     def examine(self, interface: str) -> tuple[str, str] | None:
-        """Check an interface of this host; return state and text, None: TRex makes it."""
+        """Check an interface of this host; return state and text, or None if TRex creates it."""
         return None
 
-    def find_faults(self, client: Any, ports: list[int], count: Callable[[], int]) -> list[str]:
-        """Find out why a trial lacks frames, after it; ``count`` counts those that arrived so far."""
+    def find_faults(
+        self, client: Any, ports: list[int], count_arrivals: Callable[[], int]
+    ) -> list[str]:
+        """Find faults of the ports after a trial in which frames are missing.
+
+        Args:
+            client: TRex's client, connected.
+            ports: ports that sent.
+            count_arrivals: returns the number of frames that have arrived so far.
+        """
         return []
 
 

@@ -28,7 +28,7 @@ class TrexProber:
         self._attachment = Attachment(options, links, bed, delays=False)
         try:
             self._attachment.open()
-            self._attachment.ask("introduce", ports=self._attachment.learning)
+            self._attachment.ask("introduce_hosts", ports=self._attachment.learning_ports)
         except BaseException:
             self.close()
             raise

@@ -45,7 +45,7 @@ rm -rf "${RUNTIME_DIRECTORY:-/var/run}/dpdk/%(prefix)s"
 while read -r _ mounted kind _; do
 [ "$kind" != hugetlbfs ] || rm -f "$mounted"/%(prefix)smap_*
 done </proc/mounts"""
-"""Its directory and its hugepages, which only the next program with DPDK could have otherwise."""
+"""Removes a server's directory and hugepages, which stay allocated otherwise."""
 _FENCE_RULES = """\
 table inet {table}
 delete table inet {table}
@@ -152,7 +152,7 @@ class Server:
         remote: host to run on; None: this one.
 
     Attributes:
-        log: its output; stays where it is if the server failed.
+        log: file of the server's output, which is kept if the server failed.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Server:
             )
 
     def wait(self, answers: Callable[[], bool], deadline_s: float) -> None:
-        """Wait until ``answers()`` is true; raise TesterError if the server ends or the time is over."""
+        """Wait until ``answers()`` is true; raise TesterError if the server ends or is too slow."""
         until = time.monotonic() + deadline_s
         while not answers():
             if not self.is_alive:

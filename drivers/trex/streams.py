@@ -49,12 +49,12 @@ _VLAN_TAG = b"\x81\x00"  # EtherType of IEEE 802.1Q
 
 
 def with_stamps(streams: StreamSet) -> StreamSet:
-    """Apply :func:`with_stamp` to all streams of a set."""
+    """Return a set with all its streams prepared for TRex's stamps."""
     return replace(streams, streams=tuple(map(with_stamp, streams.streams)))
 
 
 def with_stamp(stream: Stream) -> Stream:
-    """Prepare a stream for TRex's stamps: its program undoes TRex's changes of the headers."""
+    """Return a stream prepared for TRex's stamps: its program undoes TRex's changes of headers."""
     packet = bytearray(stream.packet)
     layout = locate_headers(bytes(packet))
     if layout.end + trailer.LENGTH > len(packet):
@@ -91,7 +91,7 @@ def with_stamp(stream: Stream) -> Stream:
 
 
 def with_checksum_fixes(stream: Stream) -> Stream:
-    """Add instructions for the checksum that covers the trailer and that of an outer IPv4 header."""
+    """Return a stream that corrects the checksum over its trailer and that of an outer IPv4 header."""
     layout = locate_headers(stream.packet)
     program = list(stream.program)
     fixed = {i["pkt_offset"] for i in program if i["type"] == "fix_checksum_ipv4"}
@@ -139,13 +139,13 @@ def compute_number_distance(length: int) -> int:
 
 
 def find_mark_distance(streams: StreamSet) -> int:
-    """Return the common number distance of the marked frames of a direction; 0: none is marked."""
+    """Return the distance of the number in marked frames of a direction; 0 if none is marked."""
     marked = (compute_number_distance(len(s.packet)) for s in streams.streams if is_marked(s))
     return next(marked, 0)
 
 
 def with_mark(stream: Stream) -> Stream:
-    """Write a mark with the stream's identifier, and let the program number the frames."""
+    """Return the stream with a mark that holds its identifier and the number of the frame."""
     packet = bytearray(stream.packet)
     end = len(packet)
     packet[end - trailer.LENGTH :] = bytes(trailer.LENGTH)
@@ -158,10 +158,10 @@ def with_mark(stream: Stream) -> Stream:
 
 
 def read_numbers(frames: U8, distance: int = 0) -> I64:
-    """Read the numbers of stamped or marked frames within their stream.
+    """Return the number of each stamped or marked frame within its stream.
 
     Args:
-        distance: :func:`compute_number_distance` of marked frames as they were sent; 0: of stamped ones.
+        distance: :func:`compute_number_distance` of marked frames as sent; 0 for stamped frames.
     """
     at = frames.shape[1] - distance
     if distance == 0:
@@ -214,13 +214,13 @@ class SentStream(Stream):
 
 
 def mark_stream(stream: Stream, rows: int = 1 << 62) -> SentStream:
-    """Mark a stream with its identifier; after ``rows`` frames its frames repeat."""
+    """Return a stream with a mark; after ``rows`` frames its frames repeat."""
     source = partial(MarkedCycle, Expander(stream), rows)
     return SentStream.make(with_checksum_fixes(with_mark(stream)), make_source=source)
 
 
 def mark_streams(streams: StreamSet) -> StreamSet | None:
-    """Mark streams for trials without delays; return None if their programs have no room for marks."""
+    """Return streams with marks, or None if TRex's identifiers or programs have no room."""
     distances = {compute_number_distance(len(s.packet)) for s in streams.streams}
     used = max(ins.count_variable_octets(s.program) for s in streams.streams)
     has_room = used + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS
@@ -234,7 +234,7 @@ def mark_streams(streams: StreamSet) -> StreamSet | None:
 
 
 def rewrite_header(frame: bytes, macs: tuple[str, str], vlan: int | None) -> bytes:
-    """Replace destination and source address, and, if given, the VLAN identifier of a tagged frame."""
+    """Return a frame with other MAC addresses (destination, source) and VLAN identifier, if given."""
     head = bytes.fromhex("".join(macs).replace(":", ""))
     if vlan is None or frame[12:14] != _VLAN_TAG:
         return head + frame[12:]
@@ -248,7 +248,13 @@ def replace_addresses(
     first_macs: tuple[str, str],
     vlans: tuple[int, int] | None,
 ) -> list[tuple[float, bytes]]:
-    """Give captured frames of another pair of ports the addresses of the first pair."""
+    """Return captured frames of a pair of ports with the addresses of the first pair.
+
+    Args:
+        frames: times of arrival and octets.
+        macs, first_macs: destination and source address at the pair and at the first pair.
+        vlans: VLAN identifiers at the pair and at the first pair, if tagged.
+    """
     here, first = vlans or (None, None)
     return [
         (when, rewrite_header(f, first_macs, first) if rewrite_header(f, macs, here) == f else f)
@@ -257,12 +263,12 @@ def replace_addresses(
 
 
 def with_macs(stream: Stream, tester_mac: str, dut_mac: str, vlan: int | None = None) -> Stream:
-    """Return a stream with the addresses of another pair of ports."""
+    """Return a stream with the MAC addresses and VLAN of another pair of ports."""
     return stream.with_packet(rewrite_header(stream.packet, (dut_mac, tester_mac), vlan))
 
 
 def with_cache(streams: StreamSet, size: int) -> StreamSet:
-    """Have TRex cache ``size`` frames of each stream; 0: no cache."""
+    """Return streams of which TRex caches ``size`` frames each; 0 for no cache."""
     if not size:
         return streams
     cached = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from v6t.base.errors import BeyondTester, TesterError
 from v6t.drivers.lab.setup import Bed, BedTester, LabDevice
-from v6t.drivers.oracle.connection_oracle import foreground
+from v6t.drivers.oracle.connection_oracle import find_foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.drivers.trex import capture, counting, timing
@@ -94,9 +94,12 @@ class TrexTester(BedTester):
     Args:
         options: see :class:`~v6t.drivers.trex.options.TrexOptions`.
         links: MAC addresses and MTUs, left and right.
-        device: with ``lab: true``, what stands between the ports; None: they are joined.
-        loopback: the ports are joined, by the lab or by the user's cable.
-        delays: delays will be asked for: a server that cannot give them is refused at once.
+        device: device of the lab, with ``lab: true``; None: the lab joins the ports.
+        loopback: whether the ports are joined, by the lab or by the user's cable.
+        delays: whether trials measure delays; if so, a server that cannot is rejected on opening.
+
+    Attributes:
+        before_start: called when the streams are installed, just before traffic starts.
     """
 
     name = "trex"
@@ -135,7 +138,7 @@ class TrexTester(BedTester):
         # of several cores one stamps some frames
         options = self._options
         if not self.attachment.uses_trailer:
-            return SAMPLED_CAPABILITIES if self.attachment.can_time_some() else frozenset()
+            return SAMPLED_CAPABILITIES if self.attachment.can_time_some_frames() else frozenset()
         if options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
         return (
@@ -155,7 +158,7 @@ class TrexTester(BedTester):
         self._marked = {}
         self._installed.clear()
         uses_trailer = self.attachment.uses_trailer
-        can_compare = uses_trailer or self.attachment.can_time_some()
+        can_compare = uses_trailer or self.attachment.can_time_some_frames()
         for direction, stream_set in streams.items():
             listed = convert_to_rows(stream_set, self._options.rows)
             # TRex keeps no cache of frames it stamps
@@ -184,8 +187,8 @@ class TrexTester(BedTester):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
         check_stamps(trial)
         self._check_capabilities(trial)
-        self._select_stream_engine()
-        self._pause(trial)
+        self._require_stream_engine()
+        self._prepare_trial(trial)
         self._change_nonce()
         if trial.connections is not None:
             loads = [self._make_connection_load(d, trial, trial.connections) for d in directions]
@@ -208,11 +211,11 @@ class TrexTester(BedTester):
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
             return self._establish_tcp(trial, connections, connections.tcp)
-        self._select_stream_engine()
-        self._pause(trial)
+        self._require_stream_engine()
+        self._prepare_trial(trial)
         phase_trial = make_phase_one_trial(trial, connections)
-        streams = StreamSet("forward", (foreground(self._streams["forward"]),))
-        self._connections.begin(connections)
+        streams = StreamSet("forward", (find_foreground(self._streams["forward"]),))
+        self._connections.make_table(connections)
         return self._run_phase(phase_trial, streams)
 
     def _establish_tcp(self, trial: Trial, connections: Connections, tcp: Tcp) -> PhaseCounts:
@@ -222,8 +225,8 @@ class TrexTester(BedTester):
         if self._oracle is None:
             raise TesterError("no streams are loaded", code="not-loaded")
         self._tcp_trial = TcpTrial(self.attachment, self._oracle, connections, tcp)
-        self.attachment.run_engine("ASTF")
-        self._pause(trial)
+        self.attachment.switch_engine("ASTF")
+        self._prepare_trial(trial)
         return self._check_bed(self._tcp_trial.establish())
 
     @property
@@ -284,15 +287,15 @@ class TrexTester(BedTester):
                 code="unsupported-by-tester",
             )
 
-    def _select_stream_engine(self) -> None:
-        """Have a server with the engine for streams."""
-        if self.attachment.run_engine("STL"):
+    def _require_stream_engine(self) -> None:
+        """Switch the server to the stateless engine, unless it runs."""
+        if self.attachment.switch_engine("STL"):
             self._installed.clear()
 
-    def _pause(self, trial: Trial) -> None:
-        """Have the device learn the hosts, then wait before a trial."""
-        if self.attachment.learning:
-            self.attachment.ask("introduce", ports=self.attachment.learning)
+    def _prepare_trial(self, trial: Trial) -> None:
+        """Send neighbor requests from the tester's hosts to the device, then wait for the pause."""
+        if self.attachment.learning_ports:
+            self.attachment.ask("introduce_hosts", ports=self.attachment.learning_ports)
         time.sleep(trial.pause_s)
 
     def _change_nonce(self) -> None:
@@ -311,7 +314,7 @@ class TrexTester(BedTester):
         return self._connections.count_phase(streams.direction, result, began_s)
 
     def _check_bed(self, phase: PhaseCounts) -> PhaseCounts:
-        """Check the lab's device after a phase, whose counts are returned."""
+        """Check the lab's device after a phase; return the phase's counts unchanged."""
         if self._bed is not None:
             self._bed.check()
         return phase
@@ -346,7 +349,7 @@ class TrexTester(BedTester):
             bursts = make_bursts(
                 own,
                 trial,
-                stamp=uses_trailer or self.attachment.can_time_some(),
+                stamp=uses_trailer or self.attachment.can_time_some_frames(),
                 stamp_all=uses_trailer,
                 part=part,
                 parts=parts,
@@ -368,7 +371,7 @@ class TrexTester(BedTester):
         return self._make_load(streams, bursts)
 
     def _install(self, load: OfferedLoad) -> None:
-        """Give the worker the streams of a load, unless it has them."""
+        """Send the worker the streams of a load, unless it has them."""
         if self._installed.get(load.tx_port) is load.streams:
             return
         pair = next(p for p in self._pairs[load.direction] if p.tx == load.tx_port)
@@ -385,8 +388,8 @@ class TrexTester(BedTester):
         """Send the traffic of a trial; return TRex's counters, and when sending began [s]."""
         for load in loads:
             self._install(load)
-        is_identified = all(load.is_identified for load in loads)
-        if not is_identified and any(
+        has_identified_frames = all(load.has_identified_frames for load in loads)
+        if not has_identified_frames and any(
             s.role is Role.NEGATIVE for load in loads for s in load.streams.streams
         ):
             raise BeyondTester(
@@ -448,7 +451,7 @@ class TrexTester(BedTester):
             # stamped frames tell what several cores hand on to captures
             counted[counting.STAMPS_CLASS] = capture.STAMPED_FRAME_FILTER
         control = ""
-        if not all(load.is_identified for load in loads):
+        if not all(load.has_identified_frames for load in loads):
             control = capture.make_control_filter(load.streams for load in loads)
         for port in sorted({load.rx_port for load in loads}):
             for number, pattern in counted.items():
@@ -470,7 +473,7 @@ class TrexTester(BedTester):
         loads: Sequence[OfferedLoad],
         readers: Mapping[Direction, CaptureReader],
     ) -> TrialResult:
-        """Add from recordings when frames were lost, and when a second rate began."""
+        """Add the times of lost frames and of the rate change, found in recordings, to a result."""
         directions, faults = dict(result.directions), [*result.faults]
         for load in loads:
             way, reader = load.direction, readers[load.direction]
@@ -525,9 +528,9 @@ class TrexTester(BedTester):
                 "timed": _describe_timing(loads),
                 "cpu": [round(c, 1) for c in stats.cpu],
                 "rx_cpu": [round(c, 1) for c in stats.rx_cpu],
-                "queue_full": stats.queue_full,
-                "looks": len(stats.looks),
-                "answered": stats.answered,
+                "queue_full": stats.queue_full_count,
+                "looks": len(stats.counter_readings),
+                "answered": stats.neighbor_answers,
                 "cores": facts.cores_per_port,
                 "version": facts.version.get("version"),
                 "by_trailer": self.attachment.uses_trailer,
@@ -545,7 +548,7 @@ class TrexTester(BedTester):
     ) -> DirectionResult:
         """Make the result of one direction."""
         first, delays = loads[0], trial.delays
-        if all(load.is_identified for load in loads):
+        if all(load.has_identified_frames for load in loads):
             counted = counting.count_by_trailer(stats, loads, trial.frame_timeout_s)
         else:
             counted = counting.count_by_ports(stats, loads)
@@ -558,10 +561,10 @@ class TrexTester(BedTester):
             timed_share = compute_timed_share(first.streams)
         step = max(1, samples.frames // max(1, self._options.sample))
         compared = compare_frames(samples, loads, step)
-        looks, duration_s = stats.looks, trial.total_duration_s
+        readings, duration_s = stats.counter_readings, trial.total_duration_s
         never = counting.SendingTime(_compute_time_limit_s(trial), 0.0)
         times = (
-            counting.measure_sending_time(looks, load.tx_port, load.frames, duration_s) or never
+            counting.measure_sending_time(readings, load.tx_port, load.frames, duration_s) or never
             for load in loads
         )
         took = max(times, key=lambda t: t.max_s)
@@ -611,12 +614,12 @@ class TrexTester(BedTester):
 
 
 def _describe_timing(loads: Sequence[OfferedLoad]) -> str:
-    """Return which frames were timed."""
+    """Return the ``timed`` figure of a trial: which frames had a time stamp."""
     if all(len(load.stamped_bursts) == len(load.bursts) for load in loads):
         return "every frame"
     return "tagged frames" if any(load.stamped_bursts for load in loads) else "none"
 
 
 def _compute_time_limit_s(trial: Trial) -> float:
-    """Return after which time traffic is stopped [s]."""
+    """Return the time after the start at which traffic is stopped [s]."""
     return trial.total_duration_s * _OVERTIME + 5

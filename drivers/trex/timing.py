@@ -24,7 +24,7 @@ from v6t.trials.delays import Distribution
 from v6t.trials.result import DirectionResult
 
 IPDV_FRAMES = 30_000  # Captured frames per direction for IPDV
-CLOCK_FIT_FRAMES = 1000  # First and last frames that tell the frequency of the sender's clock
+CLOCK_FIT_FRAMES = 1000  # Number of first and of last frames that give the clock's frequency
 _FIT_ROUNDS = 3  # Iterations of the fit
 
 
@@ -72,7 +72,7 @@ def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict
         if stream.role is Role.NEGATIVE:
             continue
         count = next(b.frames for b in load.bursts if b.index == number)
-        stamps = reader.columns(n for n, s in named.items() if s is stream and n < MARK_IDS)
+        stamps = reader.select_columns(n for n, s in named.items() if s is stream and n < MARK_IDS)
         delays = np.empty(0, np.int64)
         if len(stamps.sequence):
             left = stamps.departed_ticks - stamps.departed_ticks.min()
@@ -102,7 +102,7 @@ def measure_delays(
     hertz = estimate_tick_rate(reader.stamps)
     distributions: dict[str, list[Distribution]] = {}
     for number, name in named.items():
-        stamps = reader.columns([number])
+        stamps = reader.select_columns([number])
         if hertz is None or name not in min_delays_us or not len(stamps.sequence):
             continue
         sent_s = (stamps.departed_ticks - stamps.departed_ticks[0]) / hertz
@@ -133,12 +133,12 @@ def add_sampled_delays(
 def find_losses(
     reader: CaptureReader, load: OfferedLoad, by_number: Mapping[int, Burst]
 ) -> dict[str, float | None]:
-    """Find when frames were lost, after the direction's first, from a recording of all that arrived.
+    """Find the times of lost frames from a recording of all frames that arrived.
 
-    Each burst's frames leave at a constant pace, so a lost frame's number says when it was sent.
+    Each burst's frames leave at a constant pace, so the number of a lost frame gives its time.
 
     Returns:
-        Fields of a DirectionResult [s].
+        Fields of a DirectionResult: times after the direction's first frame [s].
     """
     numbers = {burst: number for number, burst in by_number.items()}
     times: list[float] = []
@@ -147,7 +147,7 @@ def find_losses(
             continue
         is_missing = np.ones(burst.frames, dtype=bool)
         if burst in numbers:
-            sequence = reader.columns([numbers[burst]]).sequence
+            sequence = reader.select_columns([numbers[burst]]).sequence
             is_missing[sequence[(sequence >= 0) & (sequence < burst.frames)]] = False
         missing = np.flatnonzero(is_missing)
         if len(missing):
@@ -171,8 +171,8 @@ def find_recording_fault(
 
 
 def _compute_start_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz: float) -> float:
-    """Return when a burst began, by its first captured frame [s]."""
-    stamps = reader.columns([number])
+    """Return the time at which a burst began, computed from its first captured frame [s]."""
+    stamps = reader.select_columns([number])
     first = int(stamps.sequence.argmin())
     return float(stamps.departed_ticks[first] / ticks_hz - stamps.sequence[first] / burst.pps)
 
@@ -180,9 +180,10 @@ def _compute_start_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz:
 def match_bursts_by_time(
     reader: CaptureReader, by_number: Mapping[int, Burst], load: OfferedLoad, ticks_hz: float
 ) -> dict[int, Burst]:
-    """Find which of two consecutive bursts of a class, with the same frames, each number means.
+    """Return the burst of each stream number, chosen by time from a class's bursts.
 
-    ``by_number`` has a burst of the right class for each.
+    Args:
+        by_number: any burst of the right class, by stream number.
     """
     began_s = {n: _compute_start_s(reader, n, b, ticks_hz) for n, b in by_number.items()}
     start_s = min(began_s.values(), default=0.0)
@@ -198,7 +199,7 @@ def match_bursts_by_time(
 def measure_rate_change_error_s(
     reader: CaptureReader, by_number: Mapping[int, Burst], load: OfferedLoad, ticks_hz: float
 ) -> float | None:
-    """Measure the error of the time at which the second rate began [s]; None: unknown."""
+    """Measure the error of the time at which the second rate began [s], or None if unknown."""
     classes: dict[str, list[tuple[Burst, float]]] = {}
     for number, burst in sorted(by_number.items(), key=lambda one: one[1].isg):
         if number < MARK_IDS and number in reader.samples:

@@ -190,7 +190,7 @@ def parse_trial(raw: dict[str, Any]) -> TrialStats:
         {
             **raw,
             "ports": stats.ports,
-            "queue_full": stats.queue_full,
+            "queue_full_count": stats.queue_full_count,
             "groups": parse_groups(raw.get("groups", {})),
             "captures": [{**c, "class_number": c.get("class", 0)} for c in raw.get("captures", [])],
         },

@@ -97,7 +97,7 @@ def test_secret_behind_keyword_is_hidden(line, known):
 
 @pytest.mark.parametrize("secret", ["hunter2", "it's", "a\"b'c", "p\u00e4ss"])
 def test_secret_of_options_is_hidden_in_every_form(secret, known):
-    redaction.add_secrets_of({"lines": [f"username admin password {secret}"]})
+    redaction.register_secrets({"lines": [f"username admin password {secret}"]})
     command = f"box 'username admin {secret}'"
     assert redaction.redact_values(command) == f"box 'username admin {redaction.HIDDEN}'"
     assert secret not in redaction.redact_values(json.dumps([secret], ensure_ascii=False))

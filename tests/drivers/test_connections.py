@@ -17,7 +17,7 @@ from v6t.drivers.embedded.receiver import ReceiverConnections as Known
 from v6t.drivers.oracle.connection_oracle import (
     ConnectionOracle,
     TableLocation,
-    foreground,
+    find_foreground,
     make_connection_oracle,
     unwrap_plugin,
 )
@@ -124,7 +124,7 @@ def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version,
     size = (rows.shape[1] - 4) // 2
     learned = table.rows[table.rows.any(axis=1)]
     ends = np.concatenate([learned[:, :size], learned[:, -4:-2]], axis=1)
-    assert table.endpoints() == len(np.unique(ends, axis=0))
+    assert table.count_endpoints() == len(np.unique(ends, axis=0))
     assert np.count_nonzero(table.rows.any(axis=1)) == COUNT - 10
 
 
@@ -136,7 +136,7 @@ def test_the_largest_table_is_256_million_connections(memory):
     assert (table.rows[MAX_CONNECTIONS - 1] == row[0]).all()
     streams = compiled(Nat44())
     frame = Replay(
-        foreground(streams["reverse"]), table, Order(MAX_CONNECTIONS).connections
+        find_foreground(streams["reverse"]), table, Order(MAX_CONNECTIONS).connections
     ).frames(MAX_CONNECTIONS - 1, 1)
     assert frame[0, 26:38].tolist() == row[0, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]].tolist()
 
@@ -152,7 +152,7 @@ def test_a_table_larger_than_memory_is_refused(monkeypatch):
 
 @pytest.mark.parametrize("protocol", [0, 50, 132])
 def test_frame_without_ports_is_rejected(protocol):
-    frame = bytearray(Expander(foreground(compiled(Nat44())["forward"])).frames(0, 1)[0])
+    frame = bytearray(Expander(find_foreground(compiled(Nat44())["forward"])).frames(0, 1)[0])
     assert locate_endpoints(frame).transport == "UDP"
     frame[23] = protocol
     with expect_error("invalid-traffic-model"):
@@ -167,7 +167,7 @@ def test_replayed_frames_carry_learned_tuples_and_valid_checksums(memory, plugin
     rows = random_rows(COUNT)
     rows[0, :] = 0xFF  # sums that fold
     table.learn(np.arange(COUNT), rows)
-    stream = foreground(compiled(plugin)["reverse"])
+    stream = find_foreground(compiled(plugin)["reverse"])
     frames = Replay(stream, table, Order(COUNT).connections).frames(0, COUNT + 5)
     assert (frames[:COUNT, 26:30] == rows[:, 4:8]).all()
     assert (frames[:COUNT, 30:34] == rows[:, 0:4]).all()
@@ -204,7 +204,7 @@ def test_the_order_of_reading():
     ids=["neighbours", "just near", "apart", "in disorder", "none"],
 )
 def test_frames_by_number_equal_consecutive_frames(numbers):
-    stream = foreground(compiled(Nat44())["forward"])
+    stream = find_foreground(compiled(Nat44())["forward"])
     source = Expander(stream)
     made = make_frames(source, np.array(numbers, dtype=np.int64))
     assert made.shape == (len(numbers), source.length)
@@ -213,14 +213,14 @@ def test_frames_by_number_equal_consecutive_frames(numbers):
 
 
 def test_the_initiator_begins_again_after_the_last_connection():
-    stream = foreground(compiled(Nat44())["forward"])
+    stream = find_foreground(compiled(Nat44())["forward"])
     plain = Expander(stream).frames(0, 7)
     assert (Cycle(Expander(stream), 7).frames(5, 16) == plain[np.arange(5, 21) % 7]).all()
 
 
 def learned(table, streams):
     """Fill the table as a device does that keeps ports and has one public address."""
-    frames = Expander(foreground(streams["forward"])).frames(0, COUNT)
+    frames = Expander(find_foreground(streams["forward"])).frames(0, COUNT)
     ports = 34 if frames[0, 12] == 8 else 54
     rows = np.empty((COUNT, 12), dtype=np.uint8)
     rows[:, :8] = [198, 19, 0, 1, 198, 19, 0, 2]
@@ -243,15 +243,15 @@ def test_judge_identifies_connections_by_trailers(memory, plugin, reading):
     inner.bind(TableLocation(table.rows.filename, COUNT, 4, order))
     numbers = np.arange(4000, 4050)
     sources = {
-        "forward": (Cycle(Expander(foreground(streams["forward"])), COUNT), numbers % COUNT),
+        "forward": (Cycle(Expander(find_foreground(streams["forward"])), COUNT), numbers % COUNT),
         "reverse": (
-            Replay(foreground(streams["reverse"]), table, order.connections),
+            Replay(find_foreground(streams["reverse"]), table, order.connections),
             order.connections(numbers),
         ),
     }
     for way, (source, which) in sources.items():
         frames = source.frames(4000, 50)
-        stream_id = foreground(streams[way]).stream_id
+        stream_id = find_foreground(streams[way]).stream_id
         trailer.stamp(frames, source.checksum, seq=numbers, stream_id=stream_id, nonce=1, time_ns=0)
         wanted = plugin.expect_for_connections(way, frames, opening[which], table.rows[which])
         assert not wanted.reason.any()
@@ -268,7 +268,7 @@ def test_other_streams_are_judged_by_the_plugin(memory):
     inner = ConnectionOracle(plugin, *streams.values())
     assert not inner.expect("forward", frames).length.any()  # not bound yet
     inner.bind(TableLocation(table.rows.filename, COUNT, 4, Order(COUNT)))
-    checksum = foreground(streams["forward"]).checksum
+    checksum = find_foreground(streams["forward"]).checksum
     trailer.stamp(frames, checksum, seq=np.arange(5), stream_id=5, nonce=1, time_ns=0)
     assert not inner.expect("forward", frames).length.any()
     assert inner.expect("forward", frames[:0]).length.shape == (0,)
@@ -277,13 +277,13 @@ def test_other_streams_are_judged_by_the_plugin(memory):
 def test_receiver_learns_only_new_frames_of_its_stream(memory):
     streams, table = compiled(Nat64()), memory(COUNT)
     known = Known()
-    stream = foreground(streams["forward"])
+    stream = find_foreground(streams["forward"])
     at = TableLocation(table.rows.filename, COUNT, 4, Order(COUNT))
     known.arm(None, at, streams["forward"], learn=True)
-    frames = Expander(foreground(compiled(Nat44())["forward"])).frames(0, 4)
+    frames = Expander(find_foreground(compiled(Nat44())["forward"])).frames(0, 4)
     numbers = np.array([9, 8, 7, 6], dtype=np.uint32)
     known.learn(stream, frames, numbers, np.array([True, True, False, False]))
-    known.learn(foreground(streams["reverse"]), frames, numbers, np.ones(4, dtype=bool))
+    known.learn(find_foreground(streams["reverse"]), frames, numbers, np.ones(4, dtype=bool))
     assert np.count_nonzero(table.rows.any(axis=1)) == 2
     assert (table.rows[9] == frames[0, 26:38]).all()
     told = known.report()
@@ -295,7 +295,7 @@ def test_receiver_learns_only_new_frames_of_its_stream(memory):
 
 
 def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
-    stream = foreground(compiled(Nat44())["forward"])
+    stream = find_foreground(compiled(Nat44())["forward"])
     frames = Expander(stream).frames(0, COUNT)
     ends = np.concatenate([frames[:, 26:30], frames[:, 34:36]], axis=1)
     assert count_inside_endpoints(stream, COUNT) == len(np.unique(ends, axis=0))
@@ -622,7 +622,7 @@ def test_simulated_connections_expire_oldest_first():
 
 
 def test_absent_checksums_need_a_matching_profile():
-    frames = Expander(foreground(compiled(Nat44())["forward"])).frames(0, 4)
+    frames = Expander(find_foreground(compiled(Nat44())["forward"])).frames(0, 4)
     changed = frames.copy()
     at = locate_headers(frames[0]).checksum
     changed[0, at : at + 2] = 0
@@ -638,7 +638,7 @@ def test_absent_checksums_need_a_matching_profile():
     lenient, strict = HeaderProfile(absent_checksum=True), HeaderProfile(df="set")
     assert equal(lenient, frames, changed) == [True, False, False, True]
     assert equal(strict, frames, changed) == [False, False, False, True]
-    six = Expander(foreground(compiled(Nat64())["forward"])).frames(0, 2)
+    six = Expander(find_foreground(compiled(Nat64())["forward"])).frames(0, 2)
     assert all(equal(lenient, six, six))
     wrong = frames.copy()
     wrong[:, at] ^= 1
@@ -649,7 +649,7 @@ def test_absent_checksums_need_a_matching_profile():
 @pytest.mark.parametrize("zero", ["never", "ipv6", "always"])
 def test_zero_checksum_is_accepted_for_computed_zero_only(way, zero):
     """0 is taken for 0xFFFF alone: a device that computes none at all is found out."""
-    wanted = Expander(foreground(compiled(Nat64())[way])).frames(0, 2)
+    wanted = Expander(find_foreground(compiled(Nat64())[way])).frames(0, 2)
     layout = locate_headers(wanted[0])
     at = layout.checksum
     # a payload with which the sum is 0 and the checksum, by RFC 768, 0xFFFF

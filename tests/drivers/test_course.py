@@ -107,7 +107,7 @@ def test_port_counters_show_a_hiccup(streams):
     back = (493, 993, 1493, 1493, 1993, 2493, 2993)
     readings = [reading(0.5 * n, 500 * n, frames) for n, frames in enumerate(back, 1)]
     raw = {
-        "readings": readings,
+        "timeline_readings": readings,
         "ports": {"0": {"opackets": 4000, "ipackets": 0}, "1": {"opackets": 0, "ipackets": 3500}},
     }
     load = OfferedLoad(streams, [], 0, (1,))
@@ -116,7 +116,7 @@ def test_port_counters_show_a_hiccup(streams):
     assert sum(told.received) == 3500 and sum(told.lost) == 500
     assert told.received[3] == 0 and told.lost[3] >= 493
     assert max(told.lost[:3] + told.lost[4:]) <= 7
-    few = parse_trial({**raw, "readings": readings[:2]})
+    few = parse_trial({**raw, "timeline_readings": readings[:2]})
     assert make_timeline(few, [load], trial(1000.0, 4.0)) is None
 
 
@@ -179,9 +179,9 @@ def test_a_planted_hiccup_is_seen_in_a_real_trial():
     assert sum(told.received) + sum(told.lost) == 2000
 
 
-def make_reading(ahead_ns=0, within_ns=100, at_s=0.0, raw_s=None):
+def make_reading(ahead_ns=0, duration_ns=100, at_s=0.0, raw_s=None):
     raw_s = at_s if raw_s is None else raw_s
-    return Reading(2 * (10**18 + ahead_ns), within_ns, int(at_s * 1e9), int(raw_s * 1e9))
+    return Reading(2 * (10**18 + ahead_ns), duration_ns, int(at_s * 1e9), int(raw_s * 1e9))
 
 
 @pytest.mark.parametrize("step_ns", [-3_000_000_000, -5_000, 5_000, 1_000_000, 10**15])
@@ -191,8 +191,8 @@ def test_clock_step_of_microseconds_is_detected(step_ns):
 
 
 def test_slow_clock_reading_is_not_a_step():
-    assert not find_faults_between(make_reading(), make_reading(5_000, within_ns=10_100, at_s=60))
-    assert find_faults_between(make_reading(), make_reading(5_000, within_ns=9_800, at_s=60))
+    assert not find_faults_between(make_reading(), make_reading(5_000, duration_ns=10_100, at_s=60))
+    assert find_faults_between(make_reading(), make_reading(5_000, duration_ns=9_800, at_s=60))
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_fastest_clock_reading_is_used(monkeypatch):
     monkeypatch.setattr(time, "time_ns", interrupted)
     after = clock.read()
     assert len(calls) == clock.READINGS
-    assert after.within_ns < 300_000
+    assert after.duration_ns < 300_000
     assert not find_faults_between(before, after)
     assert not clock.find_faults_since(before)
 

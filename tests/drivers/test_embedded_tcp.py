@@ -17,7 +17,7 @@ from v6t.drivers.embedded.tcp_ends import (
     RESET,
     SENT,
     UNREACHABLE,
-    Account,
+    ConnectionStates,
     TcpClient,
 )
 from v6t.profiles.tcp.http import REQUEST
@@ -60,11 +60,11 @@ class _Client(TcpClient):
     """Without a port; its connections are 0 to 4."""
 
     def __init__(self, nonce: int) -> None:
-        self.memory = Account.make_file(5)
+        self.memory = ConnectionStates.make_file(5)
         layout = type("Layout", (), {"width": 12})()
         self._layout = layout
         self._begin_trial(self.memory.path, 5, nonce, Tcp())
-        self._account.client[:] = SENT
+        self._states.client[:] = SENT
         self._ends[:, -4:] = np.frombuffer(bytes((0, 1, 0, 2)), np.uint8)
         self._step = "open"
 
@@ -107,7 +107,7 @@ def test_a_reset_without_timestamps_names_its_connection_and_its_trial(
     bare = np.ones(1, bool)
     assert now._find_reset_connections(reset, bare).tolist() == [3]
     assert later._find_reset_connections(reset, bare).tolist() == [5]
-    now._account.client[3] = 0
+    now._states.client[3] = 0
     assert now._find_reset_connections(reset, bare).tolist() == [5]
 
 
@@ -124,9 +124,9 @@ def test_foreign_icmp_errors_are_ignored(two_trials):
 
 def test_icmp_error_refuses_opening_and_resets_open_connections(two_trials):
     client = two_trials[0]
-    client._account.client[1] |= OPEN
+    client._states.client[1] |= OPEN
     client._handle_resets(np.array([1, 3, 3]), UNREACHABLE)
-    assert client._account.client.tolist() == [
+    assert client._states.client.tolist() == [
         SENT,
         SENT | OPEN | RESET,
         SENT,
@@ -135,7 +135,7 @@ def test_icmp_error_refuses_opening_and_resets_open_connections(two_trials):
     ]
     client._step = "ask"
     client._handle_resets(np.array([4]), UNREACHABLE)
-    assert client._account.client[4] == SENT
+    assert client._states.client[4] == SENT
 
 
 def test_late_fin_is_ignored_but_unsolicited_fin_counts(two_trials, monkeypatch):
@@ -145,11 +145,11 @@ def test_late_fin_is_ignored_but_unsolicited_fin_counts(two_trials, monkeypatch)
     finished = replace(_reset(FIN | ACK, *np.zeros((2, 1), np.uint32)), data_octets=none)
     finished = replace(finished, flags=np.full(3, FIN | ACK, np.uint8))
     frames, known = np.zeros((3, 60), np.uint8), np.ones(3, bool)
-    client._account.client[:] = [SENT, SENT | ENDING, SENT, SENT | ENDING, SENT]
+    client._states.client[:] = [SENT, SENT | ENDING, SENT, SENT | ENDING, SENT]
     client._handle_data_and_fins(finished, frames, which, known, np.array([True, False, False]))
     assert answered == [1, 4]
     late = SENT | ENDING
-    assert client._account.client.tolist() == [SENT, late | ENDED, SENT, late, SENT | ENDED]
+    assert client._states.client.tolist() == [SENT, late | ENDED, SENT, late, SENT | ENDED]
 
 
 def test_syn_retransmission_timeout_doubles(two_trials, monkeypatch):
@@ -162,7 +162,7 @@ def test_syn_retransmission_timeout_doubles(two_trials, monkeypatch):
     client._schedule(np.array([0, 1]), 0)
     now[0] = 100.5
     client._schedule(np.array([2, 3]), 0)
-    client._account.client[1] |= OPEN
+    client._states.client[1] |= OPEN
     for now[0] in (100.9, 101.0, 101.5, 102.9, 103.0, 103.5, 110.0):
         client._retransmit()
     assert sent == [(101.0, [0]), (101.5, [2, 3]), (103.0, [0]), (103.5, [2, 3])]
@@ -171,15 +171,15 @@ def test_syn_retransmission_timeout_doubles(two_trials, monkeypatch):
 
 
 def test_late_opening_is_not_established(two_trials):
-    account = two_trials[0]._account
-    account.client[:] |= OPEN
-    account.server[:3] |= OPEN
-    account.opened[0] = 2 * 10**9
-    account.close_opening(1.0)
-    before = account.count(retransmitted=0, wrong=0)
+    states = two_trials[0]._states
+    states.client[:] |= OPEN
+    states.server[:3] |= OPEN
+    states.opened[0] = 2 * 10**9
+    states.mark_established_connections(1.0)
+    before = states.count(retransmitted=0, wrong=0)
     assert (before.established, before.half_open) == (2, 3)
-    account.server[:] |= OPEN
-    assert account.count(retransmitted=0, wrong=0) == before
+    states.server[:] |= OPEN
+    assert states.count(retransmitted=0, wrong=0) == before
 
 
 def test_final_drain_reads_all_packets():

@@ -12,7 +12,11 @@ from v6t.drivers.duts.plan import Step, expect_words
 from v6t.drivers.duts.steps import make_config_file_step
 from v6t.drivers.embedded.receiver import ReceiverConnections as Known
 from v6t.drivers.embedded.tester import EmbeddedTester
-from v6t.drivers.oracle.connection_oracle import TableLocation, foreground, make_connection_oracle
+from v6t.drivers.oracle.connection_oracle import (
+    TableLocation,
+    find_foreground,
+    make_connection_oracle,
+)
 from v6t.drivers.oracle.replay import Order, Replay
 from v6t.drivers.oracle.state_table import (
     ROW_OCTETS,
@@ -83,7 +87,7 @@ def translated(kind, opening):
 def test_translated_connections_are_learned_and_replayed(kind, table):
     plugin = kind()
     streams = compile_streams(plugin)
-    first = foreground(streams["forward"])
+    first = find_foreground(streams["forward"])
     opening = Expander(first).frames(0, COUNT)
     out, numbers = translated(kind, opening)
     at = TableLocation(table.rows.filename, COUNT, 4, Order(COUNT))
@@ -97,7 +101,7 @@ def test_translated_connections_are_learned_and_replayed(kind, table):
     assert report["duplicate_tuples"] == 0
     assert (report["inside_endpoints"], report["outside_endpoints"]) == (inside, COUNT)
     assert count_inside_endpoints(first, COUNT) == inside
-    answer = foreground(streams["reverse"])
+    answer = find_foreground(streams["reverse"])
     back = Replay(answer, table, Order(COUNT).connections).frames(0, COUNT)
     assert not [p for frame in back for p in find_problems(frame.tobytes())]
     assert (back[:, destination] == out[:, source]).all()

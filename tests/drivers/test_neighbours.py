@@ -147,14 +147,14 @@ def test_background_vlan_has_a_separate_host():
         assert (told is not None) is heard
     told = Ether(both.answer(bytes(Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=8) / beside.payload)))
     assert (told[Dot1Q].vlan, told[ICMPv6ND_NA].tgt) == (8, "2001:2:0:b::2")
-    introduced = [Ether(f) for f in both.introductions()]
+    introduced = [Ether(f) for f in both.make_introductions()]
     assert [f[Dot1Q].vlan for f in introduced] == [7, 8]
     assert introduced[1][ICMPv6ND_NS].tgt == "2001:2:0:b::1"
 
 
 def test_hosts_resolve_device_address_of_their_network():
     device = ("10.0.0.1/8", f"{ROUTER4}/24", "2001:db8::1/64", f"{ROUTER6}/64")
-    four, six = (Ether(f) for f in hosts(device=device).introductions())
+    four, six = (Ether(f) for f in hosts(device=device).make_introductions())
     assert (four.dst, four[ARP].op, four[ARP].hwsrc) == (DEVICE, 1, OWN)
     assert (four[ARP].psrc, four[ARP].pdst) == (FOUR, ROUTER4)
     checked(six)
@@ -163,11 +163,11 @@ def test_hosts_resolve_device_address_of_their_network():
 
 
 def test_introductions_need_device_address_and_are_limited():
-    assert hosts(device=()).introductions() == []
-    assert len(hosts(device=(ROUTER4,)).introductions()) == 1
+    assert hosts(device=()).make_introductions() == []
+    assert len(hosts(device=(ROUTER4,)).make_introductions()) == 1
     many = [f"10.{n >> 8}.{n & 255}.1" for n in range(MAX_INTRODUCED_HOSTS + 1)]
-    assert len(hosts(many[1:]).introductions()) == MAX_INTRODUCED_HOSTS
-    assert hosts(many).introductions() == []
+    assert len(hosts(many[1:]).make_introductions()) == MAX_INTRODUCED_HOSTS
+    assert hosts(many).make_introductions() == []
 
 
 def test_emulated_hosts_equal_hosts_to_resolve():
@@ -185,7 +185,7 @@ def test_emulated_hosts_equal_hosts_to_resolve():
 def test_answering_and_learning_are_independent(answers, introduces):
     one = hosts(device=(ROUTER4,), answers=answers, introduces=introduces)
     assert (one.answer(bytes(request())) is not None) is answers
-    assert len(one.introductions()) == (1 if introduces else 0)
+    assert len(one.make_introductions()) == (1 if introduces else 0)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_link_may_answer_and_learn_separately(link, answers, introduces, tmp_pat
     assert make_tester(bound, loopback=True).describe()["answers_on"] == []
     given = make_host_arguments(bound.technology.make_dut_intent().emulated_links.left)
     assert (given is not None) is (answers or introduces)
-    assert given is None or bool(Hosts(**given).introductions()) is introduces
+    assert given is None or bool(Hosts(**given).make_introductions()) is introduces
 
 
 class Again(Exception):
@@ -309,7 +309,7 @@ def test_dead_socket_is_reported_without_waiting(ways):
 class Attached:
     """Stands for the server: port 3 is left, port 1 right; one frame comes on each."""
 
-    learning = (1,)
+    learning_ports = (1,)
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -341,7 +341,7 @@ def test_ports_are_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.is_open
     heard = prober.exchange([("left", b"a"), ("right", b"b")], 0.4, 0.06)
     assert heard == [("right", b"out"), ("left", b"back")]
-    assert [op for op, _ in made.asked] == ["introduce", "exchange"]
+    assert [op for op, _ in made.asked] == ["introduce_hosts", "exchange"]
     asked = made.asked[1][1]
     assert asked["frames"] == [
         [3, base64.b64encode(b"a").decode()],

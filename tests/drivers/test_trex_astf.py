@@ -10,7 +10,7 @@ from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.trex import astf
 from v6t.drivers.trex.client.astf import AstfWorker
-from v6t.drivers.trex.client.service import Trouble
+from v6t.drivers.trex.client.service import RequestError
 from v6t.drivers.trex.client.stats import PortStats, StepStats, parse_traffic
 from v6t.drivers.trex.kind import Trex
 from v6t.profiles.tcp.http import REQUEST, build_response
@@ -128,7 +128,7 @@ def test_damaged_segments_are_counted_as_wrong():
 
 def step(counted=WHOLE, **more):
     return StepStats(
-        counted, **{"ports": {0: PortStats(0, 0, 0, 0)}, "cpu": [9.0], "first": 0, **more}
+        counted, **{"ports": {0: PortStats(0, 0, 0, 0)}, "cpu": [9.0], "initial_count": 0, **more}
     )
 
 
@@ -140,9 +140,9 @@ def step(counted=WHOLE, **more):
         (step(counters({"keepdrops": 5, "rexmttimeo_syn": 9}, {})), "timers were late"),
         (step(counters({"keepprobe": 1}, {})), "sent keepalive probes"),
         (step(ports={0: PortStats(0, 0, 0, 2)}), "2 errors at TRex's port 0"),
-        (step(queue_full=4), "queue was full 4 times"),
+        (step(queue_full_count=4), "queue was full 4 times"),
         (step(cpu=[20.0, 97.0]), "97% busy"),
-        (step(first=12), "12 objects were asked for before"),
+        (step(initial_count=12), "12 objects were asked for before"),
     ],
 )
 def test_trex_errors_are_tester_faults(seen, said):
@@ -336,15 +336,15 @@ class Counting:
     STATE_TX = "transmitting"
 
     def __init__(self):
-        self.looks, self.stopped, self.state = 0, 0, "idle"
+        self.reads, self.stopped, self.state = 0, 0, "idle"
 
     def wait_for_profile_state(self, profile, state, timeout):
         assert (profile, timeout > 0) == ("_", True)
         self.state = state
 
     def get_traffic_stats(self):
-        self.looks += 1
-        opened = 5 if self.looks > 3 else 0
+        self.reads += 1
+        opened = 5 if self.reads > 3 else 0
         told = {"tcps_connattempt": opened, "tcps_connects": opened}
         return {"client": told, "server": {"tcps_connects": opened}}
 
@@ -373,18 +373,18 @@ def test_worker_polls_until_all_connections_are_open(monkeypatch):
     worker = AstfWorker()
     worker.client, worker.ports = Counting(), [0, 1]
     monkeypatch.setattr(worker, "_make_profile", lambda wanted: wanted)
-    worker.begin({"a": "profile"})
+    worker.start_connections({"a": "profile"})
     seen = worker.watch(
         "attempts", 1, 5, 0.0, 0.1, 5.0,
         {side: {"opened": 5} for side in ("client", "server")},
     )  # fmt: skip
-    units = [look.sent[0] for look in seen.looks]
+    units = [reading.sent[0] for reading in seen.counter_readings]
     assert units[0] == 0
     assert units[-1] == 5
     assert seen.counters["server"].record == {"tcps_connects": 5}
-    assert 0 <= seen.ago_s < 5
-    worker.finish()
-    worker.finish()
+    assert 0 <= seen.began_ago_s < 5
+    worker.stop_connections()
+    worker.stop_connections()
     assert worker.client.stopped == 1
 
 
@@ -392,14 +392,14 @@ def test_watch_ends_at_its_time_limit():
     worker = AstfWorker()
     worker.client, worker.ports = Counting(), [0, 1]
     never = {"client": {"opened": 6}}
-    assert worker.watch("attempts", 1, 6, 0.0, 0.0, 0.0, never).first == 0
+    assert worker.watch("attempts", 1, 6, 0.0, 0.0, 0.0, never).initial_count == 0
 
 
 def test_missing_connection_attempts_are_an_error(monkeypatch):
     worker = AstfWorker()
     worker.client, worker.ports = Counting(), [0, 1]
-    worker.client.looks = -1_000_000
+    worker.client.reads = -1_000_000
     monkeypatch.setattr(worker, "_make_profile", lambda wanted: wanted)
     monkeypatch.setattr("v6t.drivers.trex.client.astf.MAX_START_S", 0.01)
-    with pytest.raises(Trouble, match="opened no connection"):
-        worker.begin({})
+    with pytest.raises(RequestError, match="opened no connection"):
+        worker.start_connections({})

@@ -55,7 +55,7 @@ def trial(rate, duration, **more):
 PORTS = {"forward": (0, (1,)), "reverse": (1, (0,))}
 SENT = {
     d: OfferedLoad(
-        s, make_bursts(s, trial(2000.0, 1.0), stamp=True), *PORTS[d], oracle_of=lambda _: PLUGIN
+        s, make_bursts(s, trial(2000.0, 1.0), stamp=True), *PORTS[d], find_oracle=lambda _: PLUGIN
     )
     for d, s in STREAMS.items()
 }
@@ -126,7 +126,7 @@ def test_loopback_returns_negative_traffic():
     load = OfferedLoad(streams, [], 0, (1,))
     looped = compare_frames(stamps_of(frames), [load])
     assert (looped.checked, looped.matched) == (20, 20)
-    through = compare_frames(stamps_of(frames), [replace(load, oracle_of=lambda stream: plugin)])
+    through = compare_frames(stamps_of(frames), [replace(load, find_oracle=lambda stream: plugin)])
     assert (through.checked, through.matched) == (40, 0)  # a device that changes and drops nothing
 
 
@@ -144,8 +144,8 @@ def test_recorded_stamps_give_the_clocks_frequency(raw):
         (lambda r: r["ports"]["0"].update(oerrors=3), "3 errors at TRex's transmit port"),
         (lambda r: r["ports"]["1"].update(ierrors=4), "receive port dropped 4 frames"),
         (lambda r: r["global"].update(queue_full=5), "transmit queue was full 5 times"),
-        (lambda r: r.update(queue_drop=6), "dropped 6 frames before its transmit queue"),
-        (lambda r: r.update(faults=["7 frames left late"]), "7 frames left late"),
+        (lambda r: r.update(dropped_frames=6), "dropped 6 frames before its transmit queue"),
+        (lambda r: r.update(port_faults=["7 frames left late"]), "7 frames left late"),
         (lambda r: r.update(cpu=[3.0, 99.0]), "99% busy"),
         (lambda r: r.update(ended=False), "was stopped"),
         (lambda r: r.update(events=["link of port 1 went down"] * 2), "link of port 1 went down"),
@@ -301,10 +301,10 @@ def test_no_frame_is_stamped_above_stamping_limit(rate, delays, tagged):
     asked = trial(rate, 1.0, delays=delays)
     found = make_bursts(STREAMS["forward"], asked, stamp=True)
     assert sum(b.frames for b in found) == rate
-    assert {b.pg_id for b in found if not b.tags} == {None}
-    assert sum(b.frames for b in found if b.tags) == tagged
+    assert {b.pg_id for b in found if not b.is_tagged} == {None}
+    assert sum(b.frames for b in found if b.is_tagged) == tagged
     assert OfferedLoad(STREAMS["forward"], found, 0, (1,)).stamped_bursts == tuple(
-        b for b in found if b.tags
+        b for b in found if b.is_tagged
     )
     every = make_bursts(STREAMS["forward"], trial(2.5e6, 1.0), stamp=True)
     assert None not in {b.pg_id for b in every}
@@ -361,7 +361,9 @@ def test_enumeration_goes_on_at_the_next_pair_of_ports():
 def test_port_counters_and_delays_of_tagged_frames(raw):
     """Counted by ports; the recorded groups' delays stand for a sample."""
     one = SENT["forward"]
-    parts = [replace(b, tags=True) if b.index == 1 else replace(b, pg_id=None) for b in one.bursts]
+    parts = [
+        replace(b, is_tagged=True) if b.index == 1 else replace(b, pg_id=None) for b in one.bursts
+    ]
     mixed = replace(one, bursts=parts)
     counted = counting.count_by_ports(parse_trial(raw), [mixed])
     assert counted.classes["test frames"].required == 2000
@@ -391,13 +393,13 @@ def test_tags_do_not_change_departure_times(direction, rate, duration, first_s, 
     found = make_bursts(STREAMS[direction], asked, stamp=True)
     plain = make_bursts(STREAMS[direction], trial(rate, duration), stamp=True)
     assert sum(b.frames for b in found) == asked.frames
-    assert sum(b.frames for b in found if b.tags) == tags
+    assert sum(b.frames for b in found if b.is_tagged) == tags
     assert len({b.pg_id for b in found}) == len(found)
     for whole in plain:
         mine = [b for b in found if b.index == whole.index]
         when = np.sort(np.concatenate([departures_us(b) for b in mine]))
         assert np.allclose(when, departures_us(whole), rtol=0, atol=1e-3)
-        tagged = [departures_us(b) for b in mine if b.tags]
+        tagged = [departures_us(b) for b in mine if b.is_tagged]
         if tagged:
             assert tagged[0][0] >= whole.isg + 1e6 * first_s - 1e-3
             assert np.allclose(np.diff(tagged[0], n=2), 0, atol=1e-3)
@@ -406,7 +408,7 @@ def test_tags_do_not_change_departure_times(direction, rate, duration, first_s, 
 def test_the_groups_of_a_class_with_tags():
     asked = trial(1000.0, 2.0, delays=DelayRequest(tags=500, first_tag_s=1.0))
     found = make_bursts(STREAMS["reverse"], asked, stamp=True)
-    assert [(b.index, b.frames, b.pg_id, b.times, b.tags) for b in found] == [
+    assert [(b.index, b.frames, b.pg_id, b.times, b.is_tagged) for b in found] == [
         (0, 900, 64, 1, False),
         (0, 450, 85, 450, False),
         (0, 450, 106, 1, True),
@@ -414,7 +416,7 @@ def test_the_groups_of_a_class_with_tags():
         (1, 50, 86, 50, False),
         (1, 50, 107, 1, True),
     ]
-    assert [b.isg for b in found if b.tags] == [1e6, pytest.approx(1e6 + 5000)]
+    assert [b.isg for b in found if b.is_tagged] == [1e6, pytest.approx(1e6 + 5000)]
     with expect_error("trial-too-short"):
         make_bursts(STREAMS["reverse"], trial(10.0, 2.0, delays=DelayRequest(tags=500)), stamp=True)
 

@@ -274,8 +274,8 @@ def test_frame_missing_on_a_cable_is_a_fault_of_the_tester(cable):
 
 def test_frames_in_a_second_queue_are_lost(monkeypatch):
     """Why ``qpairs`` is refused: TRex reads the first queue alone."""
-    one = AfPacket.make_port
-    monkeypatch.setattr(AfPacket, "make_port", lambda *a, **k: f"{one(*a, **k)},qpairs=2")
+    one = AfPacket.format_interface
+    monkeypatch.setattr(AfPacket, "format_interface", lambda *a, **k: f"{one(*a, **k)},qpairs=2")
     with open_tester("trex", loopback=True) as (tester, trial):
         counts = [
             (count.sent, count.received)

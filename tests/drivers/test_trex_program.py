@@ -190,7 +190,7 @@ def test_doctor_checks_lspci_and_modprobe(lspci, modprobe, state, text):
         ({}, {}, "ok", "4501 and 4500 of a server that v6t starts are closed"),
         ({"fence": False}, {}, "note", "fence is false"),
         ({}, {"nft": ""}, "note", "apt-get install nftables"),
-        ({}, {"nft_trouble": "not permitted"}, "note", "repair nft (not permitted)"),
+        ({}, {"nft_problem": "not permitted"}, "note", "repair nft (not permitted)"),
         ({}, {"served": True}, "note", "any host that reaches yours"),
         ({"start": "never"}, {}, "note", "any host that reaches yours"),
         ({"server": "192.0.2.1"}, {}, "note", "any host that reaches yours"),
@@ -199,7 +199,7 @@ def test_doctor_checks_lspci_and_modprobe(lspci, modprobe, state, text):
     ],
 )
 def test_doctor_reports_unfenced_ports(options, facts, state, text):
-    facts = {"nft": "/usr/sbin/nft", "nft_trouble": "", "served": False, **facts}
+    facts = {"nft": "/usr/sbin/nft", "nft_problem": "", "served": False, **facts}
     found = doctor.check_fence(facts, TrexOptions.model_validate(options))
     assert found[1] == state
     assert text in found[2]
@@ -209,9 +209,9 @@ def test_whether_nftables_can_be_used_is_tried(tmp_path):
     refusing = tmp_path / "nft"
     refusing.write_text("#!/bin/sh\necho 'Operation not permitted' >&2\nexit 1\n")
     refusing.chmod(0o755)
-    assert host.find_nft_trouble(str(refusing)) == "Operation not permitted"
+    assert host.find_nft_problem(str(refusing)) == "Operation not permitted"
     refusing.write_text("#!/bin/sh\n")
-    assert host.find_nft_trouble(str(refusing)) == host.find_nft_trouble("") == ""
+    assert host.find_nft_problem(str(refusing)) == host.find_nft_problem("") == ""
 
 
 def test_listening_port_is_reachable():

@@ -170,7 +170,7 @@ def test_marked_frames_are_identified_by_marks():
     made = Expander(with_mark(own)).frames(0, 50)
     found = CaptureReader(trex_streams.compute_number_distance(made.shape[1]))
     found.add(np.arange(49) / 10, np.delete(made, 20, axis=0))
-    columns = found.columns([trex_streams.MARK_IDS + 3])
+    columns = found.select_columns([trex_streams.MARK_IDS + 3])
     assert columns.sequence.tolist() == [n for n in range(50) if n != 20]
 
 
@@ -220,7 +220,7 @@ def test_each_flow_starts_in_turn(count, rate, duration, interval_s):
 
 def test_flows_are_distinguished_by_class_and_number():
     streams, _, sent = flows_of(16, 1000.0, 2.0, 0.05)
-    assert sent.is_identified
+    assert sent.has_identified_frames
     assert set(sent.marked_classes) == {0, 1}
     assert [len(bursts_) for bursts_ in sent.marked_classes.values()] == [15, 15]
     assert len(sent.stamped_bursts) == 2

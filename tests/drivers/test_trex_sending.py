@@ -15,7 +15,7 @@ from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import bursts as trex_bursts
 from v6t.drivers.trex import connections
 from v6t.drivers.trex.attachment import Attachment
-from v6t.drivers.trex.client.stats import CounterLook, PortFacts, ServerFacts
+from v6t.drivers.trex.client.stats import CounterReading, PortFacts, ServerFacts
 from v6t.drivers.trex.client.stl import unpack_lists, with_nonce
 from v6t.drivers.trex.counting import measure_sending_time
 from v6t.drivers.trex.options import TrexOptions
@@ -36,11 +36,11 @@ WIDTH_S = 5e-5
 
 
 def seen(sent_at, *times):
-    """Make counter looks at port 0, where ``sent_at`` gives the frames sent at a time.
+    """Make counter readings of port 0, where ``sent_at`` gives the frames sent at a time.
 
     The first look is before the start is ordered.
     """
-    return [CounterLook(at, {0: sent_at(at)}, at + WIDTH_S) for at in (-0.2, *times)]
+    return [CounterReading(at, {0: sent_at(at)}, at + WIDTH_S) for at in (-0.2, *times)]
 
 
 def evenly(frames, begin_s, end_s):
@@ -118,7 +118,7 @@ def test_frames_that_never_left_have_no_time():
 COUNT, RATE = 1000, 2000.0
 TOLERANCE = 1.005
 LOOK_S = 0.0004
-"""Between two looks."""
+"""Between two readings."""
 PLUGIN = bind(resolve(plugin="nat44", tester="sim")).technology
 
 
@@ -182,7 +182,8 @@ class Server:
                 shown = [[0.0, base64.b64encode(f).decode()] for f in came]
                 collected.append({**asked, "matched": matched, "frames": shown})
         raw = {"ports": ports, "groups": {"flow_stats": flows}, "captures": collected}
-        return parse_trial({**raw, "looks": self.looks(bursts, due_s), "began_ago_s": due_s})
+        readings = self.counter_readings(bursts, due_s)
+        return parse_trial({**raw, "counter_readings": readings, "began_ago_s": due_s})
 
     @staticmethod
     def tells(streams, burst, kind):
@@ -192,7 +193,7 @@ class Server:
             kind, True
         )
 
-    def looks(self, bursts, due_s):
+    def counter_readings(self, bursts, due_s):
         """Close ones at both ends, wherever these are; a port sends evenly, and longer than asked."""
         frames = {int(p): sum(b["frames"] for b in sent) for p, sent in bursts.items()}
         takes = {p: due_s * (1 - 1 / n) + self.late_s[p] for p, n in frames.items()}
@@ -259,7 +260,7 @@ def test_phase_one_and_the_validation_are_proven_or_invalid(server, late_s, vali
         assert result.faults == ()
         assert (found.sent, found.learned, found.validated) == (COUNT, COUNT, COUNT)
         took = (found.sending_time_s, found.validation_time_s)[port]
-        # never less than it was, and known as closely as the looks were
+        # never less than it was, and known as closely as the readings were
         assert 0.5 + late_s <= took <= 0.5 + late_s + 3 * LOOK_S
         verdict = judge_connections(asked, result, sending_time_tolerance=TOLERANCE)
         assert verdict.valid is valid

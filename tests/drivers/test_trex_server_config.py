@@ -23,8 +23,8 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.tests.expect import expect_error
 
 
-def make_port(number, interface, ring=512, mtu=1500):
-    return find_driver(interface).make_port(number, interface, make_ring(ring, mtu))
+def format_interface(number, interface, ring=512, mtu=1500):
+    return find_driver(interface).format_interface(number, interface, make_ring(ring, mtu))
 
 
 def arguments(port):
@@ -33,7 +33,7 @@ def arguments(port):
 
 
 def test_default_ring_outlasts_short_delays():
-    port = make_port(3, "veth0", TrexOptions().ring)
+    port = format_interface(3, "veth0", TrexOptions().ring)
     assert port.startswith("--vdev=net_af_packet3,")
     given = arguments(port)
     assert given["iface"] == "veth0"
@@ -42,7 +42,7 @@ def test_default_ring_outlasts_short_delays():
 
 @pytest.mark.parametrize("mtu", [1500, 2000, 9000, 9216])
 def test_ring_holds_complete_blocks_and_longest_frame(mtu):
-    given = arguments(make_port(0, "eth1", ring=1024, mtu=mtu))
+    given = arguments(format_interface(0, "eth1", ring=1024, mtu=mtu))
     slot, block, count = (int(given[k]) for k in ("framesz", "blocksz", "framecnt"))
     # before the packet: the kernel's header of a slot (TPACKET2), then Ethernet with a VLAN tag
     assert slot >= mtu + 18 + 66
@@ -54,7 +54,7 @@ def test_ring_holds_complete_blocks_and_longest_frame(mtu):
     "own", ["03:00.0", "0000:03:00.1", "--vdev=net_memif0,id=0,role=server", "dummy"]
 )
 def test_explicit_port_arguments_are_kept(own):
-    assert make_port(0, own) == own
+    assert format_interface(0, own) == own
 
 
 @pytest.mark.parametrize("ring", [0, 511, 1000, 100_000])
@@ -163,8 +163,8 @@ def test_options_that_exclude_each_other_are_refused(options, mentions):
 def test_nics_receive_in_software_by_default(options, mode, in_software):
     """Only so frames behind a translator are compared and timed, with one core and with several."""
     read = TrexOptions(interfaces=("03:00.0", "03:00.1"), **options)
-    assert read.mode == mode
-    assert read.in_software is in_software
+    assert read.mode_arguments == mode
+    assert read.uses_software_mode is in_software
 
 
 def test_memif_ports_are_joined_for_the_self_test():

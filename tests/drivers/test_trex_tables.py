@@ -10,7 +10,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
-from v6t.drivers.oracle.connection_oracle import foreground
+from v6t.drivers.oracle.connection_oracle import find_foreground
 from v6t.drivers.oracle.replay import Replay
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.drivers.trex import connections, counting
@@ -66,7 +66,7 @@ def reached(program):
 
 @pytest.mark.parametrize("size", [84, 128, 511, 512, 513, 516, 520, 524, 525, 528, 540, 1518])
 def test_mark_identifies_stream_and_number_at_any_length(size):
-    own = replace(foreground(streams(size)["reverse"]), stream_id=trex_streams.MARK_IDS + 300)
+    own = replace(find_foreground(streams(size)["reverse"]), stream_id=trex_streams.MARK_IDS + 300)
     made = with_checksum_fixes(with_mark(own))
     program = [i for i in made.trex["vm"]["instructions"] if i["type"] == "write_flow_var"]
     assert reached(program) <= MAX_OFFSET
@@ -75,7 +75,7 @@ def test_mark_identifies_stream_and_number_at_any_length(size):
     stream = trex_streams.MARK_IDS + 300
     reader = read_captured(frames, trex_streams.compute_number_distance(frames.shape[1]))
     assert (list(reader.samples), reader.frames) == ([stream], 20)
-    number = reader.columns([stream]).sequence
+    number = reader.select_columns([stream]).sequence
     assert number.tolist() == list(range(70_000, 70_020))
     # TRex's receiver takes numbers below 128 for its own
     assert (trailer.read(frames).stream_id >= 128).all()
@@ -106,7 +106,7 @@ def test_truncated_and_foreign_frames_are_not_read():
 def test_stamped_frame_among_marked_ones_has_the_number_of_its_stamp():
     stamp = np.zeros((1, 80), np.uint8)
     trailer.stamp(stamp, None, seq=np.array([5]), stream_id=9, nonce=0, time_ns=1)
-    assert read_captured(stamp, 12).columns([9]).sequence.tolist() == [7]
+    assert read_captured(stamp, 12).select_columns([9]).sequence.tolist() == [7]
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def table(monkeypatch):
 
 
 def listed(table, stamps=3, size=84):
-    own = foreground(streams(size)["reverse"])
+    own = find_foreground(streams(size)["reverse"])
     order = np.random.default_rng(1).permutation(COUNT).astype(np.int32)
     replay = lambda at, blocks, mine: Replay(own, table, partial(cycle_through, mine))  # noqa: E731
     return make_blocks(own, order, replay, 64, stamps), order
@@ -172,7 +172,7 @@ def test_validation_frames_identify_their_connections(table):
             frames = blank
         reader = read_captured(frames, trex_streams.compute_number_distance(frames.shape[1]))
         (number,) = reader.samples
-        told = find_connections(made, number)[reader.columns([number]).sequence]
+        told = find_connections(made, number)[reader.select_columns([number]).sequence]
         assert told.tolist() == block.connections.tolist()
         seen += told.tolist()
     assert sorted(seen) == list(range(COUNT))
@@ -196,9 +196,9 @@ def test_tags_and_stamps_stay_with_the_blocks_that_have_identifiers(table):
         found = make_bursts(streams_, trial(delays=asked), stamp=True)
         assert sum(b.frames for b in found) == 16_000
         assert all((b.pg_id is None) == marked[b.index] for b in found)
-        assert sum(b.frames for b in found if b.tags) == (asked.tags if asked else 0)
+        assert sum(b.frames for b in found if b.is_tagged) == (asked.tags if asked else 0)
         sent = OfferedLoad(streams_, found, 1, (0,))
-        assert sent.is_identified
+        assert sent.has_identified_frames
         assert len(sent.marked_bursts) == 13
 
 
@@ -328,9 +328,9 @@ def test_a_trial_is_counted_class_by_class():
         "throughput", "t", 104, 64, "reverse", 1000.0, 1.0, 0.1, 0.1, search_limit_fps=1e8
     )
     burst = make_bursts(streams, trial, stamp=True, samples=200)
-    assert all(b.pg_id is None and not b.tags for b in burst)
+    assert all(b.pg_id is None and not b.is_tagged for b in burst)
     sent = OfferedLoad(streams, burst, 1, (0,), 7)
-    assert sent.is_identified and not sent.stamped_bursts
+    assert sent.has_identified_frames and not sent.stamped_bursts
     assert set(sent.marked_classes) == {0, 1}
     assert "ether[len - 15] = 7 " in make_class_filter(
         1, 7

@@ -30,7 +30,7 @@ from v6t.drivers.trex.bursts import Burst
 from v6t.drivers.trex.channel import ASTF_MODULES, STL_MODULES, ClientWorker, WorkerError
 from v6t.drivers.trex.client import stl
 from v6t.drivers.trex.client.host import find_server
-from v6t.drivers.trex.client.service import Trouble
+from v6t.drivers.trex.client.service import RequestError
 from v6t.drivers.trex.client.stats import PortFacts, ServerFacts, parse_server
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
@@ -664,7 +664,7 @@ def test_only_threads_of_one_server_are_moved():
         assert first_served(own) == ({"TRex RX", "Trex DP core 1"} if os.geteuid() == 0 else set())
         assert first_served(other) == set()
         assert group_of(own) == "-20" or os.geteuid() != 0
-        with pytest.raises(Trouble, match="CPU 1023"):
+        with pytest.raises(RequestError, match="CPU 1023"):
             stl.StlWorker().place_threads("v6t1n0", {**placed, "trex rx": (1023, None)})
     finally:
         for process in (own, other):
@@ -765,5 +765,5 @@ def test_frames_stuck_in_send_ring_are_flushed(monkeypatch, back, itself, goes, 
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(af_packet, "PUSH_S", 0.0)
     ports = Stuck(goes, back, itself)
-    assert af_packet.push_out_frames(ports, [0], lambda: stl.count_received(ports, [1])) == stuck
+    assert af_packet.flush_send_rings(ports, [0], lambda: stl.count_received(ports, [1])) == stuck
     assert ports.pushed == pushed

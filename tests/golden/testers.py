@@ -13,7 +13,7 @@ from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded.timing import compute_due_s
 from v6t.drivers.oracle.replay import Order
-from v6t.drivers.transport.contract import for_shell
+from v6t.drivers.transport.contract import make_shell_line
 from v6t.drivers.trex.bursts import make_bursts
 from v6t.drivers.trex.streams import with_mark, with_stamps
 from v6t.profiles.streams import StreamSet
@@ -86,7 +86,7 @@ def describe_parts() -> Parts:
     parts: Parts = {
         "orders": [str(Order(7, r, 3).connections(numbers).tolist()) for r in readings],
         "shell": [
-            for_shell("true", become, condition, netns)
+            make_shell_line("true", become, condition, netns)
             for become in ("", "doas -n")
             for condition in ("", "test -e x")
             for netns in ("", "lab")

@@ -103,9 +103,9 @@ class Jool(LinuxDriver):
             commands[f"instances_{program}"] = f"{program} instance display --csv --no-headers"
         return commands
 
-    def read_version(self, text: str) -> str:
+    def extract_version(self, output: str) -> str:
         """Return the common version of Jool's module and programs; raise DutError if they differ."""
-        versions = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", text)
+        versions = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", output)
         plain = {re.sub(r"\.0$", "", v) for v in versions}
         if len(plain) > 1:
             problem = f"Jool's module and program differ: {' and '.join(sorted(plain))}"

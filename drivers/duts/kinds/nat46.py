@@ -113,9 +113,9 @@ class Nat46Driver(LinuxDriver):
                 code="missing-kernel-module",
             )
 
-    def read_version(self, text: str) -> str:
+    def extract_version(self, output: str) -> str:
         """Return the checksum of the module's file, since the module has no version."""
-        return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
+        return f"module {output.strip()} (SHA-256)" if output.strip() else "unknown"
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         words = "what it received and did not send, for it could not translate it"

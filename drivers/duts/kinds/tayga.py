@@ -81,12 +81,12 @@ class Tayga(TunTranslator):
         package = "; dpkg-query -W -f '${Version}' tayga" if program == PROGRAM else ""
         self.version_command = f"{{ {program} --help 2>&1 | head -1{package}; }} 2>/dev/null"
 
-    def read_version(self, text: str) -> str:
+    def extract_version(self, output: str) -> str:
         """Return the version that TAYGA prints, else the version of its package in the last line."""
-        match = re.search(r"TAYGA version v?(\d\S*)", text)
+        match = re.search(r"TAYGA version v?(\d\S*)", output)
         if match:
             return match.group(1)
-        last = text.strip().rpartition("\n")[2]
+        last = output.strip().rpartition("\n")[2]
         return last if re.fullmatch(r"\d\S*", last) else "unknown"
 
     @classmethod
@@ -179,14 +179,14 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
     """Raise UsageError if the intent uses a prefix, or a mapping's or host's address, that TAYGA reserves."""
     numbers, prefix = parse_version(version), addresses.get_siit_config(intent).prefix
     use_example = f"use a prefix of your own, for example {EXAMPLE_PREFIX}"
-    if prefix is not None and _is_refused_network(prefix, numbers):
+    if prefix is not None and _is_reserved_prefix(prefix, numbers):
         problem = f"TAYGA {version} does not take the prefix {prefix}"
         instead = addresses.suggest_prefix(intent)
         raise UsageError(problem, use_example, params=instead, code="unsupported-by-version")
     # mappings that this version does not support
     within = WELL_KNOWN_PREFIX if numbers >= FIRST_CLASS_E_VERSION else _TRANSLATION_RANGE
     for ipv4, ipv6 in addresses.get_siit_config(intent).eam:
-        if _is_refused_network(ipv6, numbers) or (
+        if _is_reserved_prefix(ipv6, numbers) or (
             numbers < FIRST_LINK_LOCAL_VERSION and ipv6.overlaps(within)
         ):
             problem = f"TAYGA {version} does not map {ipv4} to {ipv6}"
@@ -206,10 +206,10 @@ def check_reserved_networks(intent: Intent, version: str) -> None:
             )
 
 
-def _is_refused_network(net: IPv6Network, version: tuple[int, ...]) -> bool:
-    """Return whether TAYGA rejects a prefix as reserved; it accepts well-known translation prefixes."""
+def _is_reserved_prefix(prefix: IPv6Network, version: tuple[int, ...]) -> bool:
+    """Return whether this version of TAYGA rejects a prefix as reserved."""
     well_known = _TRANSLATION_RANGE if version >= FIRST_LOCAL_USE_VERSION else WELL_KNOWN_PREFIX
-    return not net.subnet_of(well_known) and any(map(net.overlaps, _RESERVED_IPV6_NETWORKS))
+    return not prefix.subnet_of(well_known) and any(map(prefix.overlaps, _RESERVED_IPV6_NETWORKS))
 
 
 def check_dynamic_pool(pool: IPv4Network, version: str) -> None:

@@ -1,8 +1,7 @@
 """TRex's client of its stateful engine, ASTF, behind the requests of a worker: TCP connections.
 
 All connections have one program: open, wait until all are open, ask for an object, wait until all
-have theirs, end. So the steps of a trial are looks at TRex's counters, at times that are known
-beforehand.
+have theirs, end. So each step of a trial reads TRex's counters, at times that are known beforehand.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ import time
 from typing import Any
 
 from v6t.drivers.trex.client import rpc
-from v6t.drivers.trex.client.service import Trouble, main
+from v6t.drivers.trex.client.service import RequestError, main
 from v6t.drivers.trex.client.stats import (
-    CounterLook,
+    CounterReading,
     StepStats,
     TcpCounters,
     parse_stats,
@@ -37,7 +36,7 @@ class AstfWorker(Worker):
     def __init__(self) -> None:
         super().__init__()
         self.began = 0.0
-        self.looks: list[CounterLook] = []
+        self.counter_readings: list[CounterReading] = []
         self.is_running = False
 
     def acquire(self, ports: list[int], force: bool) -> dict[str, str]:
@@ -48,22 +47,22 @@ class AstfWorker(Worker):
         self.ports = list(ports)
         return {}
 
-    def begin(self, profile: dict[str, Any]) -> None:
+    def start_connections(self, profile: dict[str, Any]) -> None:
         """Start connections of :func:`v6t.drivers.trex.astf.make_profile`, and wait for the first SYN."""
-        self.finish()
+        self.stop_connections()
         self.client.load_profile(self._make_profile(profile))
         self.client.clear_stats()
-        self.looks = []
-        self._look("attempts", 1)
+        self.counter_readings = []
+        self._read_counters("attempts", 1)
         self.client.start(mult=1, duration=-1, block=False)
         self.is_running = True
         latest = time.monotonic() + MAX_START_S
-        while not self._look("attempts", 1)[0]:
+        while not self._read_counters("attempts", 1)[0]:
             if time.monotonic() > latest:
-                raise Trouble("start", f"TRex opened no connection within {MAX_START_S:g} s")
+                raise RequestError("start", f"TRex opened no connection within {MAX_START_S:g} s")
             time.sleep(0.001)
-        self.looks = self.looks[-2:]
-        self.began = self.looks[0].before_s
+        self.counter_readings = self.counter_readings[-2:]
+        self.began = self.counter_readings[0].before_s
 
     def watch(
         self,
@@ -78,18 +77,19 @@ class AstfWorker(Worker):
         """Read counters until all units are done or the time is over.
 
         Args:
-            counter, per_unit: field of the client's :class:`TcpCounters`, and how many counts of it make
-                one of ``count`` units.
-            from_s, due_s: when the first and the last of them are due, from the first SYN [s].
-            until_s: longest wait, from the first SYN [s].
-            done: by side, values of counters at which nothing more is to come.
+            counter: field of the client's :class:`TcpCounters` that counts the step's units.
+            per_unit: amount by which one unit raises this field.
+            count: number of units.
+            from_s, due_s: times at which the first and the last unit are due after the first SYN [s].
+            until_s: time after the first SYN at which the wait ends [s].
+            done: values of counters, by side and field, at which the step is complete.
         """
         client = self.client
-        first, cpu, next_load = None, [], 0.0
+        initial_count, cpu, next_load = None, [], 0.0
         while True:
-            units, counters = self._look(counter, per_unit)
+            units, counters = self._read_counters(counter, per_unit)
             at = time.monotonic() - self.began
-            first = units if first is None else first
+            initial_count = units if initial_count is None else initial_count
             if at >= until_s or all(
                 getattr(counters[side], name) >= value
                 for side in done
@@ -97,7 +97,7 @@ class AstfWorker(Worker):
             ):
                 break
             if not client.is_connected():
-                raise Trouble("server", "the TRex server is gone")
+                raise RequestError("server", "the TRex server is gone")
             near = (not units and at > from_s - _CLOSE_WATCH_S) or (
                 units < count and due_s - _CLOSE_WATCH_S < at < due_s + 10 * _CLOSE_WATCH_S
             )
@@ -106,12 +106,12 @@ class AstfWorker(Worker):
                 cpu.append(parse_stats(client.get_stats(ports=self.ports), self.ports).cpu)
             time.sleep(0.001 if near else _READING_INTERVAL_S)
         stats = parse_stats(client.get_stats(ports=self.ports), self.ports)
-        looks, self.looks = self.looks, []
-        ago_s = time.monotonic() - self.began
-        return StepStats(counters, stats.ports, looks, stats.queue_full, cpu, first, ago_s)
+        readings, self.counter_readings = self.counter_readings, []
+        ago_s, full = time.monotonic() - self.began, stats.queue_full_count
+        return StepStats(counters, stats.ports, readings, full, cpu, initial_count, ago_s)
 
-    def finish(self) -> None:
-        """Stop the connections of a trial."""
+    def stop_connections(self) -> None:
+        """Stop the connections of a trial, if any run."""
         if self.is_running:
             self.is_running = False
             # TRex's client ignores an order to stop until it has heard of the start
@@ -120,20 +120,20 @@ class AstfWorker(Worker):
 
     def release(self, client: Any) -> None:
         try:
-            self.finish()
+            self.stop_connections()
             self.stop_answering()
             client.release(force=True)
         finally:
             client.disconnect(stop_traffic=False, release_ports=False)
 
-    def _look(self, counter: str, per_unit: int) -> tuple[int, dict[str, TcpCounters]]:
-        """Read all counters, and the time before and after; return one in units, and all of them."""
+    def _read_counters(self, counter: str, per_unit: int) -> tuple[int, dict[str, TcpCounters]]:
+        """Read and record the counters with the time; return one in units, and all of them."""
         before = time.monotonic()
         traffic = self.client.get_traffic_stats()
         after = time.monotonic()
         counters = parse_traffic(traffic)
         units = getattr(counters["client"], counter) // per_unit
-        self.looks.append(CounterLook(before, {0: units}, after))
+        self.counter_readings.append(CounterReading(before, {0: units}, after))
         return units, counters
 
     def _make_profile(self, profile: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 from typing import Any
 
-from v6t.drivers.trex.client.service import Trouble
+from v6t.drivers.trex.client.service import RequestError
 from v6t.drivers.trex.port_driver import find_driver
 
 _HUGEPAGES = "/sys/kernel/mm/hugepages"
@@ -37,14 +37,14 @@ def examine_host(interfaces: list[str], port: int | None = None) -> dict[str, An
         "hugepages": pages,
         "hugetlbfs": mounted,
         "clock": read_file(CLOCK_SOURCE),
-        "nft_trouble": find_nft_trouble(programs["nft"]),
+        "nft_problem": find_nft_problem(programs["nft"]),
         "served": port is not None and is_reachable(("127.0.0.1", port)),
         "interfaces": {name: _examine_interface(name) for name in interfaces},
         **programs,
     }
 
 
-def find_nft_trouble(nft: str) -> str:
+def find_nft_problem(nft: str) -> str:
     """Return why this user cannot use nftables; empty if it works or is not installed."""
     if not nft:
         return ""
@@ -64,12 +64,13 @@ def is_reachable(address: tuple[str, int]) -> bool:
 
 
 def place_threads(prefix: str, threads: dict[str, tuple[int, int | None]]) -> int:
-    """Move the threads of the server with this prefix to CPUs; return how many were moved.
+    """Move a server's threads to CPUs; return how many were moved.
 
-    A server with too few CPUs for its threads starts with all of them on one.
+    A server with too few CPUs for its threads starts with all threads on one CPU.
 
     Args:
-        threads: CPU and niceness by a thread's name in lower case; those of "" are for all others.
+        prefix: argument that only this server has.
+        threads: CPU and niceness by thread name in lower case; the key "" stands for all others.
     """
     processes = [e for e in os.listdir("/proc") if prefix in (read_server_arguments(e) or ())]
     moved = 0
@@ -84,7 +85,7 @@ def place_threads(prefix: str, threads: dict[str, tuple[int, int | None]]) -> in
         except (FileNotFoundError, ProcessLookupError):
             continue  # a thread that has just ended
         except OSError as exc:
-            raise Trouble("cpu", f"TRex cannot run on CPU {cpu}: {exc.strerror}") from exc
+            raise RequestError("cpu", f"TRex cannot run on CPU {cpu}: {exc.strerror}") from exc
         moved += 1
     return moved
 
@@ -117,9 +118,9 @@ def read_server_arguments(entry: str) -> list[str] | None:
 
 
 def find_server(port: int) -> str | None:
-    """Find the process of the TRex server that listens on a TCP port here; None: unknown.
+    """Return the process ID of the TRex server that listens on a local TCP port, None if unknown.
 
-    The sockets of another user's processes are hidden: then the only server there is counts.
+    If another user's sockets are hidden, return the only TRex server that runs.
     """
     sockets = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -137,7 +138,7 @@ def find_server(port: int) -> str | None:
 
 
 def _examine_interface(name: str) -> Any:
-    """Return facts about a NIC by its PCI address, or the findings of the interface's driver."""
+    """Return facts about a NIC, given by PCI address, or what its driver finds out otherwise."""
     pci = "/sys/bus/pci/devices/" + name
     if os.path.isdir(pci):
         driver, names = os.path.join(pci, "driver"), os.path.join(pci, "net")

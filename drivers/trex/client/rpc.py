@@ -15,8 +15,8 @@ import types
 import warnings
 from typing import Any
 
-from v6t.drivers.trex.client.service import Trouble, make_one_line
-from v6t.drivers.trex.client.stats import CounterLook, is_link_lost, parse_look
+from v6t.drivers.trex.client.service import RequestError, make_one_line
+from v6t.drivers.trex.client.stats import CounterReading, is_link_lost, parse_counter_reading
 
 _CLIENT_DIRECTORY = os.path.join("automation", "trex_control_plane", "interactive")
 
@@ -25,7 +25,7 @@ def import_client(trex_dir: str, engine: str) -> Any:
     """Import TRex's API of an engine, stl or astf, from the installation, and only from there."""
     path = os.path.join(trex_dir, _CLIENT_DIRECTORY)
     if not os.path.isdir(os.path.join(path, "trex", engine)):
-        raise Trouble("client", f"{trex_dir} holds no TRex Python client")
+        raise RequestError("client", f"{trex_dir} holds no TRex Python client")
     if sys.version_info >= (3, 13) and "cgi" not in sys.modules:
         shim: Any = types.ModuleType("cgi")  # scapy 2.4.3 imports what Python 3.13 no longer has
         shim.escape = html.escape
@@ -35,7 +35,9 @@ def import_client(trex_dir: str, engine: str) -> Any:
         warnings.simplefilter("ignore")
         api: Any = importlib.import_module(f"trex.{engine}.api")
     if not os.path.realpath(api.__file__).startswith(os.path.realpath(path)):
-        raise Trouble("client", f"another package named trex hides TRex's client: {api.__file__}")
+        raise RequestError(
+            "client", f"another package named trex hides TRex's client: {api.__file__}"
+        )
     return api
 
 
@@ -73,7 +75,7 @@ def count_queue_drops(client: Any) -> int | None:
     return None if drops == "N/A" else int(drops)
 
 
-def read_counters(client: Any, ports: list[int]) -> CounterLook:
+def read_counters(client: Any, ports: list[int]) -> CounterReading:
     """Read the server's clock, the frames each port has sent, and the clock again."""
     rpc = client.conn.rpc
     batch = rpc.create_batch()
@@ -83,8 +85,8 @@ def read_counters(client: Any, ports: list[int]) -> CounterLook:
     batch.add("ping", {}, rpc.api_h)
     answers = batch.invoke(chunk_size=None)
     if not answers:
-        raise Trouble("server", f"TRex did not send its counters: {answers.err()}")
-    return parse_look(answers.data(), ports)
+        raise RequestError("server", f"TRex did not send its counters: {answers.err()}")
+    return parse_counter_reading(answers.data(), ports)
 
 
 def start_ports(client: Any, ports: list[int], at: float, *, force: bool) -> str:
@@ -101,7 +103,7 @@ def start_port_capture(client: Any, port: int, endpoint: str, bpf_filter: str) -
     """Hand a port's frames that pass a filter to a socket, without service mode."""
     done = _transmit(client, "start_capture_port", port, endpoint=endpoint, bpf_filter=bpf_filter)
     if not done:
-        raise Trouble("neighbours", make_one_line(done.err()))
+        raise RequestError("neighbours", make_one_line(done.err()))
 
 
 def stop_port_capture(client: Any, port: int) -> None:

@@ -23,8 +23,8 @@ from typing import Any, TextIO
 _GRACE_S = 5.0  # Time for a request to end and for giving ports back, once stdin has ended
 
 
-class Trouble(Exception):
-    """Failure of a request, with a kind that v6t maps to its own errors."""
+class RequestError(Exception):
+    """Failure of a request; v6t maps ``kind`` to its own errors."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -46,21 +46,22 @@ def serve(worker: Any, lines: TextIO, out: TextIO) -> None:
     """Answer requests until the input ends, then exit even if a request hangs."""
     requests: queue.Queue[str] = queue.Queue()
 
-    def read() -> None:
+    def read_requests() -> None:
+        """Queue the requests; exit if the last one has not ended soon after the input."""
         for line in iter(lines.readline, ""):
             requests.put(line)
         requests.put("")
         time.sleep(_GRACE_S)
         os._exit(1)
 
-    threading.Thread(target=read, daemon=True).start()
+    threading.Thread(target=read_requests, daemon=True).start()
     try:
         for line in iter(requests.get, ""):
             request = json.loads(line)
             number, op = request.pop("id"), request.pop("op")
             try:
                 answer = {"ok": getattr(worker, op)(**request)}
-            except Trouble as exc:
+            except RequestError as exc:
                 answer = {"error": str(exc), "kind": exc.kind}
             except Exception as exc:
                 answer = {"error": make_one_line(exc), "kind": type(exc).__name__}
@@ -73,7 +74,7 @@ def serve(worker: Any, lines: TextIO, out: TextIO) -> None:
 
 
 def main(worker: Any) -> None:
-    """Serve requests on stdin; all output of TRex's client goes to stderr."""
+    """Answer requests from stdin on stdout; redirect all output of TRex's client to stderr."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     out = io.TextIOWrapper(os.fdopen(os.dup(1), "wb"), encoding="ascii")

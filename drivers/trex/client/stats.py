@@ -42,7 +42,7 @@ class ServerStats:
     """Counters of a server and of its ports since they were cleared."""
 
     ports: Mapping[int, PortStats]
-    queue_full: int = _declare("queue_full")  # Times at which a transmit queue was full
+    queue_full_count: int = _declare("queue_full")  # Number of times a transmit queue was full
     cpu: float = _declare("cpu_util_raw")  # Load of the data path [%]
     rx_cpu: float = _declare("rx_cpu_util")  # Load of the receiver [%]
 
@@ -89,15 +89,15 @@ def _parse_port_counts(counts: Mapping[Any, Any]) -> dict[int, int]:
 
 
 def _select_numbers(keys: Iterable[Any]) -> list[Any]:
-    """Select the keys that are numbers; TRex adds totals and global entries to them."""
+    """Select the keys that are numbers; TRex adds keys for totals and global entries."""
     return [key for key in keys if str(key).isdigit()]
 
 
 class CaptureStatus(NamedTuple):
-    """Frames of a capture."""
+    """Numbers of frames of a capture."""
 
     stored: int
-    matched: int  # Frames that passed its filter
+    matched: int  # Frames that passed the capture's filter
 
 
 def parse_captures(status: Mapping[int, Mapping[str, Any]]) -> dict[int, CaptureStatus]:
@@ -111,7 +111,7 @@ def parse_capture_number(started: Mapping[str, Any]) -> int:
 
 
 def parse_frames(fetched: Iterable[Mapping[str, Any]]) -> list[tuple[float, str]]:
-    """Parse captured frames: times of arrival by the server's clock [s], and octets in base64."""
+    """Parse captured frames into arrival times by the server's clock [s] and octets in base64."""
     return [(one["ts"], base64.b64encode(one["binary"]).decode()) for one in fetched]
 
 
@@ -121,9 +121,9 @@ class Capture:
 
     Attributes:
         kind: ``sample``, ``control``, ``marked`` or ``recording``.
-        matched: frames that passed its filter.
-        class_number: class of the marked frames that it counts.
-        frames: times of arrival by the server's clock [s], and octets in base64.
+        matched: number of frames that passed the capture's filter.
+        class_number: class of the marked frames that the capture counts.
+        frames: arrival times by the server's clock [s], and octets in base64.
     """
 
     kind: str
@@ -137,18 +137,20 @@ class Capture:
         return [(time_s, base64.b64decode(text)) for time_s, text in self.frames]
 
 
-class CounterLook(NamedTuple):
-    """Frames that had left by port, between two readings of the server's clock [s after the start]."""
+class CounterReading(NamedTuple):
+    """Frames sent by each port, read between two readings of the clock [s after the start]."""
 
     before_s: float
     sent: Mapping[int, int]
     after_s: float
 
 
-def parse_look(replies: Sequence[Mapping[str, Any]], ports: Sequence[int]) -> CounterLook:
+def parse_counter_reading(
+    replies: Sequence[Mapping[str, Any]], ports: Sequence[int]
+) -> CounterReading:
     """Parse the answers of ``ping``, of ``get_port_stats`` for each port, and of ``ping``."""
     sent = {port: int(reply["opackets"]) for port, reply in zip(ports, replies[1:-1])}
-    return CounterLook(replies[0]["ts"], sent, replies[-1]["ts"])
+    return CounterReading(replies[0]["ts"], sent, replies[-1]["ts"])
 
 
 @dataclass(frozen=True)
@@ -156,36 +158,37 @@ class TrialStats:
     """Counters and captures of one trial.
 
     Attributes:
-        queue_full: times at which a transmit queue was full.
-        queue_drop: frames that were dropped before a transmit queue; None: unknown.
-        faults: of the ports, found by their driver.
-        answered: neighbor frames that were sent meanwhile, by port.
+        counter_readings: readings of the sent frames, close together at the start and the end.
+        queue_full_count: number of times that a transmit queue was full.
+        dropped_frames: number of frames dropped before a transmit queue, or None if unknown.
+        port_faults: faults that the ports' driver found.
+        neighbor_answers: number of ARP and ND answers sent during the trial, by port.
         ended: whether traffic ended by itself.
-        began_ago_s: from the first frame to the worker's answer [s].
-        cpu, rx_cpu: loads of the data path and of the receiver [%].
+        began_ago_s: time between the first frame and the worker's answer [s].
+        cpu, rx_cpu: samples of the load of the data path and of the receiver [%].
         events: other faults of the tester, which do not depend on the rate.
-        readings: times since the first frame [s], and frames sent and received by port.
+        timeline_readings: time after the first frame [s], and sent and received frames by port.
     """
 
     ports: Mapping[int, PortStats] = field(default_factory=dict)
     groups: Mapping[int, GroupStats] = field(default_factory=dict)
     captures: Sequence[Capture] = ()
-    looks: Sequence[CounterLook] = ()
-    queue_full: int = 0
-    queue_drop: int | None = None
-    faults: Sequence[str] = ()
-    answered: Mapping[int, int] = field(default_factory=dict)
+    counter_readings: Sequence[CounterReading] = ()
+    queue_full_count: int = 0
+    dropped_frames: int | None = None
+    port_faults: Sequence[str] = ()
+    neighbor_answers: Mapping[int, int] = field(default_factory=dict)
     ended: bool = True
     began_ago_s: float = 0.0
     cpu: Sequence[float] = ()
     rx_cpu: Sequence[float] = ()
     events: Sequence[str] = ()
-    readings: Sequence[tuple[float, Mapping[int, tuple[int, int]]]] = ()
+    timeline_readings: Sequence[tuple[float, Mapping[int, tuple[int, int]]]] = ()
 
     def count_matches(
         self, kind: str, ports: Iterable[int], class_number: int | None = None
     ) -> int:
-        """Count the frames that captures of a kind matched at some ports."""
+        """Count the frames that matched the captures of a kind at these ports."""
         return sum(
             c.matched
             for c in self.captures
@@ -223,7 +226,7 @@ class TcpCounters:
     opened: int = _declare("tcps_connects", 0)  # Connections that were open on this side
     failed: int = _declare("tcps_conndrops", 0)  # Connections that ended before they were open
     given_up: int = _declare("tcps_keepdrops", 0)  # Connections that did not open in time
-    repeated_syns: int = _declare("tcps_rexmttimeo_syn", 0)  # SYNs, and answers to them
+    repeated_syns: int = _declare("tcps_rexmttimeo_syn", 0)  # Retransmitted SYNs and SYN-ACKs
     timeouts: int = _declare("tcps_rexmttimeo", 0)  # Retransmissions after a timeout
     repeated_segments: int = _declare("tcps_sndrexmitpack", 0)
     sent_octets: int = _declare("tcps_sndbyte", 0)
@@ -232,7 +235,7 @@ class TcpCounters:
     reset: int = _declare("tcps_drops", 0)  # Open connections that were dropped
     closed: int = _declare("tcps_closed", 0)
     wrong_segments: int = 0  # Received with a wrong checksum, length or offset
-    faults: Mapping[str, int] = field(default_factory=dict)  # Of TRex itself, by description
+    faults: Mapping[str, int] = field(default_factory=dict)  # TRex's own faults, by description
     record: Mapping[str, float] = field(default_factory=dict)  # All counters, as TRex names them
 
 
@@ -254,17 +257,18 @@ class StepStats:
     """Counters of TRex's stateful engine at the end of a step.
 
     Attributes:
-        first: units that had been counted at the first reading.
-        ago_s: from the first SYN to the worker's answer [s].
+        counter_readings: readings of the step's units, as if port 0 had sent them.
+        initial_count: number of units at the first reading.
+        began_ago_s: time between the first SYN and the worker's answer [s].
     """
 
     counters: Mapping[str, TcpCounters]  # Of ``client`` and ``server``
     ports: Mapping[int, PortStats]
-    looks: Sequence[CounterLook] = ()
-    queue_full: int = 0
+    counter_readings: Sequence[CounterReading] = ()
+    queue_full_count: int = 0
     cpu: Sequence[float] = ()
-    first: int | None = None
-    ago_s: float = 0.0
+    initial_count: int | None = None
+    began_ago_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -279,7 +283,7 @@ class PortFacts:
     numa: int | str | None = _declare("numa", None)
     promiscuous: str | None = _declare("prom", None)
     owner: str = ""
-    is_virtual: bool = False  # Whether it is not a NIC
+    is_virtual: bool = False  # Whether the port is not a NIC
 
     def describe(self) -> dict[str, Any]:
         """Return the facts for a record of the run."""
@@ -311,7 +315,7 @@ class ServerFacts:
     mode: str | None = _declare("mode", None)  # Engine of the server: ``STL`` or ``ASTF``
     processor: str | None = _declare("core_type", None)
     cores: int = _declare("dp_core_count", 1)  # All data path cores
-    per_port: int | None = _declare("dp_core_count_per_port", None)  # Cores
+    per_port: int | None = _declare("dp_core_count_per_port", None)  # Data path cores of a port
     has_several_queues: bool = _declare("is_multiqueue_mode", False)
     ports: Sequence[PortFacts] = ()
 

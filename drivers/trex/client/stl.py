@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 from v6t.drivers.trex.client import host, rpc
-from v6t.drivers.trex.client.service import Trouble, main, make_one_line
+from v6t.drivers.trex.client.service import RequestError, main, make_one_line
 from v6t.drivers.trex.client.stats import (
     Capture,
-    CounterLook,
+    CounterReading,
     TrialStats,
     parse_capture_number,
     parse_captures,
@@ -54,7 +54,7 @@ class StlWorker(Worker):
         except self.api.TRexError as exc:
             taken = _describe_owners(owners)
             text = make_one_line(exc) + (f" ({taken})" if taken else "")
-            raise Trouble("taken", text) from exc
+            raise RequestError("taken", text) from exc
         self.ports = list(ports)
         self.client.stop(ports=ports)
         self.client.remove_all_streams(ports=ports)
@@ -66,7 +66,7 @@ class StlWorker(Worker):
         owners = {str(port): rpc.read_owner(self.client, port) for port in ports}
         return {port: owner for port, owner in owners.items() if owner}
 
-    def catch_up(self, max_s: float) -> None:
+    def set_max_catch_up(self, max_s: float) -> None:
         """Set the longest delay that the data path makes up for at once [s]."""
         self.client.set_global_cfg({"sched_max_stretch": max_s})
 
@@ -75,7 +75,9 @@ class StlWorker(Worker):
         owners = self._read_owners(self.client.get_all_ports())
         if owners and not force:
             taken = _describe_owners(owners)
-            raise Trouble("taken", f"the server would have to be ended, and is in use ({taken})")
+            raise RequestError(
+                "taken", f"the server would have to be ended, and is in use ({taken})"
+            )
         process = host.find_server(self.address[1])
         client, self.client, self.ports = self.client, None, []
         client.server_shutdown(force=force)
@@ -83,14 +85,19 @@ class StlWorker(Worker):
         until = time.monotonic() + wait_s
         while host.is_reachable(self.address) or (process and host.read_server_arguments(process)):
             if time.monotonic() > until:
-                raise Trouble("server", f"the TRex server did not end within {wait_s:g} s")
+                raise RequestError("server", f"the TRex server did not end within {wait_s:g} s")
             time.sleep(0.1)
         return owners
 
     def exchange(
         self, frames: list[Any], captures: list[dict[str, Any]], wait_s: float, quiet_s: float
     ) -> list[Capture]:
-        """Push single frames, [[port, base64], ...]; return what captures got until they were quiet."""
+        """Send single frames, [[port, base64], ...]; return the captures of the frames that arrive.
+
+        Args:
+            wait_s: time to wait for the first frame [s].
+            quiet_s: time to wait for another frame after each one [s].
+        """
         numbers = self._start_captures(captures)
         for port, text in frames:
             rpc.push_frames(self.client, [port], [base64.b64decode(text)])
@@ -117,14 +124,14 @@ class StlWorker(Worker):
         give_up_s: float,
         captures: list[dict[str, Any]],
     ) -> TrialStats:
-        """Run one trial: install, start, watch, wait, read.
+        """Run one trial and return its counters.
 
         Args:
-            bursts: by port, see :class:`v6t.drivers.trex.bursts.Burst`, with ``nonce``.
-            due_s: by then the last frame should have left.
+            bursts: fields of :class:`v6t.drivers.trex.bursts.Burst` with ``nonce``, by port.
+            due_s: time after the start at which the last frame should have left [s].
             receive: ports that receive test frames.
-            residual_s: wait for late frames.
-            give_up_s: traffic that still runs is stopped.
+            residual_s: time to wait for late frames [s].
+            give_up_s: time after the start at which traffic is stopped if it still runs [s].
             captures: see :func:`v6t.drivers.trex.capture.make_capture_request`.
         """
         client = self.client
@@ -149,9 +156,9 @@ class StlWorker(Worker):
                 with contextlib.suppress(FileNotFoundError):  # TRex does not overwrite files
                     self.remove_file(path)
         else:
-            raise Trouble("start", start.refusal)
-        watched: dict[str, Any] = {"cpu": [], "rx_cpu": [], "events": [], "readings": []}
-        ended = self._watch(start, start.idle + due_s, start.began + give_up_s, watched)
+            raise RequestError("start", start.refusal)
+        watched: dict[str, Any] = {"cpu": [], "rx_cpu": [], "events": [], "timeline_readings": []}
+        ended = self._watch(start, start.last_idle + due_s, start.began + give_up_s, watched)
         if not ended:
             client.stop(ports=ports)
         time.sleep(residual_s)
@@ -162,10 +169,10 @@ class StlWorker(Worker):
             ports={p: replace(n, sent=n.sent - answered[p]) for p, n in stats.ports.items()},
             groups=parse_groups(client.get_pgid_stats()),
             captures=self._collect_captures(captures, numbers),  # before frames are pushed out
-            looks=start.looks,
-            queue_full=stats.queue_full,
-            queue_drop=self._count_queue_drops(watched["events"]),
-            answered=answered,
+            counter_readings=start.counter_readings,
+            queue_full_count=stats.queue_full_count,
+            dropped_frames=self._count_queue_drops(watched["events"]),
+            neighbor_answers=answered,
             ended=ended,
             **watched,
         )
@@ -174,7 +181,7 @@ class StlWorker(Worker):
             driver = choose_driver(port.driver for port in self.facts.ports if port.index in ports)
             faults = driver.find_faults(client, ports, lambda: count_received(client, receive))
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
-        return replace(result, faults=faults, began_ago_s=time.monotonic() - start.began)
+        return replace(result, port_faults=faults, began_ago_s=time.monotonic() - start.began)
 
     def release(self, client: Any) -> None:
         try:
@@ -189,11 +196,12 @@ class StlWorker(Worker):
         finally:
             client.disconnect(stop_traffic=False, release_ports=False)
 
-    def read_counters(self, ports: list[int]) -> CounterLook:
+    def read_counters(self, ports: list[int]) -> CounterReading:
         """Read the server's clock, the test frames sent so far by each port, and the clock again."""
-        look = rpc.read_counters(self.client, ports)
+        reading = rpc.read_counters(self.client, ports)
         answered = self._count_answers()
-        return look._replace(sent={port: n - answered[port] for port, n in look.sent.items()})
+        sent = {port: n - answered[port] for port, n in reading.sent.items()}
+        return reading._replace(sent=sent)
 
     def _add_streams(self, bursts: dict[str, list[Any]]) -> None:
         """Give TRex the streams of a trial, one by one."""
@@ -229,7 +237,7 @@ class StlWorker(Worker):
         return {port: self.responder.sent.get(port, 0) for port in self.ports}
 
     def _count_queue_drops(self, events: list[str]) -> int | None:
-        """Count the frames dropped before transmit queues; add a failure to the trial's events."""
+        """Count the frames dropped before transmit queues; on failure add an event, return None."""
         try:
             return rpc.count_queue_drops(self.client)
         except Exception as exc:
@@ -247,13 +255,13 @@ class StlWorker(Worker):
     def _watch(
         self, start: TrialStart, due: float, latest: float, watched: dict[str, list[Any]]
     ) -> bool:
-        """Wait for the end of traffic; return whether it ended by itself by the latest time."""
+        """Wait for the end of traffic, and record health; return False if it runs past ``latest``."""
         client, next_check, ports = self.client, start.began + 0.2, start.ports
         while True:
             if not client.is_connected():
-                raise Trouble("server", "the TRex server is gone")
+                raise RequestError("server", "the TRex server is gone")
             if taken := set(ports).difference(client.get_acquired_ports()):
-                raise Trouble("stolen", f"port {min(taken)} was taken by another user")
+                raise RequestError("stolen", f"port {min(taken)} was taken by another user")
             if not client.is_traffic_active(ports):
                 if not start.is_complete:
                     start.read_sent()
@@ -274,17 +282,18 @@ class StlWorker(Worker):
     def _check_health(self, at: float, ports: list[int], watched: dict[str, list[Any]]) -> None:
         """Check server and links; record load and port counters."""
         if not host.is_reachable(self.address):  # the client takes a dozen seconds to notice
-            raise Trouble("server", "the TRex server is gone: it does not answer")
+            raise RequestError("server", "the TRex server is gone: it does not answer")
         stats = parse_stats(self.client.get_stats(ports=self.ports), self.ports)
         watched["cpu"].append(stats.cpu)
         watched["rx_cpu"].append(stats.rx_cpu)
-        watched["readings"].append((at, {p: (n.sent, n.received) for p, n in stats.ports.items()}))
+        counts = {p: (n.sent, n.received) for p, n in stats.ports.items()}
+        watched["timeline_readings"].append((at, counts))
         for port in ports:
             if rpc.is_link_down(self.client, port):
                 watched["events"].append(f"link of port {port} went down")
 
     def _start_captures(self, captures: list[dict[str, Any]]) -> list[int]:
-        """Start captures; return TRex's numbers of them."""
+        """Start captures; return the numbers that TRex gives them."""
         if captures:
             self.enter_service_mode()
         numbers = []
@@ -321,13 +330,13 @@ class StlWorker(Worker):
 
 
 class TrialStart:
-    """Starts the ports of a trial at one moment, and looks at their counters while they send.
+    """Starts the ports of a trial at one moment, and reads their counters while they send.
 
     Attributes:
-        looks: at the counters of the ports.
-        began: moment of the start, by this host's clock [s].
-        idle: last moment at which no frame had left.
-        refusal: why a port did not start.
+        counter_readings: all readings of the sent frames so far.
+        began: time of the start by this host's clock [s].
+        last_idle: last time at which no frame had left, by the same clock [s].
+        refusal: TRex's reason why a port did not start, or an empty text.
     """
 
     def __init__(self, worker: StlWorker, frames: dict[int, int], preparation_s: float) -> None:
@@ -335,8 +344,8 @@ class TrialStart:
         self._frames = frames
         self._preparation_s = preparation_s
         self.ports = sorted(frames)
-        self.looks: list[CounterLook] = []
-        self.began = self.idle = self._at = 0.0
+        self.counter_readings: list[CounterReading] = []
+        self.began = self.last_idle = self._at = 0.0
         self._base: Mapping[int, int] = {}
         self.refusal = ""
 
@@ -360,8 +369,8 @@ class TrialStart:
         # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs: up to
         # 0.1 s if the machine was busy when it began
         nothing = dict.fromkeys(self.ports, 0)
-        self.looks.append(CounterLook(now - self._at, nothing, now - self._at))
-        self.idle = requested_at
+        self.counter_readings.append(CounterReading(now - self._at, nothing, now - self._at))
+        self.last_idle = requested_at
         time.sleep(max(0.0, self.began - _READ_BEFORE_S - time.monotonic()))
         while time.monotonic() < self.began + _READ_AFTER_S and not all(self.read_sent().values()):
             time.sleep(0.001)
@@ -372,16 +381,16 @@ class TrialStart:
         now = time.monotonic()
         before, counts, after = self._worker.read_counters(self.ports)
         sent = {p: n - self._base[p] for p, n in counts.items()}
-        self.looks.append(CounterLook(before - self._at, sent, after - self._at))
+        self.counter_readings.append(CounterReading(before - self._at, sent, after - self._at))
         if not any(sent.values()):
-            self.idle = now  # sending may have begun since, and is not over before its time
+            self.last_idle = now  # sending may have begun since, and is not over before its time
         return sent
 
     @property
     def is_complete(self) -> bool:
-        """Whether all frames were seen to have left."""
-        return bool(self.looks) and all(
-            n >= self._frames[p] for p, n in self.looks[-1].sent.items()
+        """Whether the last reading found that all frames had left."""
+        return bool(self.counter_readings) and all(
+            n >= self._frames[p] for p, n in self.counter_readings[-1].sent.items()
         )
 
 
@@ -391,7 +400,7 @@ def _describe_owners(owners: dict[str, str]) -> str:
 
 
 def count_arrivals(stats: TrialStats, receive: list[int]) -> int:
-    """Count the test frames that came to these ports in a trial."""
+    """Count the test frames that arrived at the ports ``receive`` in a trial."""
     if any(capture.kind == "control" for capture in stats.captures):
         received = sum(stats.ports[port].received for port in receive)
         return received - stats.count_matches("control", receive)
@@ -400,7 +409,7 @@ def count_arrivals(stats: TrialStats, receive: list[int]) -> int:
 
 
 def count_received(client: Any, receive: list[int]) -> int:
-    """Count all frames that ports have received."""
+    """Count all frames that the ports ``receive`` have received."""
     stats = parse_stats(client.get_stats(ports=receive), receive)
     return sum(port.received for port in stats.ports.values())
 
@@ -411,7 +420,9 @@ def check_space(path: str, octets: int) -> None:
     free = shutil.disk_usage(directory).free
     if free < octets:
         free_text = f"where {free >> 20} MB are free"
-        raise Trouble("space", f"the recording needs {octets >> 20} MB in {directory}, {free_text}")
+        raise RequestError(
+            "space", f"the recording needs {octets >> 20} MB in {directory}, {free_text}"
+        )
 
 
 def with_nonce(packet: dict[str, Any], nonce: int) -> dict[str, Any]:

@@ -19,10 +19,10 @@ from typing import Any, Iterator
 
 from v6t.drivers.neighbours import REQUEST_FILTER, Hosts
 from v6t.drivers.trex.client import host, rpc
-from v6t.drivers.trex.client.service import Trouble, make_one_line
+from v6t.drivers.trex.client.service import RequestError, make_one_line
 from v6t.drivers.trex.client.stats import ServerFacts, parse_server
 
-NEIGHBOUR_FILTER = f"{REQUEST_FILTER} or (vlan and {REQUEST_FILTER})"
+NEIGHBOR_REQUEST_FILTER = f"{REQUEST_FILTER} or (vlan and {REQUEST_FILTER})"
 _POLL_MS = 50  # Longest time until a thread notices that it is closed
 DONTWAIT = 1  # Flag of ZeroMQ that TRex's copy of pyzmq does not name
 DEPARTURE_S = 0.1  # Longest time until a frame given to TRex is in its counters
@@ -31,15 +31,13 @@ DEPARTURE_S = 0.1  # Longest time until a frame given to TRex is in its counters
 class NeighborResponder:
     """Answers neighbor requests for the tester's hosts, with one thread for each port.
 
-    TRex connects to :meth:`endpoint` afterwards.
-
     Args:
         zmq: module of ZeroMQ; None without hosts.
-        directory: has the sockets.
-        hosts: by port.
+        directory: directory of the sockets, to which TRex connects; see :meth:`make_endpoint`.
+        hosts: hosts on each port.
 
     Attributes:
-        sent: answers by port.
+        sent: number of answers sent, by port.
     """
 
     def __init__(self, zmq: Any, directory: str, hosts: dict[int, Hosts]) -> None:
@@ -58,8 +56,8 @@ class NeighborResponder:
         for thread in self._threads:
             thread.start()
 
-    def endpoint(self, port: int) -> str:
-        """Return the address of a port's socket."""
+    def make_endpoint(self, port: int) -> str:
+        """Return the ZeroMQ address of a port's socket."""
         return "ipc://" + os.path.join(self._directory, f"port{port}")
 
     @contextmanager
@@ -76,7 +74,7 @@ class NeighborResponder:
             time.sleep(rest)
 
     def close(self) -> None:
-        """End the threads and their sockets; TRex must have let go of them."""
+        """End the threads and their sockets; call it after TRex has closed its connections."""
         self._is_open = False
         for thread in self._threads:
             thread.join()
@@ -86,7 +84,7 @@ class NeighborResponder:
         try:
             pair = self._context.socket(self._zmq.PAIR)
             pair.setsockopt(self._zmq.RCVTIMEO, _POLL_MS)
-            pair.bind(self.endpoint(port))
+            pair.bind(self.make_endpoint(port))
             while self._is_open:
                 with suppress(self._zmq.Again):
                     frame = pair.recv()
@@ -97,7 +95,7 @@ class NeighborResponder:
             self._failure = exc
 
     def _answer(self, port: int, pair: Any, frame: bytes) -> None:
-        """Answer a frame that asks for a host, and count the answer."""
+        """Answer a neighbor request for a host and count the answer; ignore other frames."""
         answer = self._hosts[port].answer(frame)
         if answer is None:
             return
@@ -114,8 +112,8 @@ class Worker(abc.ABC):
     """Worker whose methods are the requests of v6t; arguments and answers are JSON values.
 
     Attributes:
-        engine, client_class: TRex's names of the engine and of its client.
-        in_service: ports are in the service mode.
+        engine, client_class: TRex's names of the engine and of its client class.
+        in_service: whether the ports are in service mode.
     """
 
     engine = client_class = ""
@@ -134,7 +132,7 @@ class Worker(abc.ABC):
         self.hosts: dict[int, Hosts] = {}
 
     def import_client(self, trex_dir: str) -> dict[str, Any]:
-        """Import TRex's client; return facts about this interpreter and its host."""
+        """Import TRex's client; return facts about this interpreter and this host."""
         self.api = rpc.import_client(trex_dir, self.engine)
         import scapy
 
@@ -147,7 +145,7 @@ class Worker(abc.ABC):
         }
 
     def connect(self, server: str, rpc_port: int, pub_port: int, timeout_s: float) -> ServerFacts:
-        """Connect without touching any port; return facts about the server."""
+        """Connect to a server without acquiring ports; return facts about the server."""
         make_client = getattr(self.api, self.client_class)
         self.client = make_client(
             server=server,
@@ -161,7 +159,7 @@ class Worker(abc.ABC):
             self.client.connect()
         except Exception as exc:
             self.client = None
-            raise Trouble("connect", make_one_line(exc)) from exc
+            raise RequestError("connect", make_one_line(exc)) from exc
         self.address = (server, rpc_port)
         self.facts = self._read_facts()
         return self.facts
@@ -178,7 +176,7 @@ class Worker(abc.ABC):
 
     @abc.abstractmethod
     def acquire(self, ports: list[int], force: bool) -> dict[str, str]:
-        """Acquire ports; return the owners they were taken from, by port."""
+        """Acquire ports; return the former owners of those that were taken, by port."""
 
     @abc.abstractmethod
     def release(self, client: Any) -> None:
@@ -190,7 +188,14 @@ class Worker(abc.ABC):
         return None if process is None else host.read_server_arguments(process)
 
     def start_answering(self, hosts: dict[str, dict[str, Any]]) -> list[int]:
-        """Answer neighbor requests for hosts, given as arguments of :class:`Hosts`; return the ports."""
+        """Begin to answer neighbor requests for hosts.
+
+        Args:
+            hosts: arguments of :class:`Hosts` for each port.
+
+        Returns:
+            The ports on which requests are answered.
+        """
         self.hosts = {int(p): Hosts(**arguments) for p, arguments in hosts.items()}
         known = {p: one for p, one in self.hosts.items() if one.answers}
         if not known or not host.is_local(self.address):
@@ -201,14 +206,14 @@ class Worker(abc.ABC):
         self.responder = NeighborResponder(zmq, self.make_directory(), known)
         for port in sorted(known):
             rpc.stop_port_capture(self.client, port)  # of a client that died
-            endpoint = self.responder.endpoint(port)
-            rpc.start_port_capture(self.client, port, endpoint, NEIGHBOUR_FILTER)
+            endpoint = self.responder.make_endpoint(port)
+            rpc.start_port_capture(self.client, port, endpoint, NEIGHBOR_REQUEST_FILTER)
         return sorted(known)
 
-    def introduce(self, ports: list[int]) -> None:
+    def introduce_hosts(self, ports: list[int]) -> None:
         """Send neighbor requests for the device from the hosts of these ports."""
         for port in ports:
-            if frames := self.hosts[port].introductions():
+            if frames := self.hosts[port].make_introductions():
                 rpc.push_frames(self.client, [port], frames)
         time.sleep(DEPARTURE_S)
 
@@ -235,7 +240,7 @@ class Worker(abc.ABC):
         return self.directory
 
     def close(self) -> None:
-        """Give ports back and remove the directory."""
+        """Release the ports, disconnect and remove the directory."""
         client = self.client
         try:
             if client is not None:

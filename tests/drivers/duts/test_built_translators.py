@@ -130,7 +130,7 @@ def test_workers_option_is_written_to_configuration(device, workers, lines):
     ],
 )
 def test_tayga_version_is_read_from_program_or_package(said, version, workers):
-    found = make_driver("tayga", {}).read_version(said)
+    found = make_driver("tayga", {}).extract_version(said)
     assert found == version
     assert has_workers(found) == workers
 
@@ -138,8 +138,10 @@ def test_tayga_version_is_read_from_program_or_package(said, version, workers):
 def test_missing_tundra_is_rejected():
     driver = make_driver("tundra", {"program": "/nowhere/tundra-nat64"})
     with expect_error("unexpected-answer"):
-        driver.read_version("sh: 1: /nowhere/tundra-nat64: not found")
-    assert driver.read_version("Tundra-NAT64 / v6.0.2 / Copyright (c) 2024 Vit Labuda") == "6.0.2"
+        driver.extract_version("sh: 1: /nowhere/tundra-nat64: not found")
+    assert (
+        driver.extract_version("Tundra-NAT64 / v6.0.2 / Copyright (c) 2024 Vit Labuda") == "6.0.2"
+    )
 
 
 def test_nat46_version_is_module_checksum(tmp_path):
@@ -150,7 +152,7 @@ def test_nat46_version_is_module_checksum(tmp_path):
     for name in (str(module), "no_such_module", str(tmp_path / "none.ko")):
         driver = make_driver("nat46", {"module": name})
         done = run_shell(driver.version_command, "", check=False)
-        said[name] = driver.read_version(done.stdout)
+        said[name] = driver.extract_version(done.stdout)
     assert list(said.values()) == [f"module {own} (SHA-256)", "unknown", "unknown"]
 
 
@@ -162,4 +164,4 @@ def test_nat46_version_is_module_checksum(tmp_path):
     ],
 )
 def test_snabb_version_contains_commit(said, version):
-    assert make_driver("snabb-lwaftr", {}).read_version(said) == version
+    assert make_driver("snabb-lwaftr", {}).extract_version(said) == version

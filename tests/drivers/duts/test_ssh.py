@@ -9,7 +9,7 @@ from v6t.drivers.transport.contract import (
     DeadlinePassed,
     DeviceTakenOver,
     Output,
-    for_shell,
+    make_shell_line,
 )
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -142,7 +142,9 @@ def test_refused_command_is_recognized_among_other_messages():
         Output.decode("device", 1, b"", said)
     assert Output.decode("device", 0, b"", said).status == 0
     done = subprocess.run(
-        ["sh", "-c", for_shell("echo ran", condition="false")], capture_output=True, check=False
+        ["sh", "-c", make_shell_line("echo ran", condition="false")],
+        capture_output=True,
+        check=False,
     )
     with pytest.raises(DeviceTakenOver):
         Output.decode("device", done.returncode, done.stdout, done.stderr)

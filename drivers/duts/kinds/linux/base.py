@@ -76,11 +76,11 @@ class LinuxDriver(Driver):
                 raise make_missing_program_error(
                     program, source, from_option=program == optional_program
                 )
-        return replace(facts, version=self.read_version(sections.get("version", "")))
+        return replace(facts, version=self.extract_version(sections.get("version", "")))
 
-    def read_version(self, text: str) -> str:
+    def extract_version(self, output: str) -> str:
         """Return the version in the output of ``version_command``."""
-        match = re.search(self.version_pattern, text)
+        match = re.search(self.version_pattern, output)
         if match is None and self.program_source:
             problem = f"'{self.version_command}' does not print the version of {self.name}"
             hint = "set dut.options.program to where it is"

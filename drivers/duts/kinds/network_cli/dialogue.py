@@ -268,7 +268,7 @@ class CliTransport:
         if answer is not None:
             typed = self._insert_secrets(answer)
             if redaction.asks_secret(last_line):
-                redaction.add_secret(typed)
+                redaction.register_secret(typed)
             return typed + "\n"
         if at_login and _PASSWORD_PROMPT.search(last_line):
             password = os.environ.get(redaction.ENABLE_PASSWORD)

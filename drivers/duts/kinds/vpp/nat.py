@@ -246,14 +246,14 @@ def make_pool_step(
     )
 
 
-def make_interfaces_step(cli: Vppctl, ports: Mapping[str, str], noun: str) -> Step:
-    """Return the step that sets the inside and outside interfaces of a plugin."""
+def make_interfaces_step(cli: Vppctl, ports: Mapping[str, str], keyword: str) -> Step:
+    """Return the step that sets the inside and outside interfaces of the NAT plugin of a keyword."""
     left, right = ports["left"], ports["right"]
-    command = f"set interface {noun} in {left} out {right}"
+    command = f"set interface {keyword} in {left} out {right}"
     return cli.make_step(
         command,
         "the clients' side and the public side",
-        read=cli(f"show {noun} interfaces"),
+        read=cli(f"show {keyword} interfaces"),
         expected=expect_lines(f"{left} in", f"{right} out"),
         undo=f"{command} del",
     )
