@@ -176,8 +176,7 @@ def test_missing_trex_is_reported(variable, code, status, tmp_path, monkeypatch)
     assert tree(tmp_path) == {}
 
 
-@pytest.mark.parametrize("uid", [0, 1000])
-@pytest.mark.parametrize("command", ["run", "selftest"])
+@pytest.mark.parametrize(("command", "uid"), [("run", 1000), ("selftest", 0)])
 def test_missing_lab_permission_is_reported(command, uid, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(privilege.shutil, "which", lambda name: f"/bin/{name}")

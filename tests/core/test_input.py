@@ -85,8 +85,13 @@ def whole(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["config.json", "manifest.json", "results.json", "journal.jsonl"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("journal.jsonl", kind) for kind in KINDS),
+        *((f"{name}.json", "a pipe") for name in ("config", "manifest", "results")),
+    ],
+)
 def test_run_directory_with_unusual_file_is_rejected(name, kind, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "run")
     odd(tmp_path / "run" / name, kind)
