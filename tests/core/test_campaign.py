@@ -276,7 +276,7 @@ def test_complete_run_with_a_damaged_or_missing_file_is_failed(name, is_missing,
     else:
         file.write_bytes(b"\x80" + file.read_bytes()[1:])
     done = v6t("campaign", "--resume", copy)
-    assert "5 of 6 runs complete" in done.out
+    assert "5 of 6" in done.out
     assert (done.status, done.code) == (2, "damaged-file")
     assert (name if is_missing else file.parent.name) in done.err
     if name == "results.json" and not is_missing:

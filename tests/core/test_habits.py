@@ -114,7 +114,7 @@ def test_all_skips_benchmarks_without_library(monkeypatch):
     assert "'all': mlrsearch" in done.out
     for named in (("mlrsearch",), ("all", "mlrsearch")):
         run = bound(benchmarks=named)
-        with pytest.raises(EnvironmentLacking, match="needs the MLRsearch library"):
+        with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
             check_capabilities(run, partial(make_tester, run))
 
 

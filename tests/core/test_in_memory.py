@@ -99,7 +99,7 @@ def test_a_campaign_plans_each_run_once_and_reports_it_without_reading_it(
     monkeypatch.setattr(campaigns, "plan", lambda *a: planned.append(1) or make_plan(*a))
     done = command("campaign", campaign_file, "--report", "-o", tmp_path / "out")
     assert done.status == 0, done.err
-    assert "2 of 2 runs complete" in done.out
+    assert "2 of 2" in done.out
     assert len(planned) == 2
     assert len([*(tmp_path / "out").glob("*/report.html")]) == 2
 
