@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import os
 import sys
 
 
@@ -10,6 +11,8 @@ def main() -> None:
     # imported modules stay: searching them for garbage takes a fifth of a short command
     gc.set_threshold(250_000, 20, 20)
     atexit.register(gc.freeze)
+    # the kernel refuses a user namespace to a process with threads, which NumPy's OpenBLAS starts
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from v6t.core.cli import main as command_line
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -13,16 +14,17 @@ from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.lab import netns
 
 _ROOT_HINT = "a container needs CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_NET_RAW; or use --tester sim"
-_KERNEL_HINTS = (
+_USER_HINT = 'run it as root (`sudo "$(command -v v6t)" ...`), or use --tester sim'
+_KERNEL_REASONS = (
     ("kernel/apparmor_restrict_unprivileged_userns", "1",
      "AppArmor keeps user namespaces from ordinary users here "
-     "(kernel.apparmor_restrict_unprivileged_userns=1): run as root"),
+     "(kernel.apparmor_restrict_unprivileged_userns=1)"),
     ("kernel/unprivileged_userns_clone", "0",
      "the kernel keeps user namespaces from ordinary users "
-     "(kernel.unprivileged_userns_clone=0): run as root"),
-    ("user/max_user_namespaces", "0", "user.max_user_namespaces is 0: run as root"),
+     "(kernel.unprivileged_userns_clone=0)"),
+    ("user/max_user_namespaces", "0", "user.max_user_namespaces is 0"),
 )  # fmt: skip
-"""Kernel setting, the value that forbids user namespaces to ordinary users, and the hint."""
+"""Kernel setting, the value that forbids user namespaces to ordinary users, and the reason."""
 
 
 def acquire() -> str:
@@ -41,11 +43,11 @@ def acquire() -> str:
     try:
         netns.become_root_of_new_user_namespace()
     except OSError as exc:
-        raise EnvironmentLacking(
-            f"a user namespace could not be entered: {exc}",
-            "run as root, or use --tester sim",
-            code="missing-permission",
-        ) from exc
+        hint = _USER_HINT
+        if exc.errno == errno.EINVAL:
+            hint = f"this process has threads: start Python with OPENBLAS_NUM_THREADS=1; or {hint}"
+        problem = f"a user namespace could not be entered: {exc}"
+        raise EnvironmentLacking(problem, hint, code="missing-permission") from exc
     return "user namespace"
 
 
@@ -83,10 +85,10 @@ def _try(kind: str) -> str | None:
 
 def _make_user_hint() -> str:
     """Return the hint for a kernel that forbids user namespaces."""
-    for name, bad, hint in _KERNEL_HINTS:
+    for name, bad, reason in _KERNEL_REASONS:
         try:
             if (Path("/proc/sys") / name).read_text().strip() == bad:
-                return f"{hint}, or use --tester sim"
+                return f"{reason}: {_USER_HINT}"
         except OSError:
             continue
-    return "run as root, or use --tester sim"
+    return _USER_HINT

@@ -18,6 +18,7 @@ def test_absent_hypothesis_is_reported(monkeypatch):
     with pytest.raises(EnvironmentLacking) as raised:
         check_audit(load_plugin("siit"))
     assert raised.value.code == "missing-package"
+    assert raised.value.hint == "pip install 'v6t[check]'"
 
 
 def test_technology_without_view_is_noted():

@@ -1,6 +1,7 @@
 """The embedded tester and its lab with real frames, and what remains afterwards."""
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -11,7 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from v6t.base.errors import EnvironmentLacking
 from v6t.drivers import clock
+from v6t.drivers.lab import privilege
 from v6t.drivers.lab.workers import PROCESS_TITLE
 from v6t.tests.core.support import COMMAND
 from v6t.tests.needs import needs_lab
@@ -189,13 +192,49 @@ exec setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp/v6t-nobody
     os.geteuid() != 0, reason="already an ordinary user: every other test is this one"
 )
 def test_an_ordinary_user_gets_a_lab_through_a_user_namespace():
+    done = _run_as_nobody(sys.executable, "-c", ORDINARY)
+    assert done.stdout.splitlines()[-1:] == ["user namespace True"], done.stdout + done.stderr
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="already an ordinary user: every other test is this one"
+)
+def test_command_enters_user_namespace_with_numpy_imported():
+    done = _run_as_nobody(sys.executable, "-c", COMMAND_LINE)
+    assert done.stdout.splitlines()[-1:] == ["user namespace"], done.stdout + done.stderr
+
+
+COMMAND_LINE = """
+from v6t.core.cli import entry, main
+def acquire():
+    import numpy
+    from v6t.drivers.lab import privilege
+    print(privilege.acquire())
+main.main = acquire
+entry.main()
+"""
+
+
+def test_process_with_threads_is_told_how_to_start_python(monkeypatch):
+    def refuse():
+        raise OSError(errno.EINVAL, "unshare: Invalid argument")
+
+    monkeypatch.setattr(privilege, "find_problem", lambda: None)
+    monkeypatch.setattr(privilege.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(privilege.netns, "become_root_of_new_user_namespace", refuse)
+    with pytest.raises(EnvironmentLacking) as raised:
+        privilege.acquire()
+    assert raised.value.code == "missing-permission"
+    assert "OPENBLAS_NUM_THREADS=1" in raised.value.hint
+
+
+def _run_as_nobody(*command):
+    """Run a command as an ordinary user, who sees the files that the command needs."""
     needed = _hidden([sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])])
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", AS_NOBODY, "sh", *needed, "--",
-         sys.executable, "-c", ORDINARY],
+    return subprocess.run(
+        ["unshare", "-m", "sh", "-c", AS_NOBODY, "sh", *needed, "--", *command],
         capture_output=True, text=True, check=False, timeout=100,
     )  # fmt: skip
-    assert done.stdout.splitlines()[-1:] == ["user namespace True"], done.stdout + done.stderr
 
 
 ORDINARY = """
