@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII)
 
 
 class SoftwireRow(NamedTuple):
-    """One line of the file; ``br`` is None where the line has no address of the lwAFTR."""
+    """One line of the file; ``br`` is the address of the lwAFTR, if the line has one."""
 
     ipv4: IPv4Address
     psid: int

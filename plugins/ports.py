@@ -180,7 +180,7 @@ def customer_policy(purpose: str) -> Any:
 def build_port(
     ports: PortSet, policy: Policy, source: bool, psid: Expression | None = None
 ) -> Expression:
-    """Return the expression of a customer's port; ``psid`` is None if the PSID does not vary.
+    """Return the expression of a customer's port; without ``psid``, the PSID does not vary.
 
     Ports with ``A = 0`` (RFC 7597) are left out; without a PSID offset, the first port of each set is.
     """

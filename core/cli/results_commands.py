@@ -58,16 +58,22 @@ def _print_runs(directory: Path, runs: Sequence[RunSummary]) -> None:
         return
     columns = [
         Column("date (UTC)", lambda run: run.created[:16].replace("T", " "), text=True),
-        Column(
-            "technology, device, tester",
-            lambda run: f"{run.technology}, {run.device}, {run.tester}",
-            text=True,
-        ),
-        Column("first figure", lambda run: run.headline or "-", text=True),
-        Column("state", lambda run: run.state, text=True),
+        Column("technology", lambda run: run.technology, text=True),
+        Column("device", lambda run: run.device, text=True),
+        Column("tester", lambda run: run.tester, text=True),
+        Column("first figure, or state", _describe_result, text=True),
         Column("directory", lambda run: run.path, text=True),
     ]
-    print_table(make_table(f"Runs in {directory}", runs, columns), 200)
+    # the default name of a directory contains the date and the technology
+    optional = ("tester",), ("device",), ("date",), ("technology",)
+    print_table(make_table(f"Runs in {directory}", runs, columns), 200, optional)
+
+
+def _describe_result(run: RunSummary) -> str:
+    """Return the first result of a run; the state of a run that is not complete."""
+    from v6t.core.runs.results import COMPLETE
+
+    return run.headline or "-" if run.state == COMPLETE else run.state
 
 
 @click.command(cls=Command)

@@ -66,6 +66,7 @@ def _print_results(data: RunData, path: Path, wide: bool, all_warnings: bool) ->
     trials = pluralize(sum(len(record.trials) for record in data.records), "trial")
     if invalid := sum(len(record.invalid_trials) for record in data.records):
         trials += f", {invalid} of them invalid (fault of the tester, not of the device)"
+    trials += ", not counting checks and self-tests"
     lines = [*explain_marks(data.records), trials, *_describe_bottleneck(data)]
     kinds = _list_warning_kinds(data, known)
     found = list_warnings(data.records, known)

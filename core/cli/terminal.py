@@ -178,10 +178,14 @@ def make_document_result(
 # ----------------------------------------------------------------------- tables
 
 
-def print_table(sheet: Table, pipe_width: int = PIPE_WIDTH) -> None:
+def print_table(
+    sheet: Table,
+    pipe_width: int = PIPE_WIDTH,
+    optional: Sequence[Sequence[str]] = OPTIONAL_COLUMNS,
+) -> None:
     """Print a table reduced to the width of the output, or one line for each cell."""
     width = get_width(pipe_width)
-    table = fit_table(sheet, width)
+    table = fit_table(sheet, width, optional)
     click.secho(escape_controls(sheet.title), bold=True)
     if sheet.cards or table is None:
         _print_cards(sheet.narrow(), width)
@@ -191,14 +195,21 @@ def print_table(sheet: Table, pipe_width: int = PIPE_WIDTH) -> None:
         print_text(note, indent=0)
 
 
-def fit_table(sheet: Table, width: int) -> Table | None:
+def fit_table(
+    sheet: Table, width: int, optional: Sequence[Sequence[str]] = OPTIONAL_COLUMNS
+) -> Table | None:
     """Return a table without the columns that do not fit.
+
+    Args:
+        sheet: the table.
+        width: width of the output.
+        optional: words in the names of columns that may be left out together, in this order.
 
     Returns:
         None if the rest is too wide even with its texts wrapped between words.
     """
     table = sheet.narrow()
-    for words in OPTIONAL_COLUMNS:
+    for words in optional:
         while sum(_measure_columns(table, MAX_PLAIN_CELL_WIDTH)) > width:
             indices = [i for i, c in enumerate(table.columns) if {*words} & {*c.name.split()}]
             if not indices:

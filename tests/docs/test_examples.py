@@ -137,7 +137,9 @@ def test_shown_output_has_the_structure_of_a_simulated_run(page, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     done = v6t(*SHOWN[page])
     printed = mask(f"{done.out}\n{done.err}")
-    invalid = mask("1 trials, 1 of them invalid (fault of the tester, not of the device)")
+    invalid = mask(
+        "1 trials, 1 of them invalid (fault of the tester, not of the device), not counting checks and self-tests"
+    )
     outputs = [
         "\n".join(line for command in commands(b) for line in command.output)
         for b in blocks(page)
