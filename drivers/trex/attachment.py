@@ -236,7 +236,7 @@ class Attachment:
         options = self._options
         failure = self._try_connect()
         if failure is not None and (options.start == "never" or options.is_elsewhere):
-            other = "say start: auto"
+            other = "set start: auto"
             if options.is_elsewhere:
                 other = "say ssh: user@host, so that v6t does"
             raise EnvironmentLacking(

@@ -89,7 +89,7 @@ def _examine_server(
 def _find_start_fix(options: TrexOptions) -> str:
     """Return what the user has to do because v6t cannot start a server; empty if it can."""
     if options.start == "never":
-        return "start one, or say start: auto"
+        return "start one with `./t-rex-64 -i --software --hdrh -c 1`, or set start: auto"
     if options.is_elsewhere:
         return "start one there, or say ssh: user@host"
     if options.all_interfaces is None:

@@ -187,7 +187,7 @@ def test_reconfiguration_2_backup_and_restore(here):
         ("tester: {kind: trex, options: {interfaces: ['ff:1f.7', nic9]}}", "no such PCI device"),
         ("tester: {kind: trex, options: {interfaces: ['ff:1f.7', nic9]}}", "no such interface"),
         ("tester: {kind: trex}", "name its interfaces"),
-        ("tester: {kind: trex, options: {start: never}}", "say start: auto"),
+        ("tester: {kind: trex, options: {start: never}}", "set start: auto"),
         ("tester: {kind: trex, options: {server: 127.0.0.2}}", "start one there"),
         ("tester: {kind: trex, options: {ssh: a@b.invalid}}", "ssh needs trex_dir"),
         (
