@@ -9,6 +9,7 @@ import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import resources
 
 import jsonschema
 import pytest
@@ -635,3 +636,10 @@ def test_openmetrics_has_a_sample_for_every_figure(run, tmp_path):
     assert {s.labels["label"] for s in samples} == {EVIL}
     trials = sum(s.value for s in families["v6t_trials"])
     assert trials == sum(len(r["trials"]) for b in EVERYTHING for r in records(run, b))
+
+
+def test_grids_of_the_report_are_not_wider_than_a_narrow_window():
+    style = (resources.files("v6t.analysis.report") / "templates/style.css").read_text()
+    minima = re.findall(r"minmax\(([\w.]+rem|min\([^)]*\))", style)
+    assert minima
+    assert all("100%" in least or float(least[:-3]) <= 16 for least in minima)
