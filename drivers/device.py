@@ -119,11 +119,7 @@ class DeviceSession(StateDevice, ABC):
         """Return the name and session of every configured device, from left to right."""
 
     def reconfigure(self, action: Any) -> None:
-        """Add, change or remove a part of the configuration that test packets do not use.
-
-        Args:
-            action: ``add``, ``change`` or ``remove``.
-        """
+        """Run ``add``, ``change`` or ``remove`` on configuration that no test packet uses."""
         raise self._make_unsupported_error("change its configuration")
 
     def prepare_reconfiguration(self, action: Any) -> None:

@@ -83,14 +83,7 @@ class ThreadPlacement:
 def place_threads(
     cores: int, available: Sequence[int], core_list: Sequence[int] = (), *, may_share: bool = True
 ) -> ThreadPlacement:
-    """Choose the CPUs of TRex's threads.
-
-    Args:
-        cores: number of data path cores.
-        available: CPUs of the machine that may be used.
-        core_list: CPUs of master, receiver and data path, if the user chose them.
-        may_share: whether threads may share CPUs if there are too few.
-    """
+    """Choose CPUs of TRex's threads from a user's ``core_list``, or from all available ones."""
     cpus = list(core_list) or list(available[: cores + 2])
     if len(cpus) < cores + 2:
         if not may_share:

@@ -169,9 +169,5 @@ class TesterKind(ABC):
         yield from ()
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
-        """Yield findings for ``v6t doctor`` about the tester on this machine.
-
-        Args:
-            named: whether the user named this tester, so that it must work.
-        """
+        """Yield findings for ``v6t doctor``; a tester that the user ``named`` must work here."""
         yield from ()

@@ -94,7 +94,7 @@ class QueryNames:
     cached: float = 0.0  # Share of the queries for names in the cache
     known: int = 0  # Names in the cache; 0: no query is for them
 
-    def numbers(self, queries: I64) -> I64:
+    def compute_numbers(self, queries: I64) -> I64:
         """Return the number of the name of each query."""
         if not self.known:
             return self.base + queries
@@ -104,12 +104,12 @@ class QueryNames:
         return np.where(again, before % self.known, fresh)
 
     def count_fresh(self, queries: int) -> int:
-        """Count the names that a number of queries uses up."""
+        """Return the number of new names that a number of queries uses."""
         return queries - int(np.floor(queries * self.cached)) if self.known else queries
 
 
 class DnsClient(ClientPort):
-    """Asks on one interface, and judges the answers; ``header`` is all before a question."""
+    """Worker that sends queries and judges the answers; ``header`` is the frame before a question."""
 
     def __init__(self, layout: DnsLayout, zone: Zone, header: bytes, **port: Any) -> None:
         self._layout = layout
@@ -132,13 +132,13 @@ class DnsClient(ClientPort):
         """Run one trial.
 
         Args:
-            start: when the first query is due [s, CLOCK_MONOTONIC].
-            own_share: share of the names that has an AAAA record in the zone.
-            timeout_s: an answer that takes longer is late.
-            wait_s: after the last query, for answers.
+            start: time at which the first query is due [s, CLOCK_MONOTONIC].
+            own_share: share of the names that have an AAAA record in the zone.
+            timeout_s: longest time to a valid answer [s].
+            wait_s: time to wait for answers after the last query [s].
 
         Returns:
-            Counts and ``reasons``; ``wrong``, the first answer that no device may give; times, and health.
+            Counts, ``reasons``, the first ``wrong`` answer, times, and health of the port.
         """
         self._drain_all()
         self._begin()
@@ -196,7 +196,7 @@ class DnsClient(ClientPort):
         """Write the frames of queries."""
         low, ports = self._ports
         rows[:] = self._template
-        addresses = self._zone.list_addresses(self._names.numbers(queries))
+        addresses = self._zone.list_addresses(self._names.compute_numbers(queries))
         write_questions(rows[:, self._layout.dns_offset :], queries // ports & 0xFFFF, addresses)
         header = view(rows, UDP, self._layout.udp_offset)
         header["sport"], header["dport"] = low + queries % ports, DNS_PORT
@@ -218,7 +218,7 @@ class DnsClient(ClientPort):
             frames, times, queries = frames[ours], times[ours], queries[ours]
         if not len(queries):
             return
-        addresses = self._zone.list_addresses(self._names.numbers(queries))
+        addresses = self._zone.list_addresses(self._names.compute_numbers(queries))
         expected = self._zone.list_expected_records(addresses, self._own_share)
         judged = messages.judge_answers(frames[:, at:], addresses, expected)
         for row, reason in judged.reasons.items():
@@ -264,11 +264,11 @@ class DnsClient(ClientPort):
 
 
 class DnsTrials:
-    """Client and authority as workers, and how many names were used.
+    """Runs trials with a client and an authority as workers.
 
     Args:
-        place: where workers run, and the longest frame there.
-        loopback: the ports are joined: the server is asked directly, by its own version of IP.
+        place: namespace of the workers, and their longest frame.
+        loopback: whether the ports are joined, so that queries reach the authority directly.
     """
 
     def __init__(
@@ -340,7 +340,7 @@ class DnsTrials:
         )
 
     def _fill_cache(self, asked: Queries) -> int:
-        """Ask for the cached names until all are answered; return how many are."""
+        """Query the names to be cached until all are answered; return the number of cached names."""
         pace, wait = Pace(((asked.cached_names, CACHING_QPS),)), CACHING_TIMEOUT_S
         unanswered: list[int] = []
         for _ in range(CACHING_ROUNDS):

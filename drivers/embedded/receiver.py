@@ -51,13 +51,7 @@ class ReceiverConnections:
     def arm(
         self, oracle: Oracle | None, at: TableLocation | None, streams: StreamSet, learn: bool
     ) -> Oracle | None:
-        """Prepare for a trial and return the oracle of its frames.
-
-        Args:
-            oracle: oracle of frames without connections.
-            at: table of connections; None for a trial without connections.
-            learn: whether the trial is phase 1, which fills the table.
-        """
+        """Prepare for a trial, with or without connections; return the oracle of its frames."""
         self.learning = learn
         self._table = self._initial = None
         self._sources = {}
@@ -81,13 +75,7 @@ class ReceiverConnections:
     def learn(
         self, stream: Stream, frames: U8, numbers: NDArray[np.uint32], fresh: NDArray[np.bool_]
     ) -> None:
-        """Store the four-tuples of new frames in the table.
-
-        Args:
-            frames: equally long frames ``(n, length)``.
-            numbers: sequence number of each frame.
-            fresh: mask of the frames that were not received before.
-        """
+        """Store the four-tuples of the ``fresh`` frames, received for the first time, in the table."""
         rows = np.flatnonzero(fresh)
         if self._table is None or self._initial is None or not len(rows):
             return
@@ -137,14 +125,7 @@ class StreamTally:
         delays_ns: NDArray[np.int64],
         timeout_ns: int | None,
     ) -> None:
-        """Count the stream's frames in a batch of equally long frames.
-
-        Args:
-            numbers: sequence numbers of the batch.
-            mine: mask of the stream's frames.
-            delays_ns: delays of the stream's frames only [ns].
-            timeout_ns: delay above which a frame is late [ns]; None for no limit.
-        """
+        """Count the stream's frames, the rows ``mine`` of a batch; only these have ``delays_ns``."""
         seq = numbers[mine].astype(np.int64)
         self.total += len(seq)
         high = np.maximum.accumulate(seq)
@@ -210,15 +191,7 @@ class Receiver(HostPort):
         table: TableLocation | None = None,
         learn: bool = False,
     ) -> None:
-        """Begin a trial.
-
-        Args:
-            required: number of scheduled frames by stream name.
-            nonce: number of the trial in every trailer.
-            timed: the trial.
-            table: table of connections; None: the device is stateless.
-            learn: whether to fill the table with four-tuples (phase 1).
-        """
+        """Begin a trial with ``required`` frames by stream name; phase 1 (``learn``) fills the table."""
         if self._streams is None:
             raise ValueError("nothing is loaded")
         self._drain()

@@ -96,12 +96,7 @@ class Sender:
         self._sources = list(self._loaded)
 
     def connect(self, *, table: TableLocation | None, alone: bool = False) -> None:
-        """Set the frame sources of the next trial.
-
-        Args:
-            table: connections whose frames the foreground sends; None: frames as compiled.
-            alone: send nothing but the foreground.
-        """
+        """Set the frame sources of the next trial; ``alone`` sends nothing but the foreground."""
         if self._streams is None:
             raise ValueError("nothing is loaded")
         chosen = [find_foreground(self._streams)] if alone else list_foregrounds(self._streams)

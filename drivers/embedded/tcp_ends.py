@@ -107,11 +107,7 @@ class ConnectionStates:
         return standing
 
     def count(self, *, retransmitted: int, wrong: int) -> TcpCounts:
-        """Count the connections by outcome.
-
-        Args:
-            retransmitted, wrong: numbers of retransmitted SYNs and wrong segments to report.
-        """
+        """Count connections by outcome; numbers of retransmitted SYNs and wrong segments are given."""
 
         def number(rows: Mask) -> int:
             return int(np.count_nonzero(rows))

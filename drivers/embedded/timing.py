@@ -23,12 +23,7 @@ MAX_WAITING = 1 << 20  # Delays that are collected before they are put into buck
 def select_started(
     starts: FlowStarts, rate_fps: float, places: NDArray[np.integer], index: NDArray[np.integer]
 ) -> NDArray[np.bool_]:
-    """Return a mask of the frames whose flow has begun.
-
-    Args:
-        places: position of each frame in the load of all classes.
-        index: number of each frame within its class.
-    """
+    """Return a mask of frames whose flow has begun, by place in the load and index in the class."""
     sent: NDArray[np.bool_] = places / rate_fps >= (index % starts.flows) * starts.interval_s
     return sent
 

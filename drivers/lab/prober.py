@@ -40,7 +40,7 @@ class ProberRole:
     def exchange(
         self, frames: Sequence[tuple[str, bytes]], wait_s: float, quiet_s: float
     ) -> list[tuple[str, bytes]]:
-        """Send frames; return those that arrive until it is quiet."""
+        """Send frames; return those that arrive until none has arrived for ``quiet_s``."""
         self._take()
         for side, frame in frames:
             self._rings[side].send(frame)
@@ -56,7 +56,7 @@ class ProberRole:
         return heard
 
     def _take(self) -> list[tuple[str, bytes]]:
-        """Take all frames in order of arrival, except the requests for hosts, which are answered."""
+        """Return arrived frames in order; answer requests for hosts instead of returning them."""
         arrivals: list[tuple[int, str, bytes]] = []
         for side, ring in self._rings.items():
             hosts = self._hosts.get(side)

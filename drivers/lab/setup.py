@@ -22,15 +22,15 @@ class LabDevice(ABC):
     mtus_between: Sequence[int] = ()  # MTUs of the cables between several parts [octets]
 
     def get_namespace_pids(self) -> list[int | None]:
-        """Return a process in the namespace of each part; None: a new network namespace."""
+        """Return a process in the namespace of each part, or None for a new network namespace."""
         return [None]
 
     def start(self, lab: Lab) -> None:
-        """Configure it and wait until it forwards.
+        """Configure the device and wait until it forwards.
 
         Raises:
             EnvironmentLacking: a program or kernel feature is missing.
-            DutError: it could not be configured.
+            DutError: the device could not be configured.
         """
         if lab.device is None:
             raise ValueError("a loopback lab has no place for a device")
@@ -42,7 +42,7 @@ class LabDevice(ABC):
 
     @abstractmethod
     def start_in_namespace(self, pid: int) -> None:
-        """Start it in the network namespace of a process."""
+        """Start the device in the network namespace of a process."""
 
     @property
     def session(self) -> DeviceSession | None:
@@ -52,8 +52,8 @@ class LabDevice(ABC):
         """Check that v6t's processes in the device still run.
 
         Raises:
-            TesterError: it has ended, with its last words.
-            ExtensionError: a plugin failed in it.
+            TesterError: a process has ended; the message holds its last output.
+            ExtensionError: a plugin failed in a process.
         """
 
     def describe_parts(self) -> list[str]:

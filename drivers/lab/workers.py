@@ -54,7 +54,7 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Process id of the worker."""
+        """Process ID of the worker."""
         return self._process.pid or 0
 
     def ask(self, request: str, /, deadline_s: float = DEADLINE_S, **arguments: Any) -> Any:

@@ -183,12 +183,7 @@ class ConnectionTable:
         return self._at
 
     def read(self, entries: int | None = None, reading: ReadingOrder = "linear") -> TableLocation:
-        """Return the table with the order in which the Responder reads its rows.
-
-        Args:
-            entries: number of rows to use from the first on; None for all.
-            reading: order of these rows.
-        """
+        """Return the table with a reading order of its first ``entries`` rows, or of all."""
         if self._at is None:
             raise TesterError("no connections have been established yet", code="not-learned")
         count = self._at.count

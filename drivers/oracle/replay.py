@@ -89,9 +89,7 @@ class Cycle:
 class Replay:
     """Source of the Responder's frames: a template with addresses and ports of connections.
 
-    Args:
-        table: learned connections.
-        find_connections: returns the connections ``(n,)`` of frame numbers ``(n,)``.
+    ``find_connections`` returns the connections ``(n,)`` of frame numbers ``(n,)``.
     """
 
     def __init__(

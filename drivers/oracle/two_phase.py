@@ -61,8 +61,8 @@ class TwoPhaseTester:
     """Measures trials with connections in two phases.
 
     Args:
-        device: its connection table; None in loopback.
-        stream: sends the stream of phase 2; None: the tester does.
+        device: the device's connection table; None in loopback.
+        stream: measures phase 2; default: the tester's ``measure``.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class TwoPhaseTester:
         self._table_limits: dict[str, float] | None = None
 
     def forget(self) -> None:
-        """Forget the connections: other streams are loaded."""
+        """Forget the established connections, because other streams are loaded."""
         self._standing = None
 
     def measure(self, trial: Trial) -> TrialResult:
@@ -283,7 +283,7 @@ class TwoPhaseTester:
 
 
 def _check_empty(device: StateDevice) -> int | None:
-    """Return the number of connections that are left after a flush."""
+    """Return the number of connections after a flush; raise DutError if too many are left."""
     left = device.count_sessions()
     if left is not None and left > MAX_OWN_CONNECTIONS:
         raise DutError(

@@ -93,7 +93,7 @@ def _divide_flows(stream: Stream, part: int, parts: int) -> Stream:
 
 
 def _divide_draws(stream: Stream, part: int, parts: int) -> Stream | None:
-    """Divide the range of the first random variable that is written whole; None without one."""
+    """Divide the range of the first random variable that can be divided; None without one."""
     for place, variable in enumerate(stream.program):
         if variable["type"] != "flow_var" or variable["op"] != "random":
             continue

@@ -205,7 +205,7 @@ class SeveralTesters:
     def _start_all(
         self, act: Callable[[str], Outcome], names: Mapping[str, object]
     ) -> dict[str, Outcome]:
-        """Act on members at the same time; traffic starts once all have installed their streams."""
+        """Run ``act`` for members in parallel; their traffic starts when all streams are installed."""
         start = threading.Barrier(len(names), timeout=MAX_INSTALL_S)
 
         def act_together(name: str) -> Outcome:
@@ -226,7 +226,7 @@ class SeveralTesters:
     def _run_all(
         self, act: Callable[[str], Outcome], names: Mapping[str, object] | None = None
     ) -> dict[str, Outcome]:
-        """Act on members at the same time; wait for all, then raise the first error."""
+        """Run ``act`` for members in parallel; wait for all, then raise the first error."""
         pending = {
             name: self._threads.submit(self._run, name, act)
             for name in (self._members if names is None else names)
@@ -238,7 +238,7 @@ class SeveralTesters:
         return {name: one.result() for name, one in pending.items()}
 
     def _run(self, name: str, act: Callable[[str], Outcome]) -> Outcome:
-        """Act on one member; name it in errors."""
+        """Run ``act`` for one member; add the member's name to errors."""
         try:
             return act(name)
         except V6tError as exc:

@@ -98,11 +98,7 @@ def fill_in_environment(text: str) -> tuple[str, list[str]]:
 
 
 def register_secrets(options: Mapping[str, Any]) -> None:
-    """Redact the secrets in options from now on.
-
-    Secrets are the values of options such as ``password`` or ``community``, the answers to prompts
-    for a secret, and the word after a keyword such as ``secret`` in a command.
-    """
+    """Redact passwords, keys, answers to secret prompts and words after a secret's keyword."""
     for name, text in _list_texts(options, ""):
         if asks_secret(name):
             register_secret(text)

@@ -374,11 +374,7 @@ class LearnedConnections:
         return self._sets[key]
 
     def _make_blocks(self, streams: StreamSet, order: NDArray[np.int32], alone: bool) -> StreamSet:
-        """Replace the foreground by blocks that send connections in an order.
-
-        Args:
-            alone: drop the other streams.
-        """
+        """Replace the foreground by blocks in an order; ``alone`` drops the other streams."""
         table = self._rows
         own = list_foregrounds(streams)[:1] if alone else list_foregrounds(streams)
         others = () if alone else tuple(s for s in streams.streams if s not in own)

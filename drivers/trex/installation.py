@@ -87,14 +87,7 @@ _imported: dict[tuple[Path, str], str] = {}  # Interpreters by installation and 
 def start_client(
     installation: Path, python: str, start: Callable[[str], ClientWorker], deadline_s: float
 ) -> tuple[ClientWorker, dict[str, Any]]:
-    """Start a worker in the first interpreter that can import TRex's client.
-
-    Args:
-        python: interpreter to use; empty to try several.
-        start: starts a worker in an interpreter.
-
-    Returns:
-        The worker, and its facts about interpreter and host.
+    """Start a worker in the first interpreter that can import TRex's client; return its facts, too.
 
     Raises:
         EnvironmentLacking: no interpreter can; the message holds the last reason.

@@ -248,13 +248,7 @@ def replace_addresses(
     first_macs: tuple[str, str],
     vlans: tuple[int, int] | None,
 ) -> list[tuple[float, bytes]]:
-    """Return captured frames of a pair of ports with the addresses of the first pair.
-
-    Args:
-        frames: times of arrival and octets.
-        macs, first_macs: destination and source address at the pair and at the first pair.
-        vlans: VLAN identifiers at the pair and at the first pair, if tagged.
-    """
+    """Return captured frames of a pair of ports with the addresses and VLAN of the first pair."""
     here, first = vlans or (None, None)
     return [
         (when, rewrite_header(f, first_macs, first) if rewrite_header(f, macs, here) == f else f)

@@ -180,11 +180,7 @@ def _compute_start_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz:
 def match_bursts_by_time(
     reader: CaptureReader, by_number: Mapping[int, Burst], load: OfferedLoad, ticks_hz: float
 ) -> dict[int, Burst]:
-    """Return the burst of each stream number, chosen by time from a class's bursts.
-
-    Args:
-        by_number: any burst of the right class, by stream number.
-    """
+    """Return the burst of each stream number, chosen by start time from the bursts of its class."""
     began_s = {n: _compute_start_s(reader, n, b, ticks_hz) for n, b in by_number.items()}
     start_s = min(began_s.values(), default=0.0)
     start_us = min(b.isg for b in load.bursts)

@@ -188,14 +188,7 @@ class Worker(abc.ABC):
         return None if process is None else host.read_server_arguments(process)
 
     def start_answering(self, hosts: dict[str, dict[str, Any]]) -> list[int]:
-        """Begin to answer neighbor requests for hosts.
-
-        Args:
-            hosts: arguments of :class:`Hosts` for each port.
-
-        Returns:
-            The ports on which requests are answered.
-        """
+        """Begin to answer requests for hosts, arguments of :class:`Hosts` by port; return the ports."""
         self.hosts = {int(p): Hosts(**arguments) for p, arguments in hosts.items()}
         known = {p: one for p, one in self.hosts.items() if one.answers}
         if not known or not host.is_local(self.address):
