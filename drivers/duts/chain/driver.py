@@ -252,9 +252,8 @@ def check_lab_placement(parts: Sequence[ChainPart]) -> None:
         ssh = part.driver.options.ssh
         earlier_part = part_names.setdefault((ssh.lab, ssh.netns), part.name)
         if earlier_part != part.name:
-            problem = (
-                f"the parts {earlier_part} and {part.name} share a namespace of the lab, {ssh.lab}"
-            )
+            parts_text = f"{earlier_part} and {part.name}"
+            problem = f"the parts {parts_text} share a namespace of the lab, {ssh.lab}"
             hint = f"give one dut.options.parts.{part.name}.options.ssh.netns, or another ssh.lab"
             raise UsageError(problem, hint, code="chain-conflict")
 

@@ -134,12 +134,10 @@ class Ip6Tunnel(LinuxDriver):
         local = [linux.make_address_step(IPv6Interface(customer.local), outside)]
         # the module stays loaded if another tunnel exists at the rollback
         others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
-        why = "whatever comes out of it, from whomever"
+        why, in_lab = "whatever comes out of it, from whomever", self.options.in_lab
         unload = f"{others} >/dev/null || modprobe -r {KERNEL_MODULE}"
         return [
-            linux.make_module_step(
-                KERNEL_MODULE, "the kernel's module", unload, in_lab=self.options.in_lab
-            ),
+            linux.make_module_step(KERNEL_MODULE, "the kernel's module", unload, in_lab=in_lab),
             # the kernel uses only its own addresses as ends of a tunnel
             *([] if customer.has_interface_address else local),
             self._make_create_step(customer),

@@ -208,15 +208,11 @@ def _expect_rule(rule: str) -> Expectation:
 
     def has_rule(output: str) -> bool:
         rows = (line.split(" ", 2) for line in output.splitlines())
-        return any(
-            row[1:2] == [DEVICE_NAME] and f"{row[-1]} ".startswith(shown_rule) for row in rows
-        )
+        own = (row[-1] for row in rows if row[1:2] == [DEVICE_NAME])
+        return any(f"{row} ".startswith(shown_rule) for row in own)
 
-    return expect_output(
-        has_rule,
-        f"'{shown_rule.strip()}'",
-        f"'{shown_rule.strip()}' is not a rule of {DEVICE_NAME}",
-    )
+    description = f"'{shown_rule.strip()}'"
+    return expect_output(has_rule, description, f"{description} is not a rule of {DEVICE_NAME}")
 
 
 def _find_rule_sides(intent: Intent) -> tuple[list[RuleSide], list[RuleSide]]:

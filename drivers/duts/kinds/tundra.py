@@ -19,19 +19,17 @@ from v6t.drivers.duts.steps import make_background_command
 from v6t.intent.families import ClatConfig, SiitConfig
 
 PROGRAM = "tundra-nat64"
-_NO_MAPPINGS_REASON = (
-    "Tundra does not support explicit mappings: both ends have addresses in one prefix"
-)
-_SINGLE_HOST_REASON = "Tundra's CLAT translates a single address of the customer"
+_NO_MAPPINGS = "Tundra does not support explicit mappings: both ends have addresses in one prefix"
+_SINGLE_HOST = "Tundra's CLAT translates a single address of the customer"
 # supported defaults by technology and parameter
 PARAMETER_OVERRIDES = {
     "siit": {
-        "eam": ParameterOverride([], _NO_MAPPINGS_REASON),
-        "prefix": ParameterOverride(EXAMPLE_PREFIX, _NO_MAPPINGS_REASON),
+        "eam": ParameterOverride([], _NO_MAPPINGS),
+        "prefix": ParameterOverride(EXAMPLE_PREFIX, _NO_MAPPINGS),
     },
     "clat": {
-        "clat_ipv4": ParameterOverride("198.18.0.2/32", _SINGLE_HOST_REASON),
-        "clat_ipv6": ParameterOverride("2001:2:0:2::2/128", _SINGLE_HOST_REASON),
+        "clat_ipv4": ParameterOverride("198.18.0.2/32", _SINGLE_HOST),
+        "clat_ipv6": ParameterOverride("2001:2:0:2::2/128", _SINGLE_HOST),
     },
 }
 

@@ -97,10 +97,8 @@ class LabSshServer:
             raise EnvironmentLacking(problem, code="lab-failed")
         words = [*enter(self._pid), "ip", "netns", "exec", netns, "sleep", "infinity"]
         null = subprocess.DEVNULL
-        waiting = subprocess.Popen(
-            words, stdin=null, stdout=null, stderr=null, start_new_session=True
-        )
-        pid = _await_child(waiting.pid, "sleep")
+        ip = subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True)
+        pid = _await_child(ip.pid, "sleep")
         pid_file.write_text(f"{pid} {read_start_time(pid)}\n")
         return pid
 
@@ -152,9 +150,8 @@ class LabSshServer:
     def _start_sshd(self) -> None:
         # the device's own /run hides this directory, so it gets a copy
         inside = "/run/v6t-lab"
-        files = {
-            name: (self.directory / name).read_text() for name in ("hostkey", "authorized_keys")
-        }
+        names = ("hostkey", "authorized_keys")
+        files = {name: (self.directory / name).read_text() for name in names}
         files["sshd_config"] = _SSHD_CONFIG.format(place=inside)
         transport = NamespaceTransport(self._pid, f"lab device {self.name}")
         transport.run(f"mkdir -p -m 700 {inside}")

@@ -319,9 +319,8 @@ class Transaction(Connection):
         left = [u for u in record.undo if f"left {u.number}" in result.out.splitlines()]
         if (result.status or left) and not forget:
             self.confirm()
-            failed = (
-                undo_store.describe_undo(left) or f"status {result.status} of {undo_store.SCRIPT}"
-            )
+            status = f"status {result.status} of {undo_store.SCRIPT}"
+            failed = undo_store.describe_undo(left) or status
             raise undo_store.DeviceNotRestoredError(
                 f"{self.name}: some changes could not be undone: {failed}; the device reports "
                 f"{shorten_output(result.err)}",

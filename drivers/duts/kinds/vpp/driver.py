@@ -264,8 +264,6 @@ def _check_plugin_loaded(function: VppFunction, plugins: str, tunnels: str) -> N
     if "Plugin path" in plugins and f"{function.plugin}_plugin.so" not in plugins.split():
         plugin = plugin or function.plugin
     if plugin:
-        hint = (
-            f"its start-up file wants `plugins {{ plugin {plugin}_plugin.so {{ enable }} }}`; then start "
-            "it anew"
-        )
-        raise DutError(f"VPP has not loaded {plugin}_plugin.so", hint, code="plugin-not-loaded")
+        file = f"{plugin}_plugin.so"
+        hint = f"its start-up file wants `plugins {{ plugin {file} {{ enable }} }}`; then start it anew"
+        raise DutError(f"VPP has not loaded {file}", hint, code="plugin-not-loaded")

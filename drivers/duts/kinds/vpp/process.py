@@ -50,19 +50,17 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
         name, *lines = output.splitlines() or [""]
         return name == PROCESS_NAME and any(line.startswith("vpp v") for line in lines)
 
+    expected = expect_output(is_answering, f"{PROCESS_NAME}, answering", "VPP does not answer")
+    text = format_startup(options, intent)
     steps = [
-        make_config_file_step(
-            file, format_startup(options, intent), "start-up file of v6t's own VPP"
-        ),
+        make_config_file_step(file, text, "start-up file of v6t's own VPP"),
         make_daemon_step(
             f"{options.program} -c {file} && {wait}",
             pid,
             PROCESS_NAME,
             "VPP; it answers a moment later",
             probe=f"[ ! -S {socket} ] || {cli('show version')}",
-            expected=expect_output(
-                is_answering, f"{PROCESS_NAME}, answering", "VPP does not answer"
-            ),
+            expected=expected,
             stop=f"( {make_process_stop_command(pid, PROCESS_NAME)} ) && rm -f {files}",
         ),
     ]
@@ -127,12 +125,12 @@ def format_startup(options: VppOptions, intent: Intent) -> str:
     workers = f" corelist-workers {options.workers}" if options.workers else ""
     path = f"  path {options.plugins}\n" if options.plugins else ""
     configuration = intent.configuration
-    plugin_names = PLUGINS
+    names = [*PLUGINS]
     if isinstance(configuration, NptConfig):
-        plugin_names = (*PLUGINS, "npt66")
+        names.append("npt66")
     elif isinstance(configuration, (LwB4Config, B4Config, AftrTunnelConfig)):
-        plugin_names = (*PLUGINS, "ipip")  # since 26.10; older ones have no such plugin to enable
-    plugins = "".join(f"  plugin {name}_plugin.so {{ enable }}\n" for name in plugin_names)
+        names.append("ipip")  # since 26.10; older ones have no such plugin to enable
+    plugins = "".join(f"  plugin {name}_plugin.so {{ enable }}\n" for name in names)
     return (
         f"unix {{\n  runtime-dir {directory}\n  cli-listen {directory}/vpp-cli.sock\n"
         f"  log {directory}/vpp.log\n"
