@@ -393,12 +393,7 @@ class TcpClient(ClientPort, TcpEnd):
     def _find_connections(
         self, candidates: list[Connections], ports: U8 | None = None
     ) -> Connections:
-        """Return the first candidate of each row that was begun, or the count if none was.
-
-        Args:
-            candidates: arrays ``(n,)`` of possible connections, in order of preference.
-            ports: source and destination port ``(n, 4)`` that a connection must have.
-        """
+        """Return each row's first candidate that was begun and has the ports, else the count."""
         found = np.full(len(candidates[0]), self._count, np.int64)
         for tried in candidates:
             fits = (found == self._count) & (tried < self._count)

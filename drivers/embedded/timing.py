@@ -158,11 +158,7 @@ class Arrivals:
         self._counts = np.zeros(self._last + 1, dtype=np.int64)
 
     def add(self, times_ns: NDArray[np.int64], number: int, seq: int, sent_ns: int) -> None:
-        """Add the arrival times of a batch.
-
-        Args:
-            number, seq, sent_ns: class, sequence number and sending time of one frame in the batch.
-        """
+        """Add a batch's arrival times; class, sequence number and sending time are of one frame."""
         if self._began_ns is None:
             due = float(self._timed.compute_due_s(number, np.array([seq]))[0])
             self._began_ns = sent_ns - round(due * 1e9)

@@ -210,15 +210,7 @@ def _list_mask_terms(bits: int, low: int, step: int, octets: int = 4) -> list[st
 def make_capture_request(
     kind: str, port: int, pattern: str, limit: int, *, snaplen: int = 0, class_number: int = 0
 ) -> dict[str, Any]:
-    """Return the worker's request for a capture at a port.
-
-    Args:
-        kind: see :class:`~v6t.drivers.trex.client.stats.Capture`.
-        pattern: BPF filter.
-        limit: largest number of stored frames.
-        snaplen: stored octets of each frame; 0 for all.
-        class_number: class of the marked frames that the capture counts.
-    """
+    """Return a request to capture at most ``limit`` frames at a port that match a BPF pattern."""
     request = {"kind": kind, "port": port, "class": class_number}
     return {**request, "filter": pattern, "limit": limit, "snaplen": snaplen}
 

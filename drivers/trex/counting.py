@@ -278,12 +278,9 @@ class SendingTime:
 def measure_sending_time(
     readings: Iterable[CounterReading], port: int, frames: int, duration_s: float
 ) -> SendingTime | None:
-    """Measure the time from the first frame to the end of the last one's slot.
+    """Measure the time from the first frame to the end of the last one's slot, None if frames remain.
 
     TRex does not outrun its schedule, so sending took ``duration_s`` at least.
-
-    Returns:
-        The time, or None if some of the ``frames`` never left the port.
     """
     idle = first = busy = None
     for reading in readings:

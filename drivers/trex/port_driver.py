@@ -36,13 +36,7 @@ class PortDriver:
         return interface
 
     def format_interface(self, number: int, interface: str, ring: dict[str, int]) -> str:
-        """Return the entry for an interface in TRex's configuration.
-
-        Args:
-            number: TRex's number of the port.
-            interface: interface as a user names it.
-            ring: sizes of its rings by DPDK's names.
-        """
+        """Return the entry for a port's interface in TRex's configuration; ``ring`` has ring sizes."""
         return interface
 
     def examine(self, interface: str) -> tuple[str, str] | None:

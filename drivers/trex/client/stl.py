@@ -92,12 +92,7 @@ class StlWorker(Worker):
     def exchange(
         self, frames: list[Any], captures: list[dict[str, Any]], wait_s: float, quiet_s: float
     ) -> list[Capture]:
-        """Send single frames, [[port, base64], ...]; return the captures of the frames that arrive.
-
-        Args:
-            wait_s: time to wait for the first frame [s].
-            quiet_s: time to wait for another frame after each one [s].
-        """
+        """Send single frames, [[port, base64], ...]; return captures once none arrives for ``quiet_s``."""
         numbers = self._start_captures(captures)
         for port, text in frames:
             rpc.push_frames(self.client, [port], [base64.b64decode(text)])
