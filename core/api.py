@@ -56,8 +56,8 @@ class Run(TableSource):
     """Run that is stored in a directory; it may be incomplete.
 
     Attributes:
-        path: its directory.
-        cached_data: its data, if this program has measured it.
+        path: directory of the run.
+        cached_data: data of the run, if this program has measured it.
     """
 
     path: Path
@@ -126,7 +126,7 @@ class Run(TableSource):
 
         Args:
             formats: some of ``html``, ``md``, ``json``, ``junit``, ``csv``, ``openmetrics``, ``tex``.
-            figures: ``none``, ``few`` (at most 40), ``all``, or ``pdf`` (each as a file, too).
+            figures: ``none``, ``few`` (at most 40), ``all``, or ``pdf`` (all, also as PDF files).
 
         Raises:
             UsageError: a format or ``figures`` is unknown.
@@ -196,22 +196,22 @@ def run(
     """Measure a technology like ``v6t run`` and return the run.
 
     Args:
-        technology: name or alias; default: that of the run file.
+        technology: name or alias of a technology; by default, that of the run file.
         run_file, testbed: files that ``v6t init`` writes; arguments win over files.
-        output: directory of the run; default: a new one below ``runs``.
-        tester, dut, preset: names.
-        measure: a benchmark or several.
+        output: directory of the run; by default, a new one below ``runs``.
+        tester, dut, preset: names of a tester, a device driver and a preset.
+        measure: one or several benchmarks.
         frame_sizes: IPv6 frame sizes [octets with FCS] or mixes, one or several.
         modes: some of ``forward``, ``reverse``, ``bidirectional``.
         params: parameters of the technology, as ``--set``.
         dut_options, tester_options, procedure: as ``--set-dut``, ``--set-tester``, ``--set-procedure``.
         seed: seed of all pseudorandom numbers.
-        label: words for the results.
+        label: text for the directory name and the results.
         listener: receives the events of the run.
 
     Raises:
         UsageError: an argument is invalid.
-        V6tError: as the command; what was measured stays on disk.
+        V6tError: the run failed; finished trials stay on disk.
     """
     _check_texts(technology=technology, tester=tester, dut=dut, preset=preset)
     paths = {"run_file": run_file, "testbed": testbed, "output": output}

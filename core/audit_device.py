@@ -86,7 +86,7 @@ class BoundDevice:
     """Device of a run that an audit configures (see :class:`v6t.audit.auditor.AuditedDevice`)."""
 
     bound: BoundRun  # technology, driver and tester
-    # left and right, on this machine; None: in the lab, or the tester's own ports
+    # left and right, on this machine; None for those of the lab or the tester
     interfaces: tuple[str, str] | None = None
     on_open: Callable[[str], None] = lambda name: None  # called with the name of the open device
 
@@ -206,8 +206,8 @@ class SocketProber:
 
     Args:
         links: MAC addresses and MTUs.
-        namespace: process in whose network namespace the interfaces are; None: this process.
-        interfaces: left and right.
+        namespace: process in whose network namespace the interfaces are; None for this process.
+        interfaces: names of the left and the right interface.
     """
 
     def __init__(self, links: Links, namespace: int | None, interfaces: tuple[str, str]) -> None:

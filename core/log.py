@@ -47,11 +47,7 @@ _stderr_handler = LineHandler(_print_to_stderr, NOTICE)
 
 
 def configure_verbosity(verbosity: int) -> None:
-    """Set the verbosity of messages on standard error.
-
-    Args:
-        verbosity: ``QUIET`` (warnings only), ``NORMAL``, ``VERBOSE`` or ``DEBUG``.
-    """
+    """Set the verbosity on standard error: ``QUIET``, ``NORMAL``, ``VERBOSE`` or ``DEBUG``."""
     _stderr_handler.setLevel(_LEVELS[max(QUIET, min(verbosity, DEBUG))])
     if _stderr_handler not in _ROOT.handlers:
         _ROOT.addHandler(_stderr_handler)

@@ -62,13 +62,13 @@ class CampaignEntry:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Experiment, testbed and varying values, which identify the run in its campaign."""
+        """Experiment, testbed and varying values, which identify a run in its campaign."""
         return self.experiment, self.testbed, json.dumps(self.axes, sort_keys=True)
 
 
 @dataclass(frozen=True)
 class CompiledRun(CampaignEntry):
-    """Run that this process has planned; other processes plan it again and compare the digest."""
+    """Planned run with its compiled plan, which is not stored: other processes plan it again."""
 
     plan: RunPlan = field(kw_only=True, repr=False, compare=False)
 
@@ -351,10 +351,10 @@ def _execute_run(directory: Path, run: CampaignEntry, events: Listener) -> None:
 
 
 def _find_plan(run: CampaignEntry) -> RunPlan:
-    """Return the plan of a run; make the plan of another process again.
+    """Return the plan of a run, made again if another process planned it.
 
     Raises:
-        UsageError: the plan has changed, as another version of v6t may do.
+        UsageError: the plan differs, for example because another version of v6t made it.
     """
     if isinstance(run, CompiledRun):
         return run.plan

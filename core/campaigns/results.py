@@ -119,7 +119,7 @@ def check_no_damage(runs: Sequence[RunResult]) -> None:
 
 
 def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) -> RunResult:
-    """Return the results of a run, or its failure; keep those of a complete run."""
+    """Return the results of a run, or its failure; ``collector`` keeps those of a complete run."""
     status, data = read_status(directory, run), None
     failure = str((read_failure(directory, run) or {}).get("message", ""))
     path, is_damaged = directory / run.directory, False

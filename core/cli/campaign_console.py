@@ -114,7 +114,7 @@ class CampaignExecution:
     """
 
     def __init__(self, campaign: CampaignPlan, directory: Path, report: bool) -> None:
-        """Store the campaign; ``report`` tells whether reports of its runs are written."""
+        """Store the campaign; if ``report`` is true, reports of its runs are written."""
         self._campaign, self._directory, self._report = campaign, directory, report
         self._collector = RunDataCollector()
         self._view: LiveView | None = None
@@ -122,7 +122,7 @@ class CampaignExecution:
 
     @contextlib.contextmanager
     def serve_page(self, live: str | None) -> Iterator[None]:
-        """Serve the live page at an address while the context is open; None: no page."""
+        """Serve the live page at an address, unless it is None, while the context is open."""
         if live is None:
             yield
             return
@@ -143,7 +143,7 @@ class CampaignExecution:
                 status = self._execute_in_parallel(groups)
             else:
                 status = self.execute_group(self._campaign.runs, "")
-        self._show_results()
+        self._report_results()
         return status
 
     def _make_stop_messages(self) -> StopMessages:
@@ -218,8 +218,8 @@ class CampaignExecution:
                 view.show_progress(lambda: read_progress(self._directory, self._campaign))
                 time.sleep(POLL_INTERVAL_S)
 
-    def _show_results(self) -> None:
-        """Print the states of the runs and the tables of the campaign, and write its summary."""
+    def _report_results(self) -> None:
+        """Print the states of the runs and the result tables, and write the campaign's report."""
         from v6t.core.campaigns.results import (
             REPORT_FILES,
             check_no_damage,

@@ -45,9 +45,9 @@ def dut_command() -> None:
     """
 
 
-@dut_command.command(name="list", short_help="list the device drivers")
+@dut_command.command("list", short_help="list the device drivers")
 @json_option
-def list_drivers() -> CommandResult:
+def list_command() -> CommandResult:
     """List the device drivers, their technologies, and whether their programs are installed here."""
     from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.doctor import DriverSummary, list_drivers
@@ -67,9 +67,9 @@ def list_drivers() -> CommandResult:
     return CommandResult(lambda: [*map(asdict, drivers)], partial(print_table, table))
 
 
-@dut_command.command(short_help="print every command, its undo and its check")
+@dut_command.command("plan", short_help="print every command, its undo and its check")
 @dut_options
-def plan(**arguments: Any) -> CommandResult:
+def plan_command(**arguments: Any) -> CommandResult:
     """Print what the driver would do, without connecting to the device or a tester."""
     run = resolve_device_run(arguments)
     from v6t.core.runs import dut
@@ -78,9 +78,9 @@ def plan(**arguments: Any) -> CommandResult:
     return make_result(value, [dut.format_plan(run.driver, run.example_plan)])
 
 
-@dut_command.command(short_help="show how the device differs from the plan")
+@dut_command.command("compare", short_help="show how the device differs from the plan")
 @dut_options
-def compare(**arguments: Any) -> CommandResult:
+def compare_command(**arguments: Any) -> CommandResult:
     """Compare the plan with the present state of the device, without changing the device.
 
     Prints the steps that differ; with -v all. Exit status 7: a step differs.
@@ -100,7 +100,7 @@ def compare(**arguments: Any) -> CommandResult:
     return make_result(value, [*lines, summary], status=status)
 
 
-@dut_command.command(short_help="configure the device and leave it so")
+@dut_command.command("commit", short_help="configure the device and leave it so")
 @dut_options
 @click.option(
     "--revert-in",
@@ -113,7 +113,9 @@ def compare(**arguments: Any) -> CommandResult:
     "replace_existing",
     text="Roll back the finished configuration of another operator or technology first.",
 )
-def commit(revert_in: int | None, replace_existing: bool, **arguments: Any) -> CommandResult:
+def commit_command(
+    revert_in: int | None, replace_existing: bool, **arguments: Any
+) -> CommandResult:
     """Configure the device and verify it by read-back; `v6t dut rollback` undoes it."""
     with _use_device(arguments, restore=True) as run:
         from v6t.core.runs import dut
@@ -121,9 +123,9 @@ def commit(revert_in: int | None, replace_existing: bool, **arguments: Any) -> C
         return _make_action_result(dut.commit(run, revert_in, replace=replace_existing))
 
 
-@dut_command.command(short_help="stop the rollback timer")
+@dut_command.command("confirm", short_help="stop the rollback timer")
 @dut_options
-def confirm(**arguments: Any) -> CommandResult:
+def confirm_command(**arguments: Any) -> CommandResult:
     """Stop the rollback timer of a configured device, which then stays configured."""
     with _use_device(arguments, any_technology=True) as run:
         from v6t.core.runs import dut
@@ -131,10 +133,10 @@ def confirm(**arguments: Any) -> CommandResult:
         return _make_action_result(dut.confirm(run))
 
 
-@dut_command.command(short_help="configure, read back, send frames both ways, roll back")
+@dut_command.command("verify", short_help="configure, read back, send frames both ways, roll back")
 @dut_options
 @frame_size_option
-def verify(**arguments: Any) -> CommandResult:
+def verify_command(**arguments: Any) -> CommandResult:
     """Verify the configuration by read-back and by frames that the tester sends both ways."""
     with _use_device(arguments, restore=True) as run:
         from v6t.core.runs import dut
@@ -143,9 +145,9 @@ def verify(**arguments: Any) -> CommandResult:
         return _make_action_result(dut.verify(run))
 
 
-@dut_command.command(short_help="lock, configuration, rollback timer and counters")
+@dut_command.command("status", short_help="lock, configuration, rollback timer and counters")
 @dut_options
-def status(**arguments: Any) -> CommandResult:
+def status_command(**arguments: Any) -> CommandResult:
     """Show the lock and the configuration with their owners, the rollback timer and counters."""
     with _use_device(arguments, any_technology=True) as run:
         from v6t.core.runs import dut
@@ -154,9 +156,9 @@ def status(**arguments: Any) -> CommandResult:
         return make_result(state, _describe_status(state, run.rollback_command))
 
 
-@dut_command.command(short_help="empty its session table")
+@dut_command.command("flush", short_help="empty its session table")
 @dut_options
-def flush(**arguments: Any) -> CommandResult:
+def flush_command(**arguments: Any) -> CommandResult:
     """Empty the connection table of a configured device, and check that it is empty."""
     with _use_device(arguments) as run:
         from v6t.core.runs import dut
@@ -164,11 +166,11 @@ def flush(**arguments: Any) -> CommandResult:
         return _make_action_result(dut.flush(run))
 
 
-@dut_command.command(short_help="undo what v6t did")
+@dut_command.command("rollback", short_help="undo what v6t did")
 @dut_options
 @flag("--forget", text="Drop the undo record even if the device is not as it was.")
 @flag("--by-script", text="Run undo.sh where the undo record is damaged.")
-def rollback(forget: bool, by_script: bool, **arguments: Any) -> CommandResult:
+def rollback_command(forget: bool, by_script: bool, **arguments: Any) -> CommandResult:
     """Undo what v6t configured, even after a crash and from any host that can log in.
 
     The undo record is kept until the device is as it was.
@@ -181,20 +183,20 @@ def rollback(forget: bool, by_script: bool, **arguments: Any) -> CommandResult:
         return make_result(done, done)
 
 
-@dut_command.command(short_help="watch it at the rates a run has found")
-@click.argument("run_file", type=PATH_TYPE, metavar="DIRECTORY")
+@dut_command.command("bottleneck", short_help="watch it at the rates a run has found")
+@click.argument("directory", type=PATH_TYPE)
 @click.option("--duration", "duration_s", type=float, default=10.0, help="Seconds at each rate.")
 @json_option
-def bottleneck(duration_s: float, run_file: Path) -> CommandResult:
+def bottleneck_command(directory: Path, duration_s: float) -> CommandResult:
     """Print what limits the device: each core's idle time, drops, sessions, vectors per second.
 
-    DIRECTORY is that of a finished run. Its throughput is sent once more, for watching only.
+    DIRECTORY holds a finished run, whose throughput is sent again; these trials do not count.
     """
     from v6t.core.runs.rundir import RunDir
 
     with (
-        RunDir(run_file, new=False) as run_dir,  # rejects a run in progress
-        _use_device({"run_file": run_file}, restore=True) as run,
+        RunDir(directory, new=False) as run_dir,  # rejects a run in progress
+        _use_device({"run_file": directory}, restore=True) as run,
     ):
         from v6t.core.runs.bottleneck import check_has_driver, describe_entry, watch_device
         from v6t.core.runs.plan import plan
@@ -203,7 +205,7 @@ def bottleneck(duration_s: float, run_file: Path) -> CommandResult:
         check_has_driver(run)
         run.tester.prepare()
         print_notice("repeating the measured rates while sampling the device once a second")
-        results = watch_device(run_dir, plan(run), read_results(run_file), duration_s)
+        results = watch_device(run_dir, plan(run), read_results(directory), duration_s)
     entries = results["bottleneck"]
     return make_result(entries, [line for entry in entries for line in describe_entry(entry)])
 
@@ -317,12 +319,12 @@ def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
 
 
 def _make_action_result(text: str) -> CommandResult:
-    """Return the description of a completed action on the device as result."""
+    """Return the result of a completed action on the device, which ``text`` describes."""
     return make_result({"done": text}, [text])
 
 
 def _describe_status(status: dict[str, Any], rollback_command: str) -> list[str]:
-    """Return lines that describe the status of a device, or of each part of a chain."""
+    """Return lines that describe the status of a device, or of each device of a chain."""
     parts = status.get("parts") or {}
     if len(parts) > 1:
         lines = [

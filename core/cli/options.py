@@ -68,7 +68,7 @@ def parse_frame_sizes(
 def parse_assignments(
     _ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
-    """Return ``name=value`` texts as a mapping."""
+    """Parse ``name=value`` texts into values by name."""
     found: dict[str, str] = {}
     for text in values:
         name, equals, value = text.partition("=")
@@ -82,7 +82,7 @@ def parse_assignments(
 def parse_names(
     _ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return names from repeated or comma-separated values."""
+    """Return the names in repeated values, each with names separated by commas."""
     names = tuple(name.strip() for text in values for name in text.split(","))
     if not all(names):
         message = f"{param.opts[0]} takes names separated by commas"
@@ -113,7 +113,7 @@ def path_option(*names: str, text: str, **attrs: Any) -> Callable[[F], F]:
 
 
 def names_option(*names: str, text: str, **attrs: Any) -> Callable[[F], F]:
-    """Return a decorator that adds a repeatable option for one or several names."""
+    """Return a decorator that adds a repeatable option for names separated by commas."""
     attrs = {"metavar": "NAMES", "callback": parse_names, **attrs}
     return click.option(
         *names, multiple=True, shell_complete=complete_parameter, help=text, **attrs

@@ -42,10 +42,10 @@ def execute_and_report(
 
     Args:
         bound: the run.
-        output: its directory; default: a new one below ``runs``.
+        output: directory of the run; by default, a new one below ``runs``.
         report: write the report.
         watch_device: look for the bottleneck afterwards.
-        live: address of the page that shows the run; None: no page.
+        live: address of the page that shows the run; None for no page.
         min_fps: rate below which JUnit results fail, per direction.
 
     Returns:

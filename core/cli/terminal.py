@@ -34,8 +34,8 @@ def wrap(line: str, indent: int | None = None, width: int | None = None) -> str:
 
     Args:
         line: the line.
-        indent: indentation of the further lines; default: that of the line.
-        width: default: that of the terminal, or 80 columns.
+        indent: indentation of further lines; by default, that of the line.
+        width: maximum width; by default, that of the terminal, or 80 columns.
     """
     if indent is None:
         indent = len(line) - len(line.lstrip())
@@ -72,7 +72,7 @@ class CommandResult:
     """The result of a command, which is printed as text or as JSON.
 
     Attributes:
-        to_json: returns the JSON value; None: the result exists as text only.
+        to_json: returns the JSON value; None if the result exists as text only.
         print_text: prints the result as text.
         status: exit status of the command.
         finish: called when the result has been printed; it may print more, which goes to standard
@@ -100,7 +100,7 @@ class CommandResult:
 def make_result(
     value: Any, lines: Iterable[str], *, indent: int = 2, status: int = 0
 ) -> CommandResult:
-    """Return the result with a JSON value, and the lines that describe it."""
+    """Return a result with its JSON value and the lines of text that describe it."""
     return CommandResult(lambda: value, partial(print_lines, lines, indent), status=status)
 
 
@@ -146,7 +146,7 @@ def make_document_result(
     Args:
         make_document: makes the document.
         output: .html, .md or .json file.
-        to_json: returns the result as JSON; None: it exists as text only.
+        to_json: returns the result as JSON; None if it exists as text only.
         status: exit status.
 
     Raises:
@@ -223,7 +223,7 @@ def _measure_columns(table: Table, max_text_width: int | None = None) -> list[in
 
     Args:
         table: the table.
-        max_text_width: width at which texts wrap, unless a word is longer; None: they do not.
+        max_text_width: width at which texts wrap, unless a word is longer; None for no wrapping.
     """
     widths = []
     for place, column in enumerate(table.columns):

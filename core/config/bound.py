@@ -66,7 +66,7 @@ class BoundRun:
 
     @cached_property
     def modifier(self) -> Modifier | None:
-        """Additional condition under which trials are measured, or None."""
+        """Additional condition of the trials, such as broadcasts; None if the run has none."""
         name = self.settings.modifier
         return None if name is None else MODIFIERS.load(name)()
 
@@ -120,7 +120,7 @@ class BoundRun:
 
     @property
     def timeout_s(self) -> float | None:
-        """Lifetime of the device's idle connections [s]; None: unlimited or unknown."""
+        """Lifetime of the device's idle connections [s]; None if unlimited or unknown."""
         if self.tester.simulates:
             return self.tester.timeout_s
         own = self.driver.get_timeout_s(self.intent) if self.has_driver else self.tester.timeout_s

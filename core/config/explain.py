@@ -156,8 +156,8 @@ def _describe_schema(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
 def look_up(name: str, plugin: str | None = None) -> list[ReferenceEntry]:
     """Find the entries whose name starts or ends with ``name``.
 
-    Where nothing has the name, these are searched in turn: fields of data files, parameters of every
-    technology, the name without its unit, titles of tables, and the terms within the name.
+    If no setting, benchmark or term does, search data fields, parameters of all technologies, the
+    name without its unit, table titles and terms within the name, in this order.
     """
     known = [*list_all_settings(plugin), *_list_benchmarks(), *_list_terms()]
     wanted = [part for part in name.lower().split(".") if part]
@@ -234,7 +234,7 @@ def _list_benchmarks() -> Iterator[ReferenceEntry]:
 
 
 def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
-    """Yield what a benchmark measures and how, its settings with defaults, and its columns."""
+    """Yield lines on what a benchmark measures and how, its settings, defaults and columns."""
     from v6t.analysis.sheet import find_terms
     from v6t.core.config.settings import make_procedure_model
 
@@ -415,7 +415,7 @@ def _list_journal_fields() -> Iterator[tuple[str, str]]:
 
 def _list_dataclass_fields(kind: type, prefix: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the meaning of each field of a dataclass and its nested dataclasses."""
-    texts, hints = describe_attributes(kind), get_type_hints(kind)
+    texts, hints = parse_attribute_docs(kind), get_type_hints(kind)
     for name, key, *_ in list_attributes(kind):
         yield prefix + key, texts[name]
         for inner, path in _find_dataclasses(hints[name], prefix + key):
@@ -430,9 +430,9 @@ def _find_dataclasses(hint: Any, path: str) -> Iterator[tuple[type, str]]:
         yield from _find_dataclasses(part, f"{path}.*" if get_origin(hint) is Mapping else path)
 
 
-def describe_attributes(kind: type) -> dict[str, str]:
-    """Return the meanings in the ``Attributes`` section of a class docstring, by name."""
-    section = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
+def parse_attribute_docs(cls: type) -> dict[str, str]:
+    """Return the descriptions in the ``Attributes`` section of a class docstring, by name."""
+    section = (inspect.getdoc(cls) or "").partition("Attributes:\n")[2]
     texts = {}
     for entry in re.split(r"^    (?=\S)", section, flags=re.MULTILINE)[1:]:
         names, _, text = entry.partition(": ")

@@ -88,10 +88,10 @@ def resolve_and_bind(
     """Read, merge and check the settings of a run, and return the run with its objects.
 
     Args:
-        run_file: with settings of :class:`RunFileSettings`.
-        testbed: with settings of :class:`Testbed`.
+        run_file: file with settings of :class:`RunFileSettings`.
+        testbed: file with settings of :class:`Testbed`.
         setting_flags: texts by flag of a setting of ``procedure``.
-        single_frames: measure no benchmark, send single frames only.
+        single_frames: measure no benchmark; send single frames only.
         options: other settings by name; ``tester`` and ``dut`` are names, and ``tester_options`` and
             ``dut_params`` their options. None and empty mean that an option is not given.
     """
@@ -154,7 +154,7 @@ def resolve_and_bind(
         device,
         driver,
         tester,
-        resolution_warnings=(*left_out, *_yield_unused_options(bed.dut, dut_settings)),
+        resolution_warnings=(*left_out, *_list_unused_option_warnings(bed.dut, dut_settings)),
         optional_benchmarks=frozenset(benchmarks) - {*named},
     )
     bound = drop_rejected_benchmarks(bound, partial(_check_support, bound))
@@ -278,7 +278,7 @@ def _choose_driver(
     return DutSettings(driver=name, options=options), driver
 
 
-def _yield_unused_options(given: DutSettings, used: DutSettings) -> Iterator[str]:
+def _list_unused_option_warnings(given: DutSettings, used: DutSettings) -> Iterator[str]:
     """Yield a warning if options of the testbed file are not used for another driver."""
     unused = given.options.keys() - used.options.keys()
     if unused:
@@ -359,7 +359,7 @@ def _merge_procedure(
 
 
 def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, Any]:
-    """Return the procedure settings of flags; one that benchmarks share sets each measured one's."""
+    """Return the procedure settings of flags; a shared flag sets those of each measured benchmark."""
     measured = {key for name in benchmarks for key in registry.load(name).list_sections()}
     general = dict(list_flags(ProcedureSettings))
     texts: dict[str, str] = {}

@@ -228,7 +228,7 @@ class Settings(RunFileSettings, Testbed):
         """Return saved settings, without those of benchmarks that are not installed.
 
         Raises:
-            ValueError: it is not the content of a ``config.json``.
+            ValueError: ``config`` is not the content of a ``config.json``.
         """
         if not isinstance(config, Mapping) or not config.keys() >= _CONFIG_KEYS:
             raise ValueError("settings are missing")

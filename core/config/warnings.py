@@ -35,11 +35,11 @@ def list_setting_warnings(bound: BoundRun) -> list[str]:
     """List warnings about the settings of a run, which are shown before it starts."""
     return [
         *bound.resolution_warnings,
-        *_yield_prefix_warnings(bound),
-        *_yield_procedure_warnings(bound),
-        *_yield_link_warnings(bound),
-        *_yield_device_warnings(bound),
-        *_yield_rate_warnings(bound),
+        *_list_prefix_warnings(bound),
+        *_list_procedure_warnings(bound),
+        *_list_link_warnings(bound),
+        *_list_device_warnings(bound),
+        *_list_rate_warnings(bound),
         *(
             bound.tester.list_connection_warnings(*bound.connection_needs)
             if bound.settings.connects
@@ -48,7 +48,8 @@ def list_setting_warnings(bound: BoundRun) -> list[str]:
     ]
 
 
-def _yield_prefix_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_prefix_warnings(bound: BoundRun) -> Iterator[str]:
+    """Yield warnings about private addresses behind the well-known prefix."""
     for name, (prefix, addresses) in bound.technology.params.embedded_addresses.items():
         private = next((a for a in addresses if not a.is_global), None)
         if prefix == WELL_KNOWN and private is not None:
@@ -58,7 +59,8 @@ def _yield_prefix_warnings(bound: BoundRun) -> Iterator[str]:
             )
 
 
-def _yield_procedure_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_procedure_warnings(bound: BoundRun) -> Iterator[str]:
+    """Yield warnings about procedure settings that have no effect or falsify results."""
     run, p = bound.settings, bound.settings.procedure
     preset = make_procedure_model().model_validate(make_preset(run.preset))
     measured = registry.select_benchmarks(bound)
@@ -97,7 +99,8 @@ def _yield_procedure_warnings(bound: BoundRun) -> Iterator[str]:
         yield "procedure.rate_from is set, but has no effect: nothing is measured at that rate"
 
 
-def _yield_link_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_link_warnings(bound: BoundRun) -> Iterator[str]:
+    """Yield warnings about the MAC addresses of the links."""
     left, right = bound.settings.links.left, bound.settings.links.right
     for side, link in (("left", left), ("right", right)):
         if link.tester_mac.lower() == link.dut_mac.lower():
@@ -119,7 +122,8 @@ def _yield_link_warnings(bound: BoundRun) -> Iterator[str]:
         )
 
 
-def _yield_device_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_device_warnings(bound: BoundRun) -> Iterator[str]:
+    """Yield warnings about a device that no driver configures or that SSH cannot reach."""
     if (
         not bound.tester.can_loop_back
         and not bound.driver.configures_device
@@ -136,7 +140,7 @@ def _yield_device_warnings(bound: BoundRun) -> Iterator[str]:
         yield f"{lacking.message}, but the device is reached over it: {lacking.hint}"
 
 
-def _yield_rate_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_rate_warnings(bound: BoundRun) -> Iterator[str]:
     """Yield warnings about benchmarks that the tester cannot measure up to the line rate."""
     run, benchmarks = bound.settings, registry.select_benchmarks(bound)
     longest = (bound.technology.make_sizes(size).longest for size in run.frame_sizes)
@@ -247,10 +251,10 @@ def list_result_warnings(
         yield f"under a modifier: {bound.modifier.description} ({bound.modifier.source})" + (
             ": not carried out: the device is simulated" if simulated else ""
         )
-    yield from _yield_mix_warnings(bound)
+    yield from _list_mix_warnings(bound)
     yield from bound.technology.warnings
-    yield from _yield_driver_default_warnings(bound)
-    yield from _yield_search_warnings(p)
+    yield from _list_driver_default_warnings(bound)
+    yield from _list_search_warnings(p)
     yield from dict.fromkeys(text for b in benchmarks for text in b.list_deviations(bound))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
         yield (
@@ -272,7 +276,8 @@ def list_result_warnings(
         yield "the tester's own capacity is not measured in this run; see `v6t selftest`"
 
 
-def _yield_driver_default_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_driver_default_warnings(bound: BoundRun) -> Iterator[str]:
+    """Yield warnings about parameters with the driver's default, not the technology's."""
     own = bound.driver.get_parameter_overrides(bound.technology.name)
     defaults = bound.technology.params_model.model_fields
     for name in bound.settings.driver_defaults:
@@ -281,7 +286,7 @@ def _yield_driver_default_warnings(bound: BoundRun) -> Iterator[str]:
         yield f"{name} is {format_yaml(bound.settings.params[name])}{usual}{why}"
 
 
-def _yield_mix_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_mix_warnings(bound: BoundRun) -> Iterator[str]:
     """Yield warnings about mixes whose sent frame sizes differ from the requested ones."""
     for mix in bound.settings.frame_sizes:
         if not isinstance(mix, str):
@@ -298,7 +303,8 @@ def _yield_mix_warnings(bound: BoundRun) -> Iterator[str]:
             yield f"{sizes.label}: frames of the first size open connections that all sizes use"
 
 
-def _yield_search_warnings(procedure: ProcedureSettings) -> Iterator[str]:
+def _list_search_warnings(procedure: ProcedureSettings) -> Iterator[str]:
+    """Yield warnings about a search or a repetition that differs from RFC 8219."""
     if procedure.search == "mlrsearch":
         yield mlr.RESULT_LABEL
     if (adaptive := procedure.adaptive) is not None:

@@ -104,6 +104,7 @@ def _parse_yaml(text: str, lines: dict[KeyPath, int]) -> Any:
 
 
 def _make_safe_yaml() -> Any:
+    """Return a reader and writer of YAML that constructs plain values only."""
     from ruamel.yaml import YAML
 
     return YAML(typ="safe", pure=True)
@@ -141,6 +142,7 @@ class _Converter:
         return _check_text(node.value, path)
 
     def _convert_mapping(self, node: Any, path: KeyPath) -> dict[str, Any]:
+        """Return the values of a mapping by name, including those of merge keys."""
         merged: dict[str, Any] = {}
         for _, value in (pair for pair in node.value if pair[0].tag == _MERGE_TAG):
             for each in value.value if value.id == "sequence" else [value]:
@@ -208,7 +210,7 @@ def parse_assignments(assignments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def set_value(values: dict[str, Any], name: str, value: Any) -> str | None:
-    """Set ``a.b.c`` in nested settings; return a part that is not a section, or None."""
+    """Set ``a.b.c`` in nested settings; return None, or the part that is not a section."""
     *path, last = name.split(".")
     section = values
     for part in path:

@@ -137,7 +137,7 @@ class Migration:
     def read_mac_addresses(
         self, tester: str, device: str, letters: str = "LR"
     ) -> dict[str, dict[str, str]]:
-        """Read the MAC addresses; ``{}`` in a name stands for the side's letter."""
+        """Return the MAC addresses by side and end; ``{}`` in the names stands for the side's letter."""
         return {
             side: {
                 end: self.read_string(
@@ -150,11 +150,11 @@ class Migration:
             for number, (side, letter) in enumerate(zip(("left", "right"), letters, strict=True), 1)
         }
 
-    def check_host_range(self, letter: str, low: int, high: int) -> None:
-        """Raise UsageError unless the bounds of a side's varying 16 address bits form a range."""
+    def check_host_range(self, side: str, low: int, high: int) -> None:
+        """Raise UsageError unless ``low`` to ``high`` is a range of the 16 bits that vary on a side."""
         if not 0 <= low <= high <= 0xFFFF:
             problem = f"not within {low} to 65535"
-            raise self.make_error(f"IP-{letter}-max", problem, "correct the range")
+            raise self.make_error(f"IP-{side}-max", problem, "correct the range")
 
     def check_single_network(self, problem: str) -> None:
         """Raise UsageError with this problem if a side has several networks."""
@@ -172,7 +172,7 @@ class Migration:
         return UsageError(text, hint, code=code)
 
     def rename_parameters(self, rename: Callable[[str], str]) -> None:
-        """Replace the name of each parameter with the result of ``rename``."""
+        """Replace each parameter name with what ``rename`` returns for it."""
         self._parameters = {rename(name): p for name, p in self._parameters.items()}
         self._targets = {rename(name): target for name, target in self._targets.items()}
 
@@ -189,11 +189,11 @@ class Migration:
             rows.append((parameter, f"not known to v6t, left out{hint}"))
         return sorted(rows, key=lambda row: row[0].line)
 
-    def to_texts(self, tool: str) -> dict[str, str]:
-        """Return the text of ``run.yaml`` and ``testbed.yaml`` by file name."""
+    def render_files(self, tool_name: str) -> dict[str, str]:
+        """Return the contents of ``run.yaml``, which names the tool, and ``testbed.yaml`` by name."""
         name = self.path.name
         run = [
-            f"# From {tool}'s {name}. `v6t run run.yaml --testbed testbed.yaml` measures;",
+            f"# From {tool_name}'s {name}. `v6t run run.yaml --testbed testbed.yaml` measures;",
             "# --dry-run prints the duration and the required configuration of the device.",
             to_yaml(self.run).rstrip(),
             "# Choices that the file leaves open, and differences in behaviour:",
@@ -211,14 +211,14 @@ class Migration:
 
 
 def migrate(
-    source: Path, read: Callable[[Path], Migration], directory: Path, tool: str
+    source: Path, parse: Callable[[Path], Migration], directory: Path, tool_name: str
 ) -> Migration:
-    """Convert a configuration file of another tester to run.yaml and testbed.yaml in a directory."""
-    migration = read(source)  # before the slow imports: errors in the file come at once
+    """Convert another tester's file, which ``parse`` reads, to run.yaml and testbed.yaml."""
+    migration = parse(source)  # before the slow imports: errors in the file come at once
     from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.runs.plan import plan
 
-    texts = migration.to_texts(tool)
+    texts = migration.render_files(tool_name)
     try:
         plan(resolve_and_bind(*(YamlFile(Path(name), text) for name, text in texts.items())))
     except UsageError as exc:

@@ -67,16 +67,14 @@ def read_siitperf(path: Path) -> Migration:
     if kind == "2":  # the Initiator is on the right: read as if it was on the left
         source.rename_parameters(_swap_sides)
         letters, versions = "RL", (right, left)
-    device = _convert_stateful(source, versions) if kind != "0" else {}
-    if kind == "0":
-        _convert_stateless(source, versions)
+    source.run = (_read_stateless if kind == "0" else _read_stateful)(source, versions)
     source.run |= {"preset": "rfc", "modes": source.read_modes("Forward", "Reverse")}
     source.testbed = {
         "tester": {"kind": "trex"},
         "links": source.read_mac_addresses("MAC-{}-Tester", "MAC-{}-DUT", letters),
         **({"initiator": "right"} if kind == "2" else {}),
         "line_rate": "10G",
-        **device,
+        **source.testbed,
     }
     absent = [policy for policy, *_ in PORT_PARAMETERS if not source.has_parameter(policy)]
     if absent and source.run["plugin"] not in STATEFUL_PLUGINS.values():
@@ -106,14 +104,14 @@ def _swap_sides(name: str) -> str:
     return name
 
 
-def _convert_stateless(source: Migration, versions: tuple[str, str]) -> None:
-    """Set ``source.run`` to the settings of a stateless test."""
+def _read_stateless(source: Migration, versions: tuple[str, str]) -> dict[str, Any]:
+    """Return the run file settings of a stateless test."""
     if versions in ORIENTATIONS:
         plugin, params = "siit", _read_translator(source, ORIENTATIONS[versions])
     else:
         plugin, params = f"ipv{versions[0]}-router", _read_router(source, versions[0])
     params |= {row[2]: source.read_ports(*row) for row in PORT_PARAMETERS}
-    source.run = {
+    return {
         "plugin": plugin,
         "params": params,
         "benchmarks": ["throughput"],
@@ -150,34 +148,34 @@ def _read_translator(source: Migration, orientation: str) -> dict[str, Any]:
 
 
 def _read_hosts(
-    source: Migration, letter: str, name: str, ipv4: str, ipv6: str
+    source: Migration, side: str, name: str, ipv4: str, ipv6: str
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the hosts of a side and the explicit address mapping that covers them.
 
     siitperf replaces the same 16 bits in both forms of an address.
     """
-    policy = source.read_policy(f"IP-{letter}-var", f"params.{name}.policy")
-    low = source.read_number(f"IP-{letter}-min", 0, f"params.{name}.first")
-    high = source.read_number(f"IP-{letter}-max", 0, f"params.{name}.last")
-    offset4 = source.read_number(f"IPv4-{letter}-offset", 2, "params.eam")
-    offset6 = source.read_number(f"IPv6-{letter}-offset", 14, "params.eam")
+    policy = source.read_policy(f"IP-{side}-var", f"params.{name}.policy")
+    low = source.read_number(f"IP-{side}-min", 0, f"params.{name}.first")
+    high = source.read_number(f"IP-{side}-max", 0, f"params.{name}.last")
+    offset4 = source.read_number(f"IPv4-{side}-offset", 2, "params.eam")
+    offset6 = source.read_number(f"IPv6-{side}-offset", 14, "params.eam")
     if policy == "fixed":
         return {"first": ipv4}, {"ipv4": f"{ipv4}/32", "ipv6": f"{ipv6}/128"}
-    source.check_host_range(letter, low, high)
+    source.check_host_range(side, low, high)
     if offset4 != 2:
         raise source.make_error(
-            f"IPv4-{letter}-offset", "only 2 can be converted", "vary the last 16 bits"
+            f"IPv4-{side}-offset", "only 2 can be converted", "vary the last 16 bits"
         )
     try:
         net4, packed6 = int(IPv4Address(ipv4)) >> 16 << 16, bytearray(IPv6Address(ipv6).packed)
     except ValueError as exc:
         raise UsageError(
-            f"{source.path}: addresses of the {letter} side: {exc}", code="invalid-foreign-file"
+            f"{source.path}: addresses of the {side} side: {exc}", code="invalid-foreign-file"
         ) from exc
     packed6[offset6 : offset6 + 2] = bytes(2)
     if any(packed6[offset6 + 2 :]):
         problem = f"no mapping of RFC 7757 has varying bits before the fixed end of {ipv6}"
-        raise source.make_error(f"IPv6-{letter}-offset", problem, "let the last 16 bits vary: 14")
+        raise source.make_error(f"IPv6-{side}-offset", problem, "let the last 16 bits vary: 14")
     first, last = (str(IPv4Address(net4 | value)) for value in (low, high))
     network6 = f"{IPv6Address(bytes(packed6))}/{8 * offset6}"
     hosts = {"first": first, "last": last, "policy": policy}
@@ -205,8 +203,8 @@ def _read_router(source: Migration, version: str) -> dict[str, Any]:
     return params
 
 
-def _convert_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, Any]:
-    """Set ``source.run`` to a stateful test, and return the device for the testbed file.
+def _read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, Any]:
+    """Return the run file settings of a stateful test; set the device of the testbed file.
 
     Args:
         source: the file, with its sides swapped if the Initiator is on the right.
@@ -228,7 +226,7 @@ def _convert_stateful(source: Migration, versions: tuple[str, str]) -> dict[str,
         "Responder-tuples", "0", "procedure.connections.reading", READING_ORDERS
     )
     count = min(_count_tuples(params), MAX_CONNECTIONS)
-    source.run = {
+    settings = {
         "plugin": plugin,
         "params": params,
         "benchmarks": ["connection-rate", "throughput"],
@@ -252,7 +250,9 @@ def _convert_stateful(source: Migration, versions: tuple[str, str]) -> dict[str,
         "dut.options.hooks.flush in the testbed file is an example: write there how your device's "
         "table is emptied, or name its driver (dut.driver).",
     ]
-    return {"dut": {"options": {"hooks": {"flush": f"ssh root@dut {FLUSH_COMMANDS[plugin]}"}}}}
+    flush = {"flush": f"ssh root@dut {FLUSH_COMMANDS[plugin]}"}
+    source.testbed = {"dut": {"options": {"hooks": flush}}}
+    return settings
 
 
 def _read_ports(source: Migration) -> dict[str, Any]:
@@ -321,14 +321,14 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
             )
     else:
         responder = source.read_address("IPv4-R-Real", "4", "198.19.0.2", "params.responder_ipv4")
-    low, params["initiator_count"], octet = _read_range(source, "L", "initiator", version)
+    low, params["initiator_count"], octet = _read_host_range(source, "L", "initiator", version)
     if low is not None:
         initiator = _replace_16_bits(initiator, octet, low)
         if octet != LAST_16_BITS_OFFSET[version]:
             if version == "4" or octet < MIN_IPV6_OFFSET:
                 raise source.make_error(f"IPv{version}-L-offset", *UNSUPPORTED_OFFSET_ERROR)
             params["initiator_offset"] = octet
-    low, params["responder_count"], octet = _read_range(source, "R", "responder", version)
+    low, params["responder_count"], octet = _read_host_range(source, "R", "responder", version)
     if low is not None:
         if octet != LAST_16_BITS_OFFSET[version]:
             raise source.make_error(f"IPv{version}-R-offset", *UNSUPPORTED_OFFSET_ERROR)
@@ -337,18 +337,18 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
     return {name: initiator, "responder_ipv4": responder, **params}
 
 
-def _read_range(
-    source: Migration, letter: str, name: str, version: str
+def _read_host_range(
+    source: Migration, side: str, name: str, version: str
 ) -> tuple[int | None, int, int]:
-    """Return the lowest value (None if fixed), number and octet of a side's varying 16 bits."""
+    """Return the first value, count and offset of a side's varying 16 bits; None, 1 if fixed."""
     target = f"params.{name}_count"
-    policy = source.read_policy(f"IP-{letter}-var", target)
-    low, high = (source.read_number(f"IP-{letter}-{end}", 0, target) for end in ("min", "max"))
+    policy = source.read_policy(f"IP-{side}-var", target)
+    low, high = (source.read_number(f"IP-{side}-{end}", 0, target) for end in ("min", "max"))
     last = LAST_16_BITS_OFFSET[version]
-    octet = source.read_number(f"IPv{version}-{letter}-offset", last, target)
+    octet = source.read_number(f"IPv{version}-{side}-offset", last, target)
     if policy == "fixed":
         return None, 1, last
-    source.check_host_range(letter, low, high)
+    source.check_host_range(side, low, high)
     return low, high - low + 1, octet
 
 

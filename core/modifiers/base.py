@@ -24,17 +24,13 @@ Action = Callable[[], str]
 
 
 class Modifier:
-    """Additional condition of a run, such as broadcasts; a run has at most one.
-
-    Attributes:
-        requirements: what the device must do beyond its technology.
-    """
+    """Additional condition of a run, such as broadcasts; a run has at most one."""
 
     name: ClassVar[str]  # on the command line
     source: ClassVar[str]  # section of an RFC
     description: ClassVar[str]  # printed with every result
     needs_driver: ClassVar[bool] = False  # a driver must configure the device
-    requirements: ClassVar[DeviceRequirements] = DeviceRequirements()
+    requirements: ClassVar[DeviceRequirements] = DeviceRequirements()  # beyond the technology's
     needs_stream: ClassVar[bool] = False  # it acts while a stream is sent
     interval_s: float = 1.0  # from the start of one action to the next
 

@@ -82,10 +82,10 @@ class LiveView(Listener):
     The port is open from the beginning; requests are answered after :meth:`__enter__`.
 
     Args:
-        address: IP address and port; 0: any free port.
+        address: IP address and port; port 0 stands for any free port.
         path: directory of the run or the campaign.
         announce: prints the page's address, and a warning if other machines can read it.
-        render: makes the report so far; None: that of the run whose events are received.
+        render: returns the report so far as HTML; None for that of the run that sends events.
 
     Raises:
         UsageError: the port is in use, or this machine does not have the address.

@@ -48,14 +48,14 @@ def write_run_report(
         output: another directory for the report; created if absent.
         formats: some of :data:`FILES_BY_FORMAT`.
         paper: reproduce the tables of this paper.
-        figures: at most 40 on a page, all, or all and each as PDF with ``figures.tex``.
-        data: of the run; None: it is read from the directory.
+        figures: ``none``, ``few`` (at most 40), ``all``, or ``pdf`` (all, also as PDF files).
+        data: data of the run; None to read it from the directory.
 
     Returns:
         The files, in the order of ``formats``; then ``figures.tex``.
 
     Raises:
-        UsageError: no run, no such paper, format or choice of figures, or the directory holds
+        UsageError: the run, paper, format or choice of figures is unknown, or ``output`` holds
             another run or cannot be written.
     """
     from v6t.analysis.published.library import list_sources

@@ -45,16 +45,12 @@ SamplesByPeriod = Mapping[str, Sequence["Sample"]]
 
 @dataclass(frozen=True)
 class JudgedTrial:
-    """Trial on which a verdict is based.
-
-    Attributes:
-        notes: reasons why it is not the trial above the measured rate, if it is not.
-    """
+    """Trial on which a verdict is based."""
 
     name: str  # ``found`` (at the measured rate) or ``above``
     rate_fps: float  # offered per direction
     lost: int | None  # frames or connections; None if the tester's counts are invalid
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # reasons why it is not the trial above the measured rate
 
 
 def check_has_driver(bound: BoundRun) -> None:

@@ -31,15 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CurrentTrial:
-    """Trial that is about to start, with its number and the estimated remaining time of the run.
-
-    Attributes:
-        previous_result: result of the previous trial of the stage; None for its first trial.
-    """
+    """Trial that is about to start, with its number and the estimated remaining time of the run."""
 
     stage: Stage
     trial: Trial
-    previous_result: TrialResult | None
+    previous_result: TrialResult | None  # of the stage; None before its first trial
     remaining_s: float  # estimated duration of the rest of the run
     elapsed_s: float = 0.0  # since the run began
     number: int = 1  # counted from 1, including self-tests and retries

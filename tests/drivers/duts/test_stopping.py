@@ -279,12 +279,12 @@ def test_rollback_command_is_complete(dut, words, expected, tmp_path):
     path = tmp_path / "a bed.json"
     path.write_text(json.dumps({"tester": {"kind": "trex"}, "dut": dut}))
     words = ["--testbed", str(path), *words]
-    given = dut_command.commit.make_context("commit", words).params
+    given = dut_command.commit_command.make_context("commit", words).params
     bound = dut_command.resolve_device_run(given, single_frames=True)
     command = shlex.split(bound.rollback_command)
     assert command[:3] == ["v6t", "dut", "rollback"]
     assert command[3:] == ["--testbed", str(path), *expected]
-    again = dut_command.rollback.make_context("rollback", command[3:]).params
+    again = dut_command.rollback_command.make_context("rollback", command[3:]).params
     assert (
         dut_command.resolve_device_run(again, any_technology=True).settings.dut
         == bound.settings.dut
@@ -321,7 +321,7 @@ def test_audit_before_run_has_complete_rollback_command(words, expected, tmp_pat
     assert v6t("run", *(word.format(**places) for word in words), "--audit", "warn").status == 130
     command = shlex.split(audited[0].rollback_command)
     assert command == ["v6t", "dut", "rollback", *(word.format(**places) for word in expected)]
-    again = dut_command.rollback.make_context("rollback", command[3:]).params
+    again = dut_command.rollback_command.make_context("rollback", command[3:]).params
     named = dut_command.resolve_device_run(again, any_technology=True)
     assert named.settings.dut == audited[0].settings.dut
 
