@@ -229,7 +229,8 @@ class MapRulesFunction(MapDomainFunction):
         return [self._make_domain_step(number, rule) for number, rule in enumerate(self.rules)]
 
     def _make_domain_step(self, number: int, rule: MapRuleConfig) -> Step:
-        prefixes = map(str, (rule.ipv4_prefix, rule.ipv6_prefix, ip_network(self.source)))
+        source = str(ip_network(self.source))
+        prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), source)
         lengths = (rule.ea_len, rule.psid_offset, rule.psid_len)
         domain = VppMapDomain(f"v6t{number}", *prefixes, *lengths)
         return make_object_step(
