@@ -140,7 +140,7 @@ def _load_run(directory: Path, run: CampaignEntry, collector: RunDataCollector) 
 
 
 def summarize(campaign: CampaignPlan, runs: Sequence[RunResult]) -> dict[str, Any]:
-    """Return the content of ``summary.json``."""
+    """Return the content of the campaign's ``summary.json``."""
     from v6t.analysis.report.campaign import summarize_campaign
 
     return summarize_campaign(

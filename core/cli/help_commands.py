@@ -69,10 +69,10 @@ def _describe_technology(row: Mapping[str, Any]) -> str:
 def _describe_parameters(name: str) -> CommandResult:
     """Return a technology with its parameters."""
     from v6t.base.strict_model import describe_fields
-    from v6t.core.config.plugins import load_plugin
+    from v6t.core.config.plugins import load_technology_type
     from v6t.core.config.yaml_file import format_yaml
 
-    plugin = load_plugin(name)
+    plugin = load_technology_type(name)
     texts = describe_fields(plugin.params_model)
     parameters = [
         {"name": key, "default": _format_default(field), "description": texts[key]}
@@ -133,13 +133,13 @@ def _check_conformance(name: str | None) -> CommandResult:
         EnvironmentLacking: hypothesis is not installed.
     """
     from v6t.audit.self_check import check_audit
-    from v6t.core.config.plugins import load_plugin
+    from v6t.core.config.plugins import load_technology_type
     from v6t.plugins.conformance import Finding, check_plugin
 
     if name is None:
         message = "which plugin shall be checked?"
         raise UsageError(message, "v6t plugins --check NAME", code="missing-setting")
-    kind = load_plugin(name)
+    kind = load_technology_type(name)
     report = check_plugin(kind, entry_point=name)
     problems, note = check_audit(kind) if not report.findings else ([], "")
     findings = (Finding(f"audit, {where}", "audit", text) for where, text in problems)

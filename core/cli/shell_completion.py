@@ -66,7 +66,7 @@ def _find_extensions(parameter: str) -> Extensions[Any] | None:
 def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
     """Return the names that a parameter takes, followed by ``=`` for assignments."""
     from v6t.core.config.explain import list_all_settings, list_settings
-    from v6t.core.config.plugins import TECHNOLOGIES, load_plugin
+    from v6t.core.config.plugins import TECHNOLOGIES, load_technology_type
     from v6t.core.config.settings import TRAFFIC_MODES, make_procedure_model
     from v6t.drivers.testers import TESTERS
 
@@ -82,7 +82,7 @@ def _find_names(parameter: str, ctx: click.Context) -> Iterable[str]:
         case "procedure":
             models = [make_procedure_model()]
         case "params" if plugin is not None:
-            models = [load_plugin(plugin).params_model]
+            models = [load_technology_type(plugin).params_model]
         case "tester_options":
             kinds = {row.name: row.kind for row in TESTERS.list_rows() if row.kind is not None}
             models = [kinds[n].options_model for n in [ctx.params.get("tester")] if n in kinds]

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from v6t.benchmarks import registry
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.core.config.settings import Settings
 from v6t.core.config.yaml_file import Origin, locate_errors, validate
 from v6t.core.modifiers import MODIFIERS
@@ -146,7 +146,7 @@ def bind(settings: Settings) -> BoundRun:
 
 def load_technology(settings: Settings) -> Technology:
     """Return the technology that the settings of a run name."""
-    plugin = load_plugin(settings.plugin)
+    plugin = load_technology_type(settings.plugin)
     return plugin(validate_params(plugin, settings.params), settings.technology_links)
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.core.config.plugins import list_names, load_plugin
+from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities
 from v6t.drivers.duts.registry import (
     DEFAULT_DRIVER,
@@ -33,7 +33,8 @@ def can_configure(driver: str, technology: str) -> bool:
     if accepts_any_technology(driver):
         return False
     try:
-        load_driver_type(driver).check_supported(_make_default_intent(load_plugin(technology)))
+        intent = _make_default_intent(load_technology_type(technology))
+        load_driver_type(driver).check_supported(intent)
     except UsageError:
         return False
     return True
@@ -48,7 +49,7 @@ def list_compatible_drivers(technology: str, *, exclude_reference: bool = False)
     """
     drivers = []
     with suppress(V6tError):  # an unknown technology has no default
-        if not exclude_reference and not load_plugin(technology).default_driver:
+        if not exclude_reference and not load_technology_type(technology).default_driver:
             drivers.append(DEFAULT_DRIVER)
     for name in list_driver_names():
         with suppress(V6tError):  # a broken driver of another distribution
@@ -71,7 +72,7 @@ def list_capabilities(driver: str) -> list[tuple[str, str]]:
     """Return the names and values of a driver's capabilities, combined over its technologies."""
     found = DriverCapabilities()
     for technology in list_technologies(driver):
-        intent = _make_default_intent(load_plugin(technology))
+        intent = _make_default_intent(load_technology_type(technology))
         found |= find_capabilities(make_driver(driver, {}), intent)
     technologies = ", ".join(list_technologies(driver)) or "any"
     return [("technologies", technologies), *found.to_rows()]

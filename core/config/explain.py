@@ -281,7 +281,7 @@ def _list_data_fields() -> Iterator[ReferenceEntry]:
 
 def list_all_settings(plugin: str | None = None) -> Iterator[ReferenceEntry]:
     """Yield the settings of run file, testbed file, testers and drivers, and a plugin's parameters."""
-    from v6t.core.config.plugins import load_plugin
+    from v6t.core.config.plugins import load_technology_type
     from v6t.core.config.settings import Testbed, make_procedure_model
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
     from v6t.drivers.duts.registry import DRIVERS
@@ -289,7 +289,7 @@ def list_all_settings(plugin: str | None = None) -> Iterator[ReferenceEntry]:
 
     yield from list_run_settings()
     if plugin is not None:
-        yield from list_settings(load_plugin(plugin).params_model, "params.")
+        yield from list_settings(load_technology_type(plugin).params_model, "params.")
     yield from list_settings(make_procedure_model(), "procedure.")
     yield from list_settings(Testbed)
     for tester in TESTERS.list_rows():

@@ -53,6 +53,6 @@ def is_technology(name: str) -> bool:
     return resolve_alias(name) in list_names()
 
 
-def load_plugin(name: str) -> type[Technology]:
+def load_technology_type(name: str) -> type[Technology]:
     """Return the class of a technology by its name or alias."""
     return TECHNOLOGIES.load(resolve_alias(name))

@@ -16,7 +16,7 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.settings import list_flags
 from v6t.core.config.bound import BoundRun, make_device_view, make_technology, validate_params
 from v6t.core.config.checks import check_benchmark_settings, check_modifier, check_ttl
-from v6t.core.config.plugins import load_plugin, resolve_alias
+from v6t.core.config.plugins import load_technology_type, resolve_alias
 from v6t.core.config.settings import (
     RFC_SIZES,
     TRAFFIC_MODES,
@@ -104,7 +104,7 @@ def resolve_and_bind(
         hint = "add --plugin NAME; `v6t plugins` lists the names"
         raise UsageError("--plugin is missing", hint, code="missing-setting")
     with locate_errors(run_source, "plugin"):
-        kind = load_plugin(name)
+        kind = load_technology_type(name)
     with locate_errors(run_source, "benchmarks"):
         wanted = run.benchmarks or kind.default_benchmarks
         named = check_names(wanted, (*registry.list_names(), registry.ALL_BENCHMARKS), "benchmark")

@@ -126,7 +126,7 @@ class RunDir:
                 raise
 
     def discard(self) -> None:
-        """Delete the directory of a run without trials, unless it holds other files."""
+        """Delete the directory of a run without trials, unless it contains other files."""
         self._check_free()
         for name in {LOG, *_REMOVABLE_FILES}:
             (self.path / name).unlink(missing_ok=True)

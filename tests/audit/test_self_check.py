@@ -6,35 +6,37 @@ from hypothesis import find
 from v6t.audit import self_check
 from v6t.audit.self_check import check_audit, draw_params
 from v6t.base.errors import EnvironmentLacking
-from v6t.core.config.plugins import list_names, load_plugin
+from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.tests.core.support import v6t
 from v6t.tests.needs import sample
 
-SHIPPED = [name for name in list_names() if load_plugin(name).__module__.startswith("v6t.")]
+SHIPPED = [
+    name for name in list_names() if load_technology_type(name).__module__.startswith("v6t.")
+]
 
 
 def test_absent_hypothesis_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(EnvironmentLacking) as raised:
-        check_audit(load_plugin("siit"))
+        check_audit(load_technology_type("siit"))
     assert raised.value.code == "missing-package"
     assert raised.value.hint == "pip install 'v6t[check]'"
 
 
 def test_technology_without_view_is_noted():
-    findings, note = check_audit(load_plugin("dns64"))
+    findings, note = check_audit(load_technology_type("dns64"))
     assert (findings, note != "") == ([], True)
 
 
 def test_note_counts_audited_sets_of_parameters(monkeypatch):
     monkeypatch.setattr(self_check, "find_accusations", lambda technology: [])
-    findings, note = check_audit(load_plugin("siit"))
+    findings, note = check_audit(load_technology_type("siit"))
     assert findings == []
     assert 1 < int(re.search(r"with (\d+) sets", note)[1]) <= 1 + self_check.EXAMPLES
 
 
 def test_drawn_parameters_differ_from_defaults():
-    strategy = draw_params(load_plugin("siit"))
+    strategy = draw_params(load_technology_type("siit"))
     assert find(strategy, lambda params: params.get("lowest_ipv6_mtu", 1280) > 1280)
 
 
@@ -52,7 +54,7 @@ def test_suite_that_accuses_drawn_parameters_only_is_found(monkeypatch):
         return [] if technology.params == type(technology.params)() else ["rfc1-1-wrong: it fails"]
 
     monkeypatch.setattr(self_check, "find_accusations", accuse)
-    findings, _ = check_audit(load_plugin("siit"))
+    findings, _ = check_audit(load_technology_type("siit"))
     assert {text for _, text in findings} == {"rfc1-1-wrong: it fails"}
     assert "=" in findings[0][0]
 
@@ -61,4 +63,4 @@ def test_suite_that_accuses_drawn_parameters_only_is_found(monkeypatch):
 @pytest.mark.parametrize("plugin", sample(["mape-ce", "siit"], SHIPPED))
 def test_suites_accuse_no_technology_for_drawn_parameters(plugin, monkeypatch):
     monkeypatch.setattr(self_check, "EXAMPLES", sample(2, self_check.EXAMPLES))
-    assert check_audit(load_plugin(plugin))[0] == []
+    assert check_audit(load_technology_type(plugin))[0] == []

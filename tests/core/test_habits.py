@@ -8,7 +8,7 @@ import pytest
 from v6t.base.errors import EnvironmentLacking
 from v6t.base.quantities import convert_quantity, is_bit_rate
 from v6t.core.config.checks import check_capabilities
-from v6t.core.config.plugins import list_names, load_plugin
+from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.yaml_file import parse_assignments
 from v6t.core.runs.bench import make_tester
@@ -188,7 +188,7 @@ def test_compile_of_more_than_the_line_carries_is_refused(rate):
 @pytest.mark.parametrize("name", list_names())
 def test_printed_list_is_accepted_by_set(name):
     done = v6t("plugins", name, "--json")
-    model = load_plugin(name).params_model
+    model = load_technology_type(name).params_model
     for row in json.loads(done.out)["parameters"]:
         if str(row["default"]).startswith("["):
             given = parse_assignments({row["name"]: row["default"]})

@@ -11,7 +11,7 @@ import shutil
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.plugins import list_names, load_plugin
+from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.core.config.resolve import resolve
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.results import read_results
@@ -48,7 +48,7 @@ def test_initial_setup_3_configures_itself(name):
     assert run.frame_sizes
     assert run.modes
     assert run.tester.kind == "embedded"
-    assert load_plugin(name)(load_plugin(name).params_model()).make_dut_intent().left.addresses
+    assert load_technology_type(name)().make_dut_intent().left.addresses
 
 
 def test_initial_setup_4_warns_of_unusual_settings():
@@ -143,7 +143,7 @@ def test_initial_setup_6_completion():
 
 def same(one: dict, other: dict) -> bool:
     """Check that runs are equal for their technology: 7 and '7' are the same parameter."""
-    plugin = load_plugin(one["plugin"])
+    plugin = load_technology_type(one["plugin"])
     first, second = (plugin.params_model(**run.pop("params")) for run in (one, other))
     return first == second and one == other
 

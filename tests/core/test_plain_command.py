@@ -2,7 +2,7 @@
 
 import pytest
 from v6t.core.config.compatibility import list_technologies
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.warnings import list_result_warnings
 from v6t.drivers.duts.registry import list_driver_names
@@ -21,7 +21,7 @@ def test_every_driver_lists_replaced_defaults(technology, driver):
     assert plan.steps or not bound.driver.configures_device
     suited = bound.driver.get_parameter_overrides(technology)
     assert set(bound.settings.driver_defaults) == set(suited)
-    fields = load_plugin(technology).params_model.model_fields
+    fields = load_technology_type(technology).params_model.model_fields
     for name, own in suited.items():
         assert bound.settings.params[name] == own.value != fields[name].get_default()
         assert any(name in words and own.reason in words for words in list_result_warnings(bound))

@@ -34,14 +34,14 @@ def install(tmp_path, monkeypatch):
 def test_plugin_names_equal_entry_points():
     for row in registry.list_rows():
         assert row.error == ""
-        assert registry.load_plugin(row.name).name == row.name
+        assert registry.load_technology_type(row.name).name == row.name
 
 
 def test_unknown_plugin_error_lists_names():
     with expect_error("unknown-name") as caught:
-        registry.load_plugin("mape-bt")
+        registry.load_technology_type("mape-bt")
     with expect_error("unknown-name") as caught:
-        registry.load_plugin("zzz")
+        registry.load_technology_type("zzz")
     assert caught.value.hint == "installed: " + ", ".join(registry.list_names())
 
 
@@ -80,7 +80,7 @@ def test_duplicate_distribution_is_listed_once(install):
     """An editable install next to its checkout lists the same entry points twice."""
     install("v6t", mape_br=GOOD)
     assert [row.name for row in registry.list_rows()].count("mape-br") == 1
-    assert registry.load_plugin("mape-br") is MapEBorderRelay
+    assert registry.load_technology_type("mape-br") is MapEBorderRelay
 
 
 def test_names_do_not_import(install):

@@ -5,7 +5,7 @@ from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.compatibility import can_configure
 from v6t.core.config.plugins import list_names as plugin_names
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.core.config.resolve import resolve
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type
@@ -22,7 +22,9 @@ def bound(plugin, driver, **params):
             params={k: str(v) for k, v in params.items()},
             tester="embedded",
             dut=driver,
-            benchmarks=["connection-rate" if load_plugin(plugin).stateful else "throughput"],
+            benchmarks=[
+                "connection-rate" if load_technology_type(plugin).stateful else "throughput"
+            ],
         )
     )
 
@@ -43,7 +45,7 @@ def pairs():
     for driver in sorted(driver_names()):
         kind = load_driver_type(driver)
         for plugin in sorted(plugin_names()):
-            technology = load_plugin(plugin)
+            technology = load_technology_type(plugin)
             if technology.stateful or technology.exchange != "frames":
                 continue
             if kind.configures_device and can_configure(driver, plugin):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from v6t.core.config.explain import list_settings
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.tests.bench import bench_search
 from v6t.tests.drivers import accuracy_page, audits, matrix
@@ -59,7 +59,7 @@ def parameter_table(name: str) -> Iterator[str]:
     """Yield the rows of a technology's parameters; for a nested one, its default."""
     yield "| parameter | default | what it is |"
     yield "|---|---|---|"
-    rows = list_settings(load_plugin(name).params_model)
+    rows = list_settings(load_technology_type(name).params_model)
     for row in rows:
         if "." not in row.name:
             parts = [r for r in rows if r.name.startswith(f"{row.name}.") and r.default]

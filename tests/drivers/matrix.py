@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.config.compatibility import list_technologies
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.intent.families import DeviceConfig
 from v6t.tests.drivers import machines
@@ -275,7 +275,7 @@ def _drivers() -> Iterator[str]:
 
 def list_part_families(driver: str) -> tuple[str, ...]:
     """List the device families that a driver supports only within a chain."""
-    intents = [load_plugin(name)().make_dut_intent() for name in list_technologies(driver)]
+    intents = [load_technology_type(name)().make_dut_intent() for name in list_technologies(driver)]
     whole = [intent.configuration for intent in intents]
     return tuple(
         kind.family

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.drivers.duts.header_profile import ChainOracle, HeaderProfile, ProfiledOracle
 from v6t.drivers.oracle.compare import compare_samples
 from v6t.packets import trailer
@@ -38,7 +38,7 @@ VARIANTS = ("464xlat", "map-t", "ds-lite", "lw4o6", "map-e")
 def make_plugin(name):
     if name in VARIANTS:
         return Ipv4aas(Ipv4aasParams(variant=name))
-    return load_plugin(name)()
+    return load_technology_type(name)()
 
 
 class StatefulTranslation:

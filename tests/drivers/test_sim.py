@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.sim.kind import Sim
 from v6t.drivers.sim.tester import SimOptions, SimTester
@@ -157,7 +157,7 @@ def test_simulation_has_required_capabilities():
 
 
 def test_real_streams():
-    plugin = load_plugin("mape-br")
+    plugin = load_technology_type("mape-br")
     tech = plugin(plugin.params_model(n=10, m=9, negative_percent=10))
     tester = SimTester(SimOptions(capacity_fps=500.0))
     tester.load(compile_directions(tech, tech.make_frame_pair(104), 1), tech)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.config.explain import list_all_settings
-from v6t.core.config.plugins import list_names, load_plugin
+from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.core.config.resolve import resolve
 from v6t.core.config.yaml_file import YamlFile
 from v6t.drivers.duts.registry import list_driver_names as drivers
@@ -98,7 +98,7 @@ def run_files() -> tuple[dict[str, Any], ...]:
                 key,
                 json.loads(json.dumps(info.get_default(call_default_factory=True), default=_plain)),
             )
-            for key, info in load_plugin(name).params_model.model_fields.items()
+            for key, info in load_technology_type(name).params_model.model_fields.items()
             if not info.is_required()
         ]
         several = [dict(listed[n : n + FEW]) for n in range(0, len(listed), FEW)]

@@ -12,7 +12,7 @@ import numpy as np
 from v6t.audit import auditor
 from v6t.audit.packet_device.build import build_device
 from v6t.base.errors import EnvironmentLacking, UsageError, V6tError
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.warnings import list_result_warnings
 from v6t.drivers.duts.plan import ACTIONS, Check, DeviceChange, IfExists, Plan
@@ -215,7 +215,7 @@ class Cable:
 
 def audit_models(technology: str) -> Parts:
     """Audit a correct device, a device that drops everything and a cable, in this process."""
-    kind = load_plugin(technology)
+    kind = load_technology_type(technology)
     parts: Parts = {}
     for variant, configured, subject in configurations(kind()):
         if variant:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from v6t.base.errors import V6tError
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.drivers.oracle.compare import compare_samples
 from v6t.packets.arrays import U8
 from v6t.packets.direction import DIRECTIONS
@@ -92,7 +92,7 @@ def capture_lines(capture: bytes) -> Iterator[str]:
 
 def exchange_frames(technology: str) -> Parts:
     """Return what a correct device emits in each case of the conformance suite."""
-    kind = load_plugin(technology)
+    kind = load_technology_type(technology)
     zone = kind().zone
     if zone is not None:
         return {"names": zone_lines(zone)}

@@ -11,7 +11,7 @@ import yaml
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.core.config.bound import make_technology
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.walker import locate_headers
 from v6t.plugins.base import Link, Links
@@ -57,13 +57,13 @@ class MapeDrop(IntEnum):
 
 def make(name, links=None, /, **params):
     """Make a technology with these parameters."""
-    kind = load_plugin(name)
+    kind = load_technology_type(name)
     return kind(kind.params_model.model_validate(params), links)
 
 
 def make_checked(name, given):
     """Make a technology as a run does: its addresses are checked, too."""
-    kind = load_plugin(name)
+    kind = load_technology_type(name)
     return make_technology(kind, kind.params_model.model_validate(given), Links())
 
 

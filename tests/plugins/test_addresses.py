@@ -15,7 +15,7 @@ import pytest
 from pydantic import ValidationError
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import make_technology, validate_params
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.intent.device import BackgroundVlan, Links
 from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.prefixes import refuse_unforwardable
@@ -33,7 +33,7 @@ ON_LINK = (IPv4Interface, IPv6Interface)
 def make(case, links=None, **changed):
     """Make a technology from texts, as the command line does."""
     name, params = CASES.get(case, (case, {}))
-    kind = load_plugin(name)
+    kind = load_technology_type(name)
     given = validate_params(kind, {**params, **{k: str(v) for k, v in changed.items()}})
     return make_technology(kind, given, links or Links())
 
@@ -136,7 +136,7 @@ def test_range_parameter_that_passes_the_end_of_its_network_is_refused(case):
         for end in ends:
             beyond = {**given, **many, counter: 4, first: ip_address(end) - 2}
             with pytest.raises((UsageError, ValidationError)):
-                load_plugin(name).params_model(**beyond)
+                load_technology_type(name).params_model(**beyond)
 
 
 @pytest.mark.parametrize(("plugin", "parameter", "text"), [

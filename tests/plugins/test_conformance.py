@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import Field
 from v6t.base.errors import UsageError
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins import conformance
 from v6t.plugins.base import Expected
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("name", [*BUILT_IN, "siit nat46", *ALL, foreign_stateful.TcpNat])
 def test_built_in_technology_conforms(name):
     if isinstance(name, str):
-        kind = load_plugin(name.split()[0])
+        kind = load_technology_type(name.split()[0])
         given = {"orientation": "nat46"} if name == "siit nat46" else None
         assert_conforms(kind, kind.params_model(**given) if given else None)
     else:

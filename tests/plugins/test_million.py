@@ -5,7 +5,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from v6t.audit.packet_device.maps import find_psid
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.packets.direction import DIRECTIONS
 from v6t.profiles.expand import Expander
 from v6t.tests.packets.oracle import offsets, verify
@@ -41,7 +41,7 @@ def assert_even(counted, values):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", [*SHARED, *SINGLE, *PAIRS])
 def test_a_million_frames_are_what_they_should_be(name, direction):
-    plugin = make(name, **load_plugin(name).varying_params)
+    plugin = make(name, **load_technology_type(name).varying_params)
     device = packet_device(plugin)
     (stream,) = compiled(plugin, direction)
     expander = Expander(stream)

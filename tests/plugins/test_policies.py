@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
-from v6t.core.config.plugins import list_names, load_plugin
+from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.walker import locate_headers
 from v6t.plugins.ports import Policy, PortRange
@@ -50,12 +50,12 @@ def has_policy(annotation):
 FIELDS = [
     (name, field, info)
     for name in list_names()
-    for field, info in load_plugin(name).params_model.model_fields.items()
+    for field, info in load_technology_type(name).params_model.model_fields.items()
 ]
 
 
 def with_policy(technology, field, policy):
-    plugin = load_plugin(technology)
+    plugin = load_technology_type(technology)
     scalar = plugin.params_model.model_fields[field].annotation == Policy
     given = dict(ONE_CUSTOMER.get(technology, {}))
     if field != "hosts":
@@ -136,7 +136,7 @@ ORDERS = {1: "inc", 2: "dec", 3: "random"}
 
 
 def enumerating():
-    models = {n: load_plugin(n).params_model for n in list_names()}
+    models = {n: load_technology_type(n).params_model for n in list_names()}
     return [n for n, model in models.items() if "enumerate_ports" in model.model_fields]
 
 
@@ -161,7 +161,7 @@ MANY_HOSTS = {
 @pytest.mark.parametrize("technology", enumerating())
 @pytest.mark.parametrize("enumerated", ["enumerate_ports", "enumerate_ips"])
 def test_enumeration_orders_the_values_in_the_frames(enumerated, technology, mode):
-    fields = load_plugin(technology).params_model.model_fields
+    fields = load_technology_type(technology).params_model.model_fields
     is_tunnel, of_ports = technology == "dslite-aftr", enumerated == "enumerate_ports"
     params = {n: v for n, v in (MANY_PORTS if of_ports else MANY_HOSTS).items() if n in fields}
     params |= {enumerated: mode, **({"responder_count": 1} if of_ports and is_tunnel else {})}
@@ -187,7 +187,7 @@ def test_enumeration_upwards_of_unaligned_addresses_is_refused_with_the_address(
     ],
 )
 def test_nested_parameter_given_in_part_keeps_the_other_defaults(technology, field):
-    model = load_plugin(technology).params_model
+    model = load_technology_type(technology).params_model
     default = getattr(model(), field)
     for name in type(default).model_fields:
         given = model.model_validate({field: {name: getattr(default, name)}})

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.intent.device import BackgroundVlan
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import JUMBO_SIZES, Links
@@ -85,7 +85,7 @@ def links_with(mtu=1500, vlan=None):
 
 @pytest.mark.parametrize("name", STATELESS)
 def test_jumbo_frame_within_the_mtu_is_forwarded(name):
-    listed = load_plugin(name).rfc_frame_sizes
+    listed = load_technology_type(name).rfc_frame_sizes
     assert make(name).list_rfc_sizes() == listed
     assert make(name, links_with(vlan=7)).list_rfc_sizes()[-1] == 1522
     assert make(name, links_with(4082)).list_rfc_sizes() == (*listed, *JUMBO_SIZES[:2])

@@ -44,7 +44,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture
 def sixrd():
-    return plugins.load_plugin("sixrd-br")()
+    return plugins.load_technology_type("sixrd-br")()
 
 
 def clauses_of(technology):
@@ -80,8 +80,8 @@ def test_tutorial_plugin_is_short_and_imports_names_that_the_tutorial_explains()
     ("my-nptv6", {"RFC 6296"}), ("sixrd-br", {"RFC 4213", "RFC 5969", "RFC 6040"}),
 ])  # fmt: skip
 def test_plugin_conforms_and_is_audited_by_the_clauses_of_its_view(name, rfcs):
-    assert_conforms(plugins.load_plugin(name))
-    technology = plugins.load_plugin(name)()
+    assert_conforms(plugins.load_technology_type(name))
+    technology = plugins.load_technology_type(name)()
     found = outcomes(build_device(technology), clauses_of(technology))
     assert {o.clause.rfc for o in found} >= rfcs
     assert {o.judgement.verdict for o in found} == {"conforms"}

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.core.config.resolve import resolve
 from v6t.packets.arrays import sort_unique
 from v6t.plugins import four_tuples
@@ -173,7 +173,7 @@ def test_combinations_that_trex_cannot_enumerate_are_refused(enumerate_tuples, c
 
 
 def params(name="nat44", **given):
-    return load_plugin(name).params_model(**given)
+    return load_technology_type(name).params_model(**given)
 
 
 @pytest.mark.parametrize("name", ["nat44", "nat64", "dslite-aftr"])

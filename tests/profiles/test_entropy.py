@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.packets.direction import DIRECTIONS
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.entropy import find_variation, hold_variables, limit_flows
@@ -16,7 +16,7 @@ ONE_HOST = ("clat", "lwb4", "mape-ce", "mapt-ce")
 
 
 def traffic_of(name, direction):
-    plugin = make(name, **load_plugin(name).varying_params)
+    plugin = make(name, **load_technology_type(name).varying_params)
     sizes = plugin.make_frame_pair(plugin.default_frame_sizes[0])
     return plugin, plugin.build_traffic(direction, sizes, 1)
 

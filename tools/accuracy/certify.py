@@ -19,7 +19,7 @@ from v6t.analysis.report.render import to_html, to_markdown
 from v6t.base.errors import TesterError, UsageError, hides_interrupt
 from v6t.base.files import read_json
 from v6t.core.config.bound import validate_params
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.manifest import describe_machine, find_commit, utc_now
 from v6t.core.runs.tester_capacity import collect_tester_facts
@@ -186,7 +186,7 @@ class _Bench:
         self._bound = bound
         links = bound.technology.links
         self._device = KnownDevice(frame_octets(links))
-        plugin = load_plugin(TECHNOLOGY)
+        plugin = load_technology_type(TECHNOLOGY)
         self._technology = plugin(validate_params(plugin, {}), links)
         self._sizes: FramePair = self._technology.make_frame_pair(OCTETS)
         self._tester: Tester | None = None

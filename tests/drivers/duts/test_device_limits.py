@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.dns64 import Dns64
@@ -125,7 +125,7 @@ TWO_RELAYS = """\
 
 
 def intent(plugin: str, **given: object):
-    kind = load_plugin(plugin)
+    kind = load_technology_type(plugin)
     return kind(kind.params_model(**given)).make_dut_intent()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import list_names as plugin_names
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.intent.device import DeviceIntent
@@ -34,7 +34,7 @@ def test_every_parameter_has_another_valid_value(plugin):
     bases = [base for base in walk.BASES if base.plugin == plugin]
     lacking = [
         name
-        for name in load_plugin(plugin).params_model.model_fields
+        for name in load_technology_type(plugin).params_model.model_fields
         if name not in walk.FILES | walk.DERIVED_FROM | walk.FIXED.get(plugin, set())
         and not any(list(walk.list_accepted(base, name)) for base in bases)
     ]

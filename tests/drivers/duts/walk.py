@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 from v6t.base.errors import UsageError
 from v6t.core.config.compatibility import accepts_any_technology, can_configure
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_technology_type
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.intent.device import DeviceIntent, PartIntent
 from v6t.packets.direction import DIRECTIONS, Direction
@@ -62,7 +62,7 @@ class Base:
 
     def technology(self, **other: Any) -> Technology:
         """Return the technology with some other values."""
-        kind = load_plugin(self.plugin)
+        kind = load_technology_type(self.plugin)
         return kind(kind.params_model(**{**self.params, **other}))
 
 
@@ -212,13 +212,13 @@ DERIVED_FROM = {"subscribers", "connections_per_subscriber"}
 
 def list_parameters(base: Base) -> list[str]:
     """List the parameters of a technology that have another value, but those that name files."""
-    fields = load_plugin(base.plugin).params_model.model_fields
+    fields = load_technology_type(base.plugin).params_model.model_fields
     return [name for name in fields if name not in FILES | DERIVED_FROM | base.without]
 
 
 def list_alternatives(base: Base, name: str) -> list[Values]:
     """List other values of a parameter that its technology may or may not accept together with the base."""
-    model = load_plugin(base.plugin).params_model
+    model = load_technology_type(base.plugin).params_model
     listed = VALUES.get(f"{base.plugin}.{name}", VALUES.get(name))
     if listed is not None:
         return [dict(values) for values in listed]
