@@ -18,7 +18,7 @@ from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.campaigns.campaign import load_campaign
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.reporting.write import FigureSelection, write_run_report
 from v6t.core.runs import rundir, runner
 from v6t.core.runs.bench import drop_unsupported_benchmarks
@@ -218,7 +218,7 @@ def run(
     run_path, testbed_path, path = (
         None if value is None else _to_path(name, value) for name, value in paths.items()
     )
-    bound = resolve_and_bind(
+    setup = resolve_setup(
         run_path,
         testbed_path,
         plugin=technology,
@@ -235,10 +235,10 @@ def run(
         seed=seed,
         label=label,
     )
-    bound = drop_unsupported_benchmarks(bound)
-    path = path or rundir.choose_default_path(bound.settings)
-    bound.tester.prepare()
-    return Run(path, runner.execute(bound, path, listener or Listener()))
+    setup = drop_unsupported_benchmarks(setup)
+    path = path or rundir.choose_default_path(setup.settings)
+    setup.tester.prepare()
+    return Run(path, runner.execute(setup, path, listener or Listener()))
 
 
 def _check_texts(**arguments: Any) -> None:

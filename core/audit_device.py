@@ -12,7 +12,7 @@ from typing import Any
 from v6t.audit.clause import Frame, ProbeUnable
 from v6t.audit.packet_device.build import build_device
 from v6t.base.errors import DutError, EnvironmentLacking, TesterError, UsageError, hides_interrupt
-from v6t.core.config.bound import BoundRun, bind
+from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.devices import make_audited_device, make_session
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
@@ -82,10 +82,10 @@ class ProbedDevice:
 
 
 @dataclass(frozen=True)
-class BoundDevice:
+class RunDevice:
     """Device of a run that an audit configures (see :class:`v6t.audit.auditor.AuditedDevice`)."""
 
-    bound: BoundRun  # technology, driver and tester
+    setup: RunSetup  # technology, driver and tester
     # left and right, on this machine; None for those of the lab or the tester
     interfaces: tuple[str, str] | None = None
     on_open: Callable[[str], None] = lambda name: None  # called with the name of the open device
@@ -93,7 +93,7 @@ class BoundDevice:
     @property
     def technology(self) -> Technology:
         """Technology that the device implements."""
-        return self.bound.technology
+        return self.setup.technology
 
     @contextmanager
     def open(self) -> Iterator[ProbedDevice]:
@@ -104,42 +104,44 @@ class BoundDevice:
             DutError: the device could not be configured.
         """
         with ExitStack() as stack:
-            if self.interfaces is None and self.bound.tester.in_lab:
-                probe = _open_in_lab(self.bound, stack)
+            if self.interfaces is None and self.setup.tester.in_lab:
+                probe = _open_in_lab(self.setup, stack)
             else:
-                probe = _open_remote(self.bound, self.interfaces, stack)
+                probe = _open_remote(self.setup, self.interfaces, stack)
             self.on_open(probe.name_and_version)
             yield probe
 
-    def with_params(self, params: Mapping[str, Any]) -> BoundDevice:
+    def with_params(self, params: Mapping[str, Any]) -> RunDevice:
         """Return a copy of the device with additional parameters."""
-        settings = self.bound.settings
+        settings = self.setup.settings
         changed_settings = settings.model_copy(update={"params": {**settings.params, **params}})
-        changed = replace(bind(changed_settings), rollback_command=self.bound.rollback_command)
+        changed = replace(
+            make_setup(changed_settings), rollback_command=self.setup.rollback_command
+        )
         changed.driver.check_intent(changed.intent)
-        if self.bound.intent != changed.intent and changed.driver.has_equal_commands(
-            self.bound.intent, changed.intent
+        if self.setup.intent != changed.intent and changed.driver.has_equal_commands(
+            self.setup.intent, changed.intent
         ):
             raise UsageError(
                 "the driver has no setting for it",
                 f"audit with these parameters from the start: {', '.join(params)}",
                 code="setting-untellable",
             )
-        return replace(self, bound=changed)
+        return replace(self, setup=changed)
 
 
-def _open_in_lab(bound: BoundRun, stack: ExitStack) -> ProbedDevice:
+def _open_in_lab(setup: RunSetup, stack: ExitStack) -> ProbedDevice:
     """Set up a lab device and return it for probing; ``stack`` removes it at the end."""
-    if bound.driver.is_cable:
+    if setup.driver.is_cable:
         raise UsageError(
             "no device is configured for the audit",
             "name a driver with --dut",
             code="missing-driver",
         )
-    links = bound.technology.make_dut_intent().emulated_links
-    device = make_audited_device(bound.driver, bound.device_view, bound.intent, build_device)
+    links = setup.technology.make_dut_intent().emulated_links
+    device = make_audited_device(setup.driver, setup.device_view, setup.intent, build_device)
     bed = stack.enter_context(closing(Bed(links, device)))
-    prober = bound.tester.prober(links, bed)
+    prober = setup.tester.prober(links, bed)
     if prober is None:
         prober = SocketProber(links, bed.open().tester.pid, (LEFT, RIGHT))
     stack.enter_context(closing(prober))
@@ -149,34 +151,34 @@ def _open_in_lab(bound: BoundRun, stack: ExitStack) -> ProbedDevice:
     time.sleep(SETTLE_S)
     stack.push(lambda kind, *rest: None if kind else bed.check())
     model = device if isinstance(device, PacketModelDevice) else None
-    return ProbedDevice(prober, session, _format_device(bound, bed.describe()), model)
+    return ProbedDevice(prober, session, _format_device(setup, bed.describe()), model)
 
 
 def _open_remote(
-    bound: BoundRun, interfaces: tuple[str, str] | None, stack: ExitStack
+    setup: RunSetup, interfaces: tuple[str, str] | None, stack: ExitStack
 ) -> ProbedDevice:
     """Configure a device outside the lab and return it; ``stack`` rolls it back at the end."""
-    session = make_session(bound.driver, bound.intent, None, bound.rollback_command)
+    session = make_session(setup.driver, setup.intent, None, setup.rollback_command)
     if session is not None:
         session.open()  # a device that another user holds stays unchanged
         stack.callback(session.close)
         stack.callback(session.rollback)
         session.commit()
         session.verify()
-    prober = stack.enter_context(closing(_make_prober(bound, interfaces)))
+    prober = stack.enter_context(closing(_make_prober(setup, interfaces)))
     time.sleep(SETTLE_S)
     facts = {} if session is None else session.describe()
-    return ProbedDevice(prober, session, _format_device(bound, facts))
+    return ProbedDevice(prober, session, _format_device(setup, facts))
 
 
-def _make_prober(bound: BoundRun, interfaces: tuple[str, str] | None) -> Prober:
+def _make_prober(setup: RunSetup, interfaces: tuple[str, str] | None) -> Prober:
     """Return a prober that uses two interfaces of this machine, or the tester's ports."""
-    links = bound.technology.make_dut_intent().emulated_links
+    links = setup.technology.make_dut_intent().emulated_links
     if interfaces is None:
-        prober = bound.tester.prober(links, None)
+        prober = setup.tester.prober(links, None)
         if prober is None:
             raise UsageError(
-                f"single frames do not go through the {bound.tester.name} tester",
+                f"single frames do not go through the {setup.tester.name} tester",
                 "`v6t audit --interfaces LEFT,RIGHT` asks through two interfaces of this machine "
                 "that are cabled to the device",
                 code="unsupported-by-tester",
@@ -244,6 +246,6 @@ class SocketProber:
         self._worker.close()
 
 
-def _format_device(bound: BoundRun, facts: Mapping[str, Any]) -> str:
+def _format_device(setup: RunSetup, facts: Mapping[str, Any]) -> str:
     """Return the driver's name with the device's version, if its facts contain one."""
-    return f"{bound.driver.name} {facts.get('version') or ''}".strip()
+    return f"{setup.driver.name} {facts.get('version') or ''}".strip()

@@ -19,7 +19,7 @@ from v6t.profiles.exports import write_pcap
 
 if TYPE_CHECKING:
     from v6t.audit.auditor import AuditProgress
-    from v6t.core.config.bound import BoundRun
+    from v6t.core.config.run_setup import RunSetup
 
 # File name of each format of an audit report.
 AUDIT_FILES = {"json": AUDIT, "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
@@ -47,12 +47,12 @@ def reserve_directory(out: Path) -> Iterator[None]:
 
 
 def make_record(
-    bound: BoundRun, device: str, suites: Sequence[str], duration_s: float, progress: AuditProgress
+    setup: RunSetup, device: str, suites: Sequence[str], duration_s: float, progress: AuditProgress
 ) -> AuditRecord:
     """Return the audit record of the clauses tested so far.
 
     Args:
-        bound: technology and driver.
+        setup: technology and driver.
         device: name and version of the device.
         suites: names of the suites.
         duration_s: duration of the audit so far.
@@ -63,9 +63,9 @@ def make_record(
         version=version("v6t"),
         source_commit=find_commit(),
         made=utc_now(),
-        plugin=bound.settings.plugin,
-        params=json.loads(bound.technology.params.model_dump_json()),
-        driver=bound.driver.name,
+        plugin=setup.settings.plugin,
+        params=json.loads(setup.technology.params.model_dump_json()),
+        driver=setup.driver.name,
         device=device,
         suites=list(suites),
         seconds=duration_s,

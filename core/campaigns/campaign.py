@@ -22,8 +22,8 @@ from v6t.base.errors import UsageError, V6tError, hides_interrupt
 from v6t.base.files import read_json, report_write_errors, write_atomically
 from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.file import PlannedRun, read_campaign
-from v6t.core.config.bound import bind
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
+from v6t.core.config.run_setup import make_setup
 from v6t.core.config.settings import Settings
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs import rundir
@@ -118,7 +118,7 @@ def plan_campaign(
         experiments: names of the selected experiments; all if empty.
         run_filter: comma-separated values by setting; selects the runs that have one of them.
         tester: another tester, without options unless the testbed has the same kind of tester.
-        options: ``preset``, ``setting_flags`` and ``procedure``; see :func:`resolve_and_bind`.
+        options: ``preset``, ``setting_flags`` and ``procedure``; see :func:`resolve_setup`.
     """
     document = file if isinstance(file, YamlFile) else YamlFile(file)
     content, planned = read_campaign(document, testbeds, experiments)
@@ -186,14 +186,14 @@ def _resolve_run(
     # a tester that is not a section is an error of the resolution
     if tester is not None and isinstance(settings, dict) and settings.get("kind") != tester:
         testbed.data["tester"] = {"kind": tester}
-    bound = resolve_and_bind(planned_run.run, testbed, **options)
-    run_plan = plan(bound, stream_cache)
+    setup = resolve_setup(planned_run.run, testbed, **options)
+    run_plan = plan(setup, stream_cache)
     return CompiledRun(
         name_directory(f"{number:03d}", planned_run.experiment, planned_run.axes),
         planned_run.experiment,
         planned_run.testbed,
         dict(planned_run.axes),
-        bound.settings.to_json(),
+        setup.settings.to_json(),
         run_plan.trial_count,
         run_plan.duration_s,
         run_plan.digest,
@@ -343,11 +343,11 @@ def _execute_run(directory: Path, run: CampaignEntry, events: Listener) -> None:
         # was left by a run that was killed before its first trial
         shutil.rmtree(path, ignore_errors=True)
     run_plan = _find_plan(run)
-    run_plan.bound.tester.prepare()
+    run_plan.setup.tester.prepare()
     if (path / rundir.CONFIG).exists():
         resume(path, events, run_plan)
     else:
-        execute(run_plan.bound, path, events, run_plan)
+        execute(run_plan.setup, path, events, run_plan)
 
 
 def _find_plan(run: CampaignEntry) -> RunPlan:
@@ -358,7 +358,7 @@ def _find_plan(run: CampaignEntry) -> RunPlan:
     """
     if isinstance(run, CompiledRun):
         return run.plan
-    run_plan = plan(bind(run.settings))
+    run_plan = plan(make_setup(run.settings))
     if run.plan_sha256 not in ("", run_plan.digest):
         problem = f"{run.directory} was planned with other trials or traffic"
         hint = "continue with the version of v6t that planned it, or add the campaign's FILE"

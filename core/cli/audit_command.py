@@ -37,8 +37,8 @@ from v6t.core.log import print_notice
 if TYPE_CHECKING:
     from v6t.audit.auditor import AuditProgress, Selection
     from v6t.audit.record import AuditFinding, AuditRecord
-    from v6t.core.audit_device import BoundDevice
-    from v6t.core.config.bound import BoundRun
+    from v6t.core.audit_device import RunDevice
+    from v6t.core.config.run_setup import RunSetup
 
 DEVIATION_STATUS = 6  # exit status: the device deviates from a MUST or SHOULD
 
@@ -95,22 +95,22 @@ def audit_command(
     The directory holds audit.json, .html, .md, .xml (JUnit) and frames.pcap. Without --all, clauses to
     which the device conforms are only counted.
     """
-    bound = resolve_device_run(arguments, single_frames=True)
+    setup = resolve_device_run(arguments, single_frames=True)
     if list_only:
-        return _list_clauses(bound, suites, variants=not no_variants)
+        return _list_clauses(setup, suites, variants=not no_variants)
     from rich.console import Console
     from v6t.audit.auditor import LASTING_S, AuditProgress, AuditRequest, run_audit
-    from v6t.core.audit_device import BoundDevice
+    from v6t.core.audit_device import RunDevice
     from v6t.core.audit_output import make_record, reserve_directory, write_audit, write_record
     from v6t.core.cli.stopping import handle_device_signals
     from v6t.core.runs.events import open_log
     from v6t.core.runs.rundir import find_unused_path
 
     if interfaces is None:
-        bound.tester.prepare()
-    out = output or find_unused_path(Path(f"audit-{bound.settings.plugin}-{bound.driver.name}"))
-    names = [bound.driver.name]  # and its version, when it is open
-    device = BoundDevice(bound, interfaces, names.append)
+        setup.tester.prepare()
+    out = output or find_unused_path(Path(f"audit-{setup.settings.plugin}-{setup.driver.name}"))
+    names = [setup.driver.name]  # and its version, when it is open
+    device = RunDevice(setup, interfaces, names.append)
     device, selection = _choose_clauses(device, suites)
     started = time.monotonic()
 
@@ -118,7 +118,7 @@ def audit_command(
         """Return the audit record of this command's device, suites and time so far."""
         duration_s = round(time.monotonic() - started, 1)
         chosen = [suite.name for suite in selection.suites]
-        return make_record(device.bound, names[-1], chosen, duration_s, progress)
+        return make_record(device.setup, names[-1], chosen, duration_s, progress)
 
     def save_record(progress: AuditProgress) -> None:
         """Write the audit record of the clauses tested so far."""
@@ -134,7 +134,7 @@ def audit_command(
         save=save_record,
     )
     with reserve_directory(out), open_log(out):
-        with handle_device_signals(bound), status_line:
+        with handle_device_signals(setup), status_line:
             error = run_audit(device, selection, request, progress)
         made = make_current_record(progress)
         try:
@@ -151,7 +151,7 @@ def audit_command(
     return CommandResult(made.to_json, show, status, raise_error)
 
 
-def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[BoundDevice, Selection]:
+def _choose_clauses(device: RunDevice, suites: tuple[str, ...]) -> tuple[RunDevice, Selection]:
     """Return the device as the suites require it, and the clauses that apply to it.
 
     Raises:
@@ -161,7 +161,7 @@ def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[Bound
     from v6t.core.config.plugins import list_rows
 
     try:
-        return choose_clauses(device, suites, device.bound.settings.params)
+        return choose_clauses(device, suites, device.setup.settings.params)
     except UsageError as exc:
         if exc.code == "no-clauses" and not exc.hint:
             kinds = {row.name: row.kind for row in list_rows() if row.kind}
@@ -170,12 +170,12 @@ def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[Bound
         raise
 
 
-def _list_clauses(bound: BoundRun, suites: tuple[str, ...], *, variants: bool) -> CommandResult:
-    """Print notices on what is not tested, and return the clauses with sections and levels."""
+def _list_clauses(setup: RunSetup, suites: tuple[str, ...], *, variants: bool) -> CommandResult:
+    """Print notices about untested clauses, and return the others with sections and levels."""
     from v6t.audit.auditor import AuditRequest, find_uncovered_rfcs, plan_audit
-    from v6t.core.audit_device import BoundDevice
+    from v6t.core.audit_device import RunDevice
 
-    device, selection = _choose_clauses(BoundDevice(bound), suites)
+    device, selection = _choose_clauses(RunDevice(setup), suites)
     for problem, fix in selection.unmet:
         print_notice(f"clauses are left out: {problem}; {fix}")
     request = AuditRequest(variants=variants, lasting_s=float("inf"))

@@ -81,7 +81,7 @@ def compile_command(
 
     The testbed file is read for MAC addresses, VLANs and the line rate.
     """
-    from v6t.core.config.resolve import resolve_and_bind
+    from v6t.core.config.resolve import resolve_setup
     from v6t.core.runs.bench import FIRST_STREAM_IDS
     from v6t.profiles import exports
     from v6t.profiles.compiler.compile import compile_traffic
@@ -96,7 +96,7 @@ def compile_command(
         if path is not None and path.exists() and not overwrite:
             hint = "choose another name or use --overwrite"
             raise UsageError(f"{path} exists already", hint, code="file-exists")
-    bound = resolve_and_bind(
+    setup = resolve_setup(
         None,
         testbed,
         plugin=plugin,
@@ -105,13 +105,13 @@ def compile_command(
         seed=seed,
         procedure=ONE_CONNECTION,
     )
-    technology = bound.technology
+    technology = setup.technology
     if expected is not None:
         _check_expected_capture(technology, expected, output)
-    sizes = technology.make_sizes(bound.settings.frame_sizes[0])
-    rate_fps = _parse_rate(rate, sizes.longest, bound.settings.line_rate_bps)
+    sizes = technology.make_sizes(setup.settings.frame_sizes[0])
+    rate_fps = _parse_rate(rate, sizes.longest, setup.settings.line_rate_bps)
     streams = compile_traffic(
-        technology.build_sized_traffic(direction, sizes, bound.settings.seed),
+        technology.build_sized_traffic(direction, sizes, setup.settings.seed),
         rate_fps=rate_fps,
         frames=count,
         first_stream_id=FIRST_STREAM_IDS[direction],

@@ -26,7 +26,7 @@ from v6t.core.cli.terminal import CommandResult, make_result, print_table
 from v6t.core.log import is_verbose, print_notice
 
 if TYPE_CHECKING:
-    from v6t.core.config.bound import BoundRun
+    from v6t.core.config.run_setup import RunSetup
 
 ROLLBACK_COMMAND = ("v6t", "dut", "rollback")
 DIFFERENCE_STATUS = 7  # exit status: a comparison found a difference
@@ -213,7 +213,7 @@ def bottleneck_command(directory: Path, duration_s: float) -> CommandResult:
 @contextmanager
 def _use_device(
     arguments: dict[str, Any], *, any_technology: bool = False, restore: bool = False
-) -> Iterator[BoundRun]:
+) -> Iterator[RunSetup]:
     """Yield the run whose device is used, and log the session in the run's directory, if any.
 
     Args:
@@ -235,7 +235,7 @@ def _use_device(
 
 def resolve_device_run(
     arguments: dict[str, Any], *, any_technology: bool = False, single_frames: bool = False
-) -> BoundRun:
+) -> RunSetup:
     """Return the run that options describe, with the command that rolls its device back.
 
     Args:
@@ -244,13 +244,13 @@ def resolve_device_run(
         single_frames: the device receives single frames only.
     """
     if (directory := _find_run_dir(arguments)) is not None:
-        from v6t.core.config.bound import bind
+        from v6t.core.config.run_setup import make_setup
         from v6t.core.runs.rundir import read_config
 
         command = shlex.join([*ROLLBACK_COMMAND, str(directory)])
-        return replace(bind(read_config(directory)), rollback_command=command)
+        return replace(make_setup(read_config(directory)), rollback_command=command)
     run_file, testbed = read_run_files(arguments)
-    from v6t.core.config.resolve import find_driver_name, resolve_and_bind
+    from v6t.core.config.resolve import find_driver_name, resolve_setup
 
     plugin, driver = arguments["plugin"], arguments["dut"]
     if any_technology and plugin is None and run_file is None:
@@ -266,7 +266,7 @@ def resolve_device_run(
         if driver is not None:
             load_driver_type(driver)  # refuses an unknown name
         plugin = find_technology(driver or find_driver_name(testbed))
-    run = resolve_and_bind(
+    run = resolve_setup(
         run_file,
         testbed,
         plugin=plugin,
@@ -282,7 +282,7 @@ def resolve_device_run(
     return with_rollback_command(run, arguments)
 
 
-def with_rollback_command(run: BoundRun, arguments: dict[str, Any]) -> BoundRun:
+def with_rollback_command(run: RunSetup, arguments: dict[str, Any]) -> RunSetup:
     """Return the run with the command line that rolls back the device that its options name.
 
     Args:

@@ -16,7 +16,7 @@ from v6t.core import log
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
     from v6t.core.cli.terminal import CommandResult
-    from v6t.core.config.bound import BoundRun
+    from v6t.core.config.run_setup import RunSetup
     from v6t.core.config.yaml_file import YamlFile
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -392,7 +392,7 @@ def _add_setting(ctx: click.Context, param: click.Parameter, value: str | None) 
 # ----------------------------------------------------------------- resolved runs
 
 
-def resolve_run(arguments: dict[str, Any]) -> BoundRun:
+def resolve_run(arguments: dict[str, Any]) -> RunSetup:
     """Return the run described by the values of :func:`run_options`.
 
     In place of a run file a technology can be named, or the directory of a run to repeat it; an existing
@@ -403,7 +403,7 @@ def resolve_run(arguments: dict[str, Any]) -> BoundRun:
     """
     run_file, testbed = read_run_files(arguments)
     del arguments["run_file"], arguments["testbed"]
-    from v6t.core.config.resolve import resolve_and_bind
+    from v6t.core.config.resolve import resolve_setup
 
     params, variant = arguments["params"], arguments.pop("variant")
     if variant is not None and params.setdefault("variant", variant) != variant:
@@ -417,12 +417,12 @@ def resolve_run(arguments: dict[str, Any]) -> BoundRun:
     if arguments.pop("adaptive"):
         arguments["procedure"] = {"adaptive": {}, **arguments["procedure"]}
     flags = arguments.pop("settings")
-    bound = resolve_and_bind(run_file, testbed, setting_flags=flags, **arguments)
-    if bound.optional_benchmarks:
+    setup = resolve_setup(run_file, testbed, setting_flags=flags, **arguments)
+    if setup.optional_benchmarks:
         from v6t.core.runs.bench import drop_unsupported_benchmarks
 
-        return drop_unsupported_benchmarks(bound)
-    return bound
+        return drop_unsupported_benchmarks(setup)
+    return setup
 
 
 def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | None]:

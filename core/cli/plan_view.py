@@ -10,7 +10,7 @@ from typing import Any
 
 from v6t.analysis.sheet import pluralize
 from v6t.core.cli.terminal import CommandResult, print_lines, wrap
-from v6t.core.config.bound import BoundRun
+from v6t.core.config.run_setup import RunSetup
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.dut import format_plan
 from v6t.core.runs.events import format_duration
@@ -28,19 +28,19 @@ SHOW_MIN_DURATION_BELOW = 0.8  # of the planned duration
 MANY_CLIENTS_OPTIONS = "--set subscribers=N --set connections_per_subscriber=M"
 
 
-def make_plan_result(bound: BoundRun, detailed: bool) -> CommandResult:
+def make_plan_result(setup: RunSetup, detailed: bool) -> CommandResult:
     """Return the plan of a run as result."""
-    run, run_plan = bound.settings, plan(bound)
+    run, run_plan = setup.settings, plan(setup)
     describe = _describe_details if detailed else _describe_briefly
     lines = chain(
         [f"{run.plugin} on {run.dut.driver}, {run.tester.kind} tester, {run.preset} preset"],
-        describe(bound, run_plan),
+        describe(setup, run_plan),
         ["Nothing was changed."],
     )
     return CommandResult(run_plan.to_json, partial(print_lines, lines))
 
 
-def _describe_briefly(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
+def _describe_briefly(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
     """Yield the lines of a short description: traffic, benchmarks, time, device and warnings."""
     sizes = dict.fromkeys(format_sizes(p.frame_sizes) for p in run_plan.points)
     sides = " (IPv6/IPv4 side)"
@@ -48,19 +48,19 @@ def _describe_briefly(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
         sizes, sides = dict.fromkeys(text.partition("/")[0] for text in sizes), ""
     modes = dict.fromkeys(p.mode for p in run_plan.points)
     rows = [
-        *_label_first("traffic", _describe_traffic(bound, run_plan)),
+        *_label_first("traffic", _describe_traffic(setup, run_plan)),
         ("measures", ", ".join(dict.fromkeys(p.benchmark for p in run_plan.points))),
         ("", f"{', '.join(sizes)} octets{sides}; {', '.join(modes)}"),
         ("takes", _describe_trials(run_plan)),
     ]
-    if bound.driver.configures_device:
-        steps = bound.example_plan.steps
-        rows += _label_first("device gets", [*_describe_device(bound), *_describe_steps(steps)])
+    if setup.driver.configures_device:
+        steps = setup.example_plan.steps
+        rows += _label_first("device gets", [*_describe_device(setup), *_describe_steps(steps)])
         count = pluralize(len(steps), "step")
         rows.append(("", f"{count}, all undone at the end (commands: v6t dut plan, or -v)"))
-    elif not bound.driver.is_cable:
-        rows += _label_first("device needs", _describe_device(bound))
-    rows += _label_first("warnings", [*run_plan.warnings, *list_setting_warnings(bound)])
+    elif not setup.driver.is_cable:
+        rows += _label_first("device needs", _describe_device(setup))
+    rows += _label_first("warnings", [*run_plan.warnings, *list_setting_warnings(setup)])
     for name, text in rows:
         yield wrap(f"  {name:<{LABEL_WIDTH}}{text}", indent=LABEL_WIDTH + 2)
 
@@ -88,15 +88,15 @@ def _describe_clients(params: Any) -> Iterator[str]:
     yield f"{servers}, pool of {len(params.pool):,} {addresses} from {params.pool[0]} on"
 
 
-def _describe_traffic(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
+def _describe_traffic(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
     """Yield lines about the technology, its clients, connections and background traffic."""
-    technology = bound.technology
+    technology = setup.technology
     versions = dict.fromkeys(f"IPv{version}" for version in technology.ip_versions)
     yield f"{technology.title}, {' and '.join(versions)}"
     if technology.stateful:
         yield from _describe_clients(technology.params)
-    if bound.settings.connects:
-        count = bound.settings.procedure.connections.count
+    if setup.settings.connects:
+        count = setup.settings.procedure.connections.count
         yield f"{pluralize(count, 'connection')} of {technology.combinations:,} possible four-tuples"
     background = [s for s in run_plan.stream_descriptions if "(background)" in s]
     if background:
@@ -112,9 +112,9 @@ def _describe_trials(run_plan: RunPlan) -> str:
     return text
 
 
-def _describe_device(bound: BoundRun) -> Iterator[str]:
+def _describe_device(setup: RunSetup) -> Iterator[str]:
     """Yield lines with the addresses of each side and the numbers of routes and neighbors."""
-    intent = bound.intent
+    intent = setup.intent
     sides: tuple[tuple[str, LinkIntent], ...] = (("left", intent.left), ("right", intent.right))
     for name, side in sides:
         addresses = [str(a) for a in side.addresses]
@@ -136,7 +136,7 @@ def _describe_steps(steps: Iterable[Step]) -> Iterator[str]:
         yield "; ".join(purposes[:MAX_SHOWN_PURPOSES]) + (f"; {more} more" if more > 0 else "")
 
 
-def _describe_details(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
+def _describe_details(setup: RunSetup, run_plan: RunPlan) -> Iterator[str]:
     """Yield lines about all points, streams, capabilities, device commands and warnings."""
     for point in run_plan.points:
         counted = f"; counted by {point.counted_by}" if point.counted_by else ""
@@ -148,14 +148,14 @@ def _describe_details(bound: BoundRun, run_plan: RunPlan) -> Iterator[str]:
     yield f"  together {_describe_trials(run_plan)}"
     yield "Streams"
     yield from (f"  {line}" for line in run_plan.stream_descriptions)
-    if bound.driver.configures_device and not bound.driver.is_chain:
-        yield f"Capabilities of the {bound.settings.dut.driver} driver"
-        for row, text in find_capabilities(bound.driver, bound.intent).to_rows():
+    if setup.driver.configures_device and not setup.driver.is_chain:
+        yield f"Capabilities of the {setup.settings.dut.driver} driver"
+        for row, text in find_capabilities(setup.driver, setup.intent).to_rows():
             yield f"  {row:<12} {text}"
     yield "State of the device"
-    yield "  " + json.dumps(bound.intent.to_json(), indent=1).replace("\n", "\n  ")
-    if bound.driver.configures_device:
+    yield "  " + json.dumps(setup.intent.to_json(), indent=1).replace("\n", "\n  ")
+    if setup.driver.configures_device:
         yield "Commands for the device"
-        yield "  " + format_plan(bound.driver, bound.example_plan).replace("\n", "\n  ")
+        yield "  " + format_plan(setup.driver, setup.example_plan).replace("\n", "\n  ")
     yield from map(wrap, run_plan.warnings)
-    yield from (wrap(f"note: {warning}") for warning in list_setting_warnings(bound))
+    yield from (wrap(f"note: {warning}") for warning in list_setting_warnings(setup))

@@ -31,7 +31,7 @@ from v6t.core.log import is_verbose, print_notice
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
-    from v6t.core.config.bound import BoundRun
+    from v6t.core.config.run_setup import RunSetup
 
 BELOW_LIMIT_STATUS = 7  # exit status: a throughput is below ``--fail-below``
 
@@ -105,29 +105,29 @@ def run_command(
 
         baseline_data = load_run(baseline)  # an error ends the command before the run
     options = dict(arguments)  # `resolve_run` removes some
-    bound = resolve_run(arguments)
+    setup = resolve_run(arguments)
     if bottleneck:
         from v6t.core.runs.bottleneck import check_has_driver
 
-        check_has_driver(bound)
-    planned_audit = _describe_audit(bound, audit) if audit else ""
+        check_has_driver(setup)
+    planned_audit = _describe_audit(setup, audit) if audit else ""
     if dry_run:
         from v6t.core.cli.plan_view import make_plan_result
         from v6t.core.config.checks import check_capabilities
         from v6t.core.runs.bench import make_tester
 
-        check_capabilities(bound, lambda: make_tester(bound))
-        result = make_plan_result(bound, is_verbose())
+        check_capabilities(setup, lambda: make_tester(setup))
+        result = make_plan_result(setup, is_verbose())
         return replace(result, finish=partial(click.echo, planned_audit)) if audit else result
     from v6t.core.cli.results_view import make_run_result
     from v6t.core.cli.run_console import execute_and_report
 
-    bound.tester.prepare()
+    setup.tester.prepare()
     if audit:
         from v6t.core.cli.dut_command import with_rollback_command
 
-        _audit_device(with_rollback_command(bound, options), refuse=audit == "refuse")
-    path, data = execute_and_report(bound, output, report, bottleneck, live, min_fps)
+        _audit_device(with_rollback_command(setup, options), refuse=audit == "refuse")
+    path, data = execute_and_report(setup, output, report, bottleneck, live, min_fps)
 
     def check_results() -> int:
         """Check the rates, compare the run with the baseline, and return the exit status."""
@@ -161,7 +161,7 @@ def _check_rates(data: RunData, min_fps: float) -> int:
     return BELOW_LIMIT_STATUS if lines else 0
 
 
-def _describe_audit(bound: BoundRun, policy: str) -> str:
+def _describe_audit(setup: RunSetup, policy: str) -> str:
     """Check that the device can be audited, and return a description of the audit.
 
     Raises:
@@ -169,15 +169,15 @@ def _describe_audit(bound: BoundRun, policy: str) -> str:
     """
     from v6t.audit.auditor import core_clauses
 
-    if bound.tester.simulates:
+    if setup.tester.simulates:
         raise UsageError(
-            f"the device of the {bound.tester.name} tester is simulated and cannot be audited",
+            f"the device of the {setup.tester.name} tester is simulated and cannot be audited",
             "leave out --audit, or take --tester embedded",
             code="unsupported-by-tester",
         )
-    if bound.driver.is_cable:
+    if setup.driver.is_cable:
         raise UsageError("an audit needs a device", "leave out --audit", code="missing-device")
-    number = len(core_clauses(bound.technology))
+    number = len(core_clauses(setup.technology))
     clauses = f"{number} clause{'s' if number > 1 else ''}"
     effect = "ends the run" if policy == "refuse" else "is printed"
     return (
@@ -186,18 +186,18 @@ def _describe_audit(bound: BoundRun, policy: str) -> str:
     )
 
 
-def _audit_device(bound: BoundRun, *, refuse: bool) -> None:
+def _audit_device(setup: RunSetup, *, refuse: bool) -> None:
     """Test the core clauses on the device before the run, and print the result.
 
     Raises:
         TranslationError: the device deviates from a MUST or SHOULD, and ``refuse`` is true.
     """
     from v6t.audit.auditor import check_core, core_clauses
-    from v6t.core.audit_device import BoundDevice
+    from v6t.core.audit_device import RunDevice
     from v6t.core.cli.stopping import handle_device_signals
 
-    with handle_device_signals(bound):
-        findings = check_core(BoundDevice(bound), core_clauses(bound.technology))
+    with handle_device_signals(setup):
+        findings = check_core(RunDevice(setup), core_clauses(setup.technology))
     failures = [f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in findings]
     if failures and refuse:
         raise TranslationError(

@@ -18,7 +18,7 @@ from v6t.core import log
 from v6t.core.cli.results_view import make_run_result
 from v6t.core.cli.stopping import handle_signals, make_stop_messages, write_stderr_line
 from v6t.core.cli.terminal import CommandResult
-from v6t.core.config.bound import BoundRun, bind
+from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector, open_log
 from v6t.core.runs.rundir import RunDir, choose_default_path
 
@@ -31,7 +31,7 @@ WATCH_DURATION_S = 10.0  # of the load at each rate while the device is sampled
 
 
 def execute_and_report(
-    bound: BoundRun,
+    setup: RunSetup,
     output: Path | None,
     report: bool = True,
     watch_device: bool = False,
@@ -41,7 +41,7 @@ def execute_and_report(
     """Execute a run in a new directory and write the report.
 
     Args:
-        bound: the run.
+        setup: the run.
         output: directory of the run; by default, a new one below ``runs``.
         report: write the report.
         watch_device: look for the bottleneck afterwards.
@@ -54,18 +54,18 @@ def execute_and_report(
     from v6t.core.runs.results import write_results
     from v6t.core.runs.runner import execute
 
-    path = output or choose_default_path(bound.settings)
+    path = output or choose_default_path(setup.settings)
 
     def measure(events: Listener, run_plan: RunPlan) -> RunData:
         """Execute the run, and add the rate limit and the bottleneck to its data if requested."""
-        data = execute(bound, path, events, run_plan)
+        data = execute(setup, path, events, run_plan)
         if min_fps is not None:
             data = replace(data, results={**data.results, "fail_below_fps": min_fps})
             with RunDir(path, new=False) as run_dir:
                 write_results(run_dir, data.results)
         return _add_bottleneck(path, events, run_plan, data) if watch_device else data
 
-    return path, _measure(bound, path, measure, report, live)
+    return path, _measure(setup, path, measure, report, live)
 
 
 def continue_run(path: Path, report: bool = True, live: str | None = None) -> CommandResult:
@@ -78,14 +78,14 @@ def continue_run(path: Path, report: bool = True, live: str | None = None) -> Co
         if files.is_complete:
             log.print_notice("this run was complete already; nothing was measured")
             return make_run_result(make_stored_data(files), path)
-        bound = bind(files.settings)
-        bound.tester.prepare()
-        data = _measure(bound, path, partial(measure_rest, run_dir, files), report, live)
+        setup = make_setup(files.settings)
+        setup.tester.prepare()
+        data = _measure(setup, path, partial(measure_rest, run_dir, files), report, live)
         return make_run_result(data, path)
 
 
 def _measure(
-    bound: BoundRun,
+    setup: RunSetup,
     path: Path,
     measure: Callable[[Listener, RunPlan], RunData],
     report: bool,
@@ -95,7 +95,7 @@ def _measure(
     from v6t.core.cli.progress import show_progress
     from v6t.core.runs.plan import plan
 
-    planned = plan(bound)  # traffic that cannot be compiled is rejected before a directory is made
+    planned = plan(setup)  # traffic that cannot be compiled is rejected before a directory is made
     resume_command = f"v6t resume {shlex.quote(str(path))}"
     has_begun = (path / "config.json").exists
     collector = RunDataCollector()
@@ -109,7 +109,7 @@ def _measure(
                 events = CompositeListener(events, stack.enter_context(view))
             with handle_signals(
                 lambda: make_stop_messages(
-                    {path: bound.settings} if has_begun() else {}, resume_command
+                    {path: setup.settings} if has_begun() else {}, resume_command
                 )
             ):
                 data = measure(events, planned)

@@ -120,12 +120,12 @@ def doctor_command(testbed: Path | None, plugin: str | None) -> CommandResult:
 @json_option
 def selftest_command(**arguments: Any) -> CommandResult:
     """Measure the highest lossless rates of the tester itself, without a device in between."""
-    bound = resolve_run(arguments)
+    setup = resolve_run(arguments)
     from v6t.core.runs.tester_capacity import measure_capacities
 
-    bound.tester.prepare()
-    rows = list(measure_capacities(bound, print_notice))
-    rate = f"{bound.settings.line_rate_bps / 1e9:g}G"
+    setup.tester.prepare()
+    rows = list(measure_capacities(setup, print_notice))
+    rate = f"{setup.settings.line_rate_bps / 1e9:g}G"
     return make_result(rows, (_describe_capacity(row, rate) for row in rows))
 
 

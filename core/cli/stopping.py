@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from v6t.core.config.bound import BoundRun
+from v6t.core.config.run_setup import RunSetup
 from v6t.core.config.settings import Settings
 from v6t.drivers.duts.options import DutOptions
 
@@ -82,7 +82,7 @@ def _list_rollback_limits(run: Settings) -> list[tuple[str, str]]:
 
 
 @contextmanager
-def handle_device_signals(run: BoundRun) -> Iterator[None]:
+def handle_device_signals(run: RunSetup) -> Iterator[None]:
     """Let a signal restore the device that a command without a run directory configures."""
     with handle_signals(lambda: make_device_stop_messages(run.settings, run.rollback_command)):
         yield

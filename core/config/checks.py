@@ -17,20 +17,20 @@ from v6t.profiles.model import Role
 from v6t.trials.trial import CAPABILITIES, Capability
 
 if TYPE_CHECKING:
-    from v6t.core.config.bound import BoundRun
+    from v6t.core.config.run_setup import RunSetup
     from v6t.core.modifiers.base import Modifier
     from v6t.drivers.tester import Tester
 
 
-def check_ttl(bound: BoundRun) -> None:
+def check_ttl(setup: RunSetup) -> None:
     """Reject a TTL of test frames that expires within the device."""
-    ttl = getattr(bound.technology.params, "ttl", None)
+    ttl = getattr(setup.technology.params, "ttl", None)
     if ttl is None:
         return
-    hops = bound.technology.hops
-    if not bound.tester.simulates:
-        intent = bound.technology.make_dut_intent()
-        hops += max(0, *(bound.driver.get_further_hops(intent, each) for each in DIRECTIONS))
+    hops = setup.technology.hops
+    if not setup.tester.simulates:
+        intent = setup.technology.make_dut_intent()
+        hops += max(0, *(setup.driver.get_further_hops(intent, each) for each in DIRECTIONS))
     if ttl <= hops:
         raise UsageError(
             f"ttl {ttl} ends within this device, which takes {hops} hops",
@@ -40,74 +40,74 @@ def check_ttl(bound: BoundRun) -> None:
         )
 
 
-def check_benchmark_settings(bound: BoundRun) -> None:
+def check_benchmark_settings(setup: RunSetup) -> None:
     """Reject benchmarks and settings that cannot be used together."""
-    p = bound.settings.procedure
-    benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
-    check_connections(bound, benchmarks)
-    if bound.tester.negative_traffic_problem and _sends_negative_frames(bound):
-        raise UsageError(*bound.tester.negative_traffic_problem, code="unsupported-by-tester")
+    p = setup.settings.procedure
+    benchmarks = [registry.load(name) for name in setup.settings.benchmarks]
+    check_connections(setup, benchmarks)
+    if setup.tester.negative_traffic_problem and _sends_negative_frames(setup):
+        raise UsageError(*setup.tester.negative_traffic_problem, code="unsupported-by-tester")
     for benchmark in benchmarks:
         if benchmark.runs_alone and len(benchmarks) > 1:
             problem = f"{benchmark.name} cannot share a run with other benchmarks"
             raise UsageError(problem, "leave the others out of --measure", code="conflict")
         if benchmark.requires_single_size and any(
-            isinstance(size, str) for size in bound.settings.frame_sizes
+            isinstance(size, str) for size in setup.settings.frame_sizes
         ):
             problem = f"{benchmark.name} cannot use a mix of frame sizes"
             hint = "give it a frame size, or leave it out of --measure"
             raise UsageError(problem, hint, code="invalid-frame-size-mix")
-        benchmark.check(bound)
+        benchmark.check(setup)
     if p.adaptive is not None and p.adaptive.most < p.adaptive.fewest:
         problem = "adaptive repetition: the most repetitions are below the fewest"
         raise UsageError(problem, code="empty-range")
 
 
-def _sends_negative_frames(bound: BoundRun) -> bool:
+def _sends_negative_frames(setup: RunSetup) -> bool:
     """Return whether the traffic contains frames that the device must drop."""
-    technology = bound.technology
+    technology = setup.technology
     if technology.exchange != "frames":
         return False
-    sizes = technology.make_sizes(bound.settings.frame_sizes[0])
+    sizes = technology.make_sizes(setup.settings.frame_sizes[0])
     return any(
         each.role is Role.NEGATIVE
         for direction in DIRECTIONS
-        for each in bound.add_modifier(technology.build_sized_traffic(direction, sizes)).classes
+        for each in setup.add_modifier(technology.build_sized_traffic(direction, sizes)).classes
     )
 
 
-def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
+def check_modifier(setup: RunSetup, modifier: Modifier) -> None:
     """Reject a modifier that is incompatible with this run."""
-    if bound.technology.exchange != "frames":
+    if setup.technology.exchange != "frames":
         raise UsageError(
-            f"modifiers need test frames, but {bound.technology.name} uses "
-            f"{bound.technology.exchange}",
+            f"modifiers need test frames, but {setup.technology.name} uses "
+            f"{setup.technology.exchange}",
             "leave the modifier out",
             code="unsuitable-modifier",
         )
-    if not modifier.needs_driver or bound.tester.simulates:
+    if not modifier.needs_driver or setup.tester.simulates:
         return
-    if not bound.has_driver:
+    if not setup.has_driver:
         problem = f"the modifier {modifier.name} needs a device driver that carries it out"
         hint = "name one with --dut or in the testbed file"
         raise UsageError(problem, hint, code="missing-driver")
-    for benchmark in map(registry.load, bound.settings.benchmarks if modifier.needs_stream else ()):
+    for benchmark in map(registry.load, setup.settings.benchmarks if modifier.needs_stream else ()):
         if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
             raise UsageError(
                 f"the modifier {modifier.name} needs a stream, which {benchmark.name} does not send",
                 "leave one of them out",
                 code="unsuitable-modifier",
             )
-    modifier.check_plan(bound.example_plan)
+    modifier.check_plan(setup.example_plan)
 
 
-def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> None:
+def check_capabilities(setup: RunSetup, make_tester: Callable[[], Tester]) -> None:
     """Reject benchmarks that this tester or installation cannot measure.
 
     Raises:
         EnvironmentLacking: the tester lacks an ability, or a library is missing.
     """
-    run = bound.settings
+    run = setup.settings
     if run.procedure.search == "mlrsearch" and not mlr.is_available():
         problem = f"the search 'mlrsearch' needs {mlr.describe_requirement()}"
         hint = "pip install 'v6t[mlrsearch]', or --search binary"
@@ -115,7 +115,7 @@ def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> No
     benchmarks = [registry.load(name) for name in run.benchmarks]
     for missing in filter(None, (benchmark.find_missing_requirement() for benchmark in benchmarks)):
         raise EnvironmentLacking(*missing, code="unsupported-by-tester")
-    if not run.connects and not any(b.list_capabilities(bound) for b in benchmarks):
+    if not run.connects and not any(b.list_capabilities(setup) for b in benchmarks):
         return
     able = make_tester().capabilities
     if run.connects and "connections" not in able:
@@ -125,26 +125,26 @@ def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> No
             code="unsupported-by-tester",
         )
     for benchmark in benchmarks:
-        check_tester_capabilities(bound, benchmark, able)
+        check_tester_capabilities(setup, benchmark, able)
 
 
 def check_tester_capabilities(
-    bound: BoundRun, benchmark: Benchmark[Any, Any], able: frozenset[Capability]
+    setup: RunSetup, benchmark: Benchmark[Any, Any], able: frozenset[Capability]
 ) -> None:
     """Reject a benchmark that needs more than the capabilities ``able`` of the tester."""
-    lacking = sorted(benchmark.list_capabilities(bound) - able)
+    lacking = sorted(benchmark.list_capabilities(setup) - able)
     if lacking:
         raise EnvironmentLacking(
-            f"the {bound.settings.tester.kind} tester cannot measure {benchmark.name}: it needs a "
+            f"the {setup.settings.tester.kind} tester cannot measure {benchmark.name}: it needs a "
             f"tester that {' and '.join(CAPABILITIES[a] for a in lacking)}",
             "leave it out of --measure, or choose another tester or other options of this one",
             code="unsupported-by-tester",
         )
 
 
-def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
+def check_connections(setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
     """Reject benchmarks and settings that do not fit the technology's use of connections."""
-    run, plugin = bound.settings, bound.technology
+    run, plugin = setup.settings, setup.technology
     for benchmark in benchmarks:
         if benchmark.exchange != plugin.exchange:
             fit = [b.name for b in registry.load_installed() if b.exchange == plugin.exchange]
@@ -182,19 +182,19 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
     if c.entries == 1 and c.reading != "fixed":
         problem = "connections.reading needs more than one table entry"
         raise UsageError(problem, "set connections.reading to fixed", code="conflict")
-    bound.tester.check_connections(*bound.connection_needs)
-    _check_session_limit(bound, benchmarks)
-    _check_table_flush(bound)
-    _check_timeout(bound, benchmarks)
+    setup.tester.check_connections(*setup.connection_needs)
+    _check_session_limit(setup, benchmarks)
+    _check_table_flush(setup)
+    _check_timeout(setup, benchmarks)
 
 
-def _check_session_limit(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
+def _check_session_limit(setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
     """Reject benchmarks that open more connections than the device holds."""
-    plugin = bound.technology
+    plugin = setup.technology
     plugin.params.check_client_limits()
     limit = plugin.params.max_sessions
     for benchmark in benchmarks:
-        needed = benchmark.find_min_connections(bound)
+        needed = benchmark.find_min_connections(setup)
         if limit is not None and needed > limit:
             raise UsageError(
                 f"{benchmark.name} opens {needed:,} connections, but the device holds {limit:,} "
@@ -205,13 +205,13 @@ def _check_session_limit(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, An
             )
 
 
-def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
+def _check_timeout(setup: RunSetup, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
     """Reject a device whose connections time out before the shortest test ends.
 
     The rate of phase 1 is known if it is given; otherwise nothing is faster than the medium.
     """
-    run, plugin = bound.settings, bound.technology
-    limit_s = bound.timeout_s
+    run, plugin = setup.settings, setup.technology
+    limit_s = setup.timeout_s
     if limit_s is None or all(b.phase is Phase.TCP for b in benchmarks):
         return
     c = run.procedure.connections
@@ -224,7 +224,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
         needed_s += run.procedure.trial_duration_s + run.procedure.residual_wait_s
     if needed_s >= limit_s:
         least_s = math.floor(needed_s) + 1
-        by_parameter = getattr(bound.intent.configuration, "udp_timeout_s", 0) == limit_s
+        by_parameter = getattr(setup.intent.configuration, "udp_timeout_s", 0) == limit_s
         name = "udp_timeout_s" if by_parameter else "dut.options.timeout_s"
         raise UsageError(
             f"the device forgets idle connections after {limit_s:g} s, but {c.count:,} connections "
@@ -235,15 +235,15 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
         )
 
 
-def _check_table_flush(bound: BoundRun) -> None:
+def _check_table_flush(setup: RunSetup) -> None:
     """Reject benchmarks that need an empty table if the device cannot flush its table."""
-    if bound.tester.simulates or bound.has_driver or bound.driver.is_cable:
+    if setup.tester.simulates or setup.has_driver or setup.driver.is_cable:
         return
-    if bound.tester.in_lab:
-        problem = f"no reference device exists for {bound.settings.plugin}, which keeps connections"
+    if setup.tester.in_lab:
+        problem = f"no reference device exists for {setup.settings.plugin}, which keeps connections"
         hint = "choose a device driver (--dut), or simulate with --tester sim"
-        raise UsageError(problem, hint, technology=bound.settings.plugin, code="missing-reference")
-    if "flush" not in bound.driver.hooks:
+        raise UsageError(problem, hint, technology=setup.settings.plugin, code="missing-reference")
+    if "flush" not in setup.driver.hooks:
         problem = "no command is configured that empties the device's table before each trial"
         hint = "choose a device driver (--dut), or give the command dut.options.hooks.flush"
         raise UsageError(problem, hint, code="missing-driver")

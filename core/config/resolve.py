@@ -14,9 +14,9 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.base.quantities import is_bit_rate
 from v6t.benchmarks import registry
 from v6t.benchmarks.settings import list_flags
-from v6t.core.config.bound import BoundRun, make_device_view, make_technology, validate_params
 from v6t.core.config.checks import check_benchmark_settings, check_modifier, check_ttl
 from v6t.core.config.plugins import load_technology_type, resolve_alias
+from v6t.core.config.run_setup import RunSetup, make_device_view, make_technology, validate_params
 from v6t.core.config.settings import (
     RFC_SIZES,
     TRAFFIC_MODES,
@@ -73,18 +73,18 @@ F = TypeVar("F", RunFileSettings, Testbed)
 def resolve(
     run_file: SettingsFile = None, testbed: SettingsFile = None, **options: Any
 ) -> Settings:
-    """Return the settings of a run; see :func:`resolve_and_bind`."""
-    return resolve_and_bind(run_file, testbed, **options).settings
+    """Return the settings of a run; see :func:`resolve_setup`."""
+    return resolve_setup(run_file, testbed, **options).settings
 
 
-def resolve_and_bind(
+def resolve_setup(
     run_file: SettingsFile = None,
     testbed: SettingsFile = None,
     *,
     setting_flags: Mapping[str, str] | None = None,
     single_frames: bool = False,
     **options: Any,
-) -> BoundRun:
+) -> RunSetup:
     """Read, merge and check the settings of a run, and return the run with its objects.
 
     Args:
@@ -148,7 +148,7 @@ def resolve_and_bind(
     device = make_device_view(technology, settings.params, driver.device_params, bed_source)
     with locate_errors(bed_source, "dut", "driver"):
         driver.check_intent(technology.make_dut_intent())
-    bound = BoundRun(
+    setup = RunSetup(
         settings,
         technology,
         device,
@@ -157,24 +157,24 @@ def resolve_and_bind(
         resolution_warnings=(*left_out, *_list_unused_option_warnings(bed.dut, dut_settings)),
         optional_benchmarks=frozenset(benchmarks) - {*named},
     )
-    bound = drop_rejected_benchmarks(bound, partial(_check_support, bound))
+    setup = drop_rejected_benchmarks(setup, partial(_check_support, setup))
     with locate_errors(run_source, "params"):
-        check_ttl(bound)
+        check_ttl(setup)
     with locate_errors(run_source, "modifier"):
-        if bound.modifier is not None:
-            check_modifier(bound, bound.modifier)
+        if setup.modifier is not None:
+            check_modifier(setup, setup.modifier)
     if not single_frames:
         with locate_errors(run_source, "procedure"):
-            check_benchmark_settings(bound)
-    return bound
+            check_benchmark_settings(setup)
+    return setup
 
 
-def _check_support(bound: BoundRun, benchmark: Benchmark[Any, Any]) -> None:
+def _check_support(setup: RunSetup, benchmark: Benchmark[Any, Any]) -> None:
     """Raise an error if device or tester cannot measure a benchmark."""
-    benchmark.check(bound)
-    if bound.settings.connects:
-        settings = bound.settings.model_copy(update={"benchmarks": (benchmark.name,)})
-        bound.tester.check_connections(*replace(bound, settings=settings).connection_needs)
+    benchmark.check(setup)
+    if setup.settings.connects:
+        settings = setup.settings.model_copy(update={"benchmarks": (benchmark.name,)})
+        setup.tester.check_connections(*replace(setup, settings=settings).connection_needs)
 
 
 # Codes of errors for which ``--measure all`` leaves out a benchmark.
@@ -182,19 +182,19 @@ _UNSUPPORTED_CODES = ("unsupported-by-device", "unsupported-by-tester", "too-man
 
 
 def drop_rejected_benchmarks(
-    bound: BoundRun, check: Callable[[Benchmark[Any, Any]], object]
-) -> BoundRun:
+    setup: RunSetup, check: Callable[[Benchmark[Any, Any]], object]
+) -> RunSetup:
     """Drop benchmarks of ``--measure all`` that ``check`` finds unsupported; add warnings."""
-    names, warnings = list(bound.settings.benchmarks), list(bound.resolution_warnings)
-    for name in sorted(bound.optional_benchmarks.intersection(names)):
+    names, warnings = list(setup.settings.benchmarks), list(setup.resolution_warnings)
+    for name in sorted(setup.optional_benchmarks.intersection(names)):
         try:
             check(registry.load(name))
         except (EnvironmentLacking, UsageError) as exc:
             if exc.code in _UNSUPPORTED_CODES and len(names) > 1:
                 names.remove(name)
                 warnings.append(f"left out of '{registry.ALL_BENCHMARKS}': {name}: {exc.message}")
-    settings = bound.settings.model_copy(update={"benchmarks": tuple(names)})
-    return replace(bound, settings=settings, resolution_warnings=tuple(warnings))
+    settings = setup.settings.model_copy(update={"benchmarks": tuple(names)})
+    return replace(setup, settings=settings, resolution_warnings=tuple(warnings))
 
 
 def resolve_tester(testbed: Path) -> TesterKind:

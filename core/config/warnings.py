@@ -23,7 +23,7 @@ from v6t.procedures.trial_runner import SHARED_CORES_WARNING
 from v6t.profiles.mixes import parse_mix
 
 if TYPE_CHECKING:
-    from v6t.core.config.bound import BoundRun
+    from v6t.core.config.run_setup import RunSetup
 
 HIGH_LOSS_TOLERANCE = 0.01  # share of frames; a higher tolerance causes a warning
 SHORT_WAIT_S = 0.05  # a shorter wait for late frames causes a warning
@@ -31,26 +31,26 @@ SHORT_WAIT_S = 0.05  # a shorter wait for late frames causes a warning
 TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 
 
-def list_setting_warnings(bound: BoundRun) -> list[str]:
+def list_setting_warnings(setup: RunSetup) -> list[str]:
     """List warnings about the settings of a run, which are shown before it starts."""
     return [
-        *bound.resolution_warnings,
-        *_list_prefix_warnings(bound),
-        *_list_procedure_warnings(bound),
-        *_list_link_warnings(bound),
-        *_list_device_warnings(bound),
-        *_list_rate_warnings(bound),
+        *setup.resolution_warnings,
+        *_list_prefix_warnings(setup),
+        *_list_procedure_warnings(setup),
+        *_list_link_warnings(setup),
+        *_list_device_warnings(setup),
+        *_list_rate_warnings(setup),
         *(
-            bound.tester.list_connection_warnings(*bound.connection_needs)
-            if bound.settings.connects
+            setup.tester.list_connection_warnings(*setup.connection_needs)
+            if setup.settings.connects
             else ()
         ),
     ]
 
 
-def _list_prefix_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_prefix_warnings(setup: RunSetup) -> Iterator[str]:
     """Yield warnings about private addresses behind the well-known prefix."""
-    for name, (prefix, addresses) in bound.technology.params.embedded_addresses.items():
+    for name, (prefix, addresses) in setup.technology.params.embedded_addresses.items():
         private = next((a for a in addresses if not a.is_global), None)
         if prefix == WELL_KNOWN and private is not None:
             yield (
@@ -59,12 +59,12 @@ def _list_prefix_warnings(bound: BoundRun) -> Iterator[str]:
             )
 
 
-def _list_procedure_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_procedure_warnings(setup: RunSetup) -> Iterator[str]:
     """Yield warnings about procedure settings that have no effect or falsify results."""
-    run, p = bound.settings, bound.settings.procedure
+    run, p = setup.settings, setup.settings.procedure
     preset = make_procedure_model().model_validate(make_preset(run.preset))
-    measured = registry.select_benchmarks(bound)
-    benchmarks = [*measured, *(part for b in measured for part in b.list_parts(bound))]
+    measured = registry.select_benchmarks(setup)
+    benchmarks = [*measured, *(part for b in measured for part in b.list_parts(setup))]
     used = {section for b in benchmarks for section in b.list_sections()}
     for name in registry.list_sections():
         if name not in used and getattr(p, name) != getattr(preset, name):
@@ -74,7 +74,7 @@ def _list_procedure_warnings(bound: BoundRun) -> Iterator[str]:
                 f"{'is' if len(users) == 1 else 'are'} not measured (--measure)"
             )
     for benchmark in benchmarks:
-        yield from benchmark.list_setting_warnings(bound)
+        yield from benchmark.list_setting_warnings(setup)
     if p.loss_tolerance > HIGH_LOSS_TOLERANCE:
         yield (
             f"a loss tolerance of {p.loss_tolerance:.1%} accepts much loss: the setting is a share, "
@@ -86,7 +86,7 @@ def _list_procedure_warnings(bound: BoundRun) -> Iterator[str]:
             "transit as lost: RFC 2544 waits 2 s"
         )
     slack_s = p.trial_duration_s * (p.sending_time_tolerance - 1)
-    error_s = bound.tester.sending_error_s
+    error_s = setup.tester.sending_error_s
     if slack_s < error_s:
         yield (
             f"sending may take {1e6 * slack_s:,.0f} µs longer than a trial of {p.trial_duration_s:g} s, but "
@@ -99,9 +99,9 @@ def _list_procedure_warnings(bound: BoundRun) -> Iterator[str]:
         yield "procedure.rate_from is set, but has no effect: nothing is measured at that rate"
 
 
-def _list_link_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_link_warnings(setup: RunSetup) -> Iterator[str]:
     """Yield warnings about the MAC addresses of the links."""
-    left, right = bound.settings.links.left, bound.settings.links.right
+    left, right = setup.settings.links.left, setup.settings.links.right
     for side, link in (("left", left), ("right", right)):
         if link.tester_mac.lower() == link.dut_mac.lower():
             yield f"links.{side}: tester and device have the same MAC address {link.dut_mac}"
@@ -115,39 +115,39 @@ def _list_link_warnings(bound: BoundRun) -> Iterator[str]:
                     f"links.{side}.{end}: {mac} is a group address: the second "
                     "digit of a device's address is even"
                 )
-    if not bound.tester.can_loop_back and left.dut_mac == right.dut_mac:
+    if not setup.tester.can_loop_back and left.dut_mac == right.dut_mac:
         yield (
             f"both of the device's interfaces have the MAC address {left.dut_mac}: set their own in "
             "links.left.dut_mac and links.right.dut_mac"
         )
 
 
-def _list_device_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_device_warnings(setup: RunSetup) -> Iterator[str]:
     """Yield warnings about a device that no driver configures or that SSH cannot reach."""
     if (
-        not bound.tester.can_loop_back
-        and not bound.driver.configures_device
-        and not bound.driver.is_cable
+        not setup.tester.can_loop_back
+        and not setup.driver.configures_device
+        and not setup.driver.is_cable
     ):
         yield (
             "no driver configures the device (dut.driver): before the run, configure it as "
             "`--dry-run` prints"
         )
     lacking = (
-        check_client() if bound.has_driver and any(bound.driver.get_logins(bound.intent)) else None
+        check_client() if setup.has_driver and any(setup.driver.get_logins(setup.intent)) else None
     )
     if lacking is not None:
         yield f"{lacking.message}, but the device is reached over it: {lacking.hint}"
 
 
-def _list_rate_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_rate_warnings(setup: RunSetup) -> Iterator[str]:
     """Yield warnings about benchmarks that the tester cannot measure up to the line rate."""
-    run, benchmarks = bound.settings, registry.select_benchmarks(bound)
-    longest = (bound.technology.make_sizes(size).longest for size in run.frame_sizes)
+    run, benchmarks = setup.settings, registry.select_benchmarks(setup)
+    longest = (setup.technology.make_sizes(size).longest for size in run.frame_sizes)
     media_fps = max(max_frame_rate_fps(run.line_rate_bps, octets) for octets in longest)
     for benchmark in benchmarks:
-        needs = benchmark.list_capabilities(bound)
-        max_fps = min(bound.tester.compute_max_rate_fps(needs, mode) for mode in run.modes)
+        needs = benchmark.list_capabilities(setup)
+        max_fps = min(setup.tester.compute_max_rate_fps(needs, mode) for mode in run.modes)
         if max_fps < media_fps:
             yield (
                 f"{benchmark.name}: the {run.tester.kind} tester supports it up to {max_fps:,.0f} fps "
@@ -222,40 +222,40 @@ def list_tester_warnings(
 
 
 def list_result_warnings(
-    bound: BoundRun, figures: Sequence[Mapping[str, Any]] = ()
+    setup: RunSetup, figures: Sequence[Mapping[str, Any]] = ()
 ) -> Iterator[str]:
     """Yield warnings that apply to all results of this run.
 
     Args:
         figures: the tester's figures of each trial so far; empty in a plan.
     """
-    run, p = bound.settings, bound.settings.procedure
-    benchmarks = registry.select_benchmarks(bound)
-    if bound.tester.in_lab:
+    run, p = setup.settings, setup.settings.procedure
+    benchmarks = registry.select_benchmarks(setup)
+    if setup.tester.in_lab:
         yield SHARED_CORES_WARNING
-    yield from bound.tester.list_warnings(figures)
-    if bound.driver.is_cable:
+    yield from setup.tester.list_warnings(figures)
+    if setup.driver.is_cable:
         yield "no device: the tester's ports are connected to each other, and it measures itself"
     if is_demonstration(run):
         yield (
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
             f"{RFC_TRIAL_S:g} s of RFC 2544 section 24; these are not RFC 8219 results"
         )
-    if bound.technology.params.is_background_only:
+    if setup.technology.params.is_background_only:
         yield (
             "0 % foreground: native IPv6 through the device, the reference of a series of mixtures; "
             "the technology itself is not measured"
         )
-    if bound.modifier is not None:
-        simulated = bound.modifier.needs_driver and bound.tester.simulates
-        yield f"under a modifier: {bound.modifier.description} ({bound.modifier.source})" + (
+    if setup.modifier is not None:
+        simulated = setup.modifier.needs_driver and setup.tester.simulates
+        yield f"under a modifier: {setup.modifier.description} ({setup.modifier.source})" + (
             ": not carried out: the device is simulated" if simulated else ""
         )
-    yield from _list_mix_warnings(bound)
-    yield from bound.technology.warnings
-    yield from _list_driver_default_warnings(bound)
+    yield from _list_mix_warnings(setup)
+    yield from setup.technology.warnings
+    yield from _list_driver_default_warnings(setup)
     yield from _list_search_warnings(p)
-    yield from dict.fromkeys(text for b in benchmarks for text in b.list_deviations(bound))
+    yield from dict.fromkeys(text for b in benchmarks for text in b.list_deviations(setup))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
         yield (
             "phase 1 is not repeated before each trial: a trial uses the connections of the "
@@ -272,26 +272,26 @@ def list_result_warnings(
     if p.sending_time_tolerance > 1.001:
         late = f"{100 * (p.sending_time_tolerance - 1):.3g} %"
         yield f"the tester may take {late} longer than a trial to send"
-    if not bound.tester.can_loop_back:
+    if not setup.tester.can_loop_back:
         yield "the tester's own capacity is not measured in this run; see `v6t selftest`"
 
 
-def _list_driver_default_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_driver_default_warnings(setup: RunSetup) -> Iterator[str]:
     """Yield warnings about parameters with the driver's default, not the technology's."""
-    own = bound.driver.get_parameter_overrides(bound.technology.name)
-    defaults = bound.technology.params_model.model_fields
-    for name in bound.settings.driver_defaults:
+    own = setup.driver.get_parameter_overrides(setup.technology.name)
+    defaults = setup.technology.params_model.model_fields
+    for name in setup.settings.driver_defaults:
         usual = f", not {format_yaml(defaults[name].get_default())}" if name in defaults else ""
         why = f": {own[name].reason}" if name in own else ""
-        yield f"{name} is {format_yaml(bound.settings.params[name])}{usual}{why}"
+        yield f"{name} is {format_yaml(setup.settings.params[name])}{usual}{why}"
 
 
-def _list_mix_warnings(bound: BoundRun) -> Iterator[str]:
+def _list_mix_warnings(setup: RunSetup) -> Iterator[str]:
     """Yield warnings about mixes whose sent frame sizes differ from the requested ones."""
-    for mix in bound.settings.frame_sizes:
+    for mix in setup.settings.frame_sizes:
         if not isinstance(mix, str):
             continue
-        sizes = bound.technology.make_sizes(mix)
+        sizes = setup.technology.make_sizes(mix)
         sent = {pair.ipv6 for pair, _ in sizes.pair_counts}
         missing = [size for size, _ in parse_mix(mix) if size not in sent]
         if missing:
@@ -299,7 +299,7 @@ def _list_mix_warnings(bound: BoundRun) -> Iterator[str]:
                 f"{mix}: the technology has no frame of {' and '.join(map(str, missing))} octets; "
                 f"{sizes.label} is sent instead (RFC 8219 section 5.1.1)"
             )
-        if bound.settings.connects:
+        if setup.settings.connects:
             yield f"{sizes.label}: frames of the first size open connections that all sizes use"
 
 

@@ -215,12 +215,12 @@ def migrate(
 ) -> Migration:
     """Convert another tester's file, which ``parse`` reads, to run.yaml and testbed.yaml."""
     migration = parse(source)  # before the slow imports: errors in the file come at once
-    from v6t.core.config.resolve import resolve_and_bind
+    from v6t.core.config.resolve import resolve_setup
     from v6t.core.runs.plan import plan
 
     texts = migration.render_files(tool_name)
     try:
-        plan(resolve_and_bind(*(YamlFile(Path(name), text) for name, text in texts.items())))
+        plan(resolve_setup(*(YamlFile(Path(name), text) for name, text in texts.items())))
     except UsageError as exc:
         problem = f"{source} cannot be converted to a run: {exc.message}"
         raise UsageError(problem, exc.hint, code="wrong-kind-of-file") from exc

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from v6t.base.errors import DutError
 from v6t.benchmarks import registry
-from v6t.core.config.bound import BoundRun
 from v6t.core.config.checks import check_tester_capabilities
 from v6t.core.config.resolve import drop_rejected_benchmarks
+from v6t.core.config.run_setup import RunSetup
 from v6t.core.runs.device import measure_with_event, run_hook
 from v6t.drivers.device import DeviceSession, HookState, StateDevice
 from v6t.drivers.duts.plan import ACTIONS
@@ -35,31 +35,31 @@ EventAction = Callable[[], object]  # prepares or executes a device event
 FIRST_STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 
 
-def drop_unsupported_benchmarks(bound: BoundRun) -> BoundRun:
+def drop_unsupported_benchmarks(setup: RunSetup) -> RunSetup:
     """Return the run without optional benchmarks that the tester lacks, with a warning for each."""
-    if not bound.optional_benchmarks:
-        return bound
-    able = make_tester(bound).capabilities
+    if not setup.optional_benchmarks:
+        return setup
+    able = make_tester(setup).capabilities
     return drop_rejected_benchmarks(
-        bound, lambda benchmark: check_tester_capabilities(bound, benchmark, able)
+        setup, lambda benchmark: check_tester_capabilities(setup, benchmark, able)
     )
 
 
-def build_lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
+def build_lab_device(setup: RunSetup, record_dir: Path | None = None) -> LabDevice:
     """Return the lab device of a run, which writes its undo record to ``record_dir``."""
     from v6t.drivers.duts.devices import make_lab_device
 
-    return make_lab_device(bound.driver, bound.device_view, bound.intent, record_dir)
+    return make_lab_device(setup.driver, setup.device_view, setup.intent, record_dir)
 
 
 def make_state_device(
-    bound: BoundRun, tester: Tester, session: DeviceSession | None
+    setup: RunSetup, tester: Tester, session: DeviceSession | None
 ) -> StateDevice:
     """Return an object that empties and counts the connection table of the device."""
     state = tester.device_state() if session is None else session
     if state is not None:
         return state
-    hooks = bound.driver.hooks
+    hooks = setup.driver.hooks
     count = hooks.get("count-states")
     return HookState(
         partial(run_hook, "flush", hooks["flush"]),
@@ -68,27 +68,27 @@ def make_state_device(
 
 
 def make_tester(
-    bound: BoundRun, *, loopback: bool = False, record_dir: Path | None = None
+    setup: RunSetup, *, loopback: bool = False, record_dir: Path | None = None
 ) -> Tester:
     """Return the tester of a run, not yet open.
 
     Args:
-        bound: the run.
+        setup: the run.
         loopback: leave the device out.
         record_dir: local directory for the device's undo record.
 
     Raises:
         EnvironmentLacking: this machine cannot run the tester.
     """
-    links, intent = bound.technology.links, bound.technology.make_dut_intent()
-    loopback = loopback or bound.driver.is_cable
-    benchmarks = map(registry.load, bound.settings.benchmarks)
-    return bound.tester.make(
+    links, intent = setup.technology.links, setup.technology.make_dut_intent()
+    loopback = loopback or setup.driver.is_cable
+    benchmarks = map(registry.load, setup.settings.benchmarks)
+    return setup.tester.make(
         links if loopback else intent.emulated_links,
-        build_lab_device(bound, record_dir) if bound.tester.in_lab and not loopback else None,
+        build_lab_device(setup, record_dir) if setup.tester.in_lab and not loopback else None,
         loopback=loopback,
-        delays=any(TIMING_CAPABILITIES & b.list_capabilities(bound) for b in benchmarks),
-        seed=bound.settings.seed,
+        delays=any(TIMING_CAPABILITIES & b.list_capabilities(setup) for b in benchmarks),
+        seed=setup.settings.seed,
     )
 
 
@@ -111,16 +111,16 @@ def compile_directions(
 
 
 def compile_streams(
-    bound: BoundRun,
+    setup: RunSetup,
     sizes: Sizes,
     change: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
     """Compile the streams of a frame size, including the frames of the run's modifier."""
     return compile_directions(
-        bound.technology,
+        setup.technology,
         sizes,
-        bound.settings.seed,
-        lambda traffic: bound.add_modifier(change(traffic)),
+        setup.settings.seed,
+        lambda traffic: setup.add_modifier(change(traffic)),
     )
 
 
@@ -133,16 +133,16 @@ class Bench:
 
     def __init__(
         self,
-        bound: BoundRun,
+        setup: RunSetup,
         *,
         loopback: bool = False,
         record_dir: Path | None = None,
         check: Callable[[Tester], object] = lambda tester: None,
     ) -> None:
         """Store the settings; ``check`` is called with the tester after it is opened."""
-        self._bound = bound
+        self._setup = setup
         self._check = check
-        self._loopback = loopback or bound.driver.is_cable
+        self._loopback = loopback or setup.driver.is_cable
         self._record_dir = record_dir
         self._tester: Tester | None = None
         self._device: DeviceSession | None = None
@@ -160,7 +160,7 @@ class Bench:
         if self._tester is None:
             self._configure_remote_device()
             self._tester = make_tester(
-                self._bound, loopback=self._loopback, record_dir=self._record_dir
+                self._setup, loopback=self._loopback, record_dir=self._record_dir
             )
             self._tester.open()
             if self.virtual_time_s:  # only testers that can wait report a virtual time
@@ -172,7 +172,7 @@ class Bench:
         """Open the tester and load the streams of the next trials, unless both are done."""
         tester = self.open()
         if not self._loaded:
-            tester.load(self._streams, self._bound.oracle)
+            tester.load(self._streams, self._setup.oracle)
             self._loaded, self._two_phase = True, None
         return tester
 
@@ -199,29 +199,29 @@ class Bench:
         from v6t.drivers.oracle.two_phase import TwoPhaseTester
 
         if self._two_phase is None:
-            state = None if self._loopback else make_state_device(self._bound, tester, self._device)
+            state = None if self._loopback else make_state_device(self._setup, tester, self._device)
             stateful = cast(StatefulTester, tester)
             self._two_phase = TwoPhaseTester(stateful, state, self._send_stream).measure
         return self._two_phase
 
     def _send_stream(self, trial: Trial) -> TrialResult:
         """Send the stream of a trial while its event and the run's modifier act on the device."""
-        bound, actions = self._bound, self._find_event_actions(trial)
+        setup, actions = self._setup, self._find_event_actions(trial)
         measure: Measure = self.prepare().measure
         if (
-            bound.modifier
-            and bound.modifier.needs_driver
-            and bound.has_driver
+            setup.modifier
+            and setup.modifier.needs_driver
+            and setup.has_driver
             and not self._loopback
         ):
-            modifier, session = bound.modifier, self._driver_session
+            modifier, session = setup.modifier, self._driver_session
             measure = partial(modifier.measure, measure=measure, session=session)
         return measure(trial) if actions is None else measure_with_event(trial, measure, actions[1])
 
     def _find_event_actions(self, trial: Trial) -> tuple[EventAction, EventAction] | None:
         """Return the functions that prepare and run the event of a trial on the device, or None."""
         name = trial.device_event.hook if trial.device_event else ""
-        if not self._loopback and self._bound.has_driver and self._bound.has_live_change:
+        if not self._loopback and self._setup.has_driver and self._setup.has_live_change:
             for action in ACTIONS:
                 if name == name_change_hook(action):
                     device = self._driver_session
@@ -229,18 +229,18 @@ class Bench:
                         partial(device.prepare_reconfiguration, action),
                         partial(device.reconfigure, action),
                     )
-        hooks = self._bound.driver.hooks
+        hooks = self._setup.driver.hooks
         # A rehearsal must not reset the device that its testbed file names.
-        if self._bound.tester.simulates or name not in hooks:
+        if self._setup.tester.simulates or name not in hooks:
             return None
         return lambda: None, partial(run_hook, name, hooks[name])
 
     def _flush_dns_cache(self) -> None:
         """Empty the DNS cache of the device (RFC 8219, section 9.2)."""
-        hook = self._bound.driver.hooks.get("flush")
+        hook = self._setup.driver.hooks.get("flush")
         if self.session is not None:
             self.session.flush()
-        elif hook is not None and not self._bound.tester.simulates:
+        elif hook is not None and not self._setup.tester.simulates:
             run_hook("flush", hook)
 
     def describe(self) -> dict[str, Any] | None:
@@ -277,12 +277,12 @@ class Bench:
 
     def _configure_remote_device(self) -> None:
         """Configure the device, if it is outside the lab, before the tester opens its ports."""
-        bound = self._bound
-        if self._loopback or self._device or bound.tester.in_lab or bound.tester.simulates:
+        setup = self._setup
+        if self._loopback or self._device or setup.tester.in_lab or setup.tester.simulates:
             return
         from v6t.drivers.duts.devices import make_session
 
-        device = make_session(bound.driver, bound.intent, self._record_dir, bound.rollback_command)
+        device = make_session(setup.driver, setup.intent, self._record_dir, setup.rollback_command)
         if device is not None:
             device.open()
             self._device = device

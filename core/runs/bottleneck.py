@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
-from v6t.core.config.bound import BoundRun
+from v6t.core.config.run_setup import RunSetup
 from v6t.core.config.settings import ProcedureSettings
 from v6t.core.runs.bench import Bench
 from v6t.core.runs.results import write_results
@@ -53,9 +53,9 @@ class JudgedTrial:
     notes: tuple[str, ...] = ()  # reasons why it is not the trial above the measured rate
 
 
-def check_has_driver(bound: BoundRun) -> None:
+def check_has_driver(setup: RunSetup) -> None:
     """Raise UsageError if the device of a run has no driver that can watch it."""
-    if not bound.has_driver:
+    if not setup.has_driver:
         problem = "no device driver is configured that can watch the device"
         hint = "name a driver with --dut or in the testbed file"
         raise UsageError(problem, hint, code="missing-driver")
@@ -105,11 +105,11 @@ def _examine_point(
     """Sample the devices at a point, one after the other, and return an entry for each."""
     from v6t.drivers.duts.bottleneck import judge_device, summarize_verdicts
 
-    bound, run = run_plan.bound, run_plan.bound.settings
-    in_lab = bound.tester.in_lab
-    all_sizes = map(bound.technology.make_sizes, run.frame_sizes)
+    setup, run = run_plan.setup, run_plan.setup.settings
+    in_lab = setup.tester.in_lab
+    all_sizes = map(setup.technology.make_sizes, run.frame_sizes)
     sizes = next(each for each in all_sizes if sizes_to_json(each) == record["frame_sizes"])
-    bench = Bench(bound, record_dir=record_dir)
+    bench = Bench(setup, record_dir=record_dir)
     entries, verdicts = [], {}
     try:
         bench.load(run_plan.stream_sets[sizes.label])

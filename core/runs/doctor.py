@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from v6t.base.entry_points import Extensions
 from v6t.base.errors import UsageError, V6tError
 from v6t.benchmarks import registry
-from v6t.core.config.bound import BoundRun
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import TECHNOLOGIES
+from v6t.core.config.run_setup import RunSetup
 from v6t.core.runs.dut import find_technology
 from v6t.core.runs.manifest import describe_machine
 from v6t.drivers.duts.capabilities import find_capabilities
@@ -152,44 +152,44 @@ def _check_testers(required: TesterKind | None) -> Iterator[Diagnosis]:
 def examine_device(testbed: Path, plugin: str | None) -> Iterator[Diagnosis]:
     """Check the device of a testbed, which is locked but not changed, and yield the findings."""
     from v6t.core.config.checks import check_capabilities
-    from v6t.core.config.resolve import find_driver_name, resolve_and_bind
+    from v6t.core.config.resolve import find_driver_name, resolve_setup
     from v6t.core.runs.bench import make_tester
     from v6t.drivers.duts.devices import make_lab_device
 
     try:
         plugin_name = plugin or find_technology(find_driver_name(testbed))
-        bound = resolve_and_bind(None, testbed, plugin=plugin_name)
-        check_capabilities(bound, lambda: make_tester(bound))
+        setup = resolve_setup(None, testbed, plugin=plugin_name)
+        check_capabilities(setup, lambda: make_tester(setup))
     except UsageError as exc:
         yield _make_error_finding(exc, plugin)
         return
-    if bound.driver.configures_device and not bound.driver.is_chain:
-        rows = find_capabilities(bound.driver, bound.intent).to_rows()
+    if setup.driver.configures_device and not setup.driver.is_chain:
+        rows = find_capabilities(setup.driver, setup.intent).to_rows()
         capabilities = "; ".join(f"{row}: {text}" for row, text in rows if row != "options")
-        yield Diagnosis("driver", "ok", f"{bound.driver.name}: {capabilities}")
+        yield Diagnosis("driver", "ok", f"{setup.driver.name}: {capabilities}")
     try:
-        if not bound.has_driver:
-            words = "simulated" if bound.tester.simulates else "reference device of the lab"
-            if bound.tester.simulates or bound.tester.in_lab:
+        if not setup.has_driver:
+            words = "simulated" if setup.tester.simulates else "reference device of the lab"
+            if setup.tester.simulates or setup.tester.in_lab:
                 yield Diagnosis("device", "ok", words)
             else:
                 yield Diagnosis("device", "note", MANUAL_DEVICE_TEXT)
-        elif bound.tester.in_lab:
-            device = make_lab_device(bound.driver, bound.device_view, bound.intent)
+        elif setup.tester.in_lab:
+            device = make_lab_device(setup.driver, setup.device_view, setup.intent)
             for line in device.describe_parts():
                 yield Diagnosis("device", "ok", f"{line}, for the lab")
         else:
-            yield from _examine_remote_device(bound, plugin)
+            yield from _examine_remote_device(setup, plugin)
     except V6tError as exc:
         yield Diagnosis("device", "missing", _describe_error(exc))
 
 
-def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Diagnosis]:
+def _examine_remote_device(setup: RunSetup, plugin: str | None) -> Iterator[Diagnosis]:
     """Check a device outside the lab and yield the findings."""
     from v6t.drivers.duts.devices import make_session
     from v6t.drivers.duts.session.session import Session
 
-    session = make_session(bound.driver, bound.intent)
+    session = make_session(setup.driver, setup.intent)
     if session is None:
         yield Diagnosis("device", "note", MANUAL_DEVICE_TEXT)
         return
@@ -204,7 +204,7 @@ def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Diag
         except UsageError as exc:
             yield _make_error_finding(exc, plugin)
             return
-        words = f"can be configured as {bound.settings.plugin} without cutting this connection"
+        words = f"can be configured as {setup.settings.plugin} without cutting this connection"
         yield Diagnosis("device", "ok", f"{session.name}: {words}")
     finally:
         session.close()

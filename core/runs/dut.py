@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from v6t.base.errors import DutError, UsageError
 from v6t.base.files import acquire_lock
 from v6t.base.log_levels import NOTICE
-from v6t.core.config.bound import BoundRun
 from v6t.core.config.plugins import list_names
+from v6t.core.config.run_setup import RunSetup
 from v6t.drivers.duts.registry import list_driver_names as drivers
 from v6t.drivers.duts.registry import load_driver_type
 
@@ -46,7 +46,7 @@ def plan_to_json(driver: Driver, plan: Plan) -> dict[str, Any]:
 
 @contextmanager
 def open_session(
-    bound: BoundRun, record_dir: Path | None = None, *, lock: bool = True
+    setup: RunSetup, record_dir: Path | None = None, *, lock: bool = True
 ) -> Iterator[DeviceSession]:
     """Open a session with a remote device, or with a lab device that is running.
 
@@ -54,7 +54,7 @@ def open_session(
         UsageError: the device exists during a run only.
         DutError: the device cannot be reached.
     """
-    session = _make_session(bound, record_dir)
+    session = _make_session(setup, record_dir)
     session.open(lock=lock)
     try:
         yield session
@@ -62,32 +62,32 @@ def open_session(
         session.close()
 
 
-def compare(bound: BoundRun) -> tuple[str, list[StepComparison]]:
+def compare(setup: RunSetup) -> tuple[str, list[StepComparison]]:
     """Compare the device's state with its plan; return the device's name and the steps."""
-    with open_session(bound, lock=False) as device:
+    with open_session(setup, lock=False) as device:
         device.make_plan()
         return device.name, list(device.compare())
 
 
-def commit(bound: BoundRun, revert_in: int | None = None, *, replace: bool = True) -> str:
+def commit(setup: RunSetup, revert_in: int | None = None, *, replace: bool = True) -> str:
     """Configure the device, verify it by read-back and return a message; roll back on failure.
 
     Args:
-        bound: run whose device is configured.
+        setup: run whose device is configured.
         revert_in: time [s] after which the rollback timer rolls back; None stops the timer.
         replace: roll back the finished configuration of another operator or for another purpose.
     """
     done = ""
     try:
-        with open_session(bound) as device:
+        with open_session(setup) as device:
             if not replace:
-                _check_replaceable(device, bound)
+                _check_replaceable(device, setup)
             device.commit(revert_in)
             try:
                 device.verify()
                 if revert_in is None:
                     device.confirm()
-                    what = f"and stays so; `{bound.rollback_command}` undoes it"
+                    what = f"and stays so; `{setup.rollback_command}` undoes it"
                 else:
                     device.schedule_rollback(revert_in)
                     what = f"and rolls back in {revert_in} s unless `v6t dut confirm` stops it"
@@ -102,7 +102,7 @@ def commit(bound: BoundRun, revert_in: int | None = None, *, replace: bool = Tru
     return done
 
 
-def _check_replaceable(device: DeviceSession, bound: BoundRun) -> None:
+def _check_replaceable(device: DeviceSession, setup: RunSetup) -> None:
     """Raise DutError if a confirmed configuration has another owner, driver or technology."""
     for part, session in device.get_sessions():
         status = session.status()
@@ -116,24 +116,24 @@ def _check_replaceable(device: DeviceSession, bound: BoundRun) -> None:
             raise DutError(
                 f"{part} is configured for {before[1]} ({before[0]}) by {made['owner']} since "
                 f"{made['started']}",
-                f"nothing was changed; `{bound.rollback_command}` undoes it first, or --replace does",
+                f"nothing was changed; `{setup.rollback_command}` undoes it first, or --replace does",
                 code="changed-by-another-owner",
             )
 
 
-def confirm(bound: BoundRun) -> str:
+def confirm(setup: RunSetup) -> str:
     """Stop the rollback timer of a configured device and return a message.
 
     Raises:
         DutError: the device is not configured, or the timer has rolled back.
     """
-    with open_session(bound) as device:
+    with open_session(setup) as device:
         status = device.status()
         if status["configured"] is None:
             raise DutError(f"{device.name} is not configured by v6t", code="not-configured")
         if status["timer"]:
             problem = f"{device.name}: {status['timer']}"
-            hint = f"`{bound.rollback_command}` removes the undo record; then commit again"
+            hint = f"`{setup.rollback_command}` removes the undo record; then commit again"
             raise DutError(problem, hint, code="rollback-timer-failed")
         for part in _list_part_statuses(status):
             made = part["configured"]
@@ -142,16 +142,16 @@ def confirm(bound: BoundRun) -> str:
                     f"{made['begun']} of {made['steps']} steps, not verified" if made else "no step"
                 )
                 problem = f"{part['device']}: the commit did not finish: {steps}"
-                raise DutError(problem, f"run `{bound.rollback_command}`", code="not-configured")
-            _check_not_undone(part, bound)
+                raise DutError(problem, f"run `{setup.rollback_command}`", code="not-configured")
+            _check_not_undone(part, setup)
         device.confirm()
-        stays = f"stays configured; `{bound.rollback_command}` undoes it"
+        stays = f"stays configured; `{setup.rollback_command}` undoes it"
         if all(part["rollback_in_s"] is None for part in _list_part_statuses(status)):
             return f"{device.name}: no rollback timer runs; the device {stays}"
         return f"{device.name} {stays}"
 
 
-def verify(bound: BoundRun) -> str:
+def verify(setup: RunSetup) -> str:
     """Read back the configuration, check the translation of a few frames and return a message.
 
     Raises:
@@ -161,16 +161,16 @@ def verify(bound: BoundRun) -> str:
     from v6t.core.runs.bench import Bench, compile_directions
     from v6t.core.runs.preflight import make_mismatch_error, run_preflight
 
-    _check_configurable(bound)
-    if bound.tester.simulates:
+    _check_configurable(setup)
+    if setup.tester.simulates:
         raise UsageError(
-            f"the {bound.tester.name} tester simulates the device and cannot verify it",
+            f"the {setup.tester.name} tester simulates the device and cannot verify it",
             "use another tester",
             code="unsupported-by-tester",
         )
-    run, plugin = bound.settings, bound.technology
+    run, plugin = setup.settings, setup.technology
     sizes = plugin.make_sizes(run.frame_sizes[0])
-    bench = Bench(bound)
+    bench = Bench(setup)
     try:
         bench.load(compile_directions(plugin, sizes, run.seed))
         finding = run_preflight(plugin, sizes, bench.measure)
@@ -186,17 +186,17 @@ def verify(bound: BoundRun) -> str:
     return "frames came back as the reference translation both ways; the device is as it was"
 
 
-def read_status(bound: BoundRun, record_dir: Path | None = None) -> dict[str, Any]:
+def read_status(setup: RunSetup, record_dir: Path | None = None) -> dict[str, Any]:
     """Return the lock, owner, rollback timer and counters of the device as JSON values."""
-    with open_session(bound, record_dir, lock=False) as device:
+    with open_session(setup, record_dir, lock=False) as device:
         status = device.status()
         counters = device.read_counters()
         return {**status, "now": counters} if counters else status
 
 
-def flush(bound: BoundRun) -> str:
+def flush(setup: RunSetup) -> str:
     """Empty the connection table of the device and return a message."""
-    with open_session(bound) as device:
+    with open_session(setup) as device:
         for part, session in device.get_sessions():
             found = session.status()
             driver, technology = session.driver.name, session.intent.technology
@@ -204,14 +204,14 @@ def flush(bound: BoundRun) -> str:
                 problem = f"{part} is not configured by v6t for {technology} ({driver})"
                 hint = "`v6t dut status` shows what it is; `v6t dut commit` configures it"
                 raise DutError(problem, hint, code="not-configured")
-            _check_not_undone(found, bound)
+            _check_not_undone(found, setup)
         device.make_plan()
         device.flush()
         return f"{device.name} keeps no session"
 
 
 def rollback(
-    bound: BoundRun,
+    setup: RunSetup,
     *,
     record_dir: Path | None = None,
     forget: bool = False,
@@ -220,26 +220,26 @@ def rollback(
     """Undo what v6t configured on the device, and return messages.
 
     Args:
-        bound: run whose device is restored.
+        setup: run whose device is restored.
         record_dir: directory of the run, which holds a copy of the undo record.
         forget: drop the undo record even if the device could not be restored.
         by_script: run ``undo.sh`` if the record is damaged.
     """
-    labs = _list_lab_devices(bound)
-    if record_dir is not None and _exists_during_run_only(bound):
+    labs = _list_lab_devices(setup)
+    if record_dir is not None and _exists_during_run_only(setup):
         acquire_lock(record_dir).release()  # refuses a run that goes on
         return [LAB_DEVICE_GONE]
     ended = [lab.name for lab in labs if not lab.find_pid()]
     elsewhere = [
-        ssh for ssh in bound.driver.get_logins(bound.intent) if ssh is not None and ssh.host
+        ssh for ssh in setup.driver.get_logins(setup.intent) if ssh is not None and ssh.host
     ]
     if labs and len(ended) == len(labs) and not elsewhere:
         return [LAB_DEVICE_GONE]
     for name in ended:
         _LOG.log(NOTICE, "the lab device %s does not stand any more; nothing is left of it", name)
-    device = _make_session(bound, record_dir, partial=True)
+    device = _make_session(setup, record_dir, partial=True)
     try:
-        if not bound.driver.is_chain:  # each part is connected to by its own rollback
+        if not setup.driver.is_chain:  # each part is connected to by its own rollback
             device.open()
         done = device.rollback(forget=forget, by_script=by_script)
     finally:
@@ -264,26 +264,26 @@ def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
     return list(status.get("parts", {}).values()) or [status]
 
 
-def _check_not_undone(status: dict[str, Any], bound: BoundRun) -> None:
+def _check_not_undone(status: dict[str, Any], setup: RunSetup) -> None:
     """Raise DutError if steps of a device's configuration have been undone."""
     made = status["configured"]
     if made["undone"]:
         problem = f"{status['device']}: {made['undone']} of {made['to_undo']} steps are undone"
-        hint = f"`{bound.rollback_command}` checks it and undoes the rest; then commit again"
+        hint = f"`{setup.rollback_command}` checks it and undoes the rest; then commit again"
         raise DutError(problem, hint, code="not-configured")
 
 
-def _check_configurable(bound: BoundRun) -> None:
+def _check_configurable(setup: RunSetup) -> None:
     """Raise UsageError for the reference device, which has no configuration."""
-    if not bound.driver.configures_device:
+    if not setup.driver.configures_device:
         problem = "the reference device needs no configuration"
         raise UsageError(problem, "name a driver with --driver", code="missing-driver")
 
 
-def _list_lab_devices(bound: BoundRun) -> list[LabSshServer]:
+def _list_lab_devices(setup: RunSetup) -> list[LabSshServer]:
     """List the lab devices that run an SSH server."""
-    _check_configurable(bound)
-    logins = bound.driver.get_logins(bound.intent)
+    _check_configurable(setup)
+    logins = setup.driver.get_logins(setup.intent)
     names = dict.fromkeys(ssh.lab for ssh in logins if ssh is not None and ssh.lab)
     if not names:
         return []
@@ -292,21 +292,21 @@ def _list_lab_devices(bound: BoundRun) -> list[LabSshServer]:
     return [LabSshServer(name) for name in names]
 
 
-def _exists_during_run_only(bound: BoundRun) -> bool:
+def _exists_during_run_only(setup: RunSetup) -> bool:
     """Return whether the device belongs to a lab that ends with the run."""
-    logins = bound.driver.get_logins(bound.intent)
-    return bound.tester.in_lab and all(ssh is None for ssh in logins)
+    logins = setup.driver.get_logins(setup.intent)
+    return setup.tester.in_lab and all(ssh is None for ssh in logins)
 
 
 def _make_session(
-    bound: BoundRun, record_dir: Path | None, *, partial: bool = False
+    setup: RunSetup, record_dir: Path | None, *, partial: bool = False
 ) -> DeviceSession:
     """Return a session, not yet open; unless ``partial``, all of its lab devices must run."""
     from v6t.drivers.duts.devices import make_session
     from v6t.drivers.duts.lab.ssh import find_transport
 
-    driver, labs = bound.driver, _list_lab_devices(bound)
-    if _exists_during_run_only(bound):
+    driver, labs = setup.driver, _list_lab_devices(setup)
+    if _exists_during_run_only(setup):
         if record_dir is not None:
             acquire_lock(record_dir).release()  # refuses a run that goes on
             raise UsageError(LAB_DEVICE_GONE, code="missing-device")
@@ -317,7 +317,7 @@ def _make_session(
     if ended and not partial:
         problem = f"the lab device {' and '.join(ended)} does not stand"
         raise UsageError(problem, "it stands while a run uses it", code="missing-device")
-    session = make_session(driver, bound.intent, record_dir, bound.rollback_command, find_transport)
+    session = make_session(driver, setup.intent, record_dir, setup.rollback_command, find_transport)
     if session is None:
         problem = "no driver is configured for this device"
         raise UsageError(problem, "name a driver with --driver", code="missing-driver")

@@ -14,7 +14,7 @@ from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepare_connections
 from v6t.benchmarks.point import Point, RunContext, TrafficChange
 from v6t.benchmarks.tcp import find_syn_limit
-from v6t.core.config.bound import BoundRun
+from v6t.core.config.run_setup import RunSetup
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import compile_streams
 from v6t.core.runs.preflight import LOOPBACK_CONNECTIONS
@@ -42,7 +42,7 @@ class IdealDevice:
     """
 
     is_planning: ClassVar[bool] = True  # trials are counted, not measured
-    bound: RunContext
+    setup: RunContext
     capacity: tuple[TesterCapacity, str]  # of the tester, with its source
     max_fps: float | None = math.inf  # without loss; None for half of the limit of each search
     max_cps: float = math.inf  # connections per second without loss
@@ -57,7 +57,7 @@ class IdealDevice:
     @property
     def loopback(self) -> Measure | None:
         """Function that measures the tester without a device; None if this is not possible."""
-        return self.measure if self.bound.can_measure_tester else None
+        return self.measure if self.setup.can_measure_tester else None
 
     def bind_point(self, point: Point) -> Point:
         """Return a copy of the point whose trials run on this device."""
@@ -88,7 +88,7 @@ class IdealDevice:
     def measure(self, trial: Trial) -> TrialResult:
         """Simulate a trial, add its planned time and return its result."""
         self.trials += self.trial_weight
-        self._add_time(self.bound.tester.overhead_s + trial.pause_s)
+        self._add_time(self.setup.tester.overhead_s + trial.pause_s)
         connections = trial.connections
         if connections is not None:
             self._add_filling_time(connections)
@@ -114,7 +114,7 @@ class IdealDevice:
         filling_s = connections.total_s
         if connections.purpose == "prepare":
             filling_s += connections.gap_s
-        if not self.bound.tester.simulates:
+        if not self.setup.tester.simulates:
             filling_s += FLUSH_S_PER_CONNECTION * connections.count
         self._add_time(filling_s, 1 if connections.reuse else self.trial_weight)
 
@@ -158,12 +158,12 @@ class IdealDevice:
         )  # fmt: skip
 
 
-def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | None = None) -> Point:
+def plan_point(setup: RunSetup, sizes: Sizes, mode: Mode, media_fps: float | None = None) -> Point:
     """Return a point for planning whose tester reaches the maximum frame rate of the link."""
     if media_fps is None:
-        media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
-    device = IdealDevice(bound, (TesterCapacity(mode, media_fps, (), ()), "assumed"))
-    return Point(bound, sizes, mode, media_fps, device, device.measure, device.find_result)
+        media_fps = max_frame_rate_fps(setup.settings.line_rate_bps, sizes.longest)
+    device = IdealDevice(setup, (TesterCapacity(mode, media_fps, (), ()), "assumed"))
+    return Point(setup, sizes, mode, media_fps, device, device.measure, device.find_result)
 
 
 def estimate_trials(
@@ -174,18 +174,18 @@ def estimate_trials(
     Returns their number, their duration [s], and the rates that other benchmarks depend on. The
     device loses frames above half of each search limit, unless ``carries_all`` is true.
     """
-    bound, connections = point.context, point.procedure.connections
+    setup, connections = point.context, point.procedure.connections
     results: Mapping[str, TrialResult] = point.runner.results
-    device = IdealDevice(bound, point.runner.capacity, results=dict(results))
+    device = IdealDevice(setup, point.runner.capacity, results=dict(results))
     if not carries_all:
         device.max_fps = point.median_throughput_fps or None
         highest_cps = min(
-            point.limit_fps, connections.upper_cps or math.inf, bound.tester.usual_cps
+            point.limit_fps, connections.upper_cps or math.inf, setup.tester.usual_cps
         )
         device.max_cps = highest_cps / 2
-        device.table_size = max(connections.count, 3 * benchmark.find_max_connections(bound) // 4)
+        device.table_size = max(connections.count, 3 * benchmark.find_max_connections(setup) // 4)
     prepared: Point | None = device.bind_point(point)
-    if benchmark.phase is Phase.STREAMS and bound.settings.connects:
+    if benchmark.phase is Phase.STREAMS and setup.settings.connects:
         prepared = prepare_connections(device.bind_point(point))
     if prepared is None:
         return 0, 0.0, ()
@@ -250,7 +250,7 @@ class PlannedPoint:
 class RunPlan:
     """Plan of a run: its points and stages, and the compiled streams."""
 
-    bound: BoundRun
+    setup: RunSetup
     points: tuple[PlannedPoint, ...]
     stages: tuple[PlannedStage, ...]
     stream_sets: Mapping[str, Streams]  # compiled streams by label of the frame size
@@ -291,36 +291,36 @@ class RunPlan:
     @cached_property
     def warnings(self) -> list[str]:
         """Warnings about the whole run."""
-        return list(list_result_warnings(self.bound))
+        return list(list_result_warnings(self.setup))
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
         return {
-            "run": self.bound.settings.to_json(),
+            "run": self.setup.settings.to_json(),
             "points": [asdict(p) for p in self.points],
             "trials": self.trial_count,
             "duration_s": self.duration_s,
             "least_s": self.least_s,
             "streams": list(self.stream_descriptions),
-            "device_must_be": self.bound.intent.to_json(),
+            "device_must_be": self.setup.intent.to_json(),
             "caveats": self.warnings,
         }
 
 
-def plan(bound: BoundRun, stream_cache: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
+def plan(setup: RunSetup, stream_cache: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
     """Return the plan of a run; ``stream_cache`` keeps compiled streams for further plans."""
-    run, cached = bound.settings, {} if stream_cache is None else stream_cache
+    run, cached = setup.settings, {} if stream_cache is None else stream_cache
     frames = run.model_dump_json(include=_STREAM_SETTINGS)
-    all_sizes = [*map(bound.technology.make_sizes, run.frame_sizes)]
+    all_sizes = [*map(setup.technology.make_sizes, run.frame_sizes)]
     if frames not in cached:
-        cached[frames] = {sizes.label: compile_streams(bound, sizes) for sizes in all_sizes}
+        cached[frames] = {sizes.label: compile_streams(setup, sizes) for sizes in all_sizes}
     points: list[PlannedPoint] = []
     stages: list[PlannedStage] = []
     for number, sizes in enumerate(all_sizes):
-        for point, each in _plan_size(bound, sizes, is_first_size=number == 0):
+        for point, each in _plan_size(setup, sizes, is_first_size=number == 0):
             points.append(point)
             stages += [stage for stage in each if stage.seconds]
-    return RunPlan(bound, tuple(points), tuple(stages), cached[frames])
+    return RunPlan(setup, tuple(points), tuple(stages), cached[frames])
 
 
 def make_first_stage(size_label: str, *, is_first_size: bool) -> Stage:
@@ -349,34 +349,34 @@ def _name_stage_mode(phase: Phase, mode: str) -> str:
 
 
 def _plan_size(
-    bound: BoundRun, sizes: Sizes, *, is_first_size: bool
+    setup: RunSetup, sizes: Sizes, *, is_first_size: bool
 ) -> Iterator[tuple[PlannedPoint, list[PlannedStage]]]:
     """Yield each benchmark at a frame size with its stages, including set-up and self-test."""
-    run = bound.settings
-    benchmarks = [b for b in registry.select_benchmarks(bound) if is_first_size or b.phase.sized]
+    run = setup.settings
+    benchmarks = [b for b in registry.select_benchmarks(setup) if is_first_size or b.phase.sized]
     directed = [b for b in benchmarks if b.phase.directed]
     once = [b for b in benchmarks if b.phase.sized and not b.phase.directed]
     tcp = [b for b in benchmarks if not b.phase.sized]
     groups: list[tuple[Point, SelfTestSpec, list[Benchmark[Any, Any]]]] = []
     for mode, group in (*((mode, directed) for mode in run.modes), ("forward", once)):
-        point = plan_point(bound, sizes, mode)
+        point = plan_point(setup, sizes, mode)
         groups.append((point, make_capacity_spec(run, sizes, mode, round(point.media_fps)), group))
     if tcp:
-        syn_sizes, media_cps = find_syn_limit(bound)
+        syn_sizes, media_cps = find_syn_limit(setup)
         spec = make_tcp_capacity_spec(run, syn_sizes, media_cps)
-        groups.append((plan_point(bound, syn_sizes, "forward", media_cps), spec, tcp))
+        groups.append((plan_point(setup, syn_sizes, "forward", media_cps), spec, tcp))
     stages: dict[str, PlannedStage] = {}
     rates: dict[str, Sequence[float]] = {}
     for benchmark in benchmarks:  # a stage takes as long in each mode
         point = groups[0 if benchmark.phase.sized else -1][0]
         planned = plan_stage(benchmark, replace(point, measured_rates=rates))
         stages[benchmark.name], rates[benchmark.name] = planned
-    setup_s = bound.tester.setup_s if is_first_size else bound.tester.load_s
+    setup_s = setup.tester.setup_s if is_first_size else setup.tester.load_s
     first_stage = make_first_stage(sizes.label, is_first_size=is_first_size)
     before = [PlannedStage(first_stage, setup_s, setup_s)]
-    learns = run.connects and bound.tester.can_loop_back and not bound.tester.simulates
+    learns = run.connects and setup.tester.can_loop_back and not setup.tester.simulates
     for number, (point, spec, group) in enumerate(groups):
-        selftest_s, selftest_trials = _estimate_selftest(bound, spec)
+        selftest_s, selftest_trials = _estimate_selftest(setup, spec)
         if learns and number == 0:
             selftest_s += LOOPBACK_CONNECTIONS.total_s
         for place, benchmark in enumerate(group):
@@ -409,12 +409,12 @@ def _describe_counting_method(benchmark: Benchmark[Any, Any], point: Point) -> s
     return point.context.tester.describe_counting(needs, point.mode, point.limit_fps)
 
 
-def _estimate_selftest(bound: BoundRun, spec: SelfTestSpec) -> tuple[float, int]:
+def _estimate_selftest(setup: RunSetup, spec: SelfTestSpec) -> tuple[float, int]:
     """Estimate the duration [s] and the number of trials of a self-test."""
-    if not bound.tester.can_loop_back:
+    if not setup.tester.can_loop_back:
         return 0.0, 0
     confirmations = ASSUMED_CONFIRMATIONS * (spec.confirmation_s > 0)
     trials = ASSUMED_CAPACITY_TRIALS + confirmations
     seconds = ASSUMED_CAPACITY_TRIALS * (spec.pause_s + spec.duration_s + spec.residual_wait_s)
-    seconds += confirmations * spec.confirmation_s + trials * bound.tester.overhead_s
+    seconds += confirmations * spec.confirmation_s + trials * setup.tester.overhead_s
     return seconds, trials

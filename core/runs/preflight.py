@@ -17,7 +17,7 @@ from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
 
 if TYPE_CHECKING:
-    from v6t.core.config.bound import BoundRun
+    from v6t.core.config.run_setup import RunSetup
     from v6t.plugins.base import Technology
 
 PREFLIGHT_CONNECTIONS, PREFLIGHT_CPS = 200, 2000.0
@@ -47,11 +47,11 @@ def with_preflight_setup(measure: Measure, plugin: Technology) -> Measure:
     return ConnectionPreparer(measure, Connections(count, PREFLIGHT_CPS, wait_s=0.3))
 
 
-def with_loopback_setup(measure: Measure, bound: BoundRun) -> Measure:
+def with_loopback_setup(measure: Measure, setup: RunSetup) -> Measure:
     """Wrap ``measure`` so that, without a device, the tester answers its own frames or queries."""
-    plugin = bound.technology
+    plugin = setup.technology
     if plugin.exchange == "queries":
-        return _with_queries(measure, make_selftest_queries(bound))
+        return _with_queries(measure, make_selftest_queries(setup))
     if not plugin.stateful:
         return measure
     count = min(LOOPBACK_CONNECTIONS.count, plugin.combinations)

@@ -17,7 +17,7 @@ from v6t.base.files import acquire_lock
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.point import Measurement
-from v6t.core.config.bound import load_technology
+from v6t.core.config.run_setup import load_technology
 from v6t.core.config.settings import Settings
 from v6t.core.runs.journal import Journal, read_journal
 from v6t.core.runs.manifest import describe_setup

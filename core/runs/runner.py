@@ -25,8 +25,8 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepare_connections
 from v6t.benchmarks.point import Measurement, Point
-from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.checks import check_capabilities
+from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.device import COUNTERS_KEY, DeviceCountRecorder
@@ -63,7 +63,7 @@ WRITING_INTERVAL_FACTOR = 20  # interval between writes, as a multiple of the ti
 
 
 def execute(
-    bound: BoundRun, path: Path, events: Listener, run_plan: RunPlan | None = None
+    setup: RunSetup, path: Path, events: Listener, run_plan: RunPlan | None = None
 ) -> RunData:
     """Execute a run in a new directory and return its data.
 
@@ -71,20 +71,20 @@ def execute(
         UsageError: the directory cannot be used.
         V6tError: see :mod:`v6t.base.errors`; finished trials stay on disk.
     """
-    check_capabilities(bound, lambda: make_tester(bound))
-    run_plan = run_plan or plan(bound)
+    check_capabilities(setup, lambda: make_tester(setup))
+    run_plan = run_plan or plan(setup)
     with RunDir(path, new=True) as run_dir:
-        document = make_manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
-        config = format_json(bound.settings.to_json())
+        document = make_manifest(setup.settings, setup.technology, simulated=setup.tester.simulates)
+        config = format_json(setup.settings.to_json())
         document[CONFIG_DIGEST] = compute_digest(config.encode())
         run_dir.write_json(MANIFEST, document)
         run_dir.write_text(CONFIG, config)
         try:
             with log_run(events, path) as log:
-                for warning in list_setting_warnings(bound):
+                for warning in list_setting_warnings(setup):
                     log.on_message(f"note: {warning}")
                 journal = read_journal(path, {}, document)
-                files = RunFiles(path, bound.settings, document, {}, journal)
+                files = RunFiles(path, setup.settings, document, {}, journal)
                 return Runner(run_plan, run_dir, log, files).run()
         except EnvironmentLacking:  # this machine cannot measure: there is nothing to resume
             with suppress(UsageError, OSError):
@@ -98,7 +98,7 @@ def resume(path: Path, events: Listener, run_plan: RunPlan | None = None) -> Run
         files = read_run(path)
         if files.is_complete:
             return make_stored_data(files)
-        return measure_rest(run_dir, files, events, run_plan or plan(bind(files.settings)))
+        return measure_rest(run_dir, files, events, run_plan or plan(make_setup(files.settings)))
 
 
 def measure_rest(run_dir: RunDir, files: RunFiles, events: Listener, run_plan: RunPlan) -> RunData:
@@ -118,7 +118,7 @@ class Runner:
         self, run_plan: RunPlan, run_dir: RunDir, events: Listener, files: RunFiles
     ) -> None:
         """Open the journal; ``files`` are the contents of the directory."""
-        self._bound, self._run = run_plan.bound, run_plan.bound.settings
+        self._setup, self._run = run_plan.setup, run_plan.setup.settings
         self._run_dir, self._events = run_dir, events
         self._files, self._journal = files, files.journal
         self._journal.open()
@@ -160,14 +160,14 @@ class Runner:
     def get_data(self) -> RunData:
         """Return the data of the run so far."""
         files = replace(self._files, results=self._results.content)
-        return make_run_data(files, self._bound.technology, [*self._results.records])
+        return make_run_data(files, self._setup.technology, [*self._results.records])
 
     def _measure(self) -> None:
         """Measure every frame size of the run."""
         try:
             for number, size in enumerate(self._run.frame_sizes):
                 self._measure_size(
-                    self._bound.technology.make_sizes(size), is_first_size=number == 0
+                    self._setup.technology.make_sizes(size), is_first_size=number == 0
                 )
         except PhaseOneError as exc:
             hint = "lower connections.rate_cps or rate_share"
@@ -179,7 +179,7 @@ class Runner:
 
     def _measure_size(self, sizes: Sizes, *, is_first_size: bool) -> None:
         """Measure all phases at a frame size, each in every mode or only once."""
-        executor, benchmarks = self._executor, registry.select_benchmarks(self._bound)
+        executor, benchmarks = self._executor, registry.select_benchmarks(self._setup)
         executor.begin_stage(make_first_stage(sizes.label, is_first_size=is_first_size))
         streams = executor.load(sizes)
         self._check_translation(sizes, is_first_size=is_first_size)
@@ -202,7 +202,7 @@ class Runner:
     def _check_translation(self, sizes: Sizes, *, is_first_size: bool) -> None:
         """Check the translation of a few frames before a frame size is measured."""
         self._events.on_message(f"{sizes.label} octets: checking the translation")
-        finding = run_preflight(self._bound.technology, sizes, self._executor.measure_device)
+        finding = run_preflight(self._setup.technology, sizes, self._executor.measure_device)
         if finding is not None:
             self._executor.raise_mismatch(finding)
         if is_first_size:
@@ -212,7 +212,7 @@ class Runner:
     def _list_tester_warnings(self) -> list[str]:
         """List warnings about the tester; the manifest describes one that is not open."""
         tester = self._executor.bench.describe() or (self._files.manifest or {}).get("tester") or {}
-        in_lab = self._bound.tester.in_lab
+        in_lab = self._setup.tester.in_lab
         return [*list_tester_warnings(self._run, tester, in_lab=in_lab)]
 
     def _measure_point(
@@ -288,7 +288,7 @@ class Runner:
             return False
         margin = self._run.procedure.selftest_margin
         usable_fps = compute_usable_rate(point.tester_capacity.rate_fps, margin)
-        return median(measurement.rates) > self._bound.search_share * usable_fps
+        return median(measurement.rates) > self._setup.search_share * usable_fps
 
     def _store_record(self, benchmark: Benchmark[Any, Any], measurement: Measurement) -> None:
         """Store a finished record, and write the results unless that takes too much time."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.base.files import locate_cache, write_atomically
-from v6t.core.config.bound import BoundRun, bind
+from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.core.config.settings import Settings
 from v6t.core.log import LineWriter
 from v6t.core.runs.bench import Bench, compile_streams
@@ -102,7 +102,7 @@ class SelfTest:
     """Self-test of the tester with the streams of one point.
 
     Attributes:
-        bound: run whose tester is measured.
+        setup: run whose tester is measured.
         spec: frame size, mode and search settings of the self-test.
         streams: streams that the tester sends.
         measure: measures a trial without a device; unused if the ports cannot be connected.
@@ -110,7 +110,7 @@ class SelfTest:
         on_message: receives a message if the self-test is repeated or takes long trials.
     """
 
-    bound: BoundRun
+    setup: RunSetup
     spec: SelfTestSpec
     streams: Streams
     measure: Measure
@@ -124,8 +124,8 @@ class SelfTest:
             directory: run directory, which keeps the stored capacities that the run uses.
             min_fps: lowest plausible rate, according to other modes.
         """
-        bound, spec, can_loop_back = self.bound, self.spec, self.bound.tester.can_loop_back
-        if bound.driver.is_cable and can_loop_back:
+        setup, spec, can_loop_back = self.setup, self.spec, self.setup.tester.can_loop_back
+        if setup.driver.is_cable and can_loop_back:
             seen = measure_tester_capacity(
                 replace(self._with_start_rate(min_fps), rules=None), self.measure
             )
@@ -156,7 +156,7 @@ class SelfTest:
 
         Returns the capacity if it is higher, else None; ``number`` counts repetitions from 1.
         """
-        if self.bound.driver.is_cable or not self.bound.tester.can_loop_back:
+        if self.setup.driver.is_cable or not self.setup.tester.can_loop_back:
             return None
         if not can_carry_more(self.spec, previous.rate_fps, self.measure):
             return None
@@ -174,7 +174,7 @@ class SelfTest:
 
     def store(self, capacity: TesterCapacity) -> None:
         """Store a measured capacity in the cache; write errors do not stop the run."""
-        if not capacity.rate_fps or self.bound.tester.simulates:
+        if not capacity.rate_fps or self.setup.tester.simulates:
             return
         rules = None if self.spec.rules is None else asdict(self.spec.rules)
         entry = {"fps": capacity.rate_fps, "when": utc_now(), "rules": rules}
@@ -199,29 +199,29 @@ class SelfTest:
 
     def _with_start_rate(self, min_fps: float) -> SelfTestSpec:
         """Return the specification with ``min_fps`` as start rate if that is higher."""
-        begins = self.bound.tester.in_lab and min_fps > self.spec.start_fps
+        begins = self.setup.tester.in_lab and min_fps > self.spec.start_fps
         return replace(self.spec, start_fps=min_fps) if begins else self.spec
 
     @property
     def _is_cacheable(self) -> bool:
         """Whether the run may use a stored capacity and store its own."""
-        if self.bound.technology.exchange == "queries":  # RFC 8219, section 9.2.1: measured first
+        if self.setup.technology.exchange == "queries":  # RFC 8219, section 9.2.1: measured first
             return False
         return (
-            self.bound.settings.procedure.selftest == "cached" and not self.bound.tester.simulates
+            self.setup.settings.procedure.selftest == "cached" and not self.setup.tester.simulates
         )
 
     @cached_property
     def key(self) -> str:
         """Hash of everything that determines the capacity, such as tester and frames."""
-        run, spec, links = self.bound.settings, self.spec, self.bound.technology.links
+        run, spec, links = self.setup.settings, self.spec, self.setup.technology.links
         left, right = run.links.left, run.links.right
         what = [
-            *collect_tester_facts(self.bound),
+            *collect_tester_facts(self.setup),
             run.line_rate_bps,
             # In loopback it matters how it was found; the streams contain the mix.
             {k: v for k, v in asdict(spec).items() if k != "mix"}
-            if self.bound.tester.can_loop_back
+            if self.setup.tester.can_loop_back
             else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
             (left.mtu, right.mtu, left.vlan, right.vlan),
             *(vlan.model_dump(mode="json") for vlan in links.background_vlans or ()),
@@ -231,40 +231,40 @@ class SelfTest:
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
-def measure_capacities(bound: BoundRun, on_message: LineWriter) -> Iterator[dict[str, Any]]:
+def measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dict[str, Any]]:
     """Yield the capacities of the tester, and of each of its servers if it has several.
 
     Yields:
         One row per server, frame size and mode; rates per direction.
     """
-    tester = bound.settings.tester
-    for name in bound.tester.servers:
+    tester = setup.settings.tester
+    for name in setup.tester.servers:
         on_message(f"server {name}")
         one = tester.model_copy(update={"options": {**tester.options, "only": name}})
-        chosen = bind(bound.settings.model_copy(update={"tester": one}))
+        chosen = make_setup(setup.settings.model_copy(update={"tester": one}))
         for row in _measure_capacities(chosen, on_message):
             yield {"server": name, **row}
-    if bound.tester.servers:
+    if setup.tester.servers:
         on_message("all servers")
-    yield from _measure_capacities(bound, on_message)
+    yield from _measure_capacities(setup, on_message)
 
 
-def _measure_capacities(bound: BoundRun, on_message: LineWriter) -> Iterator[dict[str, Any]]:
+def _measure_capacities(setup: RunSetup, on_message: LineWriter) -> Iterator[dict[str, Any]]:
     """Yield the capacity of one tester at each frame size and in each mode."""
-    run, plugin = bound.settings, bound.technology
-    with closing(Bench(bound, loopback=True)) as bench:
+    run, plugin = setup.settings, setup.technology
+    with closing(Bench(setup, loopback=True)) as bench:
         measure: Measure = bench.measure
         if plugin.exchange == "queries":  # a stateful technology is measured without connections
-            measure = with_loopback_setup(measure, bound)
+            measure = with_loopback_setup(measure, setup)
         for sizes in map(plugin.make_sizes, run.frame_sizes):
-            streams = compile_streams(bound, sizes)
+            streams = compile_streams(setup, sizes)
             bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
             rates: dict[Mode, float] = {}
             for mode in run.modes:
                 on_message(f"{sizes.label} octets, {mode}")
                 spec = make_capacity_spec(run, sizes, mode, media)
-                test = SelfTest(bound, spec, streams, measure, on_message=on_message)
+                test = SelfTest(setup, spec, streams, measure, on_message=on_message)
                 capacity = test.measure_capacity(find_plausible_rate(mode, rates), store=True)
                 rate_fps = rates[mode] = capacity.rate_fps
                 yield {
@@ -285,11 +285,11 @@ def _read_cache() -> dict[str, dict[str, Any]]:
     return read_json_object(locate_cache() / CAPACITY_FILE) or {}
 
 
-def collect_tester_facts(bound: BoundRun) -> list[Any]:
+def collect_tester_facts(setup: RunSetup) -> list[Any]:
     """Return the kind and options of the tester and, if it runs here, facts about the machine."""
-    run = bound.settings
+    run = setup.settings
     options = {
-        k: v for k, v in run.tester.options.items() if k not in bound.tester.speed_neutral_options
+        k: v for k, v in run.tester.options.items() if k not in setup.tester.speed_neutral_options
     }
-    here = {k: describe_machine()[k] for k in _MACHINE_KEYS} if bound.tester.can_loop_back else None
+    here = {k: describe_machine()[k] for k in _MACHINE_KEYS} if setup.tester.can_loop_back else None
     return [run.tester.kind, options, here]

@@ -76,7 +76,7 @@ class TrialExecutor:
     ) -> None:
         self.plan, self.directory, self.journal = plan, directory, journal
         self.events, self.counts = events, counts
-        self.bound = bound = plan.bound
+        self.setup = setup = plan.setup
         self.remaining = RemainingTimeEstimator(plan.stages)
         self.capacities: dict[str, dict[Mode, float]] = {}
         self.measured_count = 0
@@ -88,20 +88,20 @@ class TrialExecutor:
 
         def check(tester: Tester) -> None:
             """Check an open tester, which may lack what its options promise."""
-            check_capabilities(bound, lambda: tester)
+            check_capabilities(setup, lambda: tester)
 
-        self.bench = Bench(bound, record_dir=directory.path, check=check)
+        self.bench = Bench(setup, record_dir=directory.path, check=check)
         self._loopback_bench = self.bench
-        if not bound.driver.is_cable:
-            self._loopback_bench = Bench(bound, loopback=True, check=check)
+        if not setup.driver.is_cable:
+            self._loopback_bench = Bench(setup, loopback=True, check=check)
         self.measure_device = self._decorate(self.bench)
         self.measure_loopback = self._decorate(self._loopback_bench)
 
     def _decorate(self, bench: Bench) -> Measure:
         """Return the ``measure`` function of a bench with all decorators applied."""
-        watches = self.bound.settings.procedure.watch_device
+        watches = self.setup.settings.procedure.watch_device
         decorators: Sequence[Callable[[Measure], Measure]] = (
-            partial(with_steal_time, in_lab=self.bound.tester.in_lab),
+            partial(with_steal_time, in_lab=self.setup.tester.in_lab),
             partial(with_device_load, get_session=lambda: bench.session if watches else None),
             partial(self._with_trial_start, bench=bench),
             self.journal.with_replay,
@@ -116,7 +116,7 @@ class TrialExecutor:
         """Load and return the streams of a frame size, or a variant of its traffic."""
         streams = self.plan.stream_sets[sizes.label]
         if change is not None:
-            streams = compile_streams(self.bound, sizes, change)
+            streams = compile_streams(self.setup, sizes, change)
         self.bench.load(streams)
         self._loopback_bench.load(streams)
         return streams
@@ -141,10 +141,10 @@ class TrialExecutor:
 
     def list_warnings(self) -> list[str]:
         """List the warnings about the run as a whole."""
-        modifier = self.bound.modifier
+        modifier = self.setup.modifier
         summary = modifier.summarize_actions(self._modifications) if modifier else ""
         return [
-            *list_result_warnings(self.bound, self.figures),
+            *list_result_warnings(self.setup, self.figures),
             *([summary] if summary else ()),
             *list_steal_time_warnings(self._steal_times),
         ]
@@ -174,7 +174,7 @@ class TrialExecutor:
         """Read the device's counters before the first trial of a benchmark, if configured."""
         if trial.benchmark == PREFLIGHT:
             self.counts.discard_unused_reading()
-        elif self.bound.settings.procedure.read_device:
+        elif self.setup.settings.procedure.read_device:
             self.bench.prepare()
             self.counts.begin(self.bench.session)
 
@@ -272,7 +272,7 @@ class MeasuredPoint:
         executor.begin_stage(
             Stage(SELFTEST, self.sizes.label, CONNECTIONS if connects else spec.mode)
         )
-        if self.executor.bound.tester.can_loop_back:
+        if self.executor.setup.tester.can_loop_back:
             self.test.on_message(f"{spec.mode}: self-test of the tester")
         min_fps = 0.0 if connects else find_plausible_rate(spec.mode, rates)
         capacity, source = self.test.find_capacity(executor.directory, min_fps)
@@ -299,10 +299,10 @@ class MeasuredPoint:
     @cached_property
     def loopback(self) -> Measure | None:
         """Function that measures the tester without a device; None if this is not possible."""
-        if not self.executor.bound.can_measure_tester:
+        if not self.executor.setup.can_measure_tester:
             return None
         if self.test.opens_connections:
-            return with_loopback_setup(self.executor.measure_loopback, self.executor.bound)
+            return with_loopback_setup(self.executor.measure_loopback, self.executor.setup)
         return self.test.measure
 
     def on_progress(self, progress: Progress) -> None:
@@ -319,13 +319,13 @@ class MeasuredPoint:
 
     def describe(self) -> dict[str, Any]:
         """Return the measurement conditions common to all results of this point."""
-        run, (capacity, source) = self.executor.bound.settings, self.capacity
+        run, (capacity, source) = self.executor.setup.settings, self.capacity
         return {
             "preset": run.preset,
             "demonstration": is_demonstration(run),
-            "caveats": list(list_result_warnings(self.executor.bound, self.executor.figures)),
+            "caveats": list(list_result_warnings(self.executor.setup, self.executor.figures)),
             "plugin": run.plugin,
-            "params": self.executor.bound.technology.params.model_dump(mode="json"),
+            "params": self.executor.setup.technology.params.model_dump(mode="json"),
             "tester": run.tester.kind,
             "device": run.dut.driver,
             "line_rate_bps": run.line_rate_bps,
@@ -357,24 +357,24 @@ def make_point(
     variant: str = "",
 ) -> Point:
     """Return a point of the run; ``opens_connections`` is true if its benchmarks do."""
-    bound = executor.bound
-    media = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
+    setup = executor.setup
+    media = max_frame_rate_fps(setup.settings.line_rate_bps, sizes.longest)
     spec = make_capacity_spec(
-        bound.settings, sizes, mode, media, opens_connections=opens_connections
+        setup.settings, sizes, mode, media, opens_connections=opens_connections
     )
-    measure = (with_phase_one if opens_connections else partial(with_loopback_setup, bound=bound))(
+    measure = (with_phase_one if opens_connections else partial(with_loopback_setup, setup=setup))(
         executor.measure_loopback
     )
-    test = SelfTest(bound, replace(spec, variant=variant), streams, measure, opens_connections)
+    test = SelfTest(setup, replace(spec, variant=variant), streams, measure, opens_connections)
     return _make_point(executor, sizes, media, test)
 
 
 def make_tcp_point(executor: TrialExecutor, streams: Streams) -> Point:
     """Return the point for TCP connections, which use the four-tuples of the streams."""
-    sizes, media = find_syn_limit(executor.bound)
-    spec = make_tcp_capacity_spec(executor.bound.settings, sizes, media)
-    measure = make_tcp_measure(executor.bound, executor.measure_loopback)
-    test = SelfTest(executor.bound, spec, streams, measure, True)
+    sizes, media = find_syn_limit(executor.setup)
+    spec = make_tcp_capacity_spec(executor.setup.settings, sizes, media)
+    measure = make_tcp_measure(executor.setup, executor.measure_loopback)
+    test = SelfTest(executor.setup, spec, streams, measure, True)
     return _make_point(executor, sizes, media, test)
 
 
@@ -404,4 +404,4 @@ def _make_point(executor: TrialExecutor, sizes: Sizes, media_fps: float, test: S
     """Return a point of the run whose tester capacity is measured by ``test``."""
     measure, find = executor.measure_device, executor.journal.entries.__getitem__
     runner = MeasuredPoint(executor, sizes, test)
-    return Point(executor.bound, sizes, test.spec.mode, media_fps, runner, measure, find)
+    return Point(executor.setup, sizes, test.spec.mode, media_fps, runner, measure, find)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 from v6t.analysis.statistics import compute_means
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.tests.core.support import v6t
@@ -32,7 +32,7 @@ def results(path, **procedure):
         modes=("forward",),
         procedure={"repetitions": 5, "resolution_fps": 1000.0, **procedure},
     )
-    execute(bind(run), path, Listener())
+    execute(make_setup(run), path, Listener())
     return json.loads((path / "results.json").read_text())["results"]
 
 

@@ -28,8 +28,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import RunSetup, make_setup
 from v6t.core.runs.bench import build_lab_device, compile_directions, make_tester
 from v6t.drivers.lab.setup import Bed
 from v6t.trials.trial import Trial
@@ -68,8 +68,8 @@ def search(attempt: Try, mode: str) -> tuple[float, list[str]]:
     return low, said
 
 
-def _bound(tester: str, options: dict[str, str]) -> BoundRun:
-    return bind(
+def _setup(tester: str, options: dict[str, str]) -> RunSetup:
+    return make_setup(
         resolve(plugin="ipv6-router", tester=tester, tester_options=options, dut="linux-router")
     )
 
@@ -77,12 +77,12 @@ def _bound(tester: str, options: dict[str, str]) -> BoundRun:
 @contextmanager
 def own(tester: str, options: dict[str, str]) -> Iterator[Try]:
     """Open one of v6t's testers and yield a function that tries a rate."""
-    bound = _bound(tester, options)
-    made: Any = make_tester(bound)
+    setup = _setup(tester, options)
+    made: Any = make_tester(setup)
     try:
         made.open()
-        sizes = bound.technology.make_frame_pair(SIZE)
-        made.load(compile_directions(bound.technology, sizes, bound.settings.seed), bound.oracle)
+        sizes = setup.technology.make_frame_pair(SIZE)
+        made.load(compile_directions(setup.technology, sizes, setup.settings.seed), setup.oracle)
 
         def attempt(mode: str, rate: float) -> Verdict:
             trial = Trial(
@@ -99,9 +99,9 @@ def own(tester: str, options: dict[str, str]) -> Iterator[Try]:
 @contextmanager
 def siitperf(program: Path, cpus: list[int]) -> Iterator[Try]:
     """Start siitperf in place of v6t's tester, before the same device; these CPUs forward."""
-    bound = _bound("embedded", {})
-    links = bound.technology.links
-    bed = Bed(links, build_lab_device(bound))
+    setup = _setup("embedded", {})
+    links = setup.technology.links
+    bed = Bed(links, build_lab_device(setup))
     try:
         lab = bed.open()
         if cpus:

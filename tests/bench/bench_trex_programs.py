@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from v6t.core.config.bound import bind
 from v6t.core.config.plugins import list_names
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.trex.options import TrexOptions
@@ -56,7 +56,7 @@ def profiles() -> dict[str, StreamSet]:
         if plugin not in list_names():
             continue
         run = resolve(plugin=plugin, params={})
-        made = bind(run).technology
+        made = make_setup(run).technology
         pair = made.make_frame_pair(run.frame_sizes[0])
         compiled = compile_directions(made, pair, run.seed)["forward"]
         stream = compiled.streams[0]
@@ -109,10 +109,10 @@ def main() -> None:
         sample=0,
         extra_arguments=("--no-ofed-check",),
     )
-    bed = Bed(bind(run).technology.links, None)
+    bed = Bed(make_setup(run).technology.links, None)
     lab = bed.open()  # a namespace of its own: no port of this machine is used
     lab.tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
-    tester = TrexTester(options, bind(run).technology.links)
+    tester = TrexTester(options, make_setup(run).technology.links)
     tester.attachment.namespace = lambda: lab.tester.pid  # type: ignore[method-assign]
     try:
         tester.open()

@@ -6,8 +6,8 @@ import pstats
 from itertools import count
 
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.reporting import write
 from v6t.core.runs import results, rundir
 from v6t.core.runs.events import Listener
@@ -20,7 +20,7 @@ ONE, FOUR = (84,), (84, 128, 256, 512)
 
 def rehearse(path, sizes):
     execute(
-        bind(
+        make_setup(
             resolve(
                 plugin="siit",
                 preset="rfc",

@@ -1,6 +1,6 @@
 """Run directories that tests of reports, comparisons and campaigns read."""
 
-from v6t.core.config.bound import bind
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.tests.core.support import simulate
@@ -24,5 +24,5 @@ def make_run(
         seed=seed,
         **rest,
     )
-    execute(bind(run), path, Listener())
+    execute(make_setup(run), path, Listener())
     return path

@@ -17,8 +17,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from v6t.core.cli import main
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results
 from v6t.core.runs.rundir import CONFIG, CONFIG_DIGEST, MANIFEST, compute_digest
@@ -91,15 +91,15 @@ def enforce_permissions() -> Iterator[None]:
     held = (ctypes.c_uint32 * 6)()
     if libc.capget(header, held):
         raise OSError(ctypes.get_errno(), "capget")
-    bound = (ctypes.c_uint32 * 6)(*held)
-    bound[0] &= ~(1 << _CAP_DAC_OVERRIDE | 1 << _CAP_DAC_READ_SEARCH)
+    setup = (ctypes.c_uint32 * 6)(*held)
+    setup[0] &= ~(1 << _CAP_DAC_OVERRIDE | 1 << _CAP_DAC_READ_SEARCH)
     bits = libc.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0)
     root = os.geteuid() == 0
     # else access(2) tells root by what it could take back
     if root and libc.prctl(_PR_SET_SECUREBITS, bits | _NO_SETUID_FIXUP, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
     try:
-        if libc.capset(header, bound):
+        if libc.capset(header, setup):
             raise OSError(ctypes.get_errno(), "capset")
         yield
     finally:
@@ -142,7 +142,7 @@ def read_trial_keys(path):
 
 def measure_run(run, path):
     """Execute a resolved run in a directory."""
-    return execute(bind(run), path, Listener())
+    return execute(make_setup(run), path, Listener())
 
 
 def read_csv(path):

@@ -18,11 +18,11 @@ from v6t.audit.packet_device.build import build_device
 from v6t.audit.self_check import DeviceProbe
 from v6t.base.errors import DutError, UsageError
 from v6t.core import audit_device, audit_output
-from v6t.core.audit_device import BoundDevice, ProbedDevice
+from v6t.core.audit_device import ProbedDevice, RunDevice
 from v6t.core.audit_output import AUDIT_FILES, CAPTURE_NAME
 from v6t.core.cli.run_commands import _audit_device
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.rundir import CONFIG
 from v6t.plugins.base import Technology
 from v6t.plugins.mape_br import MapEBorderRelay
@@ -82,11 +82,11 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Audit a device that drops everything."""
 
     @contextmanager
-    def opened(device: BoundDevice) -> Iterator[Any]:
+    def opened(device: RunDevice) -> Iterator[Any]:
         device.on_open("silent")
         yield DeviceProbe(Silent())
 
-    monkeypatch.setattr(BoundDevice, "open", opened)
+    monkeypatch.setattr(RunDevice, "open", opened)
 
 
 def test_suite_of_another_distribution_is_found(
@@ -192,7 +192,7 @@ def test_plan_of_run_has_number_of_clauses() -> None:
 def test_variant_without_driver_setting_is_refused(
     driver: str, plugin: str, given: Mapping[str, str], refused: set[str]
 ) -> None:
-    device = BoundDevice(bind(resolve(plugin=plugin, dut=driver, params=given)))
+    device = RunDevice(make_setup(resolve(plugin=plugin, dut=driver, params=given)))
     for variant, params in device.technology.list_audit_variants().items():
         try:
             device.with_params(params)
@@ -232,9 +232,9 @@ def test_device_in_use_is_not_audited(monkeypatch: pytest.MonkeyPatch) -> None:
         def rollback(self) -> None:
             done.append("rolled back")
 
-    bound = bind(resolve(plugin="siit"))
+    setup = make_setup(resolve(plugin="siit"))
     monkeypatch.setattr(audit_device, "make_session", lambda *rest: Held())
-    device, selection = choose_clauses(BoundDevice(bound, ("one", "two")), (), ())
+    device, selection = choose_clauses(RunDevice(setup, ("one", "two")), (), ())
     with pytest.raises(DutError):
         run_audit(device, selection, AuditRequest(), AuditProgress())
     assert done == []
@@ -313,8 +313,8 @@ def test_run_with_audit_prints_result(monkeypatch, caplog, findings, shown) -> N
     found = audit(*findings).findings
     caplog.set_level("DEBUG", logger="v6t")
     monkeypatch.setattr("v6t.audit.auditor.check_core", lambda *_: found)
-    bound = bind(resolve(plugin="siit"))
-    _audit_device(bound, refuse=False)
+    setup = make_setup(resolve(plugin="siit"))
+    _audit_device(setup, refuse=False)
     assert shown in caplog.text
 
 

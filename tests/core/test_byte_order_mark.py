@@ -3,7 +3,7 @@
 import pytest
 from v6t.base.files import read_json, read_text
 from v6t.core.campaigns import file as campaign_file
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.migrate.maptperf import read_maptperf
 from v6t.core.migrate.siitperf import read_siitperf
@@ -21,7 +21,7 @@ def _write(path, text):
 def test_run_and_testbed_with_a_mark_are_read(tmp_path):
     run = _write(tmp_path / "run.yaml", "plugin: mape-br\nseed: 7\n")
     bed = _write(tmp_path / "bed.yaml", "line_rate: 1G\n")
-    settings = resolve_and_bind(run, bed).settings
+    settings = resolve_setup(run, bed).settings
     assert (settings.plugin, settings.seed, settings.line_rate_bps) == ("mape-br", 7, 1e9)
 
 

@@ -3,9 +3,9 @@
 from contextlib import nullcontext
 
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.plugins import list_names
-from v6t.core.config.resolve import resolve, resolve_and_bind
+from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import (
     list_result_warnings,
     list_setting_warnings,
@@ -63,14 +63,16 @@ def test_lab_port_without_promiscuous_mode_gives_no_warning():
 @pytest.mark.parametrize(("params", "warned"), [({"n": "1", "m": "0"}, True), ({}, False)])
 def test_run_without_foreground_gives_a_warning(params, warned):
     run = resolve(plugin="siit", tester="sim", params=params)
-    assert any("0 % foreground" in text for text in list_result_warnings(bind(run))) is warned
+    assert any("0 % foreground" in text for text in list_result_warnings(make_setup(run))) is warned
 
 
 @pytest.mark.parametrize(("tester", "tolerance", "told"),
                          [("trex", 1.00001, True), ("trex", 1.0001, False), ("sim", 1.00001, False)])  # fmt: skip
 def test_unprovable_sending_time_gives_a_warning(tester, tolerance, told):
     asked = {"trial_duration_s": 60, "sending_time_tolerance": tolerance}
-    said = list_setting_warnings(bind(resolve(plugin="mape-br", tester=tester, procedure=asked)))
+    said = list_setting_warnings(
+        make_setup(resolve(plugin="mape-br", tester=tester, procedure=asked))
+    )
     words = "sending may take 600 µs longer than a trial of 60 s, but the tester may measure"
     assert any(words in text for text in said) is told
 
@@ -80,12 +82,12 @@ def test_missing_ssh_client_gives_a_warning(tester, tmp_path, monkeypatch):
     """A dry run, which needs no ssh, warns too; without a driver there is no warning."""
     bed = tmp_path / "bed.yaml"
     bed.write_text("dut: {driver: linux-router, options: {ssh: {lab: elsewhere}}}")
-    bound = resolve_and_bind(None, bed, plugin="ipv4-router", tester=tester)
+    setup = resolve_setup(None, bed, plugin="ipv4-router", tester=tester)
     said = "ssh is not installed, but the device is reached over it: apt-get install openssh-client"
-    assert said not in list_setting_warnings(bound)
+    assert said not in list_setting_warnings(setup)
     monkeypatch.setenv("PATH", "/nowhere")
-    assert (said in list_setting_warnings(bound)) is (tester == "embedded")
-    near = resolve_and_bind(plugin="ipv4-router", tester=tester, dut="linux-router")
+    assert (said in list_setting_warnings(setup)) is (tester == "embedded")
+    near = resolve_setup(plugin="ipv4-router", tester=tester, dut="linux-router")
     assert said not in list_setting_warnings(near)
 
 
@@ -104,12 +106,12 @@ def on_trex(*measured, params=None, **options):
 def test_benchmarks_limited_to_lower_rates_give_warnings():
     """At the rate that is found, hours later, it would only be left out."""
     run = on_trex("throughput", "latency", "pdv", "ipdv", "system-recovery")
-    said = [text for text in list_setting_warnings(bind(run)) if "up to" in text]
+    said = [text for text in list_setting_warnings(make_setup(run)) if "up to" in text]
     assert [text.split(":")[0] for text in said] == ["ipdv", "system-recovery"]
     for text in said:
         assert "2,500,000 fps" in text
     slower = run.model_copy(update={"line_rate_bps": 2e9})
-    assert not any("up to" in text for text in list_setting_warnings(bind(slower)))
+    assert not any("up to" in text for text in list_setting_warnings(make_setup(slower)))
 
 
 @pytest.mark.parametrize(
@@ -137,8 +139,8 @@ def test_negative_traffic_needs_a_tester_that_identifies_frames(options, refused
     ],
 )
 def test_private_address_with_well_known_prefix_gives_a_warning(plugin, params, address):
-    bound = bind(resolve(plugin=plugin, params=params, tester="sim", dut="reference"))
-    assert len([c for c in list_setting_warnings(bound) if "RFC 6052" in c and address in c]) == 1
+    setup = make_setup(resolve(plugin=plugin, params=params, tester="sim", dut="reference"))
+    assert len([c for c in list_setting_warnings(setup) if "RFC 6052" in c and address in c]) == 1
 
 
 @pytest.mark.parametrize(
@@ -150,5 +152,5 @@ def test_private_address_with_well_known_prefix_gives_a_warning(plugin, params, 
     ],
 )
 def test_other_prefixes_and_global_addresses_give_no_warning(plugin, params):
-    bound = bind(resolve(plugin=plugin, params=params, tester="sim", dut="reference"))
-    assert not [c for c in list_setting_warnings(bound) if "RFC 6052" in c]
+    setup = make_setup(resolve(plugin=plugin, params=params, tester="sim", dut="reference"))
+    assert not [c for c in list_setting_warnings(setup) if "RFC 6052" in c]

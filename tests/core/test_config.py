@@ -5,8 +5,8 @@ import re
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.config.bound import bind
-from v6t.core.config.resolve import resolve, resolve_and_bind
+from v6t.core.config.resolve import resolve, resolve_setup
+from v6t.core.config.run_setup import make_setup
 from v6t.core.config.settings import Settings, is_demonstration, make_preset
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.config.yaml_file import YamlFile
@@ -76,7 +76,7 @@ def test_flags_win_over_every_setting_of_the_files(tmp_path):
     assert run.tester.kind == "sim"
     assert run.tester.options == {"capacity_fps": "7", "surplus": 1}
     assert run.dut.options["params"] == {"psid_offset": "3", "ea_len": 12}
-    params = bind(run).technology.params
+    params = make_setup(run).technology.params
     assert isinstance(params, MapEParams)
     assert (params.psid_offset, params.ea_len, params.fw_dport.max) == (0, 13, 9)
 
@@ -92,7 +92,7 @@ def test_text_is_converted_to_number_or_boolean(field, tmp_path):
 def test_values_of_flags_may_be_yaml():
     domains = "[{rule_ipv6: 2001:db8:d::/51, rule_ipv4: 198.51.100.0/24, share: 3}]"
     run = resolve(plugin="mape-br", params={"domains": domains})
-    params = bind(run).technology.params
+    params = make_setup(run).technology.params
     assert isinstance(params, MapEParams)
     assert [d.share for d in params.all_domains] == [1, 3]
 
@@ -100,7 +100,7 @@ def test_values_of_flags_may_be_yaml():
 def test_links_of_the_testbed_reach_the_technology(tmp_path):
     bed = "links: {left: {vlan: 7, mtu: 9000, dut_mac: 0200.0000.0909}}\nline_rate: 2.5G"
     run = resolved(tmp_path, None, bed, frame_sizes=[1500])
-    links = bind(run).technology.links
+    links = make_setup(run).technology.links
     assert (links.left.vlan, links.left.mtu) == (7, 9000)
     assert links.left.dut_mac == "02:00:00:00:09:09"
     assert (links.right.vlan, links.right.mtu) == (None, 1500)
@@ -121,16 +121,16 @@ def test_warnings_name_every_departure_from_the_rfc(tmp_path):
     lab = {"lab": "true"}
     # no departure: where, and how frames are counted
     shared, told, marks = list_result_warnings(
-        bind(resolve(plugin="mape-br", tester="trex", tester_options=lab, preset="rfc"))
+        make_setup(resolve(plugin="mape-br", tester="trex", tester_options=lab, preset="rfc"))
     )
     assert shared == SHARED_CORES_WARNING
     assert "trailer" in told
     assert "option marks" in marks
     assert "of its ports" in " ".join(
-        list_result_warnings(bind(resolve(plugin="mape-br", tester="trex", preset="rfc")))
+        list_result_warnings(make_setup(resolve(plugin="mape-br", tester="trex", preset="rfc")))
     )
     quick = resolved(tmp_path, procedure={"loss_tolerance": 0.01})
-    said = " ".join(list_result_warnings(bind(quick)))
+    said = " ".join(list_result_warnings(make_setup(quick)))
     words = ("SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "2 % longer")
     assert [word for word in words if word not in said] == []
 
@@ -139,7 +139,7 @@ def test_warnings_name_every_departure_from_the_rfc(tmp_path):
 def test_fewer_tags_than_rfc_requires_give_a_warning(tmp_path, tags, told):
     latency = {"duration_s": 2.0, "first_tag_s": 0.5, "tags": tags}
     run = resolved(tmp_path, "benchmarks: [latency]", procedure={"latency": latency})
-    said = " ".join(list_result_warnings(bind(run)))
+    said = " ".join(list_result_warnings(make_setup(run)))
     assert (f"latency by {tags} tagged" in said) == told
 
 
@@ -148,11 +148,9 @@ SHARED = "dut: {driver: iptables, options: {ssh: {host: box}, version: 1.8.9, ow
 
 def test_another_driver_keeps_the_shared_options_of_the_testbed_file(tmp_path):
     (tmp_path / "bed.yaml").write_text(SHARED)
-    bound = resolve_and_bind(
-        None, tmp_path / "bed.yaml", plugin="nat44", tester="sim", dut="nftables"
-    )
-    assert bound.settings.dut.options == {"ssh": {"host": "box"}}
-    (warning,) = bound.resolution_warnings
+    setup = resolve_setup(None, tmp_path / "bed.yaml", plugin="nat44", tester="sim", dut="nftables")
+    assert setup.settings.dut.options == {"ssh": {"host": "box"}}
+    (warning,) = setup.resolution_warnings
     assert "own, version" in warning
 
 

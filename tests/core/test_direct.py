@@ -1,8 +1,8 @@
 """Runs without a device, with the ports of the tester connected to each other."""
 
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import load_run, read_results
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def direct(plugin, *benchmarks, tester="sim", options=None, **procedure):
-    return bind(
+    return make_setup(
         resolve(
             plugin=plugin,
             tester=tester,
@@ -32,8 +32,8 @@ def direct(plugin, *benchmarks, tester="sim", options=None, **procedure):
 
 def test_direct_connection_measures_the_tester(tmp_path):
     limits = {"tester_fps": 700_000, "capacity_fps": 1000, "delay_us": 500, "tester_delay_us": 3}
-    bound = direct("ipv4-router", "throughput", "latency", options=limits)
-    execute(bound, tmp_path / "out", Listener())
+    setup = direct("ipv4-router", "throughput", "latency", options=limits)
+    execute(setup, tmp_path / "out", Listener())
     found = by_benchmark(tmp_path / "out")
     assert 600_000 < found["throughput"]["median"] <= 714_000  # sending may take 1.02 times as long
     assert found["throughput"]["upper_bound"] > 1_200_000
@@ -45,8 +45,8 @@ def test_direct_connection_measures_the_tester(tmp_path):
 
 def test_connections_are_made_without_a_device(tmp_path):
     count = {"connections": {"count": 5000, "validate_connections": False}}
-    bound = direct("nat44", "connection-rate", options={"tester_fps": 90_000}, **count)
-    execute(bound, tmp_path / "out", Listener())
+    setup = direct("nat44", "connection-rate", options={"tester_fps": 90_000}, **count)
+    execute(setup, tmp_path / "out", Listener())
     record = by_benchmark(tmp_path / "out")["connection-rate"]
     assert 60_000 < record["median"] <= 92_000
     assert record["conditions"]["device"] == "cable"
@@ -64,8 +64,8 @@ def test_cable_rejects_options():
 
 @pytest.mark.lab
 def test_real_frames_come_back_as_they_were_sent(tmp_path):
-    bound = direct("mape-br", "throughput", tester="embedded", trial_duration_s=0.3, repetitions=1)
-    execute(bound, tmp_path / "out", Listener())
+    setup = direct("mape-br", "throughput", tester="embedded", trial_duration_s=0.3, repetitions=1)
+    execute(setup, tmp_path / "out", Listener())
     record = by_benchmark(tmp_path / "out")["throughput"]
     assert record["median"] > 0
     assert record["matched"] == 1.0

@@ -9,7 +9,7 @@ from v6t.base.errors import EnvironmentLacking
 from v6t.base.quantities import convert_quantity, is_bit_rate
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.plugins import list_names, load_technology_type
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.yaml_file import parse_assignments
 from v6t.core.runs.bench import make_tester
 from v6t.tests.core.reportruns import make_run
@@ -48,13 +48,13 @@ def test_quantity_with_unknown_unit_stays_text(written):
     assert convert_quantity(*written) == written[1]
 
 
-def bound(**flags):
-    return resolve_and_bind(None, None, plugin="mape-br", tester="sim", **flags)
+def setup(**flags):
+    return resolve_setup(None, None, plugin="mape-br", tester="sim", **flags)
 
 
 def test_flags_take_units():
     given = {"--rate": "10k", "--duration": "2min"}
-    p = bound(setting_flags=given, benchmarks=("latency",)).settings.procedure
+    p = setup(setting_flags=given, benchmarks=("latency",)).settings.procedure
     assert p.latency.rate_fps == 10_000
     assert p.trial_duration_s == 120
 
@@ -69,24 +69,24 @@ def test_flags_take_units():
 )
 def test_unknown_unit_error_lists_units(flag, text, wanted):
     with expect_error("not-a-number") as told:
-        bound(setting_flags={flag: text}, benchmarks=("throughput", "latency"))
+        setup(setting_flags={flag: text}, benchmarks=("throughput", "latency"))
     assert wanted in told.value.hint
 
 
 def test_texts_that_look_like_numbers_stay_texts():
-    assert bound(label="10k").settings.label == "10k"
+    assert setup(label="10k").settings.label == "10k"
 
 
 def test_a_rate_in_bits_counts_preamble_and_gap():
     assert is_bit_rate("1Gbps") and not is_bit_rate("1G")
-    run = bound(setting_flags={"--rate": "1Gbps"}, benchmarks=("pdv",), frame_sizes=[104])
+    run = setup(setting_flags={"--rate": "1Gbps"}, benchmarks=("pdv",), frame_sizes=[104])
     s = run.settings.procedure.delay_variation
     assert (s.rate_fps, s.rate_bps) == (None, 1e9)
     assert s.get_rate_fps(104) == pytest.approx(1e9 / 8 / 124)
     with expect_error("above-line-rate", path=["procedure"]):
-        bound(setting_flags={"--rate": "11Gbps"}, benchmarks=("pdv",))
+        setup(setting_flags={"--rate": "11Gbps"}, benchmarks=("pdv",))
     with expect_error("conflict", path=["procedure", "delay_variation", "rate_fps"]):
-        bound(
+        setup(
             setting_flags={"--rate": "1Gbps"},
             procedure={"delay_variation.rate_fps": "5"},
             benchmarks=("pdv",),
@@ -94,26 +94,24 @@ def test_a_rate_in_bits_counts_preamble_and_gap():
 
 
 def test_all_selects_suitable_benchmarks():
-    stateless = set(bound(benchmarks=("all",)).settings.benchmarks)
+    stateless = set(setup(benchmarks=("all",)).settings.benchmarks)
     assert {"throughput", "latency", "system-recovery"} <= stateless
     assert not {"connection-rate", "rss-probe", "throughput-frame-timeout"} & stateless
-    nat44 = resolve_and_bind(
-        None, None, plugin="nat44", tester="sim", benchmarks=("all", "latency")
-    )
+    nat44 = resolve_setup(None, None, plugin="nat44", tester="sim", benchmarks=("all", "latency"))
     assert {"connection-rate", "capacity", "latency"} <= set(nat44.settings.benchmarks)
     assert not {"throughput-frame-timeout", "resolution"} & set(nat44.settings.benchmarks)
 
 
 def test_all_skips_benchmarks_without_library(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
-    run = bound(benchmarks=("all",))
+    run = setup(benchmarks=("all",))
     assert "mlrsearch" not in run.settings.benchmarks
     check_capabilities(run, lambda: make_tester(run))
     done = v6t(*SIM, "--measure", "all", "--dry-run")
     assert done.status == 0, done.err
     assert "'all': mlrsearch" in done.out
     for named in (("mlrsearch",), ("all", "mlrsearch")):
-        run = bound(benchmarks=named)
+        run = setup(benchmarks=named)
         with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
             check_capabilities(run, partial(make_tester, run))
 
@@ -124,7 +122,7 @@ def test_nested_flag_options_keep_other_options(tmp_path):
         "tester: {kind: trex, options: {ssh: {host: one, port: 2222}}}\n"
         "dut: {driver: vpp, options: {ssh: {host: two, port: 2223}}}\n"
     )
-    settings = resolve_and_bind(
+    settings = resolve_setup(
         None,
         testbed,
         plugin="mape-br",
@@ -174,7 +172,7 @@ def test_explain_covers_settings_benchmarks_and_terms(word, said):
 @pytest.mark.parametrize("value", ["10000000000", "1e10", "10G", "'10 gbit'"])
 def test_line_rate_needs_no_quotes(tmp_path, value):
     (tmp_path / "bed.yaml").write_text(f"line_rate: {value}\n")
-    found = resolve_and_bind(None, tmp_path / "bed.yaml", plugin="mape-br")
+    found = resolve_setup(None, tmp_path / "bed.yaml", plugin="mape-br")
     assert found.settings.line_rate_bps == 10e9
 
 

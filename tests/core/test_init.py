@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.config.yaml_file import EXAMPLES_DIR, YamlFile, write_examples
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
@@ -58,8 +58,8 @@ def test_written_files_contain_the_defaults(made):
     """A user who deletes a line keeps what it said."""
     from_files = resolve(made / "run.yaml", made / "testbed.yaml")
     default = resolve(plugin="mape-br")
-    assert bind(from_files).technology.params == bind(default).technology.params
-    assert bind(from_files).technology.links == bind(default).technology.links
+    assert make_setup(from_files).technology.params == make_setup(default).technology.params
+    assert make_setup(from_files).technology.links == make_setup(default).technology.links
     same = {"params": {}, "links": None}
     assert from_files.model_copy(update=same) == default.model_copy(update=same)
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.core.runs.bench import Bench, compile_directions
 from v6t.core.runs.rundir import write_run_files
@@ -38,34 +38,36 @@ def run(tmp_path):
 
 
 def test_the_technologys_left_is_the_cable_at_the_right_port(run):
-    links = bind(run).technology.links
+    links = make_setup(run).technology.links
     assert (links.left.dut_mac, links.left.vlan) == ("02:00:00:00:0b:01", None)
     assert (links.right.dut_mac, links.right.vlan) == ("02:00:00:00:0a:01", 7)
     assert (links.link_at("left"), links.link_at("right")) == (links.right, links.left)
     assert run.links.left.vlan == 7  # the files keep the tester's words
-    streams = compile_directions(bind(run).technology, bind(run).technology.make_frame_pair(64), 1)
+    streams = compile_directions(
+        make_setup(run).technology, make_setup(run).technology.make_frame_pair(64), 1
+    )
     first = Expander(streams["forward"].streams[0]).frames(0, 1)[0, :12].tobytes()
     assert first == bytes.fromhex("020000000b01020000000b02")
 
 
 def test_device_has_private_side_at_initiator(run):
-    driver = bind(run).driver
+    driver = make_setup(run).driver
     assert (driver.options.left, driver.options.right) == ("eth2", "eth1")
-    plan = driver.plan(bind(run).intent, driver.make_example_facts(bind(run).intent))
-    private = str(bind(run).intent.left.addresses[0])
+    plan = driver.plan(make_setup(run).intent, driver.make_example_facts(make_setup(run).intent))
+    private = str(make_setup(run).intent.left.addresses[0])
     (step,) = [s for s in plan.steps if private in s.command and " addr " in s.command]
     assert "eth2" in step.command
     assert "eth1" not in step.command
 
 
 def test_interface_errors_use_names_of_testbed_file(run):
-    bound = bind(run)
+    setup = make_setup(run)
     ports = {"eth1": Interface("02:00:00:00:0a:01"), "eth2": Interface("02:00:00:00:0b:01")}
     facts = Facts("Linux 6.1", "1", interfaces=ports)
-    check_interfaces(bound.driver.options, bound.intent, facts)
+    check_interfaces(setup.driver.options, setup.intent, facts)
     ports["eth2"] = Interface("02:00:00:00:0c:01")
     with expect_error("wrong-interface") as told:
-        check_interfaces(bound.driver.options, bound.intent, facts)
+        check_interfaces(setup.driver.options, setup.intent, facts)
     assert "links.right.dut_mac" in str(told.value.hint)
 
 
@@ -91,7 +93,7 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
 
 
 def test_emulated_hosts_follow_the_initiator(run):
-    intent = bind(run).technology.make_dut_intent()
+    intent = make_setup(run).technology.make_dut_intent()
     hosts = intent.emulated_links.link_at("right").hosts
     assert set(hosts) == set(map(str, intent.left.neighbors))
 
@@ -115,10 +117,10 @@ def test_capacity_key_depends_on_initiator(run):
     keys = set()
     links = run.links.model_copy(update={"left": run.links.right})
     for initiator in ("left", "right"):
-        bound = bind(run.model_copy(update={"initiator": initiator, "links": links}))
-        sizes = bound.technology.make_frame_pair(64)
-        spec = make_capacity_spec(bound.settings, sizes, "forward", 1e6)
-        keys.add(SelfTest(bound, spec, {}, never_measured).key)
+        setup = make_setup(run.model_copy(update={"initiator": initiator, "links": links}))
+        sizes = setup.technology.make_frame_pair(64)
+        spec = make_capacity_spec(setup.settings, sizes, "forward", 1e6)
+        keys.add(SelfTest(setup, spec, {}, never_measured).key)
     assert len(keys) == 2
 
 
@@ -157,10 +159,10 @@ def test_driver_without_interfaces_is_not_swapped():
 )
 def test_frames_match_through_swapped_device(plugin, dut):
     settings = resolve(plugin=plugin, dut=dut, initiator="right")
-    bound = bind(settings)
-    sizes = bound.technology.make_frame_pair(settings.frame_sizes[0])
-    bench = Bench(bound)
-    bench.load(compile_directions(bound.technology, sizes, 1))
+    setup = make_setup(settings)
+    sizes = setup.technology.make_frame_pair(settings.frame_sizes[0])
+    bench = Bench(setup)
+    bench.load(compile_directions(setup.technology, sizes, 1))
     connections = None
     if settings.connects:
         from v6t.trials.connections import Connections

@@ -168,7 +168,7 @@ def test_interrupted_before_anything_began(tmp_path, monkeypatch):
     def interrupted(*_args, **_rest):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(resolve_module, "resolve_and_bind", interrupted)
+    monkeypatch.setattr(resolve_module, "resolve_setup", interrupted)
     done = v6t(*SIM, "-o", tmp_path / "out")
     assert done.status == 130
     assert done.err.strip() == "v6t: interrupted"

@@ -15,7 +15,7 @@ from v6t.analysis.report import run as run_report
 from v6t.core.campaigns import results
 from v6t.core.campaigns.campaign import create_campaign, plan_campaign, run_campaign
 from v6t.core.campaigns.results import read_progress
-from v6t.core.config.bound import bind
+from v6t.core.config.run_setup import make_setup
 from v6t.core.reporting.live import PAGE_HTML, LiveView, is_own_host, parse_address
 from v6t.core.runs.events import CompositeListener, Listener, RunDataCollector
 from v6t.core.runs.runner import execute
@@ -62,7 +62,7 @@ def view(tmp_path):
 def run_of(path, watch, **options):
     procedure = {"repetitions": 3, "resolution_fps": 20_000.0}
     run = simulate(device=options, modes=("forward",), procedure=procedure)
-    return execute(bind(run), path, watch)
+    return execute(make_setup(run), path, watch)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from v6t.analysis.warnings import list_warnings
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks import registry
 from v6t.benchmarks.registry import load_presentations
-from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_capabilities
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs import bench
 from v6t.core.runs import device as device_module
 from v6t.core.runs.bench import make_tester
@@ -80,7 +80,7 @@ def test_tester_without_loopback_is_created_once(tmp_path, monkeypatch):
     monkeypatch.setattr(
         bench,
         "make_tester",
-        lambda bound, **how: made.append(how["loopback"]) or make(bound, **how),
+        lambda setup, **how: made.append(how["loopback"]) or make(setup, **how),
     )
     measure_run(wanted("throughput", "latency", device=DEVICE, **QUICK_ALL), tmp_path / "out")
     assert made == [False]
@@ -272,8 +272,8 @@ def test_invalid_input_is_rejected_before_traffic(tmp_path, arguments, code):
 
 def test_unsupported_benchmark_is_rejected_before_traffic(tmp_path, monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
-    bound = bind(wanted("latency", **QUICK_LATENCY))
-    check_capabilities(bound, lambda: make_tester(bound))
+    setup = make_setup(wanted("latency", **QUICK_LATENCY))
+    check_capabilities(setup, lambda: make_tester(setup))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         measure_run(wanted("pdv", **QUICK_LATENCY), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -291,13 +291,13 @@ def test_run_that_cannot_start_leaves_no_directory(tmp_path, monkeypatch):
 
 def test_missing_library_is_reported(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
-    bound = bind(wanted("throughput", search="mlrsearch"))
+    setup = make_setup(wanted("throughput", search="mlrsearch"))
     with expect_error("missing-package"):
-        check_capabilities(bound, lambda: make_tester(bound))
+        check_capabilities(setup, lambda: make_tester(setup))
 
 
 def test_plan_contains_every_benchmark():
-    planned = plan(bind(wanted(*ALL, **QUICK_ALL)))
+    planned = plan(make_setup(wanted(*ALL, **QUICK_ALL)))
     assert {p.benchmark for p in planned.points} == set(ALL)
     assert all(p.trials > 0 and p.duration_s > 0 for p in planned.points)
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.migrate import siitperf
 from v6t.tests.core.support import read_sample, tree, v6t
 from v6t.tests.expect import expect_refusal
@@ -33,7 +33,7 @@ def taken(tmp_path, text, *arguments, peer="maptperf"):
 
 def test_the_paper_of_mapperf(tmp_path):
     run = taken(tmp_path, MAPPERF)
-    plugin = bind(run).technology
+    plugin = make_setup(run).technology
     p = plugin.params
     assert run.plugin == "mape-br"
     assert (str(p.rule_ipv6), str(p.rule_ipv4), p.ea_len) == (
@@ -52,7 +52,7 @@ def test_the_paper_of_mapperf(tmp_path):
 
 def test_maptperf_is_map_t_unless_the_plugin_is_named(tmp_path):
     run = taken(tmp_path, MAPTPERF)
-    p = bind(run).technology.params
+    p = make_setup(run).technology.params
     assert (run.plugin, str(p.dmr)) == ("mapt-br", "64:ff9b::/64")
     assert str(p.dut_left_ipv6) == "2001:db8:6::1/64"
     (tmp_path / "e").mkdir()
@@ -61,7 +61,7 @@ def test_maptperf_is_map_t_unless_the_plugin_is_named(tmp_path):
 
 def test_the_sample_of_siitperf(tmp_path):
     run = taken(tmp_path, SIITPERF, peer="siitperf")
-    p = bind(run).technology.params
+    p = make_setup(run).technology.params
     assert (run.plugin, p.orientation) == ("siit", "nat64")
     assert str(p.mappings.to_ipv6(p.ipv6_hosts.first)) == "2001:2::2"
     assert str(p.mappings.to_ipv6(p.ipv4_hosts.first)) == "2001:2:0:1000::2"
@@ -76,7 +76,7 @@ def test_swapped_siitperf_sides_become_nat46(tmp_path):
     turned = turned.replace("IPv6-L-Virt ::", "IPv6-L-Virt 2001:2:0:1000::2")
     turned = turned.replace("IPv4-L-Real 0.0.0.0", "IPv4-L-Real 198.18.0.9")
     turned = turned.replace("IPv4-R-Virt 0.0.0.0", "IPv4-R-Virt 198.19.0.9")
-    p = bind(taken(tmp_path, turned, peer="siitperf")).technology.params
+    p = make_setup(taken(tmp_path, turned, peer="siitperf")).technology.params
     assert p.orientation == "nat46"
     assert str(p.ipv4_hosts.first) == "198.18.0.9"
     assert str(p.mappings.to_ipv6(p.ipv4_hosts.first)) == "2001:2:0:1000::2"
@@ -135,7 +135,7 @@ def test_every_known_parameter_of_siitperf_has_a_target(stateful, left, right, t
 def test_stateful_nat64_has_source_ports_from_1024_on(tmp_path):
     text = NAT64.replace("Fwd-sport-min 1024", "Fwd-sport-min 1")
     run = taken(tmp_path, text.replace("max 41023", "max 40000"), peer="siitperf")
-    params = bind(run).technology.params
+    params = make_setup(run).technology.params
     assert params.combinations == 4_000_000 == run.procedure.connections.count
     assert (params.initiator_ports.min, params.initiator_ports.max) == (1024, 41023)
     assert "1-40000 begin at 1024" in (tmp_path / "here/run.yaml").read_text()
@@ -145,7 +145,7 @@ def test_stateful_nat64_has_source_ports_from_1024_on(tmp_path):
 
 def test_a_stateful_nat44_with_many_addresses(tmp_path):
     run = taken(tmp_path, NAT44, peer="siitperf")
-    params = bind(run).technology.params
+    params = make_setup(run).technology.params
     assert (run.plugin, str(params.initiator_ipv4)) == ("nat44", "198.18.0.16")
     assert (params.initiator_count, params.responder_count) == (64, 32)
     assert str(params.responder_ipv4) == "198.19.1.0"
@@ -156,7 +156,7 @@ def test_a_stateful_nat44_with_many_addresses(tmp_path):
 def test_stateful_file_without_enumeration_is_enumerated(tmp_path):
     text = NAT64.replace("Enumerate-ports 3", "Enumerate-ports 0")
     run = taken(tmp_path, text, peer="siitperf")
-    assert bind(run).technology.params.enumerate_ports == 3
+    assert make_setup(run).technology.params.enumerate_ports == 3
     assert "enumerates neither" in (tmp_path / "here/run.yaml").read_text()
 
 

@@ -8,8 +8,8 @@ from v6t.analysis.warnings import list_warnings
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks.mlrsearch import MlrRecord
 from v6t.benchmarks.registry import load_presentations
-from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_capabilities
+from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_result_warnings, list_setting_warnings
 from v6t.core.reporting.compare import compare_runs
 from v6t.core.runs.bench import make_tester
@@ -167,10 +167,10 @@ def test_every_goal_has_means_on_request(tmp_path):
 
 
 def test_plan_warns_about_nonstandard_goals():
-    bound = bind(wanted("mlrsearch", mlrsearch={"goals": RFC_GOALS}, trial_duration_s=60.0))
-    point = plan(bound).points[0]
+    setup = make_setup(wanted("mlrsearch", mlrsearch={"goals": RFC_GOALS}, trial_duration_s=60.0))
+    point = plan(setup).points[0]
     assert (point.benchmark, point.trials > 0) == ("mlrsearch", True)
-    said = [text for text in list_result_warnings(bound) if text.startswith("MLRsearch goal")]
+    said = [text for text in list_result_warnings(setup) if text.startswith("MLRsearch goal")]
     assert [text.partition(": ")[0] for text in said] == [
         "MLRsearch goal NDR (60f60d0l0e)",
         "MLRsearch goal PDR (60f120d0.5l50e)",
@@ -181,7 +181,9 @@ def test_plan_warns_about_nonstandard_goals():
 
 def test_unrecommended_goals_give_warnings():
     goals = ({"name": "a", "final_trial_s": 1.0}, {"name": "b", "loss_ratio": 0.01})
-    said = " ".join(list_setting_warnings(bind(wanted("mlrsearch", mlrsearch={"goals": goals}))))
+    said = " ".join(
+        list_setting_warnings(make_setup(wanted("mlrsearch", mlrsearch={"goals": goals})))
+    )
     assert "final trial durations" in said
     assert "goal b: " in said
 
@@ -215,9 +217,9 @@ def test_the_command_line_takes_goals():
 
 def test_library_of_other_version_is_rejected(monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda _: "9.9")
-    bound = bind(wanted("mlrsearch"))
+    setup = make_setup(wanted("mlrsearch"))
     with expect_error("unsupported-by-tester", mentions="1.2.1", kind=EnvironmentLacking):
-        check_capabilities(bound, lambda: make_tester(bound))
+        check_capabilities(setup, lambda: make_tester(setup))
 
 
 def test_the_throughput_with_this_search_reports_its_goal(tmp_path):

@@ -14,8 +14,8 @@ from v6t.analysis.published.library import collect_facts
 from v6t.analysis.report import compliance
 from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import DutError
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.modifiers import MODIFIERS
 from v6t.core.modifiers.base import repeat_action
 from v6t.core.modifiers.rfc2544 import Management, Routing
@@ -59,7 +59,7 @@ def asked(plugin="siit", tester="sim", bed=None, **more):
 def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
     """RFC 2544 section 11.1: 1 %, evenly distributed, and of a type no router processes."""
     (tmp_path / "bed.yaml").write_text(f"links: {{{vlan}}}")
-    bound = bind(
+    setup = make_setup(
         resolve(
             None,
             tmp_path / "bed.yaml",
@@ -69,8 +69,8 @@ def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
             params=params,
         )
     )
-    (size,) = bound.settings.frame_sizes
-    for way, made in compile_streams(bound, bound.technology.make_frame_pair(size)).items():
+    (size,) = setup.settings.frame_sizes
+    for way, made in compile_streams(setup, setup.technology.make_frame_pair(size)).items():
         *others, last = made.streams
         weights = [s.weight for s in made.streams]
         assert last.weight * 100 == sum(weights)
@@ -84,7 +84,7 @@ def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
         assert bytes(frame[:6]) == b"\xff" * 6
         assert bytes(frame[12 + tag : 14 + tag]) == b"\x88\xb5"
         assert frame.shape == Expander(others[0]).frames(0, 1)[0].shape
-        assert not bound.technology.expect(way, frame[None, :]).length.any()
+        assert not setup.technology.expect(way, frame[None, :]).length.any()
 
 
 def test_results_name_the_modifier(tmp_path):
@@ -149,12 +149,12 @@ def test_a_real_router_under_broadcasts(tmp_path):
 
 
 def plan_of(plugin, dut, modifier, testbed=None, **more):
-    bound = bind(
+    setup = make_setup(
         resolve(
             testbed=testbed, plugin=plugin, tester="embedded", dut=dut, modifier=modifier, **more
         )
     )
-    return bound.example_plan, bound
+    return setup.example_plan, setup
 
 
 @pytest.mark.parametrize(("plugin", "dut"), [
@@ -164,7 +164,7 @@ def plan_of(plugin, dut, modifier, testbed=None, **more):
 @pytest.mark.parametrize("count", [1, 25])
 def test_filters_pass_only_test_traffic(plugin, dut, count):
     """RFC 2544 section 11.4.1: 12, then the one that forwards, then 12, and denied is the rest."""
-    plan, bound = plan_of(plugin, dut, f"filters-{count}")
+    plan, setup = plan_of(plugin, dut, f"filters-{count}")
     step = plan.steps[-1]
     for side in ("left", "right"):  # what the device forwards for others is not looked at
         assert f'iifname "{side}" jump from_{side}\n    iifname "{side}" drop' in step.text
@@ -180,7 +180,7 @@ def test_filters_pass_only_test_traffic(plugin, dut, count):
         other = {"left": "right", "right": "left"}[side]
         for at, hosts in (("saddr", side), ("daddr", other)):
             nets = allowed.partition(f"{at} {{ ")[2].partition(" }")[0].split(", ")
-            assert set(map(str, getattr(bound.intent, hosts).routes)) <= set(nets)
+            assert set(map(str, getattr(setup.intent, hosts).routes)) <= set(nets)
         assert sum(r.endswith("drop") for r in rules) == count - 1
     body = step.text.replace("    ", "\t")
     assert step.check is not None and step.check.find_problem(body) is None
@@ -243,20 +243,20 @@ def test_filters_let_the_background_pass(vlans, tmp_path):
     ("ipv4-router", "linux-router"), ("siit", "tayga"), ("nat44", "nftables"), ("mape-br", "vpp"),
 ])  # fmt: skip
 def test_unused_route_is_moved_and_removed(plugin, dut):
-    plan, bound = plan_of(plugin, dut, "routing")
+    plan, setup = plan_of(plugin, dut, "routing")
     change = plan.route_update
     assert change is not None and plan.steps[-1].undo == change.remove_command
     assert change.added_words != change.changed_words
     assert change.add_command != change.change_command
-    plain = bind(resolve(plugin=plugin, dut=dut)).example_plan
+    plain = make_setup(resolve(plugin=plugin, dut=dut)).example_plan
     assert plain.route_update is None and len(plain.steps) < len(plan.steps)
-    text = format_plan(bound.driver, plan)
+    text = format_plan(setup.driver, plan)
     assert change.add_command in text and change.change_command in text
 
 
 def test_live_change_and_route_update_differ():
     run = resolve(plugin="ipv4-router", tester="embedded", dut="linux-router", modifier="routing", benchmarks=("reconfiguration",))  # fmt: skip
-    plan = bind(run).example_plan
+    plan = make_setup(run).example_plan
     assert plan.live_change is not None and plan.route_update is not None
     assert plan.live_change.show_command != plan.route_update.show_command
 
@@ -350,7 +350,7 @@ def test_preflight_makes_no_route_change():
     ("nat64", "tayga-nftables", ["2001:db8:64::/96", "192.168.255.0/24"]),
 ])  # fmt: skip
 def test_filters_before_translator_match_untranslated_addresses(plugin, dut, into):
-    plan, bound = plan_of(plugin, dut, "filters-1")
+    plan, setup = plan_of(plugin, dut, "filters-1")
     for side, version, to in zip(("left", "right"), ("ip6", "ip"), into, strict=True):
         chain = plan.steps[-1].text.partition(f"chain from_{side} {{\n")[2].partition("  }\n")[0]
         first = chain.splitlines()[0].split()
@@ -359,7 +359,7 @@ def test_filters_before_translator_match_untranslated_addresses(plugin, dut, int
         assert to in destinations
         own = [
             n
-            for n in getattr(bound.intent, side).routes
+            for n in getattr(setup.intent, side).routes
             if n.version == (6 if version == "ip6" else 4)
         ]
         assert all(str(net) in sources for net in own)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from v6t.core.config.bound import bind
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_results
 from v6t.core.runs.runner import execute, resume
@@ -24,15 +24,15 @@ class Listening(Listener):
 
 def a_run(modes, **options):
     device = {"tester_fps": TESTER_FPS, "capacity_fps": DEVICE_FPS, **options}
-    return bind(simulate(
+    return make_setup(simulate(
         "throughput", plugin="siit", device=device, modes=modes, frame_sizes=(84,),
         procedure={"repetitions": 1},
     ))  # fmt: skip
 
 
-def measured(path, bound):
+def measured(path, setup):
     watch = Listening()
-    outcome = execute(bound, path, watch)
+    outcome = execute(setup, path, watch)
     repeated = [said for said in watch.said if "it is repeated" in said]
     return {r.direction: r.median for r in outcome.records}, repeated, read_journal(path)
 
@@ -65,15 +65,15 @@ def test_a_noisy_moment_does_not_cap_the_result(quiet, tmp_path, mode):
 
 
 def test_persistent_noise_is_accepted_after_two_repetitions(quiet, tmp_path):
-    bound = a_run(("bidirectional", "forward"), noisy_at=quiet[1], noisy_trials=1000)
-    rates, repeated, _ = measured(tmp_path / "noisy", bound)
+    setup = a_run(("bidirectional", "forward"), noisy_at=quiet[1], noisy_trials=1000)
+    rates, repeated, _ = measured(tmp_path / "noisy", setup)
     assert len(repeated) == 2
     assert rates["forward"] < rates["bidirectional"]
 
 
 def test_selftest_command_repeats_noisy_test(quiet):
-    said, bound = [], a_run(("bidirectional", "forward"), noisy_at=quiet[1])
-    rows = list(measure_capacities(bound, said.append))
+    said, setup = [], a_run(("bidirectional", "forward"), noisy_at=quiet[1])
+    rows = list(measure_capacities(setup, said.append))
     assert sum("it is repeated" in text for text in said) == 1
     assert rows[1]["capacity_fps"] >= rows[0]["capacity_fps"] > DEVICE_FPS
 
@@ -95,9 +95,9 @@ def test_plausible_rate_follows_from_other_modes(mode, others, least):
 
 def test_single_mode_repeats_noisy_self_test(quiet, tmp_path):
     """The self-test is the whole of what the device is offered, so it is looked at again."""
-    bound = a_run(("forward",), noisy_at=1, noisy_trials=8)
+    setup = a_run(("forward",), noisy_at=1, noisy_trials=8)
     watch = Listening()
-    outcome = execute(bound, tmp_path / "noisy", watch)
+    outcome = execute(setup, tmp_path / "noisy", watch)
     (record,) = outcome.records
     assert record.median == quiet[0]["forward"]
     assert record.tester_limited is False

@@ -10,9 +10,9 @@ import re
 import shutil
 
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.plugins import list_names, load_technology_type
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.results import read_results
 from v6t.tests.core.support import SIM, v6t
@@ -53,7 +53,7 @@ def test_initial_setup_3_configures_itself(name):
 
 def test_initial_setup_4_warns_of_unusual_settings():
     sound = resolve(plugin="mape-br", tester="sim")
-    assert list_setting_warnings(bind(sound)) == []
+    assert list_setting_warnings(make_setup(sound)) == []
     noted = {
         "latency is not measured": {"procedure": {"latency": {"tags": 5}}},
         "pdv and ipdv are not measured": {"procedure": {"delay_variation": {"duration_s": 5}}},
@@ -62,11 +62,13 @@ def test_initial_setup_4_warns_of_unusual_settings():
         "procedure.rate_from is set, but has no effect": {"procedure": {"rate_from": "median"}},
     }
     for words, flags in noted.items():
-        (said,) = list_setting_warnings(bind(resolve(plugin="mape-br", tester="sim", **flags)))
+        (said,) = list_setting_warnings(
+            make_setup(resolve(plugin="mape-br", tester="sim", **flags))
+        )
         assert words in said
     assert (
         list_setting_warnings(
-            bind(
+            make_setup(
                 resolve(
                     plugin="mape-br",
                     tester="sim",
@@ -94,7 +96,7 @@ def test_initial_setup_4_warns_of_unusual_settings():
 def test_initial_setup_4_warns_of_testbeds_that_cannot_be_right(bed, words, here):
     (here / "bed.yaml").write_text(bed)
     assert words in " ".join(
-        list_setting_warnings(bind(resolve(None, here / "bed.yaml", plugin="mape-br")))
+        list_setting_warnings(make_setup(resolve(None, here / "bed.yaml", plugin="mape-br")))
     )
     done = v6t("run", "--plugin", "mape-br", "--testbed", "bed.yaml", "--dry-run")
     assert done.status == 0

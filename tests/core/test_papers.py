@@ -11,7 +11,7 @@ from v6t.analysis.scaling import count_cores
 from v6t.core.campaigns import list_packaged_campaigns
 from v6t.core.campaigns.campaign import CampaignEntry, plan_campaign
 from v6t.core.campaigns.file import read_campaign
-from v6t.core.config.bound import bind
+from v6t.core.config.run_setup import make_setup
 from v6t.core.config.yaml_file import YamlFile
 from v6t.tests.core.papers import PAPERS, UNSPECIFIED
 
@@ -57,7 +57,7 @@ def find_differing(
     run: CampaignEntry, same: Mapping[str, Any], values: Mapping[str, Any]
 ) -> set[str]:
     """Compare a run, as it would be measured with all defaults, with the paper's settings."""
-    technology = bind(run.settings).technology
+    technology = make_setup(run.settings).technology
     planned = {
         **run.config,
         "params": technology.params.model_dump(mode="json"),

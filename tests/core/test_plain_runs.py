@@ -11,7 +11,7 @@ import subprocess
 import pytest
 from v6t.base.errors import DutError, EnvironmentLacking
 from v6t.core.config.compatibility import list_technologies
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.journal import Journal
 from v6t.drivers.duts.devices import make_lab_device
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
@@ -72,15 +72,15 @@ def loadable(module):
     )
 
 
-def lacking(bound):
+def lacking(setup):
     """Describe in the driver's words what a device lacks here; empty if nothing."""
-    if bound.driver.name in NO_LAB:
-        return NO_LAB[bound.driver.name]
-    module = MODULES.get(bound.driver.name, "")
+    if setup.driver.name in NO_LAB:
+        return NO_LAB[setup.driver.name]
+    module = MODULES.get(setup.driver.name, "")
     if module and not loadable(module):
         return f"this machine's kernel has no module {module}"
     try:
-        make_lab_device(bound.driver, bound.device_view, bound.intent).describe_parts()
+        make_lab_device(setup.driver, setup.device_view, setup.intent).describe_parts()
     except (DutError, EnvironmentLacking) as exc:
         return exc.message
     return ""
@@ -107,8 +107,8 @@ def carried_out(words, path, benchmark="throughput"):
 
 @pytest.mark.parametrize(("technology", "driver"), PAIRS)
 def test_plain_command_measures_every_pair(technology, driver, programs, tmp_path):
-    bound = resolve_and_bind(plugin=technology, dut=driver)
-    if why := lacking(bound):
+    setup = resolve_setup(plugin=technology, dut=driver)
+    if why := lacking(setup):
         pytest.skip(why)
     words = ["--plugin", technology, "--dut", driver]
     carried_out(words, tmp_path / "run", "resolution" if technology == "dns64" else "throughput")

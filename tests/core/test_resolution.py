@@ -7,7 +7,7 @@ import json
 import pytest
 from v6t.base.errors import EnvironmentLacking
 from v6t.core.config.checks import check_capabilities
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.plan import plan
 from v6t.procedures.resolution import compute_covered_qps
 from v6t.tests.core.support import v6t
@@ -120,24 +120,24 @@ def test_unsuitable_requests_are_rejected(tmp_path):
 
 
 def test_a_tester_that_only_sends_frames_is_refused():
-    bound = resolve_and_bind(plugin="dns64", tester="trex", dut="unbound")
+    setup = resolve_setup(plugin="dns64", tester="trex", dut="unbound")
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        check_capabilities(bound, OfFrames)
+        check_capabilities(setup, OfFrames)
 
 
 def test_rfc_preset_requires_60_s_and_20_repetitions():
-    planned = plan(resolve_and_bind(plugin="dns64", preset="rfc", tester="sim"))
+    planned = plan(resolve_setup(plugin="dns64", preset="rfc", tester="sim"))
     (point,) = planned.points
     assert (point.benchmark, point.mode) == ("resolution", "queries")
-    assert planned.bound.settings.procedure.trial_duration_s == 60
-    assert planned.bound.settings.procedure.repetitions == 20
+    assert planned.setup.settings.procedure.trial_duration_s == 60
+    assert planned.setup.settings.procedure.repetitions == 20
     assert planned.stream_descriptions == ()
     assert not any("section 9.2" in text for text in planned.warnings)
 
 
 def test_timeout_above_rfc_limit_gives_a_warning():
     caveats = plan(
-        resolve_and_bind(plugin="dns64", tester="sim", procedure={"resolution": {"timeout_s": 2.0}})
+        resolve_setup(plugin="dns64", tester="sim", procedure={"resolution": {"timeout_s": 2.0}})
     ).warnings
     assert any("2 s" in text for text in caveats)
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from v6t.core.config.bound import BoundRun
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
+from v6t.core.config.run_setup import RunSetup
 from v6t.core.migrate.migration import migrate
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.packets.walker import locate_headers
@@ -30,17 +30,17 @@ SIIT, NAT64, MANY_IPV4, MANY_IPV6, MANY_NAT64 = map(
 )
 
 
-def _convert(tmp_path: Path, text: str) -> BoundRun:
+def _convert(tmp_path: Path, text: str) -> RunSetup:
     source = tmp_path / "siitperf.conf"
     source.write_text(text)
     migrate(source, read_siitperf, tmp_path / "here", "siitperf")
-    return resolve_and_bind(tmp_path / "here" / "run.yaml", tmp_path / "here" / "testbed.yaml")
+    return resolve_setup(tmp_path / "here" / "run.yaml", tmp_path / "here" / "testbed.yaml")
 
 
-def _fields(bound: BoundRun, direction: Any, count: int) -> list[tuple[Any, Any, int, int]]:
+def _fields(setup: RunSetup, direction: Any, count: int) -> list[tuple[Any, Any, int, int]]:
     """Return source, destination and ports of the first frames of a direction."""
-    plugin = bound.technology
-    sizes = plugin.make_sizes(bound.settings.frame_sizes[0])
+    plugin = setup.technology
+    sizes = plugin.make_sizes(setup.settings.frame_sizes[0])
     (stream,) = compile_traffic(plugin.build_sized_traffic(direction, sizes, 1)).streams
     frames = Expander(stream).frames(0, count)
     layout = locate_headers(frames[0])
@@ -58,10 +58,10 @@ def _fields(bound: BoundRun, direction: Any, count: int) -> list[tuple[Any, Any,
 
 
 def test_siit_sample_sends_real_to_virtual_addresses(tmp_path):
-    bound = _convert(tmp_path, SIIT)
-    forward = _fields(bound, "forward", 500)
+    setup = _convert(tmp_path, SIIT)
+    forward = _fields(setup, "forward", 500)
     assert {f[:2] for f in forward} == {(IPv6Address("2001:2::2"), IPv6Address("2001:2:0:1000::2"))}
-    reverse = _fields(bound, "reverse", 500)
+    reverse = _fields(setup, "reverse", 500)
     assert {f[:2] for f in reverse} == {(IPv4Address("198.19.0.2"), IPv4Address("198.18.0.2"))}
     for *_, source, destination in (*forward, *reverse):
         assert 1024 <= source <= 65535
@@ -70,46 +70,46 @@ def test_siit_sample_sends_real_to_virtual_addresses(tmp_path):
 
 @pytest.mark.parametrize("unused", ["::", "0:0::0"])
 def test_siit_sample_without_background_address_is_converted(tmp_path, unused):
-    bound = _convert(tmp_path, SIIT.replace("2001:2:0:8000::2", unused))
-    assert bound.settings.plugin == "siit"
+    setup = _convert(tmp_path, SIIT.replace("2001:2:0:8000::2", unused))
+    assert setup.settings.plugin == "siit"
 
 
 def test_siit_with_varying_addresses_sends_all_of_both_ranges(tmp_path):
     varying = "IP-L-var 1\nIP-L-min 2\nIP-L-max 9\nIP-R-var 2\nIP-R-min 0x10\nIP-R-max 0x17\n"
-    bound = _convert(tmp_path, SIIT + varying + "IPv6-L-offset 14\nIPv6-R-offset 14\n")
-    forward = _fields(bound, "forward", 8)
+    setup = _convert(tmp_path, SIIT + varying + "IPv6-L-offset 14\nIPv6-R-offset 14\n")
+    forward = _fields(setup, "forward", 8)
     left = IPv6Address("2001:2::")
     right = IPv6Address("2001:2:0:1000::")
     assert [f[0] for f in forward] == [left + n for n in range(2, 10)]
     assert [f[1] for f in forward] == [right + n for n in range(0x17, 0xF, -1)]
-    reverse = _fields(bound, "reverse", 8)
+    reverse = _fields(setup, "reverse", 8)
     assert [f[0] for f in reverse] == [IPv4Address("198.19.0.0") + n for n in range(0x17, 0xF, -1)]
     assert [f[1] for f in reverse] == [IPv4Address("198.18.0.0") + n for n in range(2, 10)]
 
 
 def test_nat64_sample_sends_to_the_virtual_address(tmp_path):
-    bound = _convert(tmp_path, NAT64)
-    assert str(bound.technology.params.responder_ipv4) == "198.19.0.2"
-    assert str(bound.technology.params.prefix) == "64:ff9b::/96"
-    fields = _fields(bound, "forward", 4000)
+    setup = _convert(tmp_path, NAT64)
+    assert str(setup.technology.params.responder_ipv4) == "198.19.0.2"
+    assert str(setup.technology.params.prefix) == "64:ff9b::/96"
+    fields = _fields(setup, "forward", 4000)
     virtual = IPv6Address("64:ff9b::198.19.0.2")
     assert {f[:2] for f in fields} == {(IPv6Address("2001:2::2"), virtual)}
     tuples = {f[2:] for f in fields}
     assert len(tuples) == 4000
     assert {1024 <= s <= 41023 and 1 <= d <= 100 for s, d in tuples} == {True}
-    assert bound.technology.combinations == 4_000_000
+    assert setup.technology.combinations == 4_000_000
 
 
 def test_address_that_siitperf_does_not_send_to_is_unused(tmp_path):
-    bound = _convert(tmp_path, NAT64.replace("IPv4-R-Real 0.0.0.0", "IPv4-R-Real 203.0.113.5"))
-    assert str(bound.technology.params.responder_ipv4) == "198.19.0.2"
+    setup = _convert(tmp_path, NAT64.replace("IPv4-R-Real 0.0.0.0", "IPv4-R-Real 203.0.113.5"))
+    assert str(setup.technology.params.responder_ipv4) == "198.19.0.2"
     assert "203.0.113.5 is unused" in (tmp_path / "here" / "run.yaml").read_text()
 
 
 def test_enumeration_with_accounting_becomes_unique_pseudorandom(tmp_path):
     """Commit 40abd02 has ``Enumerate-ports 4``."""
-    bound = _convert(tmp_path, NAT64.replace("Enumerate-ports 3", "Enumerate-ports 4"))
-    assert bound.technology.params.enumerate_ports == 3
+    setup = _convert(tmp_path, NAT64.replace("Enumerate-ports 3", "Enumerate-ports 4"))
+    assert setup.technology.params.enumerate_ports == 3
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_enumeration_with_accounting_becomes_unique_pseudorandom(tmp_path):
     ids=["ipv4", "ipv6"],
 )
 def test_router_samples_send_from_all_hosts_to_all_hosts(tmp_path, text, left, right):
-    bound = _convert(tmp_path, text)
+    setup = _convert(tmp_path, text)
     least, most = (2, 65534) if text == MANY_IPV4 else (0, 65535)
     for direction, source, destination in (("forward", left, right), ("reverse", right, left)):
-        fields = _fields(bound, direction, 3000)
+        fields = _fields(setup, direction, 3000)
         for at, host in ((0, source), (1, destination)):
             seen = {f[at] for f in fields}
             assert len(seen) > 2500
@@ -142,16 +142,16 @@ def test_router_samples_send_from_all_hosts_to_all_hosts(tmp_path, text, left, r
 
 
 def test_nat64_sample_with_many_addresses_enumerates_all_of_them(tmp_path):
-    bound = _convert(tmp_path, MANY_NAT64)
-    fields = _fields(bound, "forward", 20_000)
+    setup = _convert(tmp_path, MANY_NAT64)
+    fields = _fields(setup, "forward", 20_000)
     initiators = {IPv6Address("2001:2::2") + (n << 16) for n in range(4000)}
     responders = {IPv6Address("64:ff9b::198.19.0.2") + n for n in range(1000)}
     assert {f[0] for f in fields} <= initiators
     assert {f[1] for f in fields} <= responders
     assert len({f[:2] for f in fields}) == 20_000
     assert {f[2:] for f in fields} == {(0xC020, 7)}
-    assert bound.technology.combinations == 4_000_000
-    ((net, via),) = bound.technology.make_dut_intent().left.routes.items()
+    assert setup.technology.combinations == 4_000_000
+    ((net, via),) = setup.technology.make_dut_intent().left.routes.items()
     assert (str(net), str(via)) == ("2001:2::/100", "2001:2:0:f000::2")
 
 
@@ -171,5 +171,5 @@ def test_traffic_that_cannot_be_converted_is_refused_with_its_line(tmp_path, tex
 
 
 def test_responder_without_setting_reads_a_single_tuple_as_siitperf_does(tmp_path):
-    bound = _convert(tmp_path, NAT64.replace("Responder-ports 3\n", ""))
-    assert bound.settings.procedure.connections.reading == "fixed"
+    setup = _convert(tmp_path, NAT64.replace("Responder-ports 3\n", ""))
+    assert setup.settings.procedure.connections.reading == "fixed"

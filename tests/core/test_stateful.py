@@ -7,8 +7,8 @@ import pytest
 from v6t.base.errors import DutError
 from v6t.benchmarks.registry import make_results_schema
 from v6t.core.cli.results_view import make_run_result
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import load_run
@@ -231,17 +231,17 @@ def test_loss_tolerance_does_not_apply_to_phase_one(tmp_path):
 
 def test_departures_from_rfc_9693_give_warnings():
     quick = wanted("throughput")
-    assert [c for c in list_result_warnings(bind(quick)) if "phase 1" in c]
-    assert not [c for c in list_result_warnings(bind(quick)) if "not validated" in c]
-    assert not [c for c in list_result_warnings(bind(wanted("capacity"))) if "phase 1" in c]
+    assert [c for c in list_result_warnings(make_setup(quick)) if "phase 1" in c]
+    assert not [c for c in list_result_warnings(make_setup(quick)) if "not validated" in c]
+    assert not [c for c in list_result_warnings(make_setup(wanted("capacity"))) if "phase 1" in c]
     loose = wanted("connection-rate", validate_connections=False, keep=False)
-    assert [c for c in list_result_warnings(bind(loose)) if "not validated" in c]
-    assert not [c for c in list_result_warnings(bind(loose)) if "phase 1" in c]
+    assert [c for c in list_result_warnings(make_setup(loose)) if "not validated" in c]
+    assert not [c for c in list_result_warnings(make_setup(loose)) if "phase 1" in c]
 
 
 def test_plan_lists_connection_benchmarks_once():
     run = wanted(*EVERYTHING, modes=("forward", "reverse"), count=100_000, upper_cps=200_000)
-    planned = plan(bind(run))
+    planned = plan(make_setup(run))
     found = [(p.mode, p.benchmark) for p in planned.points]
     for name in ("connection-rate", "teardown", "capacity"):
         assert [mode for mode, benchmark in found if benchmark == name] == ["connections"]
@@ -250,7 +250,9 @@ def test_plan_lists_connection_benchmarks_once():
     # 5 steps of 2 searches: 100,000 connections and their validation
     assert cost["connection-rate"].trials == 10
     made = {
-        p.stage.name: p.seconds for p in plan(bind(run)).stages if p.stage.mode == "connections"
+        p.stage.name: p.seconds
+        for p in plan(make_setup(run)).stages
+        if p.stage.mode == "connections"
     }
     steps = sum(2 * 100_000 / rate + 2 * 0.15 + 0.05 for rate in (2e5, 1e5, 1.5e5, 1.25e5, 1.125e5))
     assert made["connection-rate"] == pytest.approx(2 * steps)
@@ -261,8 +263,8 @@ def test_plan_lists_connection_benchmarks_once():
     assert cost["teardown"].trials == 2
     assert cost["capacity"].trials > 20
     assert planned.duration_s > sum(cost[n].duration_s for n in ("connection-rate", "capacity"))
-    longer = plan(bind(wanted(*EVERYTHING, count=100_000, upper_cps=200_000, keep=False)))
-    kept = plan(bind(wanted(*EVERYTHING, count=100_000, upper_cps=200_000)))
+    longer = plan(make_setup(wanted(*EVERYTHING, count=100_000, upper_cps=200_000, keep=False)))
+    kept = plan(make_setup(wanted(*EVERYTHING, count=100_000, upper_cps=200_000)))
     assert longer.duration_s > kept.duration_s + 10
 
 
@@ -271,7 +273,7 @@ def test_plan_includes_flush_and_overhead_of_connections():
     (real,) = [
         p
         for p in plan(
-            bind(resolve(plugin="nat44", tester="embedded", benchmarks=("connection-rate",)))
+            make_setup(resolve(plugin="nat44", tester="embedded", benchmarks=("connection-rate",)))
         ).stages
         if p.stage.name == "connection-rate"
     ]
@@ -290,8 +292,8 @@ def test_kept_connections_are_made_once():
     seconds = {}
     for keep in (True, False):
         procedure = {"connections": {"keep": keep}}
-        bound = bind(resolve(**{**flags, "procedure": procedure}))
-        (seconds[keep],) = [p.seconds for p in plan(bound).stages if p.stage.name == "throughput"]
+        setup = make_setup(resolve(**{**flags, "procedure": procedure}))
+        (seconds[keep],) = [p.seconds for p in plan(setup).stages if p.stage.name == "throughput"]
     assert seconds[False] > seconds[True] + 5
 
 
@@ -299,10 +301,10 @@ def test_plan_includes_expected_retries_of_searches():
     names = ("connection-rate", "throughput", "latency", "teardown", "capacity")
     seconds = []
     for retries in (0.0, 1.0):
-        bound = bind(
+        setup = make_setup(
             resolve(plugin="nat44", tester="embedded", modes=("forward",), benchmarks=names)
         )
-        bound.tester.usual_retries = retries
-        seconds.append({p.stage.name: p.seconds for p in plan(bound).stages if p.trials})
+        setup.tester.usual_retries = retries
+        seconds.append({p.stage.name: p.seconds for p in plan(setup).stages if p.trials})
     again = [name for name in names if seconds[1][name] > seconds[0][name]]
     assert again == ["connection-rate", "throughput", "capacity"]

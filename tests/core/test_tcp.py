@@ -9,7 +9,7 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.registry import make_results_schema
 from v6t.benchmarks.tcp import TcpCapacity, TcpCapacityRecord, find_media_cps, find_syn_sizes
 from v6t.core.config.checks import check_capabilities
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.plan import plan
 from v6t.procedures.stateful.phases import judge_connections
 from v6t.tests.core.support import v6t
@@ -147,25 +147,25 @@ def test_offered_rate_never_exceeds_tester_capacity(tmp_path):
     [("nat44", (74, 74)), ("nat64", (94, 74)), ("dslite-aftr", (114, 74)), ("nat66", (94, 94))],
 )
 def test_tcp_point_has_size_of_a_syn(plugin, octets):
-    bound = resolve_and_bind(plugin=plugin, tester="sim", benchmarks=("tcp-rate",))
-    sizes = find_syn_sizes(bound.technology)
+    setup = resolve_setup(plugin=plugin, tester="sim", benchmarks=("tcp-rate",))
+    sizes = find_syn_sizes(setup.technology)
     assert (sizes.ipv6, sizes.ipv4) == octets
     assert find_media_cps(1e9, sizes, 1) == max_frame_rate_fps(1e9, octets[0]) // 2
     # an object of three segments has their headers three times
     large = 1e9 / find_media_cps(1e9, sizes, 3000) / 8
     assert 3000 + 3 * octets[0] < large < 3200 + 3 * (octets[0] + 20)
-    (point,) = plan(bound).points
+    (point,) = plan(setup).points
     assert (point.frame_sizes["ipv6"], point.mode) == (octets[0], "connections")
 
 
 def test_frame_sizes_do_not_affect_tcp_benchmarks():
-    bound = resolve_and_bind(
+    setup = resolve_setup(
         plugin="nat44",
         tester="sim",
         benchmarks=("tcp-rate", "connection-rate"),
         frame_sizes=(64, 128),
     )
-    named = [point.benchmark for point in plan(bound).points]
+    named = [point.benchmark for point in plan(setup).points]
     assert (named.count("tcp-rate"), named.count("connection-rate")) == (1, 2)
 
 
@@ -176,9 +176,9 @@ class WithoutTcp:
 
 
 def test_tester_without_tcp_is_rejected():
-    bound = resolve_and_bind(plugin="nat44", tester="sim", benchmarks=("tcp-rate",))
+    setup = resolve_setup(plugin="nat44", tester="sim", benchmarks=("tcp-rate",))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        check_capabilities(bound, WithoutTcp)
+        check_capabilities(setup, WithoutTcp)
 
 
 def asked(**more):

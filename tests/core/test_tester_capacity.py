@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from v6t.base.files import locate_cache
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.config.settings import LinksSettings
 from v6t.core.runs import tester_capacity
 from v6t.core.runs.bench import compile_directions
@@ -47,14 +47,16 @@ def a_run(seed=1, tester="embedded", selftest="cached", **given):
 
 def make_spec(run, size=104, **changes):
     """Return the plugin's streams of a frame size and the self-test's specification, forward."""
-    plugin = bind(run).technology
+    plugin = make_setup(run).technology
     sizes = plugin.make_frame_pair(size)
     spec = make_capacity_spec(run, sizes, "forward", MEDIA)
     return replace(spec, **changes), compile_directions(plugin, sizes, run.seed)
 
 
 def make_selftest(run, door, opens_connections=False, **given):
-    return SelfTest(bind(run), *make_spec(run, **given), door, opens_connections=opens_connections)
+    return SelfTest(
+        make_setup(run), *make_spec(run, **given), door, opens_connections=opens_connections
+    )
 
 
 def look(run, directory, limit_fps=1e6, **given):
@@ -212,7 +214,7 @@ def test_phase_one_has_separate_capacity(directory):
 
 def test_tester_without_loopback_uses_cached_capacity(directory, tmp_path):
     run = on_trex(a_run())
-    assert not bind(run).tester.can_loop_back
+    assert not make_setup(run).tester.can_loop_back
     assert look(run, directory) == (MEDIA, UNKNOWN_SOURCE, 0)
     make_selftest(run, Counting(1e6)).store(TesterCapacity("forward", 123.0, (), ()))
     # how long the self-test looked does not matter here, and a run that had none goes on so

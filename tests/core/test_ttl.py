@@ -2,11 +2,11 @@
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.config.bound import bind
 from v6t.core.config.compatibility import can_configure
 from v6t.core.config.plugins import list_names as plugin_names
 from v6t.core.config.plugins import load_technology_type
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type
 from v6t.packets.direction import DIRECTIONS
@@ -15,8 +15,8 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 
 
-def bound(plugin, driver, **params):
-    return bind(
+def setup(plugin, driver, **params):
+    return make_setup(
         resolve(
             plugin=plugin,
             params={k: str(v) for k, v in params.items()},
@@ -32,7 +32,7 @@ def bound(plugin, driver, **params):
 def smallest_ttl(plugin, driver, **params):
     for ttl in range(2, 12):
         try:
-            bound(plugin, driver, **params, ttl=ttl)
+            setup(plugin, driver, **params, ttl=ttl)
         except UsageError as error:
             assert error.params["ttl"] > ttl
         else:
@@ -75,7 +75,7 @@ def test_ttl_must_leave_the_device(plugin, driver, params, ttl):
 
 @pytest.mark.parametrize(("plugin", "driver"), list(pairs()))
 def test_frames_with_an_accepted_ttl_are_expected_to_arrive(plugin, driver):
-    run = bound(plugin, driver, ttl=smallest_ttl(plugin, driver))
+    run = setup(plugin, driver, ttl=smallest_ttl(plugin, driver))
     sizes = run.technology.make_sizes(run.settings.frame_sizes[0])
     for direction in DIRECTIONS:
         traffic = run.technology.build_sized_traffic(direction, sizes)

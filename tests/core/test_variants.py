@@ -7,8 +7,8 @@ from v6t.analysis.record import FrameSizes
 from v6t.base.errors import EnvironmentLacking
 from v6t.benchmarks import registry
 from v6t.benchmarks.flows import FlowsRecord
-from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_capabilities
+from v6t.core.config.run_setup import make_setup
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.reporting import write
 from v6t.core.runs.bench import make_tester
@@ -198,7 +198,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
 
 def test_invalid_also_benchmarks_are_rejected():
     def list_needs(**flows):
-        return registry.load("flows").list_capabilities(bind(wanted("flows", flows=flows)))
+        return registry.load("flows").list_capabilities(make_setup(wanted("flows", flows=flows)))
 
     for name in ("teardown", "flows"):
         with expect_error("unknown-name", mentions=name):
@@ -235,21 +235,21 @@ def test_trials_with_successive_flows_are_longer(name, seconds, tmp_path):
 
 def test_settings_of_also_benchmarks_give_no_warning():
     changed = {"latency": {"tags": 400}}
-    said = [" ".join(list_setting_warnings(bind(wanted("flows", flows={"also": also}, **changed))))
+    said = [" ".join(list_setting_warnings(make_setup(wanted("flows", flows={"also": also}, **changed))))
             for also in (["latency"], [])]  # fmt: skip
     assert ["procedure.latency is set" in s for s in said] == [False, True]
 
 
 def test_variants_are_planned():
-    probe, flows = plan(bind(wanted("rss-probe"))), plan(bind(wanted("flows")))
-    assert probe.trial_count == 4 * plan(bind(wanted("throughput"))).trial_count
-    assert flows.trial_count == 3 * plan(bind(wanted("throughput"))).trial_count
+    probe, flows = plan(make_setup(wanted("rss-probe"))), plan(make_setup(wanted("flows")))
+    assert probe.trial_count == 4 * plan(make_setup(wanted("throughput"))).trial_count
+    assert flows.trial_count == 3 * plan(make_setup(wanted("throughput"))).trial_count
 
 
 def test_successive_flows_need_tester_support(tmp_path, monkeypatch):
     monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
-    bound = bind(wanted("flows", flows={"starts": ["together"]}))
-    check_capabilities(bound, lambda: make_tester(bound))
+    setup = make_setup(wanted("flows", flows={"starts": ["together"]}))
+    check_capabilities(setup, lambda: make_tester(setup))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         measure_run(wanted("flows"), tmp_path / "out")
 

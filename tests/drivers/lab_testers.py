@@ -5,8 +5,8 @@ from dataclasses import replace
 from textwrap import dedent
 
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.trial import Trial
@@ -19,10 +19,10 @@ REAL = [
 ]
 
 
-def bind_tester(kind, plugin="mape-br", testbed=None, options=None, **flags):
-    """Bind a run of a technology to a tester of the lab."""
+def make_tester_setup(kind, plugin="mape-br", testbed=None, options=None, **flags):
+    """Return the setup of a run of a technology with a tester of the lab."""
     lab = {"lab": "true"} if kind == "trex" else {}
-    return bind(
+    return make_setup(
         resolve(
             testbed=testbed,
             plugin=plugin,
@@ -36,17 +36,17 @@ def bind_tester(kind, plugin="mape-br", testbed=None, options=None, **flags):
 @contextmanager
 def open_tester(kind, plugin="mape-br", size=104, *, loopback=False, **run):
     """Yield an open tester with streams, and a trial of one second in both directions."""
-    bound = bind_tester(kind, plugin, **run)
-    with closing(make_tester(bound, loopback=loopback)) as tester:
+    setup = make_tester_setup(kind, plugin, **run)
+    with closing(make_tester(setup, loopback=loopback)) as tester:
         tester.open()
-        yield tester, load(tester, bound, size)
+        yield tester, load(tester, setup, size)
 
 
-def load(tester, bound, size, vary=lambda traffic: traffic):
+def load(tester, setup, size, vary=lambda traffic: traffic):
     """Load the streams of a technology; return a trial of one second."""
-    sizes = bound.technology.make_frame_pair(size)
-    streams = compile_directions(bound.technology, sizes, bound.settings.seed, vary)
-    tester.load(streams, bound.oracle)
+    sizes = setup.technology.make_frame_pair(size)
+    streams = compile_directions(setup.technology, sizes, setup.settings.seed, vary)
+    tester.load(streams, setup.oracle)
     return Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 3000.0, 1.0, 0.4, 0.1)
 
 

@@ -22,8 +22,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from v6t.base.errors import TesterError
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.migrate.maptperf import read_maptperf
 from v6t.core.migrate.migration import Migration
 from v6t.core.migrate.siitperf import read_siitperf
@@ -140,7 +140,7 @@ CASES = {
 
 def bind_case(case, tester, directory):
     """Resolve a run of v6t with the parameters of the peer's configuration file."""
-    links = bind(resolve(plugin="ipv6-router", tester="embedded")).technology.links
+    links = make_setup(resolve(plugin="ipv6-router", tester="embedded")).technology.links
     path = Path(directory) / f"{case.peer.name.lower()}.conf"
     path.write_text(case.conf(links))
     asked = case.peer.read(path).run
@@ -148,7 +148,7 @@ def bind_case(case, tester, directory):
     run.write_text(json.dumps({"plugin": asked["plugin"], "params": asked["params"]}))
     options = {"lab": "true", "cpu_limit": "100"} if tester == "trex" else {}
     program = {"program": os.environ["V6T_VPP"]} if "V6T_VPP" in os.environ else {}
-    return bind(
+    return make_setup(
         resolve(
             run,
             None,
@@ -160,9 +160,9 @@ def bind_case(case, tester, directory):
     )
 
 
-def search_with_v6t(case, tester, bound):
+def search_with_v6t(case, tester, setup):
     """Search the throughput with one of v6t's testers."""
-    sizes = bound.technology.make_frame_pair(case.octets)
+    sizes = setup.technology.make_frame_pair(case.octets)
     conditions = Conditions(
         sizes.ipv6, sizes.ipv4, "forward", TIMEOUT_S, 0.1,
         sending_time_tolerance=TOLERANCE, invalid_retries=TRIAL_RETRIES,
@@ -170,14 +170,14 @@ def search_with_v6t(case, tester, bound):
     spec = ThroughputSpec(
         conditions, case.upper_fps, "media", case.resolution_fps, DURATION_S, repetitions=1
     )
-    with closing(Bench(bound)) as bench:
-        bench.load(compile_directions(bound.technology, sizes, bound.settings.seed))
+    with closing(Bench(setup)) as bench:
+        bench.load(compile_directions(setup.technology, sizes, setup.settings.seed))
         return measure_throughput(spec, bench.measure).repetitions[0].rate_fps
 
 
-def search_with_peer(case, bound, directory):
+def search_with_peer(case, setup, directory):
     """Run the same search with the peer's own trials."""
-    with start_lab(bound) as tester:
+    with start_lab(setup) as tester:
 
         def offered(rate, _step):
             for _ in range(TRIAL_RETRIES + 1):
@@ -192,9 +192,9 @@ def search_with_peer(case, bound, directory):
 
 
 @contextmanager
-def start_lab(bound):
+def start_lab(setup):
     """Start the lab with the device and free tester ports; yield the tester's namespace."""
-    with closing(Bed(bound.technology.links, build_lab_device(bound))) as bed:
+    with closing(Bed(setup.technology.links, build_lab_device(setup))) as bed:
         yield bed.open().tester
 
 
@@ -232,8 +232,8 @@ def run_round(case) -> dict[str, float]:
     for tester in testers(case):
         with TemporaryDirectory() as directory:
             if tester == case.peer.name:
-                bound = bind_case(case, "embedded", directory)
-                found[tester] = search_with_peer(case, bound, directory)
+                setup = bind_case(case, "embedded", directory)
+                found[tester] = search_with_peer(case, setup, directory)
             else:
                 found[tester] = search_with_v6t(case, tester, bind_case(case, tester, directory))
     return found

@@ -17,8 +17,8 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import OracleDecorator
@@ -136,7 +136,7 @@ def make_wrapped_device(oracle):
 def make_device_with_params(**params):
     """Make the technology's reference device with other parameters than the tester's."""
     run = resolve(plugin="mape-br", tester="embedded", params=params)
-    other = bind(run).technology
+    other = make_setup(run).technology
     return lambda octets, technology: ReferenceDevice(other, octets)
 
 
@@ -268,11 +268,11 @@ class Benchmarked:
         options = {"lab": "true"} if kind == "trex" else {}
         self.kind = kind
         self._place = ReplaceableDevice()
-        self._bound = {
-            name: bind(resolve(plugin=name, tester=kind, tester_options=options))
+        self._setup = {
+            name: make_setup(resolve(plugin=name, tester=kind, tester_options=options))
             for name in ("mape-br", "ipv6-router")
         }
-        first = self._bound["mape-br"]
+        first = self._setup["mape-br"]
         self._links = first.technology.links
         self.tester = first.tester.make(
             self._links, self._place, loopback=False, delays=True, seed=1
@@ -286,7 +286,7 @@ class Benchmarked:
     def finds(self, fault):
         """Check whether a trial reports the fault."""
         device = fault.device or make_known_device(Known(timeless=True))
-        technology = self._bound[fault.technology].technology
+        technology = self._setup[fault.technology].technology
         self._place.put(device(frame_octets(self._links), technology))
         sizes = self._load(fault.technology)
         for again in range(MAX_TRIES):
@@ -308,7 +308,7 @@ class Benchmarked:
         return seen, fault.found(seen)
 
     def _load(self, name):
-        technology = self._bound[name].technology
+        technology = self._setup[name].technology
         sizes = technology.make_frame_pair(104 if name == "mape-br" else 84)
         if self._loaded != name:
             oracle = technology if name == "mape-br" else Unchanged(technology)

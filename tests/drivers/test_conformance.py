@@ -7,8 +7,8 @@ installation. Rates stay at what a busy small machine does dependably.
 from contextlib import closing
 
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab, needs_trex
@@ -29,9 +29,9 @@ def tester(request):
     run = resolve(
         plugin="mape-br", tester=request.param, tester_options=options, params={"n": "10", "m": "9"}
     )
-    made = make_tester(bind(run))
+    made = make_tester(make_setup(run))
     made.open()
-    plugin = bind(run).technology
+    plugin = make_setup(run).technology
     made.load(compile_directions(plugin, plugin.make_frame_pair(104), run.seed), plugin)
     yield made
     made.close()
@@ -122,7 +122,7 @@ def test_impossible_rate_fails_without_affecting_later_trials(tester):
 def test_measure_without_streams_is_an_error(kind):
     options = {"lab": "true"} if kind == "trex" else {}
     with closing(
-        make_tester(bind(resolve(plugin="mape-br", tester=kind, tester_options=options)))
+        make_tester(make_setup(resolve(plugin="mape-br", tester=kind, tester_options=options)))
     ) as made:
         made.open()
         with expect_error("not-loaded"):

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.core.runs.device import compute_load, with_device_load
 from v6t.drivers import clock
@@ -34,14 +34,14 @@ def trial(rate=3000.0, duration=1.0, mode="forward", **more):
 
 
 def simulated(asked, **device):
-    bound = bind(
+    setup = make_setup(
         resolve(
             plugin="mape-br", tester="sim", tester_options={k: str(v) for k, v in device.items()}
         )
     )
-    tester = make_tester(bound)
+    tester = make_tester(setup)
     tester.load(
-        compile_directions(bound.technology, bound.technology.make_frame_pair(104), 1), None
+        compile_directions(setup.technology, setup.technology.make_frame_pair(104), 1), None
     )
     return tester.measure(asked).directions["forward"]
 
@@ -96,9 +96,9 @@ def reading(at, out, back):
 
 @pytest.fixture(scope="module")
 def streams():
-    bound = bind(resolve(plugin="mape-br", tester="sim"))
+    setup = make_setup(resolve(plugin="mape-br", tester="sim"))
     return compile_traffic(
-        bound.technology.build_traffic("forward", bound.technology.make_frame_pair(104), 1)
+        setup.technology.build_traffic("forward", setup.technology.make_frame_pair(104), 1)
     )
 
 

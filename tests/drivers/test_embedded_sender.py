@@ -4,8 +4,8 @@ import time
 
 import numpy as np
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded import receiver, sender
 from v6t.drivers.embedded.sender import BATCH, TIMED_BATCH, Pace, Sender
@@ -79,7 +79,7 @@ MILLION, BATCH_FRAMES = 1_000_000, 5000
 
 
 def test_lost_frame_among_a_million_is_identified():
-    tool = bind(resolve(plugin="ipv6-router")).technology
+    tool = make_setup(resolve(plugin="ipv6-router")).technology
     (stream,) = compile_directions(tool, tool.make_frame_pair(84), 1)["forward"].streams
     tally = receiver.StreamTally(stream, MILLION, 1000, np.zeros(MILLION, dtype=bool))
     came = np.delete(np.arange(MILLION, dtype=np.uint32), 987_654)

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded import port
 from v6t.drivers.embedded.receiver import Receiver
@@ -174,7 +174,7 @@ def test_worker_writes_the_nonce_of_the_trial_into_marked_frames(nonce, octet):
 
 
 FRAMES = 100
-PLUGIN = bind(resolve(plugin="nat44", tester="sim")).technology
+PLUGIN = make_setup(resolve(plugin="nat44", tester="sim")).technology
 STREAMS = compile_directions(PLUGIN, PLUGIN.make_frame_pair(84), 1)
 TRIAL = Trial("t", "t", 84, 84, "forward", 1000.0, 0.1, 0.1, 0.0)
 

@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from v6t.core.config.bound import BoundRun
+from v6t.core.config.run_setup import RunSetup
 from v6t.tests.core.support import v6t, v6t_process
 from v6t.tests.needs import needs_lab
 
@@ -45,7 +45,7 @@ def one_tester(tester, row, monkeypatch):
     """
     rows = ("reference-mape-br",) if tester == "trex" else ("reference-mape-br", "nftables-nat44")
     if row.name not in rows:
-        monkeypatch.setattr(BoundRun, "can_measure_tester", False)
+        monkeypatch.setattr(RunSetup, "can_measure_tester", False)
 
 
 @pytest.mark.parametrize(("tester", "row"), CELLS)
@@ -100,11 +100,11 @@ def test_both_find_a_rate_on_the_same_device(monkeypatch):
 @pytest.mark.parametrize("name", peers.CASES)
 def test_imported_peer_file_gives_same_measurement(name, tmp_path):
     case = peers.CASES[name]
-    bound = peers.bind_case(case, "embedded", tmp_path)
+    setup = peers.bind_case(case, "embedded", tmp_path)
     asked = case.peer.read(tmp_path / f"{case.peer.name.lower()}.conf")
-    assert bound.settings.plugin == asked.run["plugin"]
-    assert bound.settings.dut.driver == case.driver
-    left, right = (v for v in bound.technology.ip_versions)
+    assert setup.settings.plugin == asked.run["plugin"]
+    assert setup.settings.dut.driver == case.driver
+    left, right = (v for v in setup.technology.ip_versions)
     assert (left, right) == case.versions
 
 

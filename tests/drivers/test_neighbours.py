@@ -16,8 +16,8 @@ from scapy.layers.inet6 import (
     IPv6,
 )
 from scapy.layers.l2 import ARP, Dot1Q, Ether
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.neighbours import MAX_INTRODUCED_HOSTS, Hosts
 from v6t.drivers.trex import probing
@@ -202,12 +202,12 @@ def test_link_may_answer_and_learn_separately(link, answers, introduces, tmp_pat
     """RFC 2544 appendix C.2.4.1: where the tester cannot answer, it asks instead."""
     bed = tmp_path / "bed.yaml"
     bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {link}}}\n")
-    bound = bind(resolve(testbed=bed, plugin="mape-br"))
-    described = make_tester(bound).describe()
+    setup = make_setup(resolve(testbed=bed, plugin="mape-br"))
+    described = make_tester(setup).describe()
     assert described["answers_on"] == (["left", "right"] if answers else ["right"])
     assert described["learning_on"] == (["left", "right"] if introduces else ["right"])
-    assert make_tester(bound, loopback=True).describe()["answers_on"] == []
-    given = make_host_arguments(bound.technology.make_dut_intent().emulated_links.left)
+    assert make_tester(setup, loopback=True).describe()["answers_on"] == []
+    given = make_host_arguments(setup.technology.make_dut_intent().emulated_links.left)
     assert (given is not None) is (answers or introduces)
     assert given is None or bool(Hosts(**given).make_introductions()) is introduces
 
@@ -226,7 +226,7 @@ class Way:
     def setsockopt(self, option, value):
         self.wait_s = value / 1000
 
-    def bind(self, endpoint):
+    def make_setup(self, endpoint):
         self.endpoint = endpoint
 
     def recv(self):

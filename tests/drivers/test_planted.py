@@ -6,8 +6,8 @@ import time
 from dataclasses import replace
 
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import Bench, compile_directions
 from v6t.drivers.duts.registry import make_driver
 from v6t.tests.needs import needs_lab, needs_trex
@@ -46,10 +46,10 @@ def test_a_table_that_is_reset_during_a_trial(kind):
             pytest.skip(f"needs the Debian package {package}")
     options = {"lab": "true"} if kind == "trex" else {}
     run = resolve(plugin="nat44", tester=kind, tester_options=options)
-    bound = bind(run)
-    sizes = bound.technology.make_frame_pair(run.frame_sizes[0])
-    bench = Bench(bound)
-    bench.load(compile_directions(bound.technology, sizes, run.seed))
+    setup = make_setup(run)
+    sizes = setup.technology.make_frame_pair(run.frame_sizes[0])
+    bench = Bench(setup)
+    bench.load(compile_directions(setup.technology, sizes, run.seed))
     trial = Trial("planted", "reset", sizes.ipv6, sizes.ipv4, "reverse", 1000.0, 2.0, 0.5, 0.1,
                   connections=Connections(500, 1000.0, wait_s=0.5))  # fmt: skip
 

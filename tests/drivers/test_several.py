@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from v6t.base.errors import TesterError, UsageError
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import compile_streams
 from v6t.drivers.several.division import (
     divide_connections,
@@ -34,8 +34,8 @@ CONNECTIONS = Connections(count=1001, rate_cps=1000.0, alpha=1.0)
 
 
 def compile_plugin(plugin, **params):
-    bound = resolve_and_bind(None, None, plugin=plugin, params=params)
-    return bound, compile_streams(bound, bound.technology.make_sizes(512))
+    setup = resolve_setup(None, None, plugin=plugin, params=params)
+    return setup, compile_streams(setup, setup.technology.make_sizes(512))
 
 
 def list_flows(stream, count):
@@ -68,9 +68,9 @@ def test_random_shares_cover_whole_range():
 
 @pytest.mark.parametrize(("flows", "parts"), [(7, 3), (1000, 8)])
 def test_few_flows_are_divided_exactly(flows, parts):
-    bound = resolve_and_bind(None, None, plugin="ipv4-router")
-    sizes = bound.technology.make_sizes(512)
-    whole = compile_streams(bound, sizes, lambda traffic: limit_flows(traffic, flows))["forward"]
+    setup = resolve_setup(None, None, plugin="ipv4-router")
+    sizes = setup.technology.make_sizes(512)
+    whole = compile_streams(setup, sizes, lambda traffic: limit_flows(traffic, flows))["forward"]
     shares = [divide_streams(whole, part, parts).streams[0] for part in range(parts)]
     found = [list_flows(share, compute_period(share)) for share in shares]
     assert sum(map(len, found)) == flows
@@ -78,9 +78,9 @@ def test_few_flows_are_divided_exactly(flows, parts):
 
 
 def test_one_flow_cannot_be_divided():
-    bound = resolve_and_bind(None, None, plugin="ipv4-router")
-    sizes = bound.technology.make_sizes(512)
-    whole = compile_streams(bound, sizes, lambda traffic: limit_flows(traffic, 1))["forward"]
+    setup = resolve_setup(None, None, plugin="ipv4-router")
+    sizes = setup.technology.make_sizes(512)
+    whole = compile_streams(setup, sizes, lambda traffic: limit_flows(traffic, 1))["forward"]
     with expect_error("flows-not-divisible", kind=UsageError):
         divide_streams(whole, 0, 2)
 
@@ -142,8 +142,8 @@ def simulate(parts=2, **options):
 
 def simulate_frames(parts=2, **options):
     tester = simulate(parts, **options)
-    bound, streams = compile_plugin("mape-br", n="10", m="9")
-    tester.load(streams, bound.technology)
+    setup, streams = compile_plugin("mape-br", n="10", m="9")
+    tester.load(streams, setup.technology)
     return tester
 
 

@@ -18,7 +18,7 @@ from v6t.trials.connections import Connections
 from v6t.trials.tcp import Tcp
 from v6t.trials.trial import DelayRequest, Trial
 
-from .lab_testers import REAL, TRIES, bind_tester, measure_passed
+from .lab_testers import REAL, TRIES, make_tester_setup, measure_passed
 
 EMBEDDED, TREX = REAL
 COUNT = 1000
@@ -31,16 +31,16 @@ class StatefulLab:
 
     def __init__(self, kind, plugin="nat44", *, loopback=False, size=None, **flags):
         settings = {"procedure": {"connections.count": str(COUNT)}, **flags}
-        self.kind, bound = kind, bind_tester(kind, plugin, **settings)
-        driver = make_driver(bound.settings.dut.driver, {})
+        self.kind, setup = kind, make_tester_setup(kind, plugin, **settings)
+        driver = make_driver(setup.settings.dut.driver, {})
         programs = {} if loopback else getattr(driver, "programs", {})  # a chain has none
         for program, package in programs.items():
             if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
                 pytest.skip(f"needs the Debian package {package}")
-        bound.tester.prepare()
-        self.sizes = bound.technology.make_sizes(size or bound.settings.frame_sizes[0])
-        self.bench = Bench(bound, loopback=loopback)
-        self.bench.load(compile_streams(bound, self.sizes))
+        setup.tester.prepare()
+        self.sizes = setup.technology.make_sizes(size or setup.settings.frame_sizes[0])
+        self.bench = Bench(setup, loopback=loopback)
+        self.bench.load(compile_streams(setup, self.sizes))
 
     def __enter__(self):
         return self

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.core.config.checks import check_benchmark_settings, check_capabilities
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.trex import astf
 from v6t.drivers.trex.client.astf import AstfWorker
@@ -163,7 +163,7 @@ def test_device_losses_are_not_tester_faults(counted):
 
 
 def technology(name, **params):
-    return resolve_and_bind(plugin=name, params={k: str(v) for k, v in params.items()}).technology
+    return resolve_setup(plugin=name, params={k: str(v) for k, v in params.items()}).technology
 
 
 MANY = {
@@ -218,7 +218,7 @@ def test_each_step_waits_for_all_of_the_one_before():
 
 def bind_tcp_rate(count=1000, plugin="nat44", **settings):
     texts = {"connections.count": str(count), **settings}
-    return resolve_and_bind(
+    return resolve_setup(
         plugin=plugin,
         tester="trex",
         tester_options={"lab": "true"},

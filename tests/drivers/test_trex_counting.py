@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from v6t.base.errors import BeyondTester
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex import counting, timing
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, select_part
@@ -44,7 +44,7 @@ from .faketrex import parse_trial
 
 RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
 RUN = resolve(plugin="mape-br", params={"n": "10", "m": "9"})
-PLUGIN = bind(RUN).technology
+PLUGIN = make_setup(RUN).technology
 STREAMS = {d: from_stl_json(json.dumps(s)) for d, s in RECORDED["streams"].items()}
 
 
@@ -230,7 +230,7 @@ def marked(stream):
 
 def compiled(plugin="mape-br", **params):
     run = resolve(plugin=plugin, params=params)
-    made = bind(run).technology
+    made = make_setup(run).technology
     return compile_directions(made, made.make_frame_pair(run.frame_sizes[0]), run.seed)
 
 
@@ -323,11 +323,11 @@ def test_samples_are_stamped_above_stamping_limit():
 
 
 @pytest.mark.parametrize(("bound", "every"), [(2.5e6, True), (2.6e6, False), (None, True)])
-def test_all_trials_of_a_search_use_same_counting(bound, every):
+def test_all_trials_of_a_search_use_same_counting(setup, every):
     """Its upper bound decides, however low a trial's own rate is."""
     for rate in (1000.0, 2e6, 2.5e6):
         found = make_bursts(
-            STREAMS["forward"], trial(rate, 0.5, search_limit_fps=bound), stamp=True
+            STREAMS["forward"], trial(rate, 0.5, search_limit_fps=setup), stamp=True
         )
         assert {b.pg_id is not None for b in found} == {every}
 
@@ -351,7 +351,7 @@ def test_trial_that_needs_every_stamp_is_refused_beyond_that_rate(asked):
 
 
 def test_enumeration_goes_on_at_the_next_pair_of_ports():
-    technology = bind(resolve(plugin="nat44", tester="sim")).technology
+    technology = make_setup(resolve(plugin="nat44", tester="sim")).technology
     streams = compile_directions(technology, technology.make_frame_pair(84), 1)["forward"]
     second = select_part(streams, trial(1000.0, 1.0), 1, 2, core=1)
     frames = second.streams[0].source().frames(0, 500)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.doctor import examine
@@ -173,7 +173,7 @@ def test_remote_trex_measures_trials(host, pairs):
 
 def cabled(server, device):
     """Connect cables between two hosts, with automatic link-local addresses."""
-    links = bind(resolve(plugin="nat44")).technology.links
+    links = make_setup(resolve(plugin="nat44")).technology.links
     for port, side in (("l0", "left"), ("r0", "right")):
         link = getattr(links, side)
         cable = (

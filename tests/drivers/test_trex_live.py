@@ -25,7 +25,7 @@ from v6t.trials.trial import DelayRequest
 from v6t.trials.verdict import assess_trial
 
 from . import faketrex
-from .lab_testers import bind_tester, load, measure_passed, open_tester
+from .lab_testers import load, make_tester_setup, measure_passed, open_tester
 
 pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 
@@ -128,7 +128,7 @@ def test_unused_server_is_restarted():
         assert host.attachment.server.is_alive
         guest.open()
         assert not host.attachment.server.is_alive
-        load(guest, bind_tester("trex"), 104)
+        load(guest, make_tester_setup("trex"), 104)
         result = measure_passed(guest, trial, delays=DelayRequest())
         (delays,) = result.directions["forward"].delays.values()
         assert (delays.frames, delays.lost) == (4000, 0)

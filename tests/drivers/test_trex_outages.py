@@ -17,7 +17,7 @@ from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.device_events import DeviceEvent
 from v6t.trials.trial import FlowStarts, Segment
 
-from .lab_testers import TRIES, bind_tester, load, measure_passed
+from .lab_testers import TRIES, load, make_tester_setup, measure_passed
 
 pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 
@@ -25,10 +25,10 @@ pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 @pytest.fixture(scope="module")
 def router():
     """Return the tester with all flows, or those that are chosen, and a trial."""
-    bound = bind_tester("trex", "ipv4-router", dut="linux-router")
-    with closing(make_tester(bound)) as tester:
+    setup = make_tester_setup("trex", "ipv4-router", dut="linux-router")
+    with closing(make_tester(setup)) as tester:
         tester.open()
-        yield lambda vary=lambda traffic: traffic: (tester, load(tester, bound, 84, vary))
+        yield lambda vary=lambda traffic: traffic: (tester, load(tester, setup, 84, vary))
 
 
 def test_second_rate_follows_the_first_without_a_gap(router):

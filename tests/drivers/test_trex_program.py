@@ -258,7 +258,7 @@ def test_only_one_module_handles_linux_interfaces():
 WITHOUT_AF_PACKET = """
 import sys
 sys.modules["v6t.drivers.trex.af_packet"] = None
-from v6t.core.config.bound import bind
+from v6t.core.config.run_setup import make_setup
 from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex import channel
@@ -276,7 +276,7 @@ for name in ("net_af_packet", "eth_af_packet"):
 with expect_error("unsupported-by-tester"):
     Trex({"lab": True})
 Trex({"lab": True, "interfaces": [f"--vdev=net_memif{n},id={n},role=server" for n in (0, 1)]})
-plugin = bind(resolve(plugin="mape-br")).technology
+plugin = make_setup(resolve(plugin="mape-br")).technology
 options = TrexOptions(interfaces=("03:00.0", "03:00.1"), trex_dir=sys.argv[1], python=sys.executable,
                       start="never", rpc_port=int(sys.argv[2]))
 trex = TrexTester(options, plugin.links, loopback=True)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.trex import capture, timing
 from v6t.drivers.trex import streams as trex_streams
@@ -30,7 +30,7 @@ from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.trial import FlowStarts, Segment, Trial
 
 RUN = resolve(plugin="mape-br", params={"n": "10", "m": "9"})
-PLUGIN = bind(RUN).technology
+PLUGIN = make_setup(RUN).technology
 STREAMS = with_stamps(compile_directions(PLUGIN, PLUGIN.make_frame_pair(104), 1)["forward"])
 HZ = 2e9
 

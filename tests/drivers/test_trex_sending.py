@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import bursts as trex_bursts
@@ -119,7 +119,7 @@ COUNT, RATE = 1000, 2000.0
 TOLERANCE = 1.005
 LOOK_S = 0.0004
 """Between two readings."""
-PLUGIN = bind(resolve(plugin="nat44", tester="sim")).technology
+PLUGIN = make_setup(resolve(plugin="nat44", tester="sim")).technology
 
 
 class Server:

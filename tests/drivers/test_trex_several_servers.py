@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 from v6t.base.errors import TesterError
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import Bench, compile_directions, make_tester
 from v6t.procedures.stateful.phases import judge_connections
 from v6t.tests.core.support import v6t
@@ -50,10 +50,10 @@ def two(tmp_path_factory):
 
 @contextmanager
 def opened(two, plugin):
-    bound = bind(resolve(None, two.testbed(), plugin=plugin))
-    with closing(make_tester(bound)) as tester:
+    setup = make_setup(resolve(None, two.testbed(), plugin=plugin))
+    with closing(make_tester(setup)) as tester:
         tester.open()
-        yield tester, replace(load(tester, bound, 128), **LOAD)
+        yield tester, replace(load(tester, setup, 128), **LOAD)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_mape_relay_of_one_vpp_is_measured_by_both_servers(two):
 
 
 def test_connections_are_divided_learned_and_validated(two):
-    bound = bind(
+    setup = make_setup(
         resolve(
             None,
             two.testbed(HOOKS.format(device=two.device)),
@@ -124,9 +124,9 @@ def test_connections_are_divided_learned_and_validated(two):
             procedure={"connections.count": str(COUNT)},
         )
     )
-    technology = bound.technology
-    sizes = technology.make_frame_pair(bound.settings.frame_sizes[0])
-    bench = Bench(bound)
+    technology = setup.technology
+    sizes = technology.make_frame_pair(setup.settings.frame_sizes[0])
+    bench = Bench(setup)
     bench.load(compile_directions(technology, sizes, 1))
     asked = Connections(COUNT, 10_000.0, wait_s=1.0, alpha=1.0, purpose="establish")
     trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, connections=asked, **LOAD)

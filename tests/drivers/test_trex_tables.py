@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.oracle.connection_oracle import find_foreground
 from v6t.drivers.oracle.replay import Replay
@@ -47,7 +47,7 @@ from v6t.trials.trial import DelayRequest, Trial
 from .faketrex import parse_trial
 
 RUN = resolve(plugin="nat44", tester="sim")
-PLUGIN = bind(RUN).technology
+PLUGIN = make_setup(RUN).technology
 COUNT = 1000
 
 
@@ -298,7 +298,7 @@ def test_cost_of_many_connections_is_announced(tester, count, said):
 
 def compiled(plugin="mape-br", size=104, params=None):
     run = resolve(plugin=plugin, tester="sim", params=params or {})
-    made = bind(run).technology
+    made = make_setup(run).technology
     return made, compile_directions(made, made.make_frame_pair(size), run.seed)
 
 

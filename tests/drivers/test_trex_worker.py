@@ -17,8 +17,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from v6t.base.errors import EnvironmentLacking, TesterError
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
@@ -48,7 +48,7 @@ from . import faketrex
 from .duts.field import wait_until
 
 pytestmark = pytest.mark.slow
-PLUGIN = bind(resolve(plugin="mape-br")).technology
+PLUGIN = make_setup(resolve(plugin="mape-br")).technology
 
 
 @pytest.fixture
@@ -356,9 +356,9 @@ def test_run_on_unsuitable_server_ends_before_first_trial(installation, monkeypa
         "benchmarks": ("throughput-frame-timeout",),
         "procedure": {"frame_timeout": {"deadline_ms": 10.0}},
     }
-    bound = bind(resolve(**flags))
+    setup = make_setup(resolve(**flags))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        execute(bound, tmp_path / "run", Listener())
+        execute(setup, tmp_path / "run", Listener())
     assert not (tmp_path / "run").exists()
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from v6t.base.errors import EnvironmentLacking, V6tError
-from v6t.core.config.bound import bind
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results import read_results
 from v6t.core.runs.rundir import read_config
@@ -201,7 +201,7 @@ def run_directory(path: Path) -> Parts:
     sections = [value for value in document.values() if isinstance(value, list)]
     records = [item for section in sections for item in section if isinstance(item, dict)]
     parts["records"] = [" ".join(numbers(record)) for record in records]
-    parts["estimate"] = numbers(plan(bind(read_config(path))).to_json())
+    parts["estimate"] = numbers(plan(make_setup(read_config(path))).to_json())
     parts["warnings"] = [count_sentences(document), *map(count_sentences, records)]
     for table in sorted(path.glob("*.csv")):
         rows = list(csv.reader(io.StringIO(table.read_text())))

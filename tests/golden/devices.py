@@ -13,7 +13,7 @@ from v6t.audit import auditor
 from v6t.audit.packet_device.build import build_device
 from v6t.base.errors import EnvironmentLacking, UsageError, V6tError
 from v6t.core.config.plugins import load_technology_type
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.config.warnings import list_result_warnings
 from v6t.drivers.duts.plan import ACTIONS, Check, DeviceChange, IfExists, Plan
 from v6t.drivers.duts.registry import list_driver_names as driver_names
@@ -60,13 +60,13 @@ def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
     parts: Parts = {}
     for name in driver_names():
         try:
-            bound = resolve_and_bind(None, path, plugin=technology, dut=name, params=params)
+            setup = resolve_setup(None, path, plugin=technology, dut=name, params=params)
             if not load_driver_type(name).configures_device:
                 continue
-            driver, plan = bound.driver, bound.example_plan
-            found = describe(driver, plan, bound.intent)
-            found["frames"] = list(translate(bound))
-            found["warnings"] = [str(len([*list_result_warnings(bound)]))]
+            driver, plan = setup.driver, setup.example_plan
+            found = describe(driver, plan, setup.intent)
+            found["frames"] = list(translate(setup))
+            found["warnings"] = [str(len([*list_result_warnings(setup)]))]
         except V6tError as exc:
             found = {"exit status": [str(exc.exit_code)]}
         parts |= {f"{name} {part}": lines for part, lines in found.items()}
@@ -164,12 +164,12 @@ def _first_frames(technology: Technology) -> list[tuple[Any, Any]]:
     return frames
 
 
-def translate(bound: Any) -> Iterator[str]:
+def translate(setup: Any) -> Iterator[str]:
     """Yield the frames that the driver's device emits, and the octets that it may choose."""
-    technology = bound.technology
+    technology = setup.technology
     if technology.zone is not None:
         return
-    oracle = bound.driver.adapt_oracle(technology, bound.intent)
+    oracle = setup.driver.adapt_oracle(technology, setup.intent)
     for direction, sent in _first_frames(technology):
         answer = oracle.expect(direction, sent)
         for frame, length in zip(answer.frames, answer.length.tolist(), strict=True):

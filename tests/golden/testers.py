@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from v6t.base.errors import V6tError
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.drivers.embedded.timing import compute_due_s
 from v6t.drivers.oracle.replay import Order
@@ -54,8 +54,8 @@ DIRECTION_RESULTS = (
 def describe_trials(technology: str) -> Parts:
     """Return what TRex is asked to send in some trials, with its stamps and marks."""
     params = {"negative_percent": "10"} if technology == "mape-br" else {}
-    bound = resolve_and_bind(None, None, plugin=technology, params=params)
-    made = bound.technology
+    setup = resolve_setup(None, None, plugin=technology, params=params)
+    made = setup.technology
     compiled = compile_directions(made, made.make_sizes(104), 1)
     parts: Parts = {}
     for direction, streams in compiled.items():

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
-from v6t.core.audit_device import BoundDevice
+from v6t.core.audit_device import RunDevice
 from v6t.core.audit_output import make_record, write_audit
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.drivers.duts.kinds.jool import MAPT, Jool, choose_program
 from v6t.tests.jool.built import built_mapt
 from v6t.tests.jool.image import JOOL
@@ -44,16 +44,16 @@ def one_machine(standing: Standing) -> Iterator[None]:
 
 def audited(plugin: str, place: Path, *, variants: bool) -> None:
     """Audit all configurations, or the plugin's own one."""
-    bound = bind(resolve(plugin=plugin, dut="jool"))
+    setup = make_setup(resolve(plugin=plugin, dut="jool"))
     image = JOOL.image()
-    files = built_mapt().files(image) if choose_program(bound.intent) == MAPT else ()
-    device, selection = choose_clauses(BoundDevice(bound), (), bound.settings.params)
+    files = built_mapt().files(image) if choose_program(setup.intent) == MAPT else ()
+    device, selection = choose_clauses(RunDevice(setup), (), setup.settings.params)
     progress, started = AuditProgress(), time.monotonic()
     with one_machine(Standing(image, files)):
         run_audit(device, selection, AuditRequest(variants=variants, **LISTENING_S), progress)
     suites = [suite.name for suite in selection.suites]
     seconds = time.monotonic() - started
-    write_audit(make_record(bound, "jool", suites, seconds, progress), progress.frames, place)
+    write_audit(make_record(setup, "jool", suites, seconds, progress), progress.frames, place)
 
 
 if __name__ == "__main__":

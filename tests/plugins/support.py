@@ -10,8 +10,8 @@ import numpy as np
 import yaml
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.packet_device.translator import TranslatingDevice
-from v6t.core.config.bound import make_technology
 from v6t.core.config.plugins import load_technology_type
+from v6t.core.config.run_setup import make_technology
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.walker import locate_headers
 from v6t.plugins.base import Link, Links

@@ -14,8 +14,8 @@ from ipaddress import (
 import pytest
 from pydantic import ValidationError
 from v6t.base.errors import UsageError
-from v6t.core.config.bound import make_technology, validate_params
 from v6t.core.config.plugins import load_technology_type
+from v6t.core.config.run_setup import make_technology, validate_params
 from v6t.intent.device import BackgroundVlan, Links
 from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.prefixes import refuse_unforwardable

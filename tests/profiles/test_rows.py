@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 def sets(plugin, size=104, **params):
     run = resolve(plugin=plugin, params=params)
-    made = bind(run).technology
+    made = make_setup(run).technology
     return compile_directions(made, made.make_frame_pair(size), run.seed)
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from v6t.analysis.report.render import to_html, to_markdown
 from v6t.base.errors import TesterError, UsageError
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.drivers.delays import compute_ipdv, make_distribution
 from v6t.drivers.lab.privilege import available
 from v6t.tools.accuracy import certify as certifying
@@ -206,9 +206,9 @@ def test_every_check_has_a_name_of_its_own_and_shows_something():
 
 
 def test_simulated_tester_is_rejected():
-    bound = bind(resolve(plugin="ipv6-router", tester="sim"))
+    setup = make_setup(resolve(plugin="ipv6-router", tester="sim"))
     with pytest.raises(UsageError):
-        certifying.check_certifiable(bound)
+        certifying.check_certifiable(setup)
 
 
 def short():
@@ -260,13 +260,13 @@ def test_a_check_that_was_stopped_is_not_made_again_at_half_the_rate(monkeypatch
 def test_the_embedded_tester_is_certified_after_an_interrupt(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(certifying, "checks", short)
-    bound = bind(resolve(plugin="ipv6-router", tester="embedded"))
+    setup = make_setup(resolve(plugin="ipv6-router", tester="embedded"))
     stopped, out = Interrupted(), tmp_path / "certificate"
     with pytest.raises(KeyboardInterrupt):
-        certifying.certify(bound, out, stopped)
+        certifying.certify(setup, out, stopped)
     assert stopped.said[-1].startswith("2 of 6 checks are kept")
     said = []
-    made = certifying.certify(bound, out, said.append)
+    made = certifying.certify(setup, out, said.append)
     assert [text.split()[1] for text in said] == ["p", "l", "u", "r"]
     assert sorted(p.name for p in out.iterdir()) == [
         "accuracy.html",

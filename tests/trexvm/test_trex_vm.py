@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs.bench import compile_directions, make_tester
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers import machines
@@ -252,13 +252,13 @@ def test_several_pairs_and_cores(guest, tmp_path, ports, cores):
         "catch_up_ms": 1000,  # where a thread waits for its CPU, what it is late is made up for
     }
     file = bed(guest, tmp_path / "bed.yaml", FOUR[:2], FOUR[1::-1], **arguments, **more)
-    bound = bind(resolve(testbed=file, plugin="ipv4-router"))
-    tester = make_tester(bound, loopback=True)
+    setup = make_setup(resolve(testbed=file, plugin="ipv4-router"))
+    tester = make_tester(setup, loopback=True)
     tester.open()
     try:
         assert tester.describe()["data_path_cores"] == cores * (1 + len(more.get("pairs", ())))
-        sizes = bound.technology.make_frame_pair(84)
-        tester.load(compile_directions(bound.technology, sizes, 1), bound.oracle)
+        sizes = setup.technology.make_frame_pair(84)
+        tester.load(compile_directions(setup.technology, sizes, 1), setup.oracle)
         asked = Trial(
             "throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 100.0, 20.0, 1.0, 0.2
         )

@@ -26,11 +26,11 @@ def main(output: Path | None, **given: Any) -> None:
     if given["run_file"] is None and given["plugin"] is None:
         given["plugin"] = TECHNOLOGY
     try:
-        bound = resolve_run(given)
-        check_certifiable(bound)
-        bound.tester.prepare()
-        out = output or Path(f"accuracy-{bound.tester.name}")
-        certificate = certify(bound, out, lambda text: print(text, file=sys.stderr))
+        setup = resolve_run(given)
+        check_certifiable(setup)
+        setup.tester.prepare()
+        out = output or Path(f"accuracy-{setup.tester.name}")
+        certificate = certify(setup, out, lambda text: print(text, file=sys.stderr))
     except V6tError as exc:
         print(f"{exc.message}\n{exc.hint}", file=sys.stderr)
         sys.exit(exc.exit_code)

@@ -18,8 +18,8 @@ import numpy as np
 from v6t.analysis.report.render import to_html, to_markdown
 from v6t.base.errors import TesterError, UsageError, hides_interrupt
 from v6t.base.files import read_json
-from v6t.core.config.bound import validate_params
 from v6t.core.config.plugins import load_technology_type
+from v6t.core.config.run_setup import validate_params
 from v6t.core.runs.bench import compile_directions
 from v6t.core.runs.manifest import describe_machine, find_commit, utc_now
 from v6t.core.runs.tester_capacity import collect_tester_facts
@@ -38,7 +38,7 @@ from v6t.trials.result import DirectionResult, TrialResult
 from v6t.trials.trial import Trial
 
 if TYPE_CHECKING:
-    from v6t.core.config.bound import BoundRun
+    from v6t.core.config.run_setup import RunSetup
     from v6t.packets.arrays import U8
     from v6t.packets.direction import Direction
     from v6t.profiles.model import FramePair
@@ -59,9 +59,9 @@ _SECTIONS: Mapping[str, type[Any]] = {
 Say = Callable[[str], None]
 
 
-def identity(bound: BoundRun) -> str:
+def identity(setup: RunSetup) -> str:
     """Return a key of the tester, its options, this machine and this version."""
-    facts = [SCHEMA, version("v6t"), collect_tester_facts(bound)]
+    facts = [SCHEMA, version("v6t"), collect_tester_facts(setup)]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -82,11 +82,11 @@ class Unchanged(OracleDecorator):
         return Expected(frames, lengths, np.zeros(count, dtype=np.uint8))
 
 
-def certify(bound: BoundRun, out: Path, say: Say) -> Certificate:
+def certify(setup: RunSetup, out: Path, say: Say) -> Certificate:
     """Run the checks that are not on disk yet and write the certificate.
 
     Args:
-        bound: whose tester.
+        setup: whose tester.
         out: directory for the certificate.
         say: told what begins.
 
@@ -99,8 +99,8 @@ def certify(bound: BoundRun, out: Path, say: Say) -> Certificate:
     except OSError as exc:
         raise UsageError(f"{out} cannot be used: {exc.strerror}", code="file-unwritable") from exc
     load = os.getloadavg()[0]
-    steps = _Steps(out / STEPS, identity(bound))
-    bench = _Bench(bound)
+    steps = _Steps(out / STEPS, identity(setup))
+    bench = _Bench(setup)
     try:
         todo = checks()
         for number, check in enumerate(todo, 1):
@@ -121,7 +121,7 @@ def certify(bound: BoundRun, out: Path, say: Say) -> Certificate:
         version=version("v6t"),
         source_commit=find_commit(),
         tester=steps.tester,
-        options=bound.settings.tester.options,
+        options=setup.settings.tester.options,
         machine=describe_machine(),
         load=[round(load, 2), round(os.getloadavg()[0], 2)],
         traffic=f"{TECHNOLOGY}, {OCTETS} octets, left to right",
@@ -135,15 +135,15 @@ def certify(bound: BoundRun, out: Path, say: Say) -> Certificate:
     return certificate
 
 
-def check_certifiable(bound: BoundRun) -> None:
+def check_certifiable(setup: RunSetup) -> None:
     """Refuse testers to which the known device cannot be connected.
 
     Raises:
         UsageError: it is simulated, or not in the lab.
     """
-    if bound.tester.simulates or not bound.tester.in_lab:
+    if setup.tester.simulates or not setup.tester.in_lab:
         raise UsageError(
-            f"the {bound.tester.name} tester's error can be measured in the lab only: a device of "
+            f"the {setup.tester.name} tester's error can be measured in the lab only: a device of "
             "known behaviour must stand before it",
             "--tester embedded, or --tester trex --set-tester lab=true",
             code="unsupported-by-tester",
@@ -182,9 +182,9 @@ class _Steps:
 class _Bench:
     """Tester and known device, opened when a check needs them."""
 
-    def __init__(self, bound: BoundRun) -> None:
-        self._bound = bound
-        links = bound.technology.links
+    def __init__(self, setup: RunSetup) -> None:
+        self._setup = setup
+        links = setup.technology.links
         self._device = KnownDevice(frame_octets(links))
         plugin = load_technology_type(TECHNOLOGY)
         self._technology = plugin(validate_params(plugin, {}), links)
@@ -282,13 +282,13 @@ class _Bench:
 
     def _open(self) -> Tester:
         if self._tester is None:
-            tester = self._bound.tester.make(
+            tester = self._setup.tester.make(
                 self._technology.links, self._device, loopback=False, delays=True,
-                seed=self._bound.settings.seed,
+                seed=self._setup.settings.seed,
             )  # fmt: skip
             self._tester = tester
             tester.open()
-            streams = compile_directions(self._technology, self._sizes, self._bound.settings.seed)
+            streams = compile_directions(self._technology, self._sizes, self._setup.settings.seed)
             tester.load(streams, Unchanged(self._technology))
             self.described = tester.describe()
         return self._tester

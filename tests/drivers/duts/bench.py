@@ -12,7 +12,7 @@ import numpy as np
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import Bench, compile_directions
 from v6t.core.runs.preflight import with_preflight_setup
 from v6t.drivers.duts.lab.device import LabDut
@@ -119,12 +119,12 @@ def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
 
 def prove_translation(flags, testbed=None):
     """Check a lab device's translation; return the mismatch, its read-backs and its description."""
-    bound = resolve_and_bind(testbed=testbed, **flags)
-    tool = bound.technology
-    sizes = tool.make_frame_pair(bound.settings.frame_sizes[0])
-    bench = Bench(bound)
+    setup = resolve_setup(testbed=testbed, **flags)
+    tool = setup.technology
+    sizes = tool.make_frame_pair(setup.settings.frame_sizes[0])
+    bench = Bench(setup)
     try:
-        bench.load(compile_directions(tool, sizes, bound.settings.seed))
+        bench.load(compile_directions(tool, sizes, setup.settings.seed))
         finding = check_translation(
             with_preflight_setup(bench.measure, tool),
             ipv6_frame_size=sizes.ipv6,
@@ -141,11 +141,11 @@ def traffic_classes(plugin, octets, *, params=None, dut, **options):
 
     ``why`` is empty if every frame came back and is allowed.
     """
-    bound = resolve_and_bind(plugin=plugin, params=params or {}, dut=dut, dut_params=options)
-    run, tool = bound.settings, bound.technology
+    setup = resolve_setup(plugin=plugin, params=params or {}, dut=dut, dut_params=options)
+    run, tool = setup.settings, setup.technology
     sizes = tool.make_frame_pair(run.frame_sizes[0])
     made = compile_directions(tool, sizes, run.seed)
-    bench = Bench(bound)
+    bench = Bench(setup)
     found = {}
     try:
         for outer, inner in octets:

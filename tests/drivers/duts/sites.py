@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.transport.process import NamespaceTransport
@@ -236,11 +236,11 @@ class RunningSite:
 
     def _macs(self) -> dict[str, dict[str, str]]:
         """Return the MAC addresses of each part's interfaces, by side."""
-        bound = resolve_and_bind(self.run, self.testbed)
-        assert isinstance(bound.driver, ChainDriver)
+        setup = resolve_setup(self.run, self.testbed)
+        assert isinstance(setup.driver, ChainDriver)
         return {
             part.name: {s: getattr(part.intent.links, s).dut_mac for s in ("left", "right")}
-            for part in bound.driver.get_parts(bound.intent)
+            for part in setup.driver.get_parts(setup.intent)
             if part.name in self.site.placed
         }
 

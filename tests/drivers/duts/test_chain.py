@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.base.errors import DutError
-from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
+from v6t.core.config.run_setup import make_setup
 from v6t.core.runs import dut
 from v6t.core.runs.bench import Bench, compile_directions, make_state_device
 from v6t.drivers.duts.chain.driver import ChainDriver
@@ -50,9 +50,9 @@ def test_connections_go_through_and_are_counted():
     run = resolve(plugin="dslite-aftr")
     if package := missing("nftables", "directly"):
         pytest.skip(f"needs {package}")
-    tool = bind(run).technology
+    tool = make_setup(run).technology
     sizes = tool.make_frame_pair(run.frame_sizes[0])
-    bench = Bench(bind(run))
+    bench = Bench(make_setup(run))
     try:
         bench.load(compile_directions(tool, sizes, run.seed))
         made = bench.measure(establish(sizes)).connections
@@ -65,7 +65,7 @@ def test_connections_go_through_and_are_counted():
             assert count.received == count.sent == COUNT
             assert counted.matched == counted.checked > 0
         tester = bench.open()
-        state = make_state_device(bind(run), tester, None)
+        state = make_state_device(make_setup(run), tester, None)
         assert state.timeout_s > 60
         state.flush()
         assert state.count_sessions() == 0
@@ -97,7 +97,7 @@ def test_failed_part_removes_all_other_parts(tmp_path):
     if package := missing("tayga-nftables", "directly"):
         pytest.skip(f"needs {package}")
     before = namespaces()
-    bench = Bench(bind(run))
+    bench = Bench(make_setup(run))
     try:
         with pytest.raises(DutError):
             bench.open()
@@ -147,7 +147,7 @@ def test_wrong_parts_are_rejected_before_anything_starts(variant, options, code)
 
 def test_single_aftr_replaces_softwire_and_nat_parts():
     run = resolve(plugin="ipv4aas", params={"variant": "ds-lite"}, dut_params=AFTR)
-    parts = bind(run).driver.get_parts(bind(run).technology.make_dut_intent())
+    parts = make_setup(run).driver.get_parts(make_setup(run).technology.make_dut_intent())
     assert [(p.name, p.device, p.driver.name, p.stateful) for p in parts] == [
         ("b4", "CE", "reference", False), ("aftr", "PE", "vpp", True),
     ]  # fmt: skip
@@ -157,12 +157,12 @@ def test_part_with_other_driver_has_default_options():
     run = resolve(
         plugin="ipv4aas", params={"variant": "map-e"}, dut_params={"parts.br.driver": "vpp"}
     )
-    parts = bind(run).driver.get_parts(bind(run).technology.make_dut_intent())
+    parts = make_setup(run).driver.get_parts(make_setup(run).technology.make_dut_intent())
     assert [part.driver.name for part in parts] == ["nftables", "reference", "vpp"]
     # what the lab's TAYGA needs is nothing for another translator
     clat = {"parts.clat.driver": "jool", "parts.plat.options.queue_length": "77"}
     run = resolve(plugin="ipv4aas", dut_params=clat)
-    one, other = bind(run).driver.get_parts(bind(run).technology.make_dut_intent())
+    one, other = make_setup(run).driver.get_parts(make_setup(run).technology.make_dut_intent())
     assert one.driver.name == "jool"
     assert (other.driver.options.queue_length, other.driver.options.mend_checksums) == (77, True)
 
@@ -252,9 +252,9 @@ def test_two_parts_in_one_lab_namespace_are_rejected():
         "parts.plat.driver": "vpp",
         "parts.plat.options.ssh.lab": "one",
     }
-    bound = bind(resolve(plugin="ipv4aas", dut_params=given))
+    setup = make_setup(resolve(plugin="ipv4aas", dut_params=given))
     with expect_error("chain-conflict"):
-        make_lab_device(bound.driver, bound.device_view, bound.intent)
+        make_lab_device(setup.driver, setup.device_view, setup.intent)
 
 
 def test_part_keeps_lock_of_other_part_of_run(tmp_path):
@@ -346,17 +346,17 @@ def test_failed_part_leaves_earlier_parts_unchanged(action, fails, log):
 
 @pytest.mark.parametrize("action", ["confirm", "flush"])
 def test_chain_of_which_a_part_is_undone_is_refused(action, monkeypatch):
-    bound = bind(resolve(plugin="siit", dut="tayga"))
+    setup = make_setup(resolve(plugin="siit", dut="tayga"))
     made = {"begun": 3, "steps": 3, "to_undo": 2, "finished": True, "undone": 0}
     fields = {"timer": "", "rollback_in_s": None, "driver": "tayga", "technology": "siit"}
     session, log = chain_of((), (), ())
     for (_, part), undone in zip(session.parts, (0, 2, 0), strict=True):
         status = {**fields, "device": part.name, "configured": {**made, "undone": undone}}
         part.status = lambda status=status: status
-        part.driver, part.intent = bound.driver, bound.intent
+        part.driver, part.intent = setup.driver, setup.intent
     monkeypatch.setattr(dut, "_make_session", lambda *_: session)
     with expect_error("not-configured"):
-        getattr(dut, action)(bound)
+        getattr(dut, action)(setup)
     assert not any(action in line for line in log)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import Bench
 from v6t.plugins.dns64 import Dns64, Dns64Params
 from v6t.trials.queries import Queries
@@ -24,8 +24,8 @@ class Asking:
         if package := missing(server, "directly"):
             pytest.skip(f"needs {package}")
         own = {"threads": str(threads)} if threads > 1 else {}
-        self.bound = resolve_and_bind(plugin="dns64", dut=server, params=params, dut_params=own)
-        self.bench = Bench(self.bound)
+        self.setup = resolve_setup(plugin="dns64", dut=server, params=params, dut_params=own)
+        self.bench = Bench(self.setup)
         self.bench.load({})
 
     def ask(self, asked: Queries):
@@ -78,7 +78,7 @@ def test_several_processes_of_knot_share_the_queries_and_all_end():
         found = device.ask(Queries(timeout_s=2.0))
         assert found.count_frames("received") == COUNT, found.answers
         transport = device.bench.session.transport
-        place = f"{device.bound.driver.options.state_dir}/dns"
+        place = f"{device.setup.driver.options.state_dir}/dns"
         group = transport.run(f"cat {place}/knot-resolver.pid").out.strip()
         own = f"ps -o stat= -g {group} | grep -v Z | grep -c . || true"
         assert transport.run(own).out.strip() == "2"
@@ -89,7 +89,7 @@ def test_several_processes_of_knot_share_the_queries_and_all_end():
 def test_another_prefix_on_the_device_is_a_wrong_record():
     with Asking("unbound") as device:
         wrong = Dns64(Dns64Params(prefix="2001:db8:65::/96")).make_dut_intent()
-        device.bound.__dict__["intent"] = wrong  # what the driver is told
+        device.setup.__dict__["intent"] = wrong  # what the driver is told
         found = device.ask(Queries(timeout_s=2.0))
         assert found.count_frames("received") == 0
         assert found.answers.reasons == {"wrong AAAA record": COUNT}
@@ -99,8 +99,8 @@ def test_another_prefix_on_the_device_is_a_wrong_record():
 
 @pytest.mark.parametrize("upstream", ["ipv4", "ipv6"])
 def test_the_tester_answers_itself(upstream):
-    bound = resolve_and_bind(plugin="dns64", params={"upstream": upstream})
-    bench = Bench(bound, loopback=True)
+    setup = resolve_setup(plugin="dns64", params={"upstream": upstream})
+    bench = Bench(setup, loopback=True)
     bench.load({})
     try:
         trial = Trial(

@@ -280,14 +280,14 @@ def test_rollback_command_is_complete(dut, words, expected, tmp_path):
     path.write_text(json.dumps({"tester": {"kind": "trex"}, "dut": dut}))
     words = ["--testbed", str(path), *words]
     given = dut_command.commit_command.make_context("commit", words).params
-    bound = dut_command.resolve_device_run(given, single_frames=True)
-    command = shlex.split(bound.rollback_command)
+    setup = dut_command.resolve_device_run(given, single_frames=True)
+    command = shlex.split(setup.rollback_command)
     assert command[:3] == ["v6t", "dut", "rollback"]
     assert command[3:] == ["--testbed", str(path), *expected]
     again = dut_command.rollback_command.make_context("rollback", command[3:]).params
     assert (
         dut_command.resolve_device_run(again, any_technology=True).settings.dut
-        == bound.settings.dut
+        == setup.settings.dut
     )
 
 
@@ -314,7 +314,7 @@ def test_audit_before_run_has_complete_rollback_command(words, expected, tmp_pat
     audited = []
 
     def check_core(device, _clauses):
-        audited.append(device.bound)
+        audited.append(device.setup)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("v6t.audit.auditor.check_core", check_core)

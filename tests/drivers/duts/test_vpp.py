@@ -9,7 +9,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
-from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.resolve import resolve_setup
 from v6t.core.runs.bench import Bench, compile_directions
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.kinds.vpp import process
@@ -70,11 +70,11 @@ def test_background_traffic_passes_map_e_relay(tmp_path):
     Its ip6-map does so to frames that come in pairs, and lets single ones pass: a frame at a time tells nothing.
     """
     mixed = {"n": "2", "m": "1"}
-    bound = resolve_and_bind(plugin="mape-br", params=mixed, dut="vpp", dut_params=OWN)
-    sizes = bound.technology.make_frame_pair(bound.settings.frame_sizes[0])
-    bench = Bench(bound)
+    setup = resolve_setup(plugin="mape-br", params=mixed, dut="vpp", dut_params=OWN)
+    sizes = setup.technology.make_frame_pair(setup.settings.frame_sizes[0])
+    bench = Bench(setup)
     try:
-        bench.load(compile_directions(bound.technology, sizes, bound.settings.seed))
+        bench.load(compile_directions(setup.technology, sizes, setup.settings.seed))
         asked = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "reverse", 50_000.0, 0.5, 0.3, 0.1)
         (counted,) = bench.measure(asked).directions.values()
         lost = {name: c.sent - c.received for name, c in counted.classes.items()}

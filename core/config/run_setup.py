@@ -33,7 +33,7 @@ SHARED_CORES_CAPACITY = 0.5  # usable share of the capacity if tester and device
 
 
 @dataclass(frozen=True)
-class BoundRun:
+class RunSetup:
     """Settings of a run with the technology, driver and tester that they name."""
 
     settings: Settings  # content of the run directory's ``config.json``
@@ -134,14 +134,14 @@ class BoundRun:
         return "simulated" if self.tester.simulates else self.driver.describe_flush(self.intent)
 
 
-def bind(settings: Settings) -> BoundRun:
+def make_setup(settings: Settings) -> RunSetup:
     """Return a run with the technology, tester and driver that its settings name."""
     technology = load_technology(settings)
     swapped = technology.links.swapped
     driver = make_driver(settings.dut.driver, settings.dut.options, swapped=swapped)
     device = make_device_view(technology, settings.params, driver.device_params)
     tester = load_kind(settings.tester.kind, settings.tester.options)
-    return BoundRun(settings, technology, device, driver, tester)
+    return RunSetup(settings, technology, device, driver, tester)
 
 
 def load_technology(settings: Settings) -> Technology:
