@@ -322,13 +322,12 @@ def test_samples_are_stamped_above_stamping_limit():
     assert not any(b.pg_id for b in plain)
 
 
-@pytest.mark.parametrize(("bound", "every"), [(2.5e6, True), (2.6e6, False), (None, True)])
-def test_all_trials_of_a_search_use_same_counting(setup, every):
-    """Its upper bound decides, however low a trial's own rate is."""
+@pytest.mark.parametrize(("limit_fps", "every"), [(2.5e6, True), (2.6e6, False), (None, True)])
+def test_all_trials_of_a_search_use_same_counting(limit_fps, every):
+    """The upper limit of the search decides, not the trial's own rate."""
     for rate in (1000.0, 2e6, 2.5e6):
-        found = make_bursts(
-            STREAMS["forward"], trial(rate, 0.5, search_limit_fps=setup), stamp=True
-        )
+        asked = trial(rate, 0.5, search_limit_fps=limit_fps)
+        found = make_bursts(STREAMS["forward"], asked, stamp=True)
         assert {b.pg_id is not None for b in found} == {every}
 
 
