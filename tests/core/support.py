@@ -91,15 +91,15 @@ def enforce_permissions() -> Iterator[None]:
     held = (ctypes.c_uint32 * 6)()
     if libc.capget(header, held):
         raise OSError(ctypes.get_errno(), "capget")
-    setup = (ctypes.c_uint32 * 6)(*held)
-    setup[0] &= ~(1 << _CAP_DAC_OVERRIDE | 1 << _CAP_DAC_READ_SEARCH)
+    limited = (ctypes.c_uint32 * 6)(*held)
+    limited[0] &= ~(1 << _CAP_DAC_OVERRIDE | 1 << _CAP_DAC_READ_SEARCH)
     bits = libc.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0)
     root = os.geteuid() == 0
     # else access(2) tells root by what it could take back
     if root and libc.prctl(_PR_SET_SECUREBITS, bits | _NO_SETUID_FIXUP, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
     try:
-        if libc.capset(header, setup):
+        if libc.capset(header, limited):
             raise OSError(ctypes.get_errno(), "capset")
         yield
     finally:

@@ -15,7 +15,7 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 
 
-def setup(plugin, driver, **params):
+def make_run(plugin, driver, **params):
     return make_setup(
         resolve(
             plugin=plugin,
@@ -32,7 +32,7 @@ def setup(plugin, driver, **params):
 def smallest_ttl(plugin, driver, **params):
     for ttl in range(2, 12):
         try:
-            setup(plugin, driver, **params, ttl=ttl)
+            make_run(plugin, driver, **params, ttl=ttl)
         except UsageError as error:
             assert error.params["ttl"] > ttl
         else:
@@ -75,7 +75,7 @@ def test_ttl_must_leave_the_device(plugin, driver, params, ttl):
 
 @pytest.mark.parametrize(("plugin", "driver"), list(pairs()))
 def test_frames_with_an_accepted_ttl_are_expected_to_arrive(plugin, driver):
-    run = setup(plugin, driver, ttl=smallest_ttl(plugin, driver))
+    run = make_run(plugin, driver, ttl=smallest_ttl(plugin, driver))
     sizes = run.technology.make_sizes(run.settings.frame_sizes[0])
     for direction in DIRECTIONS:
         traffic = run.technology.build_sized_traffic(direction, sizes)
