@@ -48,13 +48,13 @@ def test_quantity_with_unknown_unit_stays_text(written):
     assert convert_quantity(*written) == written[1]
 
 
-def make_run(**flags):
+def resolve_run(**flags):
     return resolve_setup(None, None, plugin="mape-br", tester="sim", **flags)
 
 
 def test_flags_take_units():
     given = {"--rate": "10k", "--duration": "2min"}
-    p = make_run(setting_flags=given, benchmarks=("latency",)).settings.procedure
+    p = resolve_run(setting_flags=given, benchmarks=("latency",)).settings.procedure
     assert p.latency.rate_fps == 10_000
     assert p.trial_duration_s == 120
 
@@ -69,24 +69,24 @@ def test_flags_take_units():
 )
 def test_unknown_unit_error_lists_units(flag, text, wanted):
     with expect_error("not-a-number") as told:
-        make_run(setting_flags={flag: text}, benchmarks=("throughput", "latency"))
+        resolve_run(setting_flags={flag: text}, benchmarks=("throughput", "latency"))
     assert wanted in told.value.hint
 
 
 def test_texts_that_look_like_numbers_stay_texts():
-    assert make_run(label="10k").settings.label == "10k"
+    assert resolve_run(label="10k").settings.label == "10k"
 
 
 def test_a_rate_in_bits_counts_preamble_and_gap():
     assert is_bit_rate("1Gbps") and not is_bit_rate("1G")
-    run = make_run(setting_flags={"--rate": "1Gbps"}, benchmarks=("pdv",), frame_sizes=[104])
+    run = resolve_run(setting_flags={"--rate": "1Gbps"}, benchmarks=("pdv",), frame_sizes=[104])
     s = run.settings.procedure.delay_variation
     assert (s.rate_fps, s.rate_bps) == (None, 1e9)
     assert s.get_rate_fps(104) == pytest.approx(1e9 / 8 / 124)
     with expect_error("above-line-rate", path=["procedure"]):
-        make_run(setting_flags={"--rate": "11Gbps"}, benchmarks=("pdv",))
+        resolve_run(setting_flags={"--rate": "11Gbps"}, benchmarks=("pdv",))
     with expect_error("conflict", path=["procedure", "delay_variation", "rate_fps"]):
-        make_run(
+        resolve_run(
             setting_flags={"--rate": "1Gbps"},
             procedure={"delay_variation.rate_fps": "5"},
             benchmarks=("pdv",),
@@ -94,7 +94,7 @@ def test_a_rate_in_bits_counts_preamble_and_gap():
 
 
 def test_all_selects_suitable_benchmarks():
-    stateless = set(make_run(benchmarks=("all",)).settings.benchmarks)
+    stateless = set(resolve_run(benchmarks=("all",)).settings.benchmarks)
     assert {"throughput", "latency", "system-recovery"} <= stateless
     assert not {"connection-rate", "rss-probe", "throughput-frame-timeout"} & stateless
     nat44 = resolve_setup(None, None, plugin="nat44", tester="sim", benchmarks=("all", "latency"))
@@ -104,14 +104,14 @@ def test_all_selects_suitable_benchmarks():
 
 def test_all_skips_benchmarks_without_library(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
-    run = make_run(benchmarks=("all",))
+    run = resolve_run(benchmarks=("all",))
     assert "mlrsearch" not in run.settings.benchmarks
     check_capabilities(run, lambda: make_tester(run))
     done = v6t(*SIM, "--measure", "all", "--dry-run")
     assert done.status == 0, done.err
     assert "'all': mlrsearch" in done.out
     for named in (("mlrsearch",), ("all", "mlrsearch")):
-        run = make_run(benchmarks=named)
+        run = resolve_run(benchmarks=named)
         with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
             check_capabilities(run, partial(make_tester, run))
 
