@@ -8,8 +8,8 @@ from typing import Any
 
 from v6t.trials.trial import list_directions
 
+# Figures that do not depend on single lost frames.
 ALWAYS = {"latency": ("tl", "min"), "pdv": ("min",), "ipdv": ()}
-"""Figures that do not depend on single lost frames."""
 
 
 def assert_timed(record: Mapping[str, Any]) -> None:

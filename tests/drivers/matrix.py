@@ -28,11 +28,11 @@ RECORD = Path(__file__).parent / "recorded" / "matrix.json"
 TESTERS = ("embedded", "trex")
 BENCHMARKS = ("throughput", "latency", "pdv")
 MODES = ("bidirectional", "forward", "reverse")
+# Rows measured in three modes; all others are measured bidirectionally.
 HEADLINE = (("vpp", "mape-br"), ("vpp", "lwaftr"))
-"""Rows measured in three modes; all others are measured bidirectionally."""
 CONNECTIONS = 1000
+# The embedded tester needs a third of a millisecond for each single frame.
 LINE_RATE = {"embedded": "1M", "trex": "3M"}
-"""The embedded tester needs a third of a millisecond for each single frame."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class Row:
         return MODES if (self.device, self.plugin) in HEADLINE else MODES[:1]
 
 
+# VPP supports at most 1,000 sessions of a B4.
 SOFTWIRES = {"initiator_count": 16, "initiator_ports": {"min": 4096, "max": 4220}}
-"""VPP supports at most 1,000 sessions of a B4."""
 MULTIQUEUE, TWO_WORKERS = "tayga-multiqueue", {"workers": "2"}
 ROWS = (
     Row("reference", "mape-br", "reference device, MAP-E BR"),
@@ -136,17 +136,17 @@ ROWS = (
         }.items()
     ),
 )
+# Drivers of the parts of the chain.
 CHAINED = ("tayga-nftables", "nftables")
-"""Drivers of the parts of the chain."""
 
 
+# Programs without a Debian package, and the variables that name them, by driver or version.
 NAMED = {
     "vpp": ("vpp", "V6T_VPP"),
     "snabb-lwaftr": ("snabb", "V6T_SNABB"),
     MULTIQUEUE: ("tayga with workers", "V6T_TAYGA"),
     "tundra": ("tundra-nat64", "V6T_TUNDRA"),
 }
-"""Programs without a Debian package, and the variables that name them, by driver or version."""
 
 
 def program(device: str) -> str:

@@ -41,10 +41,10 @@ RECORD = Path(__file__).parent / "recorded" / "peers.json"
 TOLERANCE = 1.02
 DURATION_S = 1.0
 TIMEOUT_S = 0.5
+# Repetitions of a trial in which the tester was too slow.
 TRIAL_RETRIES = 1
-"""Repetitions of a trial in which the tester was too slow."""
+# Placement of the four threads on two CPUs, a sender and a receiver on each.
 CORES = "(0)@1,(1)@0,(2)@1,(3)@0,(4)@1"
-"""Placement of the four threads on two CPUs, a sender and a receiver on each."""
 
 
 @dataclass(frozen=True)

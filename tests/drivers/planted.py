@@ -32,13 +32,13 @@ from v6t.trials.verdict import assess_trial
 RECORD = Path(__file__).parent / "recorded" / "planted.json"
 TESTERS = ("embedded", "trex")
 MILLION = 1_000_000
+# Frames of which one is lost. ``test_embedded_sender.py`` asks what counts them for one of a
+# million, without frames; ``python -m v6t.tools.accuracy`` and whoever records plant it.
 PLANTED = MILLION if os.environ.get("V6T_RECORD") else MILLION // 50
-"""Frames of which one is lost. ``test_embedded_sender.py`` asks what counts them for one of a million, without frames;
-``python -m v6t.tools.accuracy`` and whoever records plant it."""
+# Maximum number of tries if the machine, not the fault, makes a trial invalid.
 MAX_TRIES = 8
-"""Maximum number of tries if the machine, not the fault, makes a trial invalid."""
+# Higher rates are halved, but not below this, if tester or device cannot follow.
 SLOWEST_FPS = 20_000.0
-"""Higher rates are halved, but not below this, if tester or device cannot follow."""
 SENDING_TIME_TOLERANCE = 1.05
 
 

@@ -17,8 +17,8 @@ from v6t.core.runs.events import LOG
 from v6t.core.runs.journal import Journal
 
 FACTS = ("configured", "verified by frames", "measured", "restored")
+# The reference translation has no commands.
 NOTHING = "nothing to do"
-"""The reference translation has no commands."""
 _CONFIGURED = re.compile(r"(?P<device>.+): configured as \S+ in (?P<number>\d+) steps")
 _READ_BACK = re.compile(r"(?P<device>.+): (?P<number>\d+) read-backs agree")
 _UNDONE = re.compile(r"(?P<device>.+): what .+ did is undone")

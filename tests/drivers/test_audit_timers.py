@@ -17,8 +17,9 @@ pytestmark = [
     pytest.mark.lab,
     needs_lab,
 ]
+# Pauses from this on pass in the table. Shorter ones are waited: the kernel assures an entry after
+# 2 s.
 LONG_S = 3.0
-"""Pauses from this on pass in the table. Shorter ones are waited: the kernel assures an entry after 2 s."""
 _ENTRY = re.compile(
     r"^(\w+)\s+\d+\s+(\d+)\s.*?src=(\S+) dst=(\S+) "
     r"(?:sport=(\d+) dport=(\d+)|type=(\d+) code=(\d+) id=(\d+))"

@@ -34,8 +34,8 @@ from v6t.trials.trial import Trial
 
 COUNT = 500
 SIZE = 128
+# Source and destination in a frame of the plugin.
 PORTS = {TcpNat: (slice(34, 36), slice(36, 38)), QueryNat: (slice(38, 40), slice(38, 40))}
-"""Source and destination in a frame of the plugin."""
 
 
 class QueryNftables(Nftables):

@@ -27,8 +27,8 @@ from v6t.profiles.model import Role
 
 pytestmark = pytest.mark.slow
 
+# Not-ECT, ECT(1), ECT(0), CE without a DSCP, and EF with some of them.
 OCTETS = (0, 1, 2, 3, 0xB8, 0xB9, 0xBB)
-"""Not-ECT, ECT(1), ECT(0), CE without a DSCP, and EF with some of them."""
 TUNNELS = ("mape-br", "lwaftr", "dslite-aftr", "mape-ce", "lwb4")
 TRANSLATORS = ("mapt-br", "mapt-ce", "siit", "clat", "nat64", "nat46")
 OTHERS = ("ipv4-router", "ipv6-router", "nat44", "nat66", "nptv6")
@@ -247,8 +247,8 @@ def flipped(at, mask=1):
 
 
 PUT_IN = [(name, "reverse") for name in TUNNELS]
+# The customer's IPv6 is on the left, too.
 TAKEN_OUT = [(name, "forward") for name in TUNNELS]
-"""The customer's IPv6 is on the left, too."""
 
 
 @pytest.mark.parametrize(("name", "direction"), PUT_IN)
@@ -271,6 +271,7 @@ def test_outer_hop_limit_and_flow_label_are_free(name, direction, value):
     assert accepted(name, direction, 0, None, change)
 
 
+# Figure 4 of section 4.2; None: dropped.
 RFC_6040 = {
     #    outer: Not-ECT, ECT(0), ECT(1), CE
     0b00: (0b00, 0b00, 0b00, None),
@@ -278,7 +279,6 @@ RFC_6040 = {
     0b01: (0b01, 0b01, 0b01, 0b11),
     0b11: (0b11, 0b11, 0b11, 0b11),
 }
-"""Figure 4 of section 4.2; None: dropped."""
 OUTER = (0b00, 0b10, 0b01, 0b11)
 
 
@@ -314,8 +314,8 @@ def test_a_translated_traffic_class_is_copied_or_zero(name, direction):
         assert accepted_octets(name, direction, octet) == {octet, 0}
 
 
+# Octets in the first header of a frame.
 FLOW_LABEL, HOP_LIMIT, IDENTIFICATION = {15, 16, 17}, {21}, {18, 19}
-"""Octets in the first header of a frame."""
 FREE = {
     **dict.fromkeys(PUT_IN, FLOW_LABEL | HOP_LIMIT),
     **{key: set() for key in TAKEN_OUT},

@@ -29,10 +29,10 @@ from v6t.trials.trial import Trial
 
 from .test_trex_sending import COUNT, RATE, TOLERANCE, Server, trial
 
+# Octets of the UDP source port in a frame of NAT44.
 PORT = slice(34, 36)
-"""Octets of the UDP source port in a frame of NAT44."""
+# Octets of the trailer: the trial, and the time at which the frame left.
 NONCE, SENT = -15, slice(-8, None)
-"""Octets of the trailer: the trial, and the time at which the frame left."""
 
 
 def leftover(frame, port=b"\x99\x99"):

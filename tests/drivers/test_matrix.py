@@ -31,10 +31,10 @@ CELLS = [
 ]
 
 
+# Their packets take the way of those through nftables or TAYGA, whose delays are measured.
 LIKE_OTHERS = ("iptables", "ip6tables-npt", "nftables66", "tayga-nftables")
-"""Their packets take the way of those through nftables or TAYGA, whose delays are measured."""
+# A separate process costs seconds; an ordinary user could not leave the namespace again.
 START = v6t if os.geteuid() == 0 else v6t_process
-"""A separate process costs seconds; an ordinary user could not leave the namespace again."""
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ def counters(client, server):
 
 # each of 1,000 connections at 1,000 a second through nftables' NAT44, counted by TRex v3.08
 WHOLE = counters({"connattempt": 1000, "connects": 1000}, {"accepts": 1000, "connects": 1000})
+# 500 were never let through: the device dropped 1,500 SYNs.
 FULL = counters(
     {
         **{"connattempt": 1000, "connects": 500, "conndrops": 500, "keepdrops": 500},
@@ -39,7 +40,7 @@ FULL = counters(
     },
     {"accepts": 500, "connects": 500},
 )
-"""500 were never let through: the device dropped 1,500 SYNs."""
+# Each tenth SYN was dropped, those that were sent again among them: 112.
 TENTH = counters(
     {
         **{"connattempt": 1000, "connects": 999, "conndrops": 1, "keepdrops": 1},
@@ -47,16 +48,15 @@ TENTH = counters(
     },
     {"accepts": 999, "connects": 999},
 )
-"""Each tenth SYN was dropped, those that were sent again among them: 112."""
+# Each tenth answer to a SYN was dropped: 113.
 ANSWERS = counters(
     {"connattempt": 1000, "connects": 1000, "rexmttimeo_syn": 73},
     {"accepts": 1000, "connects": 1000, "rexmttimeo_syn": 53},
 )
-"""Each tenth answer to a SYN was dropped: 113."""
+# Each tenth SYN was refused by a reset.
 REFUSED = counters(
     {"connattempt": 1000, "connects": 900, "conndrops": 100}, {"accepts": 900, "connects": 900}
 )
-"""Each tenth SYN was refused by a reset."""
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from .test_stateful_lab import ESTABLISH, USE, StatefulLab
 pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 COUNT = 3000
 MANY = replace(ESTABLISH, count=COUNT, rate_cps=2000.0)
+# Of sixty blocks some are stamped and timed, the others told by marks, all are validated.
 BLOCK_ROWS = {"one block": 32_768, "five blocks": 700, "sixty blocks": 50}
-"""Of sixty blocks some are stamped and timed, the others told by marks, all are validated."""
 
 
 @pytest.mark.parametrize(

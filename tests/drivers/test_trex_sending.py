@@ -117,8 +117,8 @@ def test_frames_that_never_left_have_no_time():
 
 COUNT, RATE = 1000, 2000.0
 TOLERANCE = 1.005
+# Between two readings.
 LOOK_S = 0.0004
-"""Between two readings."""
 PLUGIN = make_setup(resolve(plugin="nat44", tester="sim")).technology
 
 

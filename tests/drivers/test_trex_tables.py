@@ -267,11 +267,11 @@ def test_large_connection_counts_need_memory():
     assert len(list(connections.describe_costs(4_000_000, frozenset()))) == 1
 
 
+# More than 268 million four-tuples.
 WIDE = {
     **{"initiator_ports.min": "1024", "initiator_ports.max": "65535"},
     **{"responder_ports.min": "1", "responder_ports.max": "5000"},
 }
-"""More than 268 million four-tuples."""
 
 
 @pytest.mark.parametrize(

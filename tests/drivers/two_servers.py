@@ -42,11 +42,11 @@ line_rate: 100M
 {device}
 """
 SIDES = ("left", "right")
+# Network behind each side of the kernel's router, the router's address, and the next hop.
 HOSTS = {
     "left": ("198.18.0.0/16", "192.168.18.1/30", "192.168.18.2"),
     "right": ("198.19.0.0/16", "192.168.19.1/30", "192.168.19.2"),
 }
-"""Network behind each side of the kernel's router, the router's address, and the next hop."""
 VPP = """
 unix {{ runtime-dir {place} cli-listen {place}/cli.sock nodaemon poll-sleep-usec 50 }}
 api-segment {{ prefix two }}
@@ -56,11 +56,11 @@ memory {{ main-heap-size 512M main-heap-page-size 4K }}
 buffers {{ page-size 4K }}
 plugins {{ plugin default {{ disable }} plugin af_packet_plugin.so {{ enable }} plugin map_plugin.so {{ enable }} }}
 """
+# The default rule of mape-br.
 MAPE_DOMAIN = (
     "ip4-pfx 192.0.2.0/24 ip6-pfx 2001:db8:ce::/51 ip6-src 2001:db8:6::1 ea-bits-len 13 "
     "psid-offset 6 psid-len 5"
 )
-"""The default rule of mape-br."""
 
 
 def run(command: str, netns: str | None = None, check: bool = True) -> str:

@@ -48,8 +48,8 @@ TUNED = {
     "rss": "sdfn", "queues": 4, "rps": "f", "cores": 4, "governor": "performance",
     "clock_khz": 1_200_000,
 }  # fmt: skip
+# Options for a VPP that is already running.
 RUNNING = {"start": False}
-"""Options for a VPP that is already running."""
 TUNDRA, TUNDRA_CLAT = (
     {name: own.value for name, own in tundra.PARAMETER_OVERRIDES[of].items()}
     for of in ("siit", "clat")

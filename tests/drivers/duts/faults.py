@@ -17,6 +17,7 @@ MEANING = {
     IGNORED: "v6t continues, because the output does not matter here",
 }
 
+# Outcomes if the connection breaks and cannot be restored.
 LATER = {
     "connect": UNTOUCHED,
     "commit": REPORTED,
@@ -24,7 +25,7 @@ LATER = {
     "flush": REPORTED,
     "rollback": REPORTED,
 }
-"""Outcomes if the connection breaks and cannot be restored."""
+# Outcomes if the fault happens once and a new connection works.
 ONCE = {
     "connect": UNTOUCHED,
     "commit": RESTORED,
@@ -32,7 +33,6 @@ ONCE = {
     "flush": REPORTED,
     "rollback": RESTORED,
 }
-"""Outcomes if the fault happens once and a new connection works."""
 
 OUTCOMES: dict[str, dict[str, str]] = {
     "refused": LATER,

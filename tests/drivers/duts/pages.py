@@ -19,15 +19,15 @@ from v6t.tests.drivers.matrix import list_part_families
 
 from .cases import CASES, without_base_steps
 
+# Case whose plan is shown on the page of a driver with several cases.
 SHOWN_CASE = {
     "linux-router": "linux-router-ipv4",
     "jool": "jool-nat64-4.1.9",
     "vpp": "vpp-mape-26.06",
     "openbsd-pf": "openbsd-pf-nat64-purge",
 }
-"""Case whose plan is shown on the page of a driver with several cases."""
+# Maximum number of lines of a text that is not shortened.
 MAX_LINES = 25
-"""Maximum number of lines of a text that is not shortened."""
 SHARED = {
     "DutOptions": set(DutOptions.model_fields),
     "LinuxOptions": set(LinuxOptions.model_fields),

@@ -25,12 +25,12 @@ from . import sshserver, vmserver
 from .support import find_missing_package
 
 STATE_DIRECTORY = "/run/v6t"
+# Connection settings that a virtual machine can also sustain.
 CONNECTIONS = {"count": 500, "rate_cps": 500, "wait_ms": 500}
-"""Connection settings that a virtual machine can also sustain."""
+# Silence after which a device rolls back in these tests [s].
 SILENCE_S = 4
-"""Silence after which a device rolls back in these tests [s]."""
+# The same for emulated machines, where two consecutive logins may take long [s].
 SILENCE_VM_S = 30
-"""The same for emulated machines, where two consecutive logins may take long [s]."""
 _SURVEY_SCRIPT = (
     "ip -o link | grep -o 'v6t[^:@ ]*'; ip rule; ip route; ip -6 route show proto 86; nft list ruleset; "
     "ip -4 -o addr; cat /proc/sys/net/ipv4/conf/all/rp_filter; "
@@ -122,8 +122,8 @@ _NAPT = Place("nftables", "ce")
 _REFERENCE = Place("reference")
 _VPP_CE = Place("vpp", "ce", "ce")
 SLOWER = {"undo_after_s": SILENCE_VM_S}
+# Few test machines have the kernel module, so it runs in a virtual machine.
 _TUNNEL = Place("ip6-tunnel", "vm", options=SLOWER, virtual=TUNNEL)
-"""Few test machines have the kernel module, so it runs in a virtual machine."""
 SITES = {
     "464xlat": Site(
         "464xlat", {"clat": Place("tayga", "ce"), "plat": Place("tayga-nftables", "pe")}
@@ -291,8 +291,8 @@ def start_site(site: Site, path: Any) -> Iterator[RunningSite]:
             server.stop()
 
 
+# Sites of every test run: two machines, and two parts on one machine.
 TWO, ONE = "464xlat", "map-t, CE on one machine"
-"""Sites of every test run: two machines, and two parts on one machine."""
 
 
 def select_sites(*always: str) -> list[Any]:

@@ -22,6 +22,7 @@ over_ssh = [
         sshserver.find_missing() is not None, reason=f"needs {sshserver.find_missing()}"
     ),
 ]
+# User step that adds an interface.
 DUMMY = {
     "command": "ip link add v6tdummy type veth peer name v6tpeer",
     "why": "an interface",
@@ -30,7 +31,7 @@ DUMMY = {
     "was": "foreign",
     "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
 }
-"""User step that adds an interface."""
+# User step that changes a setting.
 FORWARDING = {
     "command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1",
     "why": "a kernel setting",
@@ -38,7 +39,6 @@ FORWARDING = {
     "before": "sysctl -n net.ipv4.conf.lo.forwarding",
     "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"},
 }
-"""User step that changes a setting."""
 CAPTURED = Path(__file__).parent / "captured"
 
 

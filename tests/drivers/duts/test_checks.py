@@ -311,6 +311,8 @@ SHOW = (
 )
 HARDWARE = read_captured("vpp-show-hardware.txt")
 NEIGHBORS = read_captured("vpp-show-ip-neighbors.txt").replace("host-left", "left")
+# ``format_fib_entry`` (fib_entry.c) and ``format_fib_path`` (fib_path.c), the same from v19.08 to
+# v26.06.
 FIB = """\
 ipv{v}-VRF:0, fib_index:0, flow hash:[src dst sport dport proto flowlabel ] epoch:0 flags:none locks:[]\r
 {net} fib:{fib} index:24 locks:2\r
@@ -324,7 +326,6 @@ ipv{v}-VRF:0, fib_index:0, flow hash:[src dst sport dport proto flowlabel ] epoc
   [@0]: dpo-load-balance: [proto:ip{v} index:26 buckets:1 uRPF:26 to:[0:0]]\r
     [0] [@5]: ipv{v} via {way}: mtu:1500 next:5 flags:[] 020000000102\r
 """
-"""``format_fib_entry`` (fib_entry.c) and ``format_fib_path`` (fib_path.c), the same from v19.08 to v26.06."""
 
 
 def fib(net, way, v=6, fib=0, kind="attached-nexthop"):
@@ -344,8 +345,8 @@ SOFTWIRES = (
     " rule psid: 1 ip6-dst 2001:db8:b400:3:0:c000:251:1\r\n"
 )  # fmt: skip
 SUMMARY = read_captured("vpp-show-nat44-summary.txt")
+# Of a plugin that is off: no table, and sessions that are 0 (nat44_show_summary_command_fn).
 OFF = SUMMARY.partition("\n")[2]
-"""Of a plugin that is off: no table, and sessions that are 0 (nat44_show_summary_command_fn)."""
 POOL = "NAT44 pool addresses:\r\n{pool}NAT44 twice-nat pool addresses:\r\n{twice}"
 ADDRESS = "198.19.0.1\r\n  tenant VRF independent\r\n"
 IPIP = "[0] instance 8676 src {src} dst 2001:db8:6::1 table-ID 0 sw-if-idx 5 flags [{flags}] dscp CS0\r\n"

@@ -12,8 +12,8 @@ from v6t.tests.expect import expect_error
 
 from .cases import CASE_BY_NAME
 
+# In a lab a module stays.
 MODULE = re.compile(r"\b(?:modprobe|insmod) ")
-"""In a lab a module stays."""
 
 
 def list_steps(name, ssh):

@@ -23,13 +23,13 @@ from .support import in_lab, missing
 
 pytestmark = in_lab
 
+# Intent; source and destination sent forward; source and destination that come out; TTL.
 FRAMES = {
     "nftables": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2", 63),
     "tayga-nftables": (
         intents.nat64(), "2001:2::2", "2001:db8:64::c613:2", "198.19.0.1", "198.19.0.2", 61,
     ),
 }  # fmt: skip
-"""Intent; source and destination sent forward; source and destination that come out; TTL."""
 LAB = sshserver.make_unique_name("devices")
 WAYS = {"directly": {}, "over ssh": {"ssh": {"lab": LAB}}}
 

@@ -30,16 +30,17 @@ from .support import over_ssh
 
 pytestmark = over_ssh
 
+# How many cells, ``all``, or a slice of them: ``100:200``, ``::9``.
 CELLS = os.environ.get("V6T_FAULTS", "3")
-"""How many cells, ``all``, or a slice of them: ``100:200``, ``::9``."""
+# Sites at which cells are tried side by side: a cell mostly waits for timers.
 LANES = int(os.environ.get("V6T_LANES", "1"))
-"""Sites at which cells are tried side by side: a cell mostly waits for timers."""
+# Faults that prevent every login: only the device's timer helps.
 CUTS = ("sshd is killed", "the route is cut")
-"""Faults that prevent every login: only the device's timer helps."""
+# Limit of the timer; otherwise so long that it does not expire on a busy machine either.
 LIMIT_S = dict.fromkeys(CUTS, 3)
-"""Limit of the timer; otherwise so long that it does not expire on a busy machine either."""
 LONG_S = 30
 DISK, DISK_KIB = "/run/disk", 2048
+# What the driver makes, by its name, and words behind a comma.
 DEVICES = {
     "linux-router": intents.ROUTER4,
     "nftables": intents.nat44(),
@@ -56,13 +57,13 @@ DEVICES = {
     "ip6tables-npt": Nptv6().make_dut_intent(),
     "nftables66": Nat66().make_dut_intent(),
 }
-"""What the driver makes, by its name, and words behind a comma."""
+# The same where no package has the program: none of them is a part of `make test`.
 BUILT = {
     "tundra": CASE_BY_NAME["tundra-siit"].intent,
     "snabb-lwaftr": intents.lwaftr(),
     "vpp": intents.nat44(),
 }
-"""The same where no package has the program: none of them is a part of `make test`."""
+# What needs another stage than this one, and which.
 LEFT_OUT = {
     "jool": "a kernel with its module",
     "nat46": "a kernel with its module",
@@ -72,9 +73,9 @@ LEFT_OUT = {
     "network-cli": "a device with a command line of its own",
     "command": "the user's lines",
 }
-"""What needs another stage than this one, and which."""
+# All at one site, for what they share with the whole machine: a name in /tmp, huge pages, a core
+# that polls.
 ALONE = ("snabb-lwaftr", "vpp")
-"""All at one site, for what they share with the whole machine: a name in /tmp, huge pages, a core that polls."""
 FAULTS = (
     "the session is killed",
     "sshd is killed",
@@ -91,8 +92,8 @@ STATE = (
     + "; ip6tables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
     + f"; ps -eo args | grep -E '{SERVERS}'; ip -6 rule; ls -d {snabb_lwaftr.SHARED_MEMORY_DIR} 2>/dev/null; true"
 )
+# Options of drivers for which the disk is too small, or that start their own program.
 OPTIONS = {"knot-resolver": {"cache_mib": 1}, "vpp": {"start": True}}
-"""Options of drivers for which the disk is too small, or that start their own program."""
 OURS = ("guard", "progress", "record.json", "undo.sh", "undone", "undoing", "lock", "beat")
 
 

@@ -53,10 +53,10 @@ CLEAN = (
     "rm -rf /run/fault-at /run/v6t; mkdir -p /run/v6t; echo first >/run/boot; "
     "ip link del v6tdummy 2>/dev/null; sysctl -q -w net.ipv4.conf.lo.forwarding=0"
 )
+# Faults in the phases that look alike.
 SAMPLES = ("drop in the middle", "wrong exit status", "no UTF-8", "reboot")
-"""Faults in the phases that look alike."""
+# Tried at the login and in the commit only: in a rollback they look like the others.
 ALIKE = ("authentication failure", "changed host key", "partial output", "no permission")
-"""Tried at the login and in the commit only: in a rollback they look like the others."""
 CELLS = [
     *(("commit", fault) for fault in OUTCOMES),
     *((phase, fault) for phase in ("verify", "flush") for fault in SAMPLES),

@@ -23,6 +23,7 @@ from . import intents
 from .support import run_shell
 
 EAM = "eam=[{ipv4: 198.18.0.0/24, ipv6: 2001:2::/64}, {ipv4: 198.19.0.0/24, ipv6: 2001:2:0:1000::/64}]"
+# Technology, driver and wrong settings; those of the driver begin with ``dut:``.
 HINTS = [
     ("dns64", "knot-resolver", "prefix=2001:db8:64::/64"),
     ("siit", "tundra", "prefix=2001:db8::/64"),
@@ -58,7 +59,6 @@ HINTS = [
     ("nat44", "vpp", "pool_ports={min: 2048, max: 65535}"),
     ("nat64", "vpp", "session_limit=200005"),
 ]
-"""Technology, driver and wrong settings; those of the driver begin with ``dut:``."""
 
 
 def command_of(technology, driver, wrong):

@@ -194,6 +194,7 @@ def test_plan_beside_management_path_is_accepted(driver, intent, path):
     assert planned(driver, intent, path, **({"start": False} if driver == "vpp" else {})).steps
 
 
+# Each would take the way of a client at 10.9.9.2, behind the device's default route.
 TYPED = [
     "ip route replace 10.0.0.0/8 dev left",
     "ip r add 0.0.0.0/0 dev left",
@@ -201,7 +202,6 @@ TYPED = [
     # a prefix of everything counts wherever it stands
     "echo config mine remote.v4 0.0.0.0/0 >/proc/net/nat46/control",
 ]
-"""Each would take the way of a client at 10.9.9.2, behind the device's default route."""
 
 
 @pytest.mark.parametrize("base", [True, False])

@@ -34,24 +34,25 @@ DANGEROUS = (
 )  # fmt: skip
 FOREIGN = re.compile(r"/(?:home|root|work|srv|tmp)/|[Pp]assword")
 ENDLESS = re.compile(r"\b(?:vi|less|more|top|watch|tail -f)\b")
+# In a lab a module stays.
 MODULE = re.compile(r"\b(?:modprobe|insmod) ")
-"""In a lab a module stays."""
 CHANGES = re.compile(
     r"\b(?:add|del|delete|replace|flush|clear|kill|rm|mv|modprobe|reboot|shutdown|tee)\b|"
     r"sysctl (?:-\w )*-w|>>?\s*(?!/dev/null|&)[\w/]"
 )
+# A step without undo changes what another step of the plan made, and takes away.
 OWN = re.compile(
     r"v6t|\$STATE|pfctl -q -e|promisc|dynamic\.map|nat64 |tun646|dslite|configure confirm|\ncommit\n"
 )
-"""A step without undo changes what another step of the plan made, and takes away."""
+# Checks that accept silence: no offload that can be changed, no session, no file.
 SILENT = ("ethtool -k", "dslite sessions", "dns/empty")
-"""Checks that accept silence: no offload that can be changed, no session, no file."""
 each_case = pytest.mark.parametrize("name", CASE_BY_NAME)
+# The parts of a chain are separate cases.
 each_device = pytest.mark.parametrize("name", [c.name for c in CASES if c.driver != "chain"])
-"""The parts of a chain are separate cases."""
 NAMES = [name for name in driver_names() if load_driver_type(name).configures_device]
 
 
+# Cases of which only the lines are recorded in which they differ from another case.
 VARIANTS = {
     "jool-nat64-4.1.15": "jool-nat64-4.1.9",
     "linux-router-tuned": "linux-router-ipv4",
@@ -61,7 +62,6 @@ VARIANTS = {
     "vpp-mapt-24.02": "vpp-mapt-26.06",
     "vpp-nat44-24.02": "vpp-nat44-26.06",
 }
-"""Cases of which only the lines are recorded in which they differ from another case."""
 
 
 def format_own_steps(name):
@@ -370,8 +370,8 @@ def test_resolved_neighbours_mode_configures_no_neighbours(name):
     assert all(any(host in c for host in hosts) for c in entries)
 
 
+# Drivers whose device has all programs that they need, or that look at kernel modules.
 BARE = ("chain", "command", "ip6-tunnel", "linux-router", "nat46", "network-cli", "openbsd-pf")
-"""Drivers whose device has all programs that they need, or that look at kernel modules."""
 
 
 SEEN = {

@@ -15,8 +15,8 @@ from v6t.tests.expect import expect_error
 from .field import wait_until
 from .support import DUMMY, FORWARDING, over_ssh
 
+# Its undo succeeds without effect while /run/stubborn exists.
 STUBBORN = {**FORWARDING, "undo": f"[ -e /run/stubborn ] || {FORWARDING['undo']}"}
-"""Its undo succeeds without effect while /run/stubborn exists."""
 STATE = "ip -o link show | cut -d: -f2; sysctl -n net.ipv4.conf.lo.forwarding"
 CLEAN = (
     "rm -rf /run/stubborn /run/v6t /run/elsewhere; ip link del v6tdummy 2>/dev/null; "

@@ -191,8 +191,8 @@ def test_siit_plan_creates_no_routing_loop(driver, params, orientation):
 SIIT = ("--plugin", "siit", "--set", "prefix=2001:db8:64::/96", "--set")
 NAT64 = ("--plugin", "nat64", "--set")
 RELAY = ("--set", "br_address=2404:9200:225:100::64")
+# The tunnel's address is a host address of the device.
 HOST = ("2404:9200:225:100::64/128", "2001:db8:6::1/64")
-"""The tunnel's address is a host address of the device."""
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ WITHOUT_SESSIONS = make_samples(
 )  # fmt: skip
 LOSSY = kernel(0, 60, dropped=90)
 SNABB_RULES = {"drop-no-source-softwire-ipv6-packets": 90.0, "drop-all-ipv6-iface-packets": 90.0}
+# Limit, samples, and further arguments.
 VERDICTS = {
     "one core of two is busy": ("cpu", kernel(0, 60), {}),
     "losses with idle time": ("contention", kernel(50, 60, dropped=90), {}),
@@ -174,7 +175,6 @@ VERDICTS = {
     "Snabb rules": ("rules", polling(SNABB, snabb=SNABB_RULES), {"lost": 270}),
     "Snabb packets": ("unknown", polling(SNABB, snabb={"in-ipv4-packets": 90.0}), {"lost": 270}),
 }  # fmt: skip
-"""Limit, samples, and further arguments."""
 
 
 @pytest.mark.parametrize("name", VERDICTS)

@@ -29,6 +29,7 @@ table ip v6t-login {{
 }}
 END
 """
+# Not by a bridge: v6t gives the cable's end the MAC address that the machine's interface has.
 _CABLES = """\
 led() { tc qdisc add dev $1 clsact &&
   tc filter add dev $1 ingress protocol all u32 match u32 0 0 action mirred egress redirect dev $2; }
@@ -39,14 +40,13 @@ while sleep 0.2; do for side in left right; do
   led tap-$side $side && led $side tap-$side
 done; done
 """
-"""Not by a bridge: v6t gives the cable's end the MAC address that the machine's interface has."""
+# Ends all sessions but the one that runs this command.
 _OTHERS = """\
 p=$$; while read n <$p/comm && [ $n != sshd ]; do p=$(cut -d' ' -f4 $p/stat); done
 for each in $(ps -o pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do
   [ $each = $p ] || kill -9 $each 2>/dev/null
 done; true
 """
-"""Ends all sessions but the one that runs this command."""
 
 
 def find_missing() -> str:

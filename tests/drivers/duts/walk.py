@@ -52,8 +52,8 @@ class Base:
 
     plugin: str
     params: Values = field(default_factory=dict, hash=False)
+    # Parameters that have no effect together with these.
     without: frozenset[str] = frozenset()
-    """Parameters that have no effect together with these."""
 
     @property
     def name(self) -> str:
@@ -108,6 +108,7 @@ SERVERS = (
 SECOND_DOMAIN = {
     "rule_ipv6": "2001:db8:cf::/51", "rule_ipv4": "198.51.100.0/24", "ea_len": 13, "ces": 10
 }  # fmt: skip
+# Another value by ``parameter`` or ``technology.parameter``.
 ONE_VALUE: Values = {
     "ttl": 100, "negative_percent": 10, "server_ipv4": "203.0.113.99",
     # translators
@@ -138,7 +139,7 @@ ONE_VALUE: Values = {
     "ce_middle_ipv6": "2001:db8:6::19/64", "pe_middle_ipv6": "2001:db8:6::11/64",
     "ce_mac": "02:00:00:00:03:11", "pe_mac": "02:00:00:00:03:12", "middle_mtu": 1600,
 }  # fmt: skip
-"""Another value by ``parameter`` or ``technology.parameter``."""
+# Other values, with those of other parameters that they need.
 VALUES: Mapping[str, Sequence[Values]] = {
     **{name: [{name.rpartition(".")[2]: value}] for name, value in ONE_VALUE.items()},
     "n": [{"n": 2, "m": 1}],
@@ -193,21 +194,20 @@ VALUES: Mapping[str, Sequence[Values]] = {
     "public_ipv4": [{"public_ipv4": "198.19.0.77"}, {"public_ipv4": "192.0.2.36"}],
     "public_count": [{"public_ipv4": "198.19.0.77", "public_count": 2}],
 }  # fmt: skip
-"""Other values, with those of other parameters that they need."""
+# Options of drivers that use more of a device configuration with them.
 OPTIONS: Mapping[str, Values] = {"ip6-tunnel": {"checks": True}}
-"""Options of drivers that use more of a device configuration with them."""
+# Parameters that name files; :func:`alternatives` leaves them out.
 FILES = {"eam_file", "binding_table"}
-"""Parameters that name files; :func:`alternatives` leaves them out."""
 
 
+# Parameters with one valid value: nothing but foreground is possible there.
 FIXED: Mapping[str, frozenset[str]] = dict.fromkeys(
     ("dslite-aftr", "ipv4aas", "nat46", "nat66"), frozenset({"n", "m", "bg_sport", "bg_dport"})
 )
-"""Parameters with one valid value: nothing but foreground is possible there."""
 
 
+# Parameters from which others follow (tests/plugins/test_tuples.py).
 DERIVED_FROM = {"subscribers", "connections_per_subscriber"}
-"""Parameters from which others follow (tests/plugins/test_tuples.py)."""
 
 
 def list_parameters(base: Base) -> list[str]:
@@ -255,8 +255,8 @@ def list_accepted(base: Base, name: str) -> list[Alternative]:
     return found
 
 
+# Direction, frames, the frames that opened their connections, rows of the Responder's table.
 Batch = tuple[Direction, Any, Any, Any]
-"""Direction, frames, the frames that opened their connections, rows of the Responder's table."""
 
 
 def make_frames(base: Base, values: Values, sizes: Sequence[int] = SIZES) -> list[Batch]:
@@ -307,8 +307,8 @@ class Device:
 
     driver: str
     base: Base
+    # Options as JSON.
     options: str = "{}"
-    """Options as JSON."""
 
     @property
     def made(self) -> Any:
@@ -321,8 +321,8 @@ class Device:
         return f"{self.driver} {self.options} {self.base.name}"
 
 
+# A driver and the intent that it configures.
 Unit = tuple[Any, DeviceIntent]
-"""A driver and the intent that it configures."""
 
 
 def list_units(driver: Any, intent: DeviceIntent) -> list[Unit]:
